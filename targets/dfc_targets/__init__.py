@@ -1,0 +1,1 @@
+"""dfc_targets."""
