@@ -1,0 +1,87 @@
+"""The errors a user of dfc can meet, as Python exceptions.
+
+Assumes nothing: the compiler and the targets import this module, never the reverse.
+Guarantees that every error carries a code (`E0901`), a message that stands alone, the source locations it
+talks about, and the exit code of a command that ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Location(Protocol):
+    """A place in a program; the compiler's spans and the runtime's source records both are one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def column(self) -> int: ...
+
+
+class DfcError(Exception):
+    """The root of all errors that are the user's to repair, or to wait out."""
+
+    exit_code: int = 1
+
+    def __init__(self, message: str, *, code: str = "", spans: Iterable[Location] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.spans: tuple[Location, ...] = tuple(spans)
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.message}" if self.code else self.message
+
+
+class FeedError(DfcError):
+    """A feed does not fit the signature of its entry."""
+
+    exit_code = 2
+
+
+class RunError(DfcError):
+    """A program failed while it ran: an assertion, an index out of range."""
+
+    exit_code = 2
+
+
+class EndOfData(DfcError):
+    """A source has nothing more to give; ends a loop over steps."""
+
+    exit_code = 2
+
+
+class UnsupportedError(DfcError):
+    """The program is correct, but this version or target cannot do it."""
+
+    exit_code = 3
+
+
+class BundleError(DfcError):
+    """A bundle is damaged, of another format version, or not for this machine."""
+
+    exit_code = 4
+
+
+class CheckpointError(DfcError):
+    """A checkpoint is damaged, missing, or does not fit the program."""
+
+    exit_code = 5
+
+
+class LimitError(DfcError):
+    """Something is larger than a stated limit, or than the memory."""
+
+    exit_code = 7
+
+
+class RankError(DfcError):
+    """A rank died or a deadline passed; a restart may help."""
+
+    exit_code = 75
