@@ -1,0 +1,42 @@
+"""Attributes: what is fixed about a node at compile time. One small frozen dataclass per kind of op.
+
+Fields hold only: bool, int, float, str, None, `Dim`, `DType`, `TensorType`, `Literal`, enums, other attribute classes,
+and tuples of these; so attributes are hashable, comparable and printable without knowing the op.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Base of every attribute record."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoAttributes(Attributes):
+    """For ops whose meaning is in their operands alone."""
+
+
+class Literal:
+    """An immutable array that compares by type, shape and bytes (so NaN equals NaN and -0.0 differs from 0.0)."""
+
+    __slots__ = ("_key", "array")
+
+    def __init__(self, array: NDArray[np.generic]) -> None:
+        self.array: NDArray[np.generic] = np.array(array, order="C", copy=True)
+        self.array.flags.writeable = False
+        self._key = (str(self.array.dtype), self.array.shape, self.array.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"Literal({self.array!r})"

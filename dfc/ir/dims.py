@@ -1,0 +1,301 @@
+"""Dimensions: whole numbers >= 0 as canonical polynomials with integer coefficients over atoms.
+
+An atom is a `Symbol` or a `Compound`: `a // b`, `a % b`, `min`, `max`, `ceil_div` of canonical forms that could not be
+reduced. Two dimensions are equal if and only if their canonical forms are. Facts (`D % H == 0`, `N == 784`) are
+applied by `dfc.ir.facts`; this module knows only unconditional arithmetic. Polynomials are immutable and hashable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Symbol:
+    """A named size. `unique` tells apart sizes of one name that come from different places (0: as written)."""
+
+    name: str
+    unique: int = 0
+
+    def __str__(self) -> str:
+        return self.name if self.unique == 0 else f"{self.name}_{self.unique}"
+
+
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """`function(left, right)` that could not be reduced; function is one of //, %, min, max, ceil_div."""
+
+    function: str
+    left: Dim
+    right: Dim
+
+    def __str__(self) -> str:
+        if self.function in ("//", "%"):
+            return f"({_operand(self.left)} {self.function} {_operand(self.right)})"
+        return f"{self.function}({self.left}, {self.right})"
+
+
+Atom = Symbol | Compound
+Monomial = tuple[Atom, ...]
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A polynomial: a sorted tuple of (monomial, non-zero coefficient)."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def constant(self) -> int | None:
+        """Its value if it is a plain number, else None."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def symbol(self) -> Symbol | None:
+        """The symbol if the dimension is nothing but one symbol, else None."""
+        if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
+            atom = self.terms[0][0][0]
+            return atom if isinstance(atom, Symbol) else None
+        return None
+
+    def symbols(self) -> frozenset[Symbol]:
+        """Every symbol that occurs in it, inside atoms too."""
+        found: set[Symbol] = set()
+        pending: list[Dim] = [self]
+        while pending:
+            for monomial, _ in pending.pop().terms:
+                for atom in monomial:
+                    if isinstance(atom, Symbol):
+                        found.add(atom)
+                    else:
+                        pending += (atom.left, atom.right)
+        return frozenset(found)
+
+    def __add__(self, other: DimLike) -> Dim:
+        return _collect([*self.terms, *dim(other).terms])
+
+    def __radd__(self, other: DimLike) -> Dim:
+        return self + other
+
+    def __neg__(self) -> Dim:
+        return Dim(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: DimLike) -> Dim:
+        return self + -dim(other)
+
+    def __rsub__(self, other: DimLike) -> Dim:
+        return dim(other) - self
+
+    def __mul__(self, other: DimLike) -> Dim:
+        right = dim(other)
+        return _collect([(_sorted(m + n), c * d) for m, c in self.terms for n, d in right.terms])
+
+    def __rmul__(self, other: DimLike) -> Dim:
+        return self * other
+
+    def __floordiv__(self, other: DimLike) -> Dim:
+        return floor_divide(self, dim(other))
+
+    def __mod__(self, other: DimLike) -> Dim:
+        return modulo(self, dim(other))
+
+    def substitute(self, values: Mapping[Symbol, DimLike]) -> Dim:
+        """The dimension with symbols replaced, in canonical form again."""
+        if not values or not (self.symbols() & values.keys()):
+            return self
+        total = ZERO
+        for monomial, coefficient in self.terms:
+            product = dim(coefficient)
+            for atom in monomial:
+                product = product * _substitute_atom(atom, values)
+            total = total + product
+        return total
+
+    def evaluate(self, values: Mapping[Symbol, int]) -> int:
+        """Its value as an unbounded integer; ZeroDivisionError if it divides by zero; KeyError for unknown symbols."""
+        result = self.substitute(values)
+        if result.constant is None:
+            unknown = sorted(str(s) for s in result.symbols())
+            if unknown:
+                raise KeyError(unknown[0])
+            raise ZeroDivisionError(str(self))
+        return result.constant
+
+    def __str__(self) -> str:
+        return _format(self)
+
+    def __repr__(self) -> str:
+        return f"Dim({self})"
+
+
+DimLike = Dim | Symbol | int
+
+
+def dim(value: DimLike) -> Dim:
+    """Any dimension-like thing as a canonical polynomial."""
+    if isinstance(value, Dim):
+        return value
+    if isinstance(value, Symbol):
+        return Dim((((value,), 1),))
+    return Dim((((), int(value)),)) if value else ZERO
+
+
+ZERO = Dim(())
+ONE = dim(1)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The number of elements of a shape."""
+    total = ONE
+    for d in dims:
+        total = total * d
+    return total
+
+
+def floor_divide(a: Dim, b: Dim) -> Dim:
+    """a // b: exact term by term where b divides, otherwise a compound atom."""
+    if b.constant == 1:
+        return a
+    if a.constant is not None and b.constant:
+        return dim(a.constant // b.constant)
+    if a == b and a.constant is None:
+        return ONE if _never_zero(a) else _compound("//", a, b)
+    if len(b.terms) != 1:
+        return _compound("//", a, b)
+    exact, rest = _divide_terms(a, b.terms[0])
+    if not rest.terms:
+        return exact
+    if b.constant and b.constant > 0:
+        if rest.constant is not None:
+            return exact + rest.constant // b.constant
+        return exact + _compound("//", rest, b)
+    return _compound("//", a, b)
+
+
+def modulo(a: Dim, b: Dim) -> Dim:
+    """a % b with the sign of b (floor)."""
+    if a.constant is not None and b.constant:
+        return dim(a.constant % b.constant)
+    if len(b.terms) == 1:
+        _, rest = _divide_terms(a, b.terms[0])
+        if not rest.terms:
+            return ZERO
+        if b.constant and b.constant > 0:
+            if rest.constant is not None:
+                return dim(rest.constant % b.constant)
+            return _compound("%", rest, b)
+    return _compound("%", a, b)
+
+
+def ceil_divide(a: Dim, b: Dim) -> Dim:
+    """The smallest whole number not below a / b."""
+    if b.constant == 1:
+        return a
+    if a.constant is not None and b.constant:
+        return dim(-(-a.constant // b.constant))
+    if len(b.terms) == 1 and not _divide_terms(a, b.terms[0])[1].terms:
+        return floor_divide(a, b)
+    return _compound("ceil_div", a, b)
+
+
+def minimum(a: Dim, b: Dim) -> Dim:
+    difference = (a - b).constant
+    if difference is not None:
+        return a if difference <= 0 else b
+    return _compound("min", *sorted((a, b), key=str))
+
+
+def maximum(a: Dim, b: Dim) -> Dim:
+    difference = (a - b).constant
+    if difference is not None:
+        return a if difference >= 0 else b
+    return _compound("max", *sorted((a, b), key=str))
+
+
+FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "//": floor_divide,
+    "%": modulo,
+    "min": minimum,
+    "max": maximum,
+    "ceil_div": ceil_divide,
+}
+
+
+def _compound(function: str, a: Dim, b: Dim) -> Dim:
+    return Dim((((Compound(function, a, b),), 1),))
+
+
+def _never_zero(a: Dim) -> bool:
+    return a.constant not in (None, 0)
+
+
+def _substitute_atom(atom: Atom, values: Mapping[Symbol, DimLike]) -> Dim:
+    if isinstance(atom, Symbol):
+        return dim(values.get(atom, atom))
+    return FUNCTIONS[atom.function](atom.left.substitute(values), atom.right.substitute(values))
+
+
+def _divide_terms(a: Dim, divisor: tuple[Monomial, int]) -> tuple[Dim, Dim]:
+    """Splits `a` into what one monomial divides exactly (divided) and the rest."""
+    monomial, coefficient = divisor
+    exact: list[tuple[Monomial, int]] = []
+    rest: list[tuple[Monomial, int]] = []
+    for m, c in a.terms:
+        left = _without(m, monomial)
+        if left is None or c % coefficient:
+            rest.append((m, c))
+        else:
+            exact.append((left, c // coefficient))
+    return _collect(exact), _collect(rest)
+
+
+def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    left = list(monomial)
+    for atom in factor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _sorted(monomial: Monomial) -> Monomial:
+    return tuple(sorted(monomial, key=str))
+
+
+def _collect(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        total[monomial] = total.get(monomial, 0) + coefficient
+    kept = [(m, c) for m, c in total.items() if c]
+    return Dim(tuple(sorted(kept, key=lambda term: (-len(term[0]), str([str(a) for a in term[0]])))))
+
+
+def _operand(d: Dim) -> str:
+    simple = len(d.terms) <= 1 and (
+        d.constant is not None or (d.terms[0][1] == 1 and len(d.terms[0][0]) == 1)
+    )
+    return str(d) if simple else f"({d})"
+
+
+def _format(d: Dim) -> str:
+    if not d.terms:
+        return "0"
+    text = ""
+    for monomial, coefficient in d.terms:
+        body = " * ".join(str(a) for a in monomial)
+        size = abs(coefficient)
+        part = str(size) if not body else body if size == 1 else f"{size} * {body}"
+        sign = "-" if coefficient < 0 else "+"
+        text += f" {sign} {part}" if text else part if coefficient > 0 else f"0 - {part}"
+    return text

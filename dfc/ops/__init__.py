@@ -1,0 +1,1 @@
+"""What each op means: one record each. Knows no pass and no target."""

@@ -1,0 +1,194 @@
+"""Attribute records of the ops, with each op's operands and results. The vocabulary all stages share.
+
+Notation: operands -> results. Axes are normalised (0 <= axis < rank). `*t` are tokens (see `dfc.ir.graph`).
+
+Sources       constant(ConstantAttributes) -> x            dim(DimAttributes) -> i64
+              iota(TypeAttributes) -> x (1-d)              eye(TypeAttributes) -> x (2-d)
+              random(RandomAttributes) -> x                pure: a function of seed, stream name and global index
+Element-wise  neg abs sign exp log log1p sqrt rsqrt square sin cos tanh sigmoid relu gelu erf floor ceil round
+              is_finite not stop_gradient: x -> y
+              add sub mul div floordiv mod pow minimum maximum equal not_equal less less_equal greater
+              greater_equal and or: a, b -> c              operands broadcast by the strict rule (language 3.3.6)
+              select(mask, a, b), clamp(x, low, high)      cast(CastAttributes): x -> y
+Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(AxesAttributes)
+              broadcast(ShapeAttributes): x -> y           NumPy alignment: axes are added in front, ones stretch
+              slice(SliceAttributes): x -> y               pad(PadAttributes): x, fill (scalar) -> y
+              concat(AxisAttributes): x0, x1, .. -> y
+              gather(AxisAttributes): x, ids -> y          the axis is replaced by the axes of ids (0-d ids drop it)
+              scatter_add(ScatterAttributes): ids, rows -> y   zeros of the shape, plus rows at ids along the axis
+Reductions    sum prod max min any all mean logsumexp(ReduceAttributes): x -> y
+              argmax argmin(ArgAttributes): x -> y         cumsum(AxisAttributes): x -> y
+Products      matmul: a[..,M,K], b[..,K,N] -> c            1-d operands as in NumPy; batch axes equal (no stretching)
+              solve: a[N,N], b[N] or b[N,K] -> x
+Learning      softmax log_softmax(AxisAttributes): x -> y  cross_entropy: logits[..,C], labels[..] -> losses[..]
+State         read(ResourceAttributes): t -> x, t          the whole variable, a snapshot
+              assign(AssignAttributes): value, *index operands, t -> t
+              draw(DrawAttributes): t -> x, t              next numbers of an rng: uniform in [0, 1), or normal
+Host          checkpoint_save(HostAttributes), checkpoint_restore(HostAttributes): path, *t -> *t
+Control       if: condition, *t -> values.., *t            regions: then, else (parameters *t; outputs values.., *t)
+              while: carries.., *t -> carries.., *t        regions: condition (carries.., *t -> bool, *t), body
+              for(ForAttributes): start, stop, carries.., *t -> carries.., stacked emits.., *t
+                                                           region: index, carries.., *t -> carries.., emits.., *t
+              assert(AssertAttributes): condition, t -> t  the token of the pseudo-resource "@assert"
+Gradients     grad: loss, targets.. -> one gradient a target   gone after `autodiff`
+              jacobian: y (1-d or scalar), x -> shape(y) + shape(x)  gone after `autodiff`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dfc.ir.attributes import Attributes, Literal
+from dfc.ir.dims import Dim
+from dfc.ir.dtypes import DType, DTypeVariable
+from dfc.ir.types import TensorType
+
+ASSERT_RESOURCE = "@assert"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantAttributes(Attributes):
+    value: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class DimAttributes(Attributes):
+    size: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class TypeAttributes(Attributes):
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class RandomAttributes(Attributes):
+    """`distribution` is uniform (in [0, 1)) or normal; `stream` is the full name that keys the numbers."""
+
+    distribution: str
+    seed: int
+    stream: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class CastAttributes(Attributes):
+    dtype: DType | DTypeVariable
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeAttributes(Attributes):
+    shape: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PermutationAttributes(Attributes):
+    permutation: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AxisAttributes(Attributes):
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class AxesAttributes(Attributes):
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAttributes(Attributes):
+    """Per axis: first index, number of elements, step (non-zero; negative walks backwards from `starts`)."""
+
+    starts: tuple[Dim, ...]
+    sizes: tuple[Dim, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PadAttributes(Attributes):
+    """Per axis: elements added before, after, and between neighbours (`interior`; the gradient of a stepped slice)."""
+
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+    interior: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterAttributes(Attributes):
+    axis: int
+    shape: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceAttributes(Attributes):
+    axes: tuple[int, ...]
+    keep_dims: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArgAttributes(Attributes):
+    axis: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAttributes(Attributes):
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class RangeSelector:
+    """`size` elements from `start` in steps of `step` along one axis."""
+
+    start: Dim
+    size: Dim
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OperandSelector:
+    """Index operand number `operand` (an integer scalar drops the axis, a 1-d tensor picks rows)."""
+
+    operand: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssignAttributes(Attributes):
+    """`mode` is one of `:= += -= *= /=`; `index` has one selector per axis of the variable, or is empty for all of it.
+
+    The value broadcasts to the selected region. A point with a size known at compile time is a RangeSelector of size 1
+    (the value then has a 1 there).
+    """
+
+    resource: str
+    mode: str
+    index: tuple[RangeSelector | OperandSelector, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DrawAttributes(Attributes):
+    resource: str
+    distribution: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class HostAttributes(Attributes):
+    """The full names of the variables a host step saves or restores, in order; one token each."""
+
+    resources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForAttributes(Attributes):
+    """`carries` carried values; `trips` is the number of rounds if it is a dimension (required when there are emits)."""
+
+    carries: int
+    trips: Dim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AssertAttributes(Attributes):
+    message: str
+    condition_text: str
