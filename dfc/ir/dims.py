@@ -282,9 +282,7 @@ def _collect(terms: Iterable[tuple[Monomial, int]]) -> Dim:
 
 
 def _operand(d: Dim) -> str:
-    simple = len(d.terms) <= 1 and (
-        d.constant is not None or (d.terms[0][1] == 1 and len(d.terms[0][0]) == 1)
-    )
+    simple = len(d.terms) <= 1 and (d.constant is not None or (d.terms[0][1] == 1 and len(d.terms[0][0]) == 1))
     return str(d) if simple else f"({d})"
 
 

@@ -72,9 +72,7 @@ class Node:
         self.name = name
         self.span = span if span is not None else Span.nowhere()
         many = len(result_types) > 1
-        self.results = tuple(
-            Value(t, f"{name}:{i}" if many else name, self, i) for i, t in enumerate(result_types)
-        )
+        self.results = tuple(Value(t, f"{name}:{i}" if many else name, self, i) for i, t in enumerate(result_types))
 
     @property
     def result(self) -> Value:
@@ -161,7 +159,5 @@ class Graph:
     resources: dict[str, Resource] = field(default_factory=dict[str, Resource])
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
     tests: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    settings: dict[str, int | float | bool | str] = field(
-        default_factory=dict[str, "int | float | bool | str"]
-    )
+    settings: dict[str, int | float | bool | str] = field(default_factory=dict[str, "int | float | bool | str"])
     source: str = ""

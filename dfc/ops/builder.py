@@ -41,9 +41,7 @@ class Builder:
         regions: Sequence[Block] = (),
     ) -> Node:
         """Appends a node whose result types are already known."""
-        node = Node(
-            op, operands, result_types, attributes=attributes, regions=regions, name=self.name, span=self.span
-        )
+        node = Node(op, operands, result_types, attributes=attributes, regions=regions, name=self.name, span=self.span)
         self.block.nodes.append(node)
         return node
 
