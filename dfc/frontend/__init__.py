@@ -1,0 +1,1 @@
+"""From text to a typed graph: syntax, names, types and shapes, effects, expansion."""

@@ -1,0 +1,1 @@
+"""Text to syntax tree and back: parser, tree, printer, formatter, and the messages for syntax errors."""
