@@ -1,0 +1,1 @@
+"""Target protocol, discovery by entry point, bundle writing."""

@@ -1,0 +1,1 @@
+"""Fused groups as target-neutral kernels: index space, index maps, scalar instructions, reductions, contractions."""

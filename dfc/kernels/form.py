@@ -1,0 +1,122 @@
+"""The kernel forms. A kernel is pure index arithmetic over operand slots; a launch binds the slots to buffers.
+
+Equal kernels (same axes, operands, bodies) are equal Python values, so each is compiled once however often it is
+launched. Dimensions inside a kernel are symbols of the kernel (`d0`, `d1`, ...), bound by the launch as well.
+
+Forms
+- `LoopKernel`: outer parallel axes, then stages executed one after the other at each outer point. A stage iterates its
+  own inner axes; it either folds reductions or stores, or both. One stage without reductions is a `map`; otherwise it is
+  a `reduce` whose later stages use the results (softmax: max, then sum with the exponentials stored, then a division).
+  The points of a stage are independent of each other except through its reductions; a store may be read back by later
+  stages at the same outer point. With `ordered` the innermost axis of each stage runs in ascending order (scan, scatter).
+- `ContractKernel`: out[b.., m, n] = sum over k of a * b, then an epilogue body at each finished point with stores.
+
+Meaning of a reduction: the tree is a function of the shape alone (kernels.md 3). The target chooses lanes and blocks,
+fixed per target, never depending on threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dfc.ir.dims import Dim
+from dfc.ir.dtypes import DType
+from dfc.kernels.body import Index, Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand slot: a row-major buffer of this element type and shape (the shape in the kernel's symbols).
+
+    `access` is read, write or update (read and written at the same point only).
+    """
+
+    dtype: DType
+    shape: tuple[Dim, ...]
+    access: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    name: str
+    extent: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes the value of an instruction to an operand; with `combine` = "add" it adds to what is there.
+
+    The index is one Affine or Computed per axis of the operand.
+    """
+
+    operand: int
+    index: tuple[Index, ...]
+    value: int
+    combine: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """Folds a value over the stage's inner axes: add mul max min and or, or argmax/argmin (the index is the position
+    along the single inner axis; ties take the lowest; NaN wins as in NumPy; the result has type `dtype`)."""
+
+    combine: str
+    value: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pass over `axes` (numbers of kernel axes) at each outer point."""
+
+    axes: tuple[int, ...]
+    body: tuple[Instruction, ...]
+    reductions: tuple[Reduction, ...] = ()
+    stores: tuple[Store, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoopKernel:
+    """`axes[:outer]` are parallel and common to all stages. A stage with no inner axes runs once per outer point."""
+
+    operands: tuple[Operand, ...]
+    axes: tuple[Axis, ...]
+    outer: int
+    stages: tuple[Stage, ...]
+    ordered: bool = False
+
+    @property
+    def form(self) -> str:
+        if self.ordered:
+            return "scatter" if any(s.combine for stage in self.stages for s in stage.stores) else "scan"
+        return "reduce" if any(stage.reductions for stage in self.stages) else "map"
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixOperand:
+    """Where a factor of a contraction lies: operand slot and, per axis of its buffer, an affine index over the kernel's
+    axes (batch axes, then m, n, k)."""
+
+    operand: int
+    index: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContractKernel:
+    """axes = batch axes, m, n, k (the last three, in this order). `epilogue` may use `Accumulated` and loads over the
+    batch, m and n axes; its stores write the results. `accumulator` is the element type of the sum."""
+
+    operands: tuple[Operand, ...]
+    axes: tuple[Axis, ...]
+    a: MatrixOperand
+    b: MatrixOperand
+    accumulator: DType
+    epilogue: tuple[Instruction, ...]
+    stores: tuple[Store, ...]
+
+    @property
+    def form(self) -> str:
+        return "contract"
+
+
+Kernel = LoopKernel | ContractKernel

@@ -1,0 +1,199 @@
+"""A scheduled program: kernels launched by structured steps over planned buffers. What a target lowers to machine code.
+
+Everything here is data: no graph, no op name. Names and spans of the source are kept for messages and `dfc show`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dfc.ir.attributes import Literal
+from dfc.ir.dims import Dim, Symbol
+from dfc.ir.dtypes import DType
+from dfc.ir.graph import DimCheck, Resource
+from dfc.kernels.form import Kernel
+from dfc.source import Span
+
+
+class Role(Enum):
+    """Where a buffer lives. ARGUMENT, RESULT: memory of the caller. RESOURCE: state. CONSTANT: read-only section.
+    ARENA: at `offset` in the arena of the call. REGISTER: a scalar that lives in the native code (0-d only)."""
+
+    ARGUMENT = "argument"
+    RESULT = "result"
+    RESOURCE = "resource"
+    CONSTANT = "constant"
+    ARENA = "arena"
+    REGISTER = "register"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A row-major array. `index` is the number of the argument, result or constant; `resource` the full name of state.
+
+    Two arena buffers may overlap when their lifetimes do not. 0-d arguments and results are passed by value.
+    """
+
+    dtype: DType
+    shape: tuple[Dim, ...]
+    role: Role
+    name: str
+    index: int = -1
+    resource: str = ""
+    offset: Dim = Dim(())
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Runs a kernel: `kernels[kernel]` of the program with these buffers for its operand slots and these values for
+    its symbols d0, d1, ... `names` are the full names of the graph nodes it computes."""
+
+    kernel: int
+    buffers: tuple[int, ...]
+    sizes: tuple[Dim, ...]
+    names: tuple[str, ...] = ()
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copies a whole buffer (same type and shape; both may be registers)."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: int
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """`condition` runs before each round and fills the bool register `test`."""
+
+    condition: tuple[Step, ...]
+    test: int
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`index` is an integer register that runs from `start` to below `stop` (registers of the same type)."""
+
+    index: int
+    start: int
+    stop: int
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Stops the call with fault site `fault` when the bool register is false."""
+
+    condition: int
+    fault: int
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A step of the run side, only at the top level of an entry: `kind` is checkpoint_save or checkpoint_restore;
+    `path` is the number of the text argument."""
+
+    kind: str
+    path: int
+    resources: tuple[str, ...]
+
+
+Step = Launch | Copy | If | While | For | Check | Host
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A place where a program can fail when it runs: `kind` is assert, index, division; the message for the user."""
+
+    kind: str
+    message: str
+    span: Span
+
+
+@dataclass(slots=True)
+class EntryProgram:
+    """One entry, scheduled. `arena` is its size in bytes as a formula over `dims`; `largest_live` the lower bound.
+
+    Slots of a call (8 bytes each, in this order): arguments (tensor: address; 0-d: the value, little-endian; text:
+    unused), results (tensor: address; 0-d: the value), dims (i64), arena address.
+    """
+
+    name: str
+    buffers: list[Buffer]
+    steps: tuple[Step, ...]
+    arguments: tuple[int, ...]  # buffer numbers; -1 for a text argument
+    results: tuple[int, ...]
+    dims: tuple[Symbol, ...]
+    arena: Dim
+    largest_live: Dim
+    peak_names: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class EntrySignature:
+    """What a caller needs to know of an entry; goes into the manifest as it is."""
+
+    name: str
+    parameter_names: tuple[str, ...]
+    result_names: tuple[str, ...]
+    dims: tuple[Symbol, ...]
+    dim_feeds: tuple[Symbol, ...]
+    checks: tuple[DimCheck, ...]
+    readonly: bool
+    is_test: bool
+    unnamed_result: bool
+    doc: str
+    parameter_docs: tuple[str, ...]
+    parameter_types: tuple[tuple[DType, tuple[Dim, ...]] | None, ...]  # None: text
+    result_types: tuple[tuple[DType, tuple[Dim, ...]], ...]
+    resources_read: tuple[str, ...]
+    resources_written: tuple[str, ...]
+    span: Span
+
+
+@dataclass(slots=True)
+class Program:
+    """A whole program ready for a target."""
+
+    name: str
+    kernels: list[Kernel] = field(default_factory=list[Kernel])
+    entries: list[EntryProgram] = field(default_factory=list[EntryProgram])
+    signatures: list[EntrySignature] = field(default_factory=list[EntrySignature])
+    resources: dict[str, Resource] = field(default_factory=dict[str, Resource])
+    constants: list[Literal] = field(default_factory=list[Literal])
+    faults: list[Fault] = field(default_factory=list[Fault])
+
+    def fault(self, kind: str, message: str, span: Span) -> int:
+        """The number of a new fault site."""
+        self.faults.append(Fault(kind, message, span))
+        return len(self.faults) - 1
+
+
+def walk(steps: Sequence[Step]) -> list[Step]:
+    """All steps, outer before inner, in order; iterative."""
+    found: list[Step] = []
+    pending: list[Step] = list(reversed(steps))
+    while pending:
+        step = pending.pop()
+        found.append(step)
+        pending.extend(reversed(_inner(step)))
+    return found
+
+
+def _inner(step: Step) -> tuple[Step, ...]:
+    if isinstance(step, If):
+        return step.then + step.otherwise
+    if isinstance(step, While):
+        return step.condition + step.body
+    return step.body if isinstance(step, For) else ()
