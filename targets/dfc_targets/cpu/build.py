@@ -1,0 +1,24 @@
+"""Module text to a code image: compile, add the memory functions where LLVM asks for them, link."""
+
+import functools
+from collections.abc import Sequence
+
+from dfc_targets.cpu.compile import compile_object
+from dfc_targets.cpu.image import CodeImage, link_image, undefined_symbols
+from dfc_targets.cpu.machine import Machine
+from dfc_targets.cpu.memory_functions import MEMORY_FUNCTIONS, memory_functions_text
+
+
+def build_image(
+    texts: Sequence[str], machine: Machine, exports: Sequence[str] | None = None, *, speed_level: int = 2
+) -> CodeImage:
+    """One image of one or more module texts."""
+    objects = [compile_object(text, machine, speed_level=speed_level) for text in texts]
+    if MEMORY_FUNCTIONS.intersection(undefined_symbols(objects)):
+        objects.append(_memory_object(machine))
+    return link_image(objects, exports)
+
+
+@functools.cache
+def _memory_object(machine: Machine) -> bytes:
+    return compile_object(memory_functions_text(machine), machine, speed_level=0)
