@@ -1,0 +1,79 @@
+"""How a command ends: from exceptions to one message on standard error and an exit code.
+
+The codes: 0 done, 1 a bug in dfc, 2 a mistake in usage, program or feed, 3 not supported, 4 bad bundle, 5 bad
+checkpoint, 6 input or output, 7 out of memory or over a limit, 130 and 143 stopped by a signal.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+
+import click
+
+from dfc_runtime.errors import DfcError
+
+INTERNAL, USAGE, INPUT_OUTPUT, LIMIT, INTERRUPTED = 1, 2, 6, 7, 130
+
+
+def guarded(action: Callable[[], object]) -> int:
+    """Runs a command; whatever it raises becomes a message and an exit code."""
+    try:
+        result = action()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        complain("stopped")
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except Exception as failure:
+        return _report(failure)
+    return result if isinstance(result, int) else 0
+
+
+def complain(message: str) -> None:
+    """One line on standard error, in the voice of all messages."""
+    click.echo(f"error: {message}", err=True)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, or nothing if no known word is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _report(failure: Exception) -> int:
+    if os.environ.get("DFC_TRACEBACK") == "1":
+        traceback.print_exception(failure)
+    if isinstance(failure, click.ClickException):
+        failure.show(sys.stderr)
+        return USAGE
+    if isinstance(failure, DfcError):
+        return _report_mistake(failure)
+    if isinstance(failure, MemoryError):
+        complain("out of memory")
+        return LIMIT
+    if isinstance(failure, OSError):
+        where = f"{failure.filename}: " if failure.filename else ""
+        complain(f"{where}{failure.strerror or failure}")
+        return INPUT_OUTPUT
+    complain(f"a bug in dfc ({type(failure).__name__}: {failure}); please report it (DFC_TRACEBACK=1 shows where)")
+    return INTERNAL
+
+
+def _report_mistake(failure: DfcError) -> int:
+    diagnostics = getattr(failure, "diagnostics", None)
+    if diagnostics:
+        from dfc.diagnostics import render  # only a compiler's error needs the compiler's drawing
+
+        texts = [render(diagnostic, colour=sys.stderr.isatty()) for diagnostic in diagnostics]
+        click.echo("\n\n".join(texts), err=True)
+    else:
+        code = f"[{failure.code}]" if failure.code else ""
+        click.echo(f"error{code}: {failure.message}", err=True)
+    return failure.exit_code

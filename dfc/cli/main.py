@@ -1,0 +1,67 @@
+"""`dfc`: the command line.
+
+Assumes nothing is imported yet: a command's module, and with it the compiler, is imported only when that command runs,
+so that `dfc --help` stays instant. Guarantees that every failure ends as one message on standard error and the exit
+code of its kind, never as a traceback (unless `DFC_TRACEBACK=1` asks for it).
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from dfc.cli import failures
+
+COMMANDS: dict[str, str] = {
+    "check": "Read a program and report its mistakes.",
+    "compile": "Compile a program into a bundle of native code.",
+    "explain": "Explain a message code with a failing and a fixed program.",
+    "fmt": "Format programs.",
+    "inspect": "Say what is in a bundle, without running it.",
+    "ops": "List the ops of the language, or describe one.",
+    "run": "Run an entry of a bundle or program.",
+    "show": "Print a program as the compiler sees it.",
+    "test": "Run the tests written in a program.",
+    "verify": "Check that a bundle is whole.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"dfc.cli.commands.{cmd_name}_command").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"there is no command {args[0]!r}{failures.did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dfc", message="dfc %(version)s")
+def cli() -> None:
+    """From a dataflow graph in text to native code: compile, train and run .dfg programs."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command line and exits with the code of what happened."""
+    sys.exit(failures.guarded(lambda: cli.main(arguments, prog_name="dfc", standalone_mode=False)))
+
+
+if __name__ == "__main__":
+    main()
