@@ -1,8 +1,8 @@
 """Code images in executable memory: the run half of `image.py`.
 
 Assumes that the caller has checked the hash of the image and that this processor runs its variant. Guarantees memory
-that is never writable and executable at once, and that stays mapped for the life of the process (code may be on the
-stack of another thread). Needs the standard library only.
+that is never writable and executable at once, and that stays mapped until the process is gone (another thread may be
+running it even while the interpreter shuts down). Needs the standard library only.
 """
 
 import ctypes
@@ -10,7 +10,9 @@ import mmap
 from collections.abc import Callable, Sequence
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_KEPT: list[mmap.mmap] = []
+_LIBC.mmap.restype = ctypes.c_void_p
+_LIBC.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
+_MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 class LoadedImage:
@@ -34,18 +36,16 @@ def map_code(code: bytes) -> int:
     """Map a copy of the image, make it executable, and give its address."""
     if not code:
         raise ValueError("an empty image cannot be mapped")
-    size = -(-len(code) // mmap.PAGESIZE) * mmap.PAGESIZE
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    memory = mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    memory.write(code)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    _protect(address, size)
-    _KEPT.append(memory)
+    address = map_memory(len(code))
+    ctypes.memmove(address, code, len(code))
+    if _LIBC.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(len(code)), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+        raise OSError(ctypes.get_errno(), "the system forbids executable memory")
     return address
 
 
-def _protect(address: int, size: int) -> None:
-    """From writable to executable; the kernel makes instruction caches follow where they do not by themselves."""
-    protection = ctypes.c_int(mmap.PROT_READ | mmap.PROT_EXEC)
-    if _LIBC.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), protection) != 0:
-        raise OSError(ctypes.get_errno(), "the system forbids executable memory")
+def map_memory(size: int) -> int:
+    """Zeroed, page-aligned memory of this process that nobody ever gives back."""
+    address = _LIBC.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    if address == _MAP_FAILED:
+        raise OSError(ctypes.get_errno(), f"the system gives no {size} bytes of memory")
+    return address

@@ -1,0 +1,61 @@
+"""Generated access to the context: fields, and the error record.
+
+Assumes the context's ABI of `context.py`. Guarantees that of several errors of one call the one with the lowest
+(site, payload) is kept, so that what is reported does not depend on the threads.
+"""
+
+import ctypes
+
+from dfc_targets.cpu.context import ERROR_PAYLOAD, Context, llvm_type_of, offset_of
+from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
+from dfc_targets.cpu.llvm_values import FALSE, i64
+
+
+def field_address(f: FunctionText, structure: type[ctypes.Structure], base: Value, field: str) -> Value:
+    return f.gep("i8", base, i64(offset_of(structure, field)))
+
+
+def load_field(f: FunctionText, context: Value, field: str) -> Value:
+    """The value of a scalar field of the context."""
+    return f.load(llvm_type_of(Context, field), field_address(f, Context, context, field))
+
+
+def report_error(module: ModuleText) -> str:
+    """`void (ptr context, i64 site, i64 p0 .. p3)`: record an error; the lowest (site, payload) wins."""
+    return module.define("report_error", lambda: _report_error(module))
+
+
+def _report_error(module: ModuleText) -> FunctionText:
+    payload = [Parameter("i64", f"p{i}") for i in range(ERROR_PAYLOAD)]
+    parameters = (Parameter("ptr", "context"), Parameter("i64", "site"), *payload)
+    f = module.function("report_error", "void", parameters, attributes="nounwind noinline cold")
+    context = f.arguments[0]
+    lock = field_address(f, Context, context, "error_lock")
+    _acquire(f, lock)
+    site = field_address(f, Context, context, "error_site")
+    record = [site, *(f.gep("i64", field_address(f, Context, context, "error_payload"), i64(i)) for i in range(4))]
+    old = [f.load("i64", address) for address in record]
+    empty = f.icmp("eq", old[0], i64(0))
+    with f.when(f.bit_or(empty, _less(f, f.arguments[1:], old))):
+        for value, address in zip(f.arguments[1:], record, strict=True):
+            f.store(value, address)
+    f.atomic_store(i64(0), lock)
+    f.ret()
+    return f
+
+
+def _acquire(f: FunctionText, lock: Value) -> None:
+    again, taken = f.label("again"), f.label("taken")
+    f.branch(again)
+    f.begin(again)
+    _, success = f.compare_exchange(lock, i64(0), i64(1))
+    f.branch_if(success, taken, again)
+    f.begin(taken)
+
+
+def _less(f: FunctionText, left: tuple[Value, ...], right: list[Value]) -> Value:
+    """Lexicographic order, decided from the last component to the first."""
+    result = FALSE
+    for a, b in reversed(list(zip(left, right, strict=True))):
+        result = f.bit_or(f.icmp("slt", a, b), f.bit_and(f.icmp("eq", a, b), result))
+    return result
