@@ -1,0 +1,37 @@
+# Targets a person types. `make demo` and `make test` need nothing but Python 3.11 or newer and a package index.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test lint fast bench clean
+
+help:  ## Show the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,demo]'
+	@touch $@
+
+demo: $(STAMP)  ## Compile, train and try the handwritten digits
+	$(BIN)/python samples/demo.py
+
+lint: $(STAMP)  ## Style, types and layer contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --level error
+	$(BIN)/lint-imports --no-cache
+
+fast: $(STAMP)  ## The tests that take seconds
+	$(BIN)/pytest -q -m 'not slow'
+
+test: lint  ## Lint, then all tests
+	$(BIN)/pytest -q -n 2 --dist loadgroup
+
+bench: $(STAMP)  ## Measure against peers, side by side
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m bench
+
+clean:  ## Remove the environment and everything generated
+	rm -rf $(VENV) build dist .ruff_cache .pytest_cache
