@@ -1,0 +1,273 @@
+"""What is known about sizes besides arithmetic: from `where`, `assert` and `if N == 784 {`.
+
+Assumes that every symbol is a whole number >= 0. Guarantees that `canonical` only rewrites with facts that hold, so
+two sizes whose canonical forms are the same are equal; and that answers are True (proved), False (refuted) or None.
+There is no search: a bound is proved if it is a sum of terms that cannot be negative, after taking away at most two
+known bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+from dfc.ir.dims import (
+    FUNCTIONS,
+    ZERO,
+    Atom,
+    Compound,
+    Dim,
+    DimLike,
+    Monomial,
+    Symbol,
+    dim,
+    floor_divide,
+)
+
+RELATIONS = ("==", "!=", "<", "<=", ">", ">=")
+OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """An immutable set of facts; `assume` gives a larger one."""
+
+    replacements: tuple[tuple[Atom, Dim], ...] = ()
+    divisions: frozenset[tuple[Dim, Dim]] = frozenset()
+    bounds: tuple[Dim, ...] = ()
+    unequal: frozenset[Dim] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.replacements or self.divisions or self.bounds or self.unequal)
+
+    def assume(self, left: DimLike, relation: str, right: DimLike) -> Facts:
+        """These facts and `left relation right`."""
+        a, b = self.canonical(dim(left)), self.canonical(dim(right))
+        match relation:
+            case "==":
+                return self._assume_equal(a, b)
+            case "!=":
+                return replace(self, unequal=self.unequal | {a - b, b - a})
+            case ">=":
+                return self._assume_bound(a - b)
+            case ">":
+                return self._assume_bound(a - b - 1)
+            case "<=":
+                return self._assume_bound(b - a)
+            case _:
+                return self._assume_bound(b - a - 1)
+
+    def canonical(self, size: Dim) -> Dim:
+        """The size in the one form that all sizes known to be equal to it share."""
+        if size.constant is not None or not (self.replacements or self.divisions):
+            return size
+        for _ in range(_ROUNDS):
+            simpler = self._rewrite(size)
+            if simpler == size:
+                break
+            size = simpler
+        return size
+
+    def shape(self, shape: Iterable[Dim]) -> tuple[Dim, ...]:
+        return tuple(self.canonical(size) for size in shape)
+
+    def equal(self, left: DimLike, right: DimLike) -> bool | None:
+        return self.holds(left, "==", right)
+
+    def holds(self, left: DimLike, relation: str, right: DimLike) -> bool | None:
+        """Whether `left relation right` follows (True), contradicts (False) or is open (None)."""
+        difference = self.canonical(dim(left)) - self.canonical(dim(right))
+        difference = self.canonical(difference)
+        match relation:
+            case "==":
+                return self._is_zero(difference)
+            case "!=":
+                return _not(self._is_zero(difference))
+            case ">=":
+                return self._sign(difference)
+            case ">":
+                return self._sign(difference - 1)
+            case "<=":
+                return self._sign(-difference)
+            case _:
+                return self._sign(-difference - 1)
+
+    # ------------------------------------------------------------- inside --
+
+    def _is_zero(self, difference: Dim) -> bool | None:
+        if difference.constant is not None:
+            return difference.constant == 0
+        if difference in self.unequal or self._proved(difference - 1) or self._proved(-difference - 1):
+            return False
+        return True if self._proved(difference) and self._proved(-difference) else None
+
+    def _sign(self, size: Dim) -> bool | None:
+        if self._proved(size):
+            return True
+        return False if self._proved(-size - 1) else None
+
+    def _proved(self, size: Dim) -> bool:
+        """Whether `size` >= 0 follows."""
+        if _cannot_be_negative(size):
+            return True
+        known = (*self.bounds, *_bounds_of_atoms(size))
+        if any(_cannot_be_negative(size - bound) for bound in known):
+            return True
+        if len(known) > 24:
+            return False
+        return any(_cannot_be_negative(size - a - b) for a, b in combinations_with_replacement(known, 2))
+
+    def _assume_bound(self, size: Dim) -> Facts:
+        return self if _cannot_be_negative(size) else replace(self, bounds=(*self.bounds, size))
+
+    def _assume_equal(self, a: Dim, b: Dim) -> Facts:
+        divided = self._assume_divides(a, b) or self._assume_divides(b, a)
+        if divided is not None:
+            return divided
+        if a == b:
+            return self
+        solved = _solve(a, b)
+        if solved is None:
+            return replace(self, bounds=(*self.bounds, a - b, b - a))
+        atom, value = solved
+        rewritten = Facts(((atom, value),))
+        older = tuple((x, rewritten.canonical(y)) for x, y in self.replacements)
+        bounds = tuple(rewritten.canonical(bound) for bound in self.bounds)
+        divisions = frozenset((rewritten.canonical(x), rewritten.canonical(y)) for x, y in self.divisions)
+        return Facts((*older, solved), divisions, bounds, self.unequal)
+
+    def _assume_divides(self, a: Dim, b: Dim) -> Facts | None:
+        """From `x % y == 0`: y divides x."""
+        if b != ZERO or len(a.terms) != 1 or len(a.terms[0][0]) != 1:
+            return None
+        atom = a.terms[0][0][0]
+        if not isinstance(atom, Compound) or atom.function != "%":
+            return None
+        return replace(self, divisions=self.divisions | {(atom.right, atom.left)})
+
+    def divides(self, divisor: Dim, size: Dim) -> bool:
+        return (divisor, size) in self.divisions
+
+    def _rewrite(self, size: Dim) -> Dim:
+        total = ZERO
+        for monomial, coefficient in size.terms:
+            total = total + self._rewrite_term(monomial, coefficient)
+        return total
+
+    def _rewrite_term(self, monomial: Monomial, coefficient: int) -> Dim:
+        for position, atom in enumerate(monomial):
+            if isinstance(atom, Compound) and atom.function in ("//", "ceil_div"):
+                rest = monomial[:position] + monomial[position + 1 :]
+                exact = self._cancel(atom, rest, coefficient)
+                if exact is not None:
+                    return exact
+        product = dim(coefficient)
+        for atom in monomial:
+            product = product * self._rewrite_atom(atom)
+        return product
+
+    def _cancel(self, quotient: Compound, rest: Monomial, coefficient: int) -> Dim | None:
+        """`b * (a // b)` is `a` when b divides a."""
+        if not self.divides(quotient.right, quotient.left):
+            return None
+        factor = Dim(((rest, coefficient),))
+        times = floor_divide(factor, quotient.right)
+        if times * quotient.right != factor or any(isinstance(x, Compound) for m, _ in times.terms for x in m):
+            return None
+        return times * quotient.left
+
+    def _rewrite_atom(self, atom: Atom) -> Dim:
+        for known, value in self.replacements:
+            if atom == known:
+                return value
+        if isinstance(atom, Symbol):
+            return dim(atom)
+        left, right = self.canonical(atom.left), self.canonical(atom.right)
+        if self.divides(right, left):
+            if atom.function == "%":
+                return ZERO
+            if atom.function == "ceil_div":
+                return floor_divide(left, right)
+        return FUNCTIONS[atom.function](left, right)
+
+
+NO_FACTS = Facts()
+
+
+def _not(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
+
+
+def _cannot_be_negative(size: Dim) -> bool:
+    return all(coefficient > 0 and all(map(_atom_not_negative, monomial)) for monomial, coefficient in size.terms)
+
+
+def _atom_not_negative(atom: Atom) -> bool:
+    if isinstance(atom, Symbol):
+        return True
+    left, right = _cannot_be_negative(atom.left), _cannot_be_negative(atom.right)
+    match atom.function:
+        case "%":
+            return right
+        case "max":
+            return left or right
+        case _:
+            return left and right
+
+
+def _bounds_of_atoms(size: Dim) -> list[Dim]:
+    """What holds for the quotients and extremes in `size` by themselves, such as `min(a, b) <= a`."""
+    found: list[Dim] = []
+    for monomial, _ in size.terms:
+        for atom in monomial:
+            if isinstance(atom, Compound) and len(monomial) == 1:
+                found += _bounds_of(atom)
+    return found
+
+
+def _bounds_of(atom: Compound) -> list[Dim]:
+    itself = Dim((((atom,), 1),))
+    match atom.function:
+        case "min":
+            return [atom.left - itself, atom.right - itself]
+        case "max":
+            return [itself - atom.left, itself - atom.right]
+        case "//" if (atom.right.constant or 0) > 0:
+            return [atom.left - itself * atom.right, itself * atom.right + atom.right - 1 - atom.left]
+        case "ceil_div" if (atom.right.constant or 0) > 0:
+            return [itself * atom.right - atom.left, atom.left + atom.right - 1 - itself * atom.right]
+        case "%" if (atom.right.constant or 0) > 0:
+            return [atom.right - 1 - itself]
+        case _:
+            return []
+
+
+def _solve(a: Dim, b: Dim) -> tuple[Atom, Dim] | None:
+    """An atom with coefficient +-1 that stands alone in `a == b`, and what it is equal to."""
+    difference = a - b
+    candidates = [
+        (monomial[0], coefficient)
+        for monomial, coefficient in difference.terms
+        if len(monomial) == 1 and coefficient in (1, -1)
+    ]
+    candidates.sort(key=lambda pair: (isinstance(pair[0], Compound), str(pair[0])), reverse=True)
+    symbols_first = [pair for pair in candidates if isinstance(pair[0], Symbol)]
+    for atom, coefficient in (*symbols_first, *candidates):
+        value = (difference - Dim((((atom,), coefficient),))) * -coefficient
+        if not _mentions(value, atom):
+            return atom, value
+    return None
+
+
+def _mentions(size: Dim, atom: Atom) -> bool:
+    pending = [size]
+    while pending:
+        for monomial, _ in pending.pop().terms:
+            for each in monomial:
+                if each == atom:
+                    return True
+                if isinstance(each, Compound):
+                    pending += (each.left, each.right)
+    return False
