@@ -1,0 +1,111 @@
+"""Figures that are no ratio: compile time, size, loading, memory, very large programs. Each returns a dictionary."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+RUNS = 5
+Figure = dict[str, float]
+
+
+def cold_compile() -> Figure:
+    """`dfc compile` of the training program as a whole process, in seconds, and the size of the bundle in KB."""
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = Path(folder) / "mlp.bundle"
+        command = [sys.executable, "-m", "dfc.cli.main", "compile", str(PROGRAMS / "mlp.dfg"), "-o", str(bundle)]
+        seconds = [_seconds(command) for _ in range(RUNS)]
+        return {"median_s": round(statistics.median(seconds), 3), "bundle_kb": round(bundle.stat().st_size / 1024, 1)}
+
+
+def command_start() -> Figure:
+    """`dfc --help` and `dfc check` of a sample as whole processes, in milliseconds."""
+    check = [sys.executable, "-m", "dfc.cli.main", "check", str(PROGRAMS / "mlp.dfg")]
+    helps = [sys.executable, "-m", "dfc.cli.main", "--help"]
+    return {
+        "help_ms": round(statistics.median(_seconds(helps) for _ in range(RUNS)) * 1e3, 1),
+        "check_ms": round(statistics.median(_seconds(check) for _ in range(RUNS)) * 1e3, 1),
+    }
+
+
+LOAD_SCRIPT = """
+import sys, time, resource
+start = time.perf_counter()
+import dfc_runtime
+imported = time.perf_counter()
+model = dfc_runtime.load(sys.argv[1])
+loaded = time.perf_counter()
+import numpy as np
+model.train(images=np.zeros((100, 784), np.float32), labels=np.zeros(100, np.int32))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(round((imported - start) * 1e3, 1), round((loaded - imported) * 1e3, 1), round(peak, 1))
+"""
+
+
+def load() -> Figure:
+    """Importing the run side, loading the training bundle (state initialised), peak memory after one training step."""
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = Path(folder) / "mlp.bundle"
+        _seconds([sys.executable, "-m", "dfc.cli.main", "compile", str(PROGRAMS / "mlp.dfg"), "-o", str(bundle)])
+        rows = [
+            [float(w) for w in subprocess.check_output([sys.executable, "-c", LOAD_SCRIPT, str(bundle)]).split()]
+            for _ in range(RUNS)
+        ]
+    imported, loaded, peak = (statistics.median(column) for column in zip(*rows, strict=True))
+    return {"import_ms": imported, "load_ms": loaded, "peak_mb": peak}
+
+
+def large_graph() -> Figure:
+    """Compiling 36,000 nodes of layers and updates, in seconds."""
+    return _compile_text(large_program(36_000))
+
+
+def long_chain() -> Figure:
+    """Compiling a chain of 100,000 element-wise ops, in seconds."""
+    lines = [f"  let x = x * {1 + (i % 7) * 1e-7:.8f} + 0.5" for i in range(50_000)]
+    body = "\n".join(lines)
+    return _compile_text(f"dfg 1\n\nreadonly entry chain[N](x: f32[N]) -> (y: f32[N]) {{\n{body}\n  return x\n}}\n")
+
+
+def large_program(nodes: int) -> str:
+    """A deep network of small layers: about 12 nodes a layer, none of them alike in size to its neighbours."""
+    layers = nodes // 12
+    lines = ["dfg 1", "", "readonly entry deep[B](x: f32[B, 16]) -> (y: f32[B, 16]) {"]
+    for i in range(layers):
+        lines.append(f"  let h = x * {0.5 + (i % 11) / 100} + {(i % 5) / 10}")
+        lines.append("  let m = mean(h, axis = 1, keep_dims = true)")
+        lines.append("  let d = h - m")
+        lines.append("  let v = mean(d * d, axis = 1, keep_dims = true)")
+        lines.append("  let x = tanh(d * rsqrt(v + 1e-3)) + x * 0.1")
+    lines += ["  return x", "}", ""]
+    return "\n".join(lines)
+
+
+def _compile_text(text: str) -> Figure:
+    with tempfile.TemporaryDirectory() as folder:
+        program, bundle = Path(folder) / "program.dfg", Path(folder) / "program.bundle"
+        program.write_text(text, encoding="utf-8")
+        seconds = _seconds([sys.executable, "-m", "dfc.cli.main", "compile", str(program), "-o", str(bundle)])
+        return {"seconds": round(seconds, 2), "bundle_kb": round(bundle.stat().st_size / 1024, 1)}
+
+
+def _seconds(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=dict(os.environ))
+    return time.perf_counter() - start
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "cold_compile": cold_compile,
+    "command_start": command_start,
+    "load": load,
+    "large_graph": large_graph,
+    "long_chain": long_chain,
+}
