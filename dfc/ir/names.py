@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from dfc.ir import walk
-from dfc.ir.graph import Block, Node, Value
+from dfc.ir.graph import Block, Node
 
 _WORDS = """
 after and as assert block const dfg each else emit entry false fn for from gradient if import in let loop new not or

@@ -1,0 +1,290 @@
+"""Checks that a graph is well formed. What it guarantees, by number:
+
+ 1. A value is defined before it is used: above it in its block, or above the node that holds its region.
+ 2. A node stands in one place, a parameter belongs to one block, and results point back at their node.
+ 3. Within an entry every node has a name and no two nodes share one.
+ 4. A token is used exactly once, in the block that defines it.
+ 5. The tokens of a block are its last parameters and its last outputs, sorted by resource, the same in both.
+ 6. The tokens of a node are its last operands and its last results, sorted by resource, the same in both, and its
+    regions receive exactly these.
+ 7. Tokens name resources of the graph (or pseudo-resources, which begin with `@`).
+ 8. Element types are machine types: nothing generic is left in a type or an attribute.
+ 9. Sizes mention only the symbols of the entry; outside entries they are plain numbers.
+10. An entry names every parameter and every result; `dim_feeds` are some of its `dims`.
+11. An op is known, its attributes, operands, results and regions are as its record says (`check`, injected).
+
+Collects every violation; `VerifyError` shows the graph with the messages in place. Never recurses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import cast
+
+from dfc.ir import walk
+from dfc.ir.dims import Dim, Symbol
+from dfc.ir.dtypes import DTypeVariable
+from dfc.ir.graph import Block, Entry, Graph, Node, Resource, Value
+from dfc.ir.types import TensorType, TokenType, Type
+
+Check = Callable[[Node, Mapping[str, Resource]], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken invariant: its number, the outermost block and the node it was found at."""
+
+    number: int
+    where: str
+    node: Node | None
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.where}: {self.node.name or self.node.op}" if self.node else self.where
+        return f"[{self.number}] {place}: {self.message}"
+
+
+class VerifyError(Exception):
+    """A pass left a graph that is not well formed: a bug of the compiler."""
+
+    def __init__(self, phase: str, violations: Sequence[Violation], text: str = "") -> None:
+        self.phase = phase
+        self.violations = tuple(violations)
+        self.text = text
+        lines = [f"the graph after {phase} is not well formed:", *map(str, self.violations[:20])]
+        super().__init__("\n".join([*lines, text] if text else lines))
+
+
+def no_check(node: Node, resources: Mapping[str, Resource]) -> Iterable[str]:
+    """For graphs of made-up ops."""
+    del node, resources
+    return ()
+
+
+def violations(graph: Graph, check: Check = no_check) -> list[Violation]:
+    """Every broken invariant of a graph."""
+    found: list[Violation] = []
+    owners: dict[int, str] = {}
+    for resource in graph.resources.values():
+        for symbol in sorted(symbols_of(resource.type), key=str):
+            found.append(Violation(9, resource.name, None, f"unknown size `{symbol}`"))
+        if resource.initial is not None:
+            found += _Checker(graph, f"initial value of {resource.name}", frozenset(), check, owners).run(
+                resource.initial
+            )
+    for entry in walk.entries(graph):
+        found += _entry_violations(entry)
+        found += _Checker(graph, entry.name, frozenset(entry.dims), check, owners).run(entry.block)
+    return found
+
+
+def verify(graph: Graph, phase: str, check: Check = no_check, show: Callable[..., str] | None = None) -> None:
+    """Raises `VerifyError` if anything is wrong; `show(graph, notes)` prints the graph with notes per node."""
+    found = violations(graph, check)
+    if found:
+        raise VerifyError(phase, found, show(graph, _notes(found)) if show else "")
+
+
+def _notes(found: Iterable[Violation]) -> dict[Node, list[str]]:
+    notes: dict[Node, list[str]] = {}
+    for violation in found:
+        if violation.node is not None:
+            notes.setdefault(violation.node, []).append(f"[{violation.number}] {violation.message}")
+    return notes
+
+
+def _entry_violations(entry: Entry) -> Iterator[Violation]:
+    feeds = sum(1 for value in entry.block.parameters if not value.is_token)
+    results = sum(1 for value in entry.block.outputs if not value.is_token)
+    if feeds != len(entry.parameter_names):
+        yield Violation(10, entry.name, None, f"{feeds} feeds but {len(entry.parameter_names)} names for them")
+    if results != len(entry.result_names):
+        yield Violation(10, entry.name, None, f"{results} results but {len(entry.result_names)} names for them")
+    if not set(entry.dim_feeds) <= set(entry.dims) or len(set(entry.dims)) != len(entry.dims):
+        yield Violation(10, entry.name, None, "sizes that are fed are not sizes of the signature")
+    known = frozenset(entry.dims)
+    for check in entry.checks:
+        for symbol in sorted((check.left.symbols() | check.right.symbols()) - known, key=str):
+            yield Violation(9, entry.name, None, f"a check mentions the unknown size `{symbol}`")
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A block that is being walked, the values it has defined, and where the walk stands."""
+
+    block: Block
+    owner: Node | None
+    defined: list[Value]
+    tokens: dict[Value, int]
+    position: int = 0
+    region: int = 0
+
+
+class _Checker:
+    """Walks one outermost block with the set of visible values."""
+
+    def __init__(
+        self, graph: Graph, where: str, symbols: frozenset[Symbol], check: Check, owners: dict[int, str]
+    ) -> None:
+        self._graph = graph
+        self._where = where
+        self._symbols = symbols
+        self._check = check
+        self._owners = owners
+        self._visible: set[Value] = set()
+        self._names: set[str] = set()
+        self._found: list[Violation] = []
+        self._known_types: dict[Type, tuple[tuple[int, str], ...]] = {}
+
+    def run(self, block: Block) -> list[Violation]:
+        frames = [self._open(block, None)]
+        while frames:
+            frame = frames[-1]
+            if frame.position == len(frame.block.nodes):
+                self._close(frames.pop())
+                continue
+            node = frame.block.nodes[frame.position]
+            if frame.region == 0:
+                self._node(node, frame)
+            if frame.region < len(node.regions):
+                frame.region += 1
+                frames.append(self._open(node.regions[frame.region - 1], node))
+                continue
+            self._define(frame, node.results)
+            frame.position += 1
+            frame.region = 0
+        return self._found
+
+    def _report(self, number: int, node: Node | None, message: str) -> None:
+        self._found.append(Violation(number, self._where, node, message))
+
+    def _open(self, block: Block, owner: Node | None) -> _Frame:
+        frame = _Frame(block, owner, [], {})
+        for index, value in enumerate(block.parameters):
+            self._owned(value, owner, f"parameter {index}")
+            self._type(value, owner)
+        self._define(frame, block.parameters)
+        problem = _token_order(block.parameters) or _token_order(block.outputs)
+        if problem:
+            self._report(5, owner, f"a block's {problem}")
+        elif _resources(block.parameters) != _resources(block.outputs):
+            self._report(5, owner, "a block does not return the tokens it received")
+        return frame
+
+    def _define(self, frame: _Frame, values: Sequence[Value]) -> None:
+        frame.defined.extend(values)
+        self._visible.update(values)
+        frame.tokens.update((value, 0) for value in values if value.is_token)
+
+    def _close(self, frame: _Frame) -> None:
+        for value in frame.block.outputs:
+            self._use(value, frame, frame.owner)
+        for value, uses in frame.tokens.items():
+            if uses != 1:
+                self._report(4, value.node or frame.owner, f"the token of `{value.type}` is used {uses} times")
+        self._visible.difference_update(frame.defined)
+
+    def _use(self, value: Value, frame: _Frame, node: Node | None) -> None:
+        if value not in self._visible:
+            self._report(1, node, f"uses `{value.name}`, which is not defined above it")
+        if value in frame.tokens:
+            frame.tokens[value] += 1
+        elif value.is_token:
+            self._report(4, node, f"takes {value.type} from outside its block")
+
+    def _node(self, node: Node, frame: _Frame) -> None:
+        self._owned(node, node, "node")
+        if not node.name:
+            self._report(3, node, "has no name")
+        elif node.name in self._names:
+            self._report(3, node, f"another node is called `{node.name}`")
+        self._names.add(node.name)
+        for value in node.operands:
+            self._use(value, frame, node)
+        for index, value in enumerate(node.results):
+            if value.node is not node or value.index != index:
+                self._report(2, node, f"result {index} does not point back at its node")
+            self._owned(value, node, f"result {index}")
+            self._type(value, node)
+        self._attributes(node)
+        self._tokens(node)
+        for message in self._check(node, self._graph.resources):
+            self._report(11, node, message)
+
+    def _owned(self, thing: Value | Node, node: Node | None, words: str) -> None:
+        first = self._owners.get(id(thing))
+        if first is not None:
+            self._report(2, node, f"{words} also stands elsewhere, in {first}")
+        self._owners[id(thing)] = self._where
+
+    def _tokens(self, node: Node) -> None:
+        problem = _token_order(node.operands) or _token_order(node.results)
+        if problem:
+            self._report(6, node, f"a node's {problem}")
+            return
+        tokens = _resources(node.operands)
+        if tokens != _resources(node.results):
+            self._report(6, node, "does not return the tokens it received")
+        for region in node.regions:
+            if _resources(region.parameters) != tokens:
+                self._report(6, node, "a region does not receive the tokens of its node")
+        for name in tokens:
+            if name not in self._graph.resources and not name.startswith("@"):
+                self._report(7, node, f"there is no resource `{name}`")
+
+    def _type(self, value: Value, node: Node | None) -> None:
+        known = self._known_types.get(value.type)
+        if known is None:
+            known = tuple(self._type_problems(value.type))
+            self._known_types[value.type] = known
+        for number, message in known:
+            self._report(number, node, message)
+
+    def _type_problems(self, thing: object) -> Iterator[tuple[int, str]]:
+        if generic_in(thing):
+            yield 8, f"generic element type in `{thing}`"
+        for symbol in sorted(symbols_of(thing) - self._symbols, key=str):
+            yield 9, f"unknown size `{symbol}` in `{thing}`"
+
+    def _attributes(self, node: Node) -> None:
+        for number, message in self._type_problems(node.attributes):
+            self._report(number, node, message)
+
+
+def _resources(values: Iterable[Value]) -> list[str]:
+    return [value.type.resource for value in values if isinstance(value.type, TokenType)]
+
+
+def _token_order(values: Sequence[Value]) -> str | None:
+    """What is wrong with the tokens among parameters, operands, results or outputs; None if nothing."""
+    names = _resources(values)
+    if any(value.is_token for value in values[: len(values) - len(names)]):
+        return "tokens do not come last"
+    if names != sorted(set(names)):
+        return "tokens are not sorted by resource"
+    return None
+
+
+def parts(thing: object) -> Iterator[object]:
+    """A type or attribute record and everything inside it."""
+    pending = [thing]
+    while pending:
+        current = pending.pop()
+        yield current
+        if isinstance(current, tuple):
+            pending.extend(cast(tuple[object, ...], current))
+        elif is_dataclass(current) and not isinstance(current, (type, Dim)):
+            pending.extend(getattr(current, field.name) for field in fields(current))
+
+
+def symbols_of(thing: object) -> frozenset[Symbol]:
+    """The size symbols a type or attribute record mentions."""
+    if isinstance(thing, TensorType) and not thing.shape:
+        return frozenset()
+    return frozenset(symbol for part in parts(thing) if isinstance(part, Dim) for symbol in part.symbols())
+
+
+def generic_in(thing: object) -> bool:
+    """Whether a type or attribute record mentions a generic element type."""
+    return any(isinstance(part, DTypeVariable) for part in parts(thing))

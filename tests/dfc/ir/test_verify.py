@@ -1,0 +1,179 @@
+"""Every invariant of the verifier is broken by hand, and found by its number."""
+
+import pytest
+
+from dfc.ir.dims import Symbol, dim
+from dfc.ir.dtypes import BOOL, F32, DTypeVariable
+from dfc.ir.graph import Block, DimCheck, Graph, Node, Value
+from dfc.ir.types import TensorType, tensor
+from dfc.ir.verify import VerifyError, verify, violations
+from dfc.ops.attributes import DimAttributes, ShapeAttributes
+from dfc.source import NOWHERE
+from tests.support.graphs import assign, constant, entry, graph, read, token, variable
+
+X = tensor(F32)
+N = Symbol("N")
+W = variable("w", X)
+V = variable("v", X)
+
+
+def numbers(broken: Graph) -> set[int]:
+    return {violation.number for violation in violations(broken)}
+
+
+def neg(x: Value, name: str = "n") -> Node:
+    return Node("neg", (x,), (x.type,), name=name)
+
+
+def conditional(branch: Block, *operands: Value, name: str = "i") -> Node:
+    types = [v.type for v in branch.outputs]
+    return Node("if", operands, types, regions=(branch, Block((), (), branch.outputs)), name=name)
+
+
+def test_a_good_graph_passes() -> None:
+    x, t, u = Value(tensor(F32, N), "x"), token("v"), token("w")
+    first = read(W, u, "read")
+    second = assign(W, first.result, first.results[1], "assign")
+    size = Node("dim", (), (X,), attributes=DimAttributes(dim(N)), name="size")
+    node = neg(x)
+    good = entry("e", (x, t, u), (first, second, size, node), (node.result, t, second.result), dims=[N])
+    assert violations(graph(good, resources=[V, W])) == []
+    verify(graph(good, resources=[V, W]), "test")
+
+
+def test_1_use_before_definition() -> None:
+    x = Value(X, "x")
+    first, second = neg(x, "a"), neg(x, "b")
+    swapped = neg(second.result, "a")
+    assert numbers(graph(entry("e", (x,), (swapped, second), (swapped.result,)))) == {1}
+    assert numbers(graph(entry("e", (x,), (), (first.result,)))) == {1}
+
+
+def test_1_a_value_of_a_region_used_outside() -> None:
+    x, condition = Value(X, "x"), Value(tensor(BOOL), "c")
+    inner = neg(x)
+    node = conditional(Block((), (inner,), inner.results), condition)
+    outside = Node("if", (condition,), (X,), regions=(node.regions[0], Block((), (), (x,))), name="i")
+    assert numbers(graph(entry("e", (x, condition), (outside,), (inner.result,)))) == {1}
+
+
+def test_2_a_node_that_stands_twice() -> None:
+    x = Value(X, "x")
+    node = neg(x)
+    assert 2 in numbers(graph(entry("a", (x,), (node,), node.results), entry("b", (x,), (node,), node.results)))
+
+
+def test_2_results_that_point_elsewhere() -> None:
+    x = Value(X, "x")
+    node = neg(x)
+    node.results = (Value(X, "y"),)
+    assert numbers(graph(entry("e", (x,), (node,), node.results))) == {2}
+
+
+@pytest.mark.parametrize("names", [("a", "a"), ("", "b")])
+def test_3_names(names: tuple[str, str]) -> None:
+    x = Value(X, "x")
+    first = neg(x, names[0])
+    second = neg(first.result, names[1])
+    assert numbers(graph(entry("e", (x,), (first, second), second.results))) == {3}
+
+
+def test_3_names_are_unique_across_regions() -> None:
+    x, condition = Value(X, "x"), Value(tensor(BOOL), "c")
+    inner = neg(x, "i")
+    node = Node("if", (condition,), (X,), regions=(Block((), (inner,), inner.results), Block((), (), (x,))), name="i")
+    assert numbers(graph(entry("e", (x, condition), (node,), node.results))) == {3}
+
+
+def test_4_a_token_used_twice_or_never() -> None:
+    t = token("w")
+    first = read(W, t, "a")
+    second = read(W, t, "b")
+    twice = entry("e", (t,), (first, second), (second.results[1],))
+    assert numbers(graph(twice, resources=[W])) == {4}
+
+
+def test_4_a_token_from_outside_a_region() -> None:
+    condition, t = Value(tensor(BOOL), "c"), token("w")
+    inner = read(W, t, "a")
+    node = Node("if", (condition,), (X,), regions=(Block((), (inner,), inner.results[:1]),) * 1, name="i")
+    assert 4 in numbers(graph(entry("e", (condition, t), (node,), (node.result, t)), resources=[W]))
+
+
+def test_5_block_tokens() -> None:
+    x, t, u = Value(X, "x"), token("v"), token("w")
+    assert numbers(graph(entry("e", (u, t), (), (u, t)), resources=[V, W])) == {5}
+    assert numbers(graph(entry("e", (t, x), (), (x, t)), resources=[V])) == {5}
+    assert 5 in numbers(graph(entry("e", (t, u), (), (t,)), resources=[V, W]))
+
+
+def test_6_node_tokens() -> None:
+    x, t, u = Value(X, "x"), token("v"), token("w")
+    unsorted = Node("host", (u, t), (u.type, t.type), name="h")
+    assert 6 in numbers(graph(entry("e", (t, u), (unsorted,), unsorted.results[::-1]), resources=[V, W]))
+    lost = Node("host", (x, t), (), name="h")
+    assert 6 in numbers(graph(entry("e", (x, t), (lost,), (t,)), resources=[V]))
+
+
+def test_6_a_region_without_the_tokens_of_its_node() -> None:
+    condition, t = Value(tensor(BOOL), "c"), token("w")
+    node = Node("if", (condition, t), (t.type,), regions=(Block(), Block()), name="i")
+    assert numbers(graph(entry("e", (condition, t), (node,), node.results), resources=[W])) == {6}
+
+
+def test_7_unknown_resources() -> None:
+    t, a = token("ghost"), token("@assert")
+    assert numbers(graph(entry("e", (t,), (node := Node("tick", (t,), (t.type,), name="k"),), node.results))) == {7}
+    assert numbers(graph(entry("e", (a,), (node := Node("assert", (a,), (a.type,), name="k"),), node.results))) == set()
+
+
+def test_8_generic_types() -> None:
+    x = Value(TensorType(DTypeVariable("T", "float")), "x")
+    assert numbers(graph(entry("e", (x,), (), (x,)))) == {8}
+
+
+def test_9_unknown_sizes_in_types_attributes_checks_and_state() -> None:
+    x = Value(tensor(F32, N), "x")
+    assert numbers(graph(entry("e", (x,), (), (x,)))) == {9}
+    y = Value(X, "y")
+    node = Node("broadcast", (y,), (X,), attributes=ShapeAttributes((dim(N),)), name="b")
+    assert numbers(graph(entry("e", (y,), (node,), node.results))) == {9}
+    checked = entry("e", (y,), (), (y,))
+    checked.checks = (DimCheck(dim(N), ">=", dim(0), "", NOWHERE),)
+    assert numbers(graph(checked)) == {9}
+    bare = variable("w", X)
+    assert numbers(Graph("g", {"w": type(bare)("w", bare.kind, tensor(F32, N), True, None, NOWHERE)})) == {9}
+
+
+def test_10_signatures() -> None:
+    x = Value(X, "x")
+    nameless = entry("e", (x,), (), (x,))
+    nameless.parameter_names = ()
+    assert numbers(graph(nameless)) == {10}
+    assert numbers(graph(entry("e", (x,), (), (x,), dim_feeds=[N]))) == {10}
+
+
+def test_11_the_injected_check_is_asked_about_every_node() -> None:
+    x, condition = Value(X, "x"), Value(tensor(BOOL), "c")
+    inner = neg(x)
+    node = conditional(Block((), (inner,), inner.results), condition)
+    node = Node("if", (condition,), (X,), regions=(node.regions[0], Block((), (), (x,))), name="i")
+    found = violations(graph(entry("e", (x, condition), (node,), node.results)), lambda n, _: [f"no {n.op}"])
+    assert [(v.number, v.message) for v in found] == [(11, "no if"), (11, "no neg")]
+
+
+def test_the_error_names_the_phase_and_every_violation() -> None:
+    x = Value(X, "x")
+    first, second = neg(x, ""), neg(x, "")
+    with pytest.raises(VerifyError, match="after dce") as caught:
+        verify(graph(entry("e", (x,), (first, second), second.results)), "dce", show=lambda g, notes: f"{len(notes)}!")
+    assert len(caught.value.violations) == 2
+    assert caught.value.text == "2!"
+
+
+def test_a_long_chain_is_verified() -> None:
+    x = Value(X, "x")
+    nodes: list[Node] = [constant(1.0, "start")]
+    for number in range(30_000):
+        nodes.append(neg(nodes[-1].result, f"n{number}"))
+    assert violations(graph(entry("e", (x,), nodes, nodes[-1].results))) == []
