@@ -1,0 +1,196 @@
+"""Whether a node is what its op record says: the op-aware half of `dfc.ir.verify` (its invariant 11).
+
+Control and state ops are checked here by name, because their types come from regions and resources; every other op
+by its record's `infer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from dfc.ir.dtypes import BOOL
+from dfc.ir.graph import Block, Node, Resource, Value
+from dfc.ir.types import TensorType, Type
+from dfc.ops import registry
+from dfc.ops.attributes import (
+    AssignAttributes,
+    DrawAttributes,
+    ForAttributes,
+    HostAttributes,
+    ResourceAttributes,
+)
+from dfc.ops.record import OpError
+
+Resources = Mapping[str, Resource]
+_REGIONS = {"if": 2, "while": 2, "for": 1}
+
+
+def check_node(node: Node, resources: Resources) -> Iterable[str]:
+    """What is wrong with one node, in words."""
+    record = registry.find(node.op)
+    if record is None:
+        return [f"there is no op `{node.op}`"]
+    if type(node.attributes) is not record.attributes:
+        return [f"attributes are {type(node.attributes).__name__}, not {record.attributes.__name__}"]
+    if len(node.regions) != _REGIONS.get(node.op, 0):
+        return [f"has {len(node.regions)} regions, not {_REGIONS.get(node.op, 0)}"]
+    special = _SPECIAL.get(node.op)
+    return special(node, resources) if special else _check_types(node)
+
+
+def _check_types(node: Node) -> Iterator[str]:
+    record = registry.record(node.op)
+    operands = [v.type for v in node.operands]
+    if not all(isinstance(t, TensorType) for t in operands):
+        yield "takes something that is not a tensor"
+        return
+    try:
+        wanted = tuple(record.infer([v.tensor for v in node.operands], node.attributes))
+    except OpError as problem:
+        yield f"operands do not fit: {problem.title}"
+        return
+    yield from _compare("results", [v.type for v in node.results], wanted)
+
+
+def _compare(what: str, got: Sequence[Type], wanted: Sequence[Type]) -> Iterator[str]:
+    if tuple(got) != tuple(wanted):
+        yield f"{what} are ({', '.join(map(str, got))}), not ({', '.join(map(str, wanted))})"
+
+
+def _types(values: Iterable[Value]) -> list[Type]:
+    return [v.type for v in values]
+
+
+def _plain(values: Sequence[Value]) -> list[Value]:
+    return [v for v in values if not v.is_token]
+
+
+def _token_names(values: Sequence[Value]) -> list[str]:
+    return [str(v.type) for v in values if v.is_token]
+
+
+def _wants_tokens(node: Node, names: Sequence[str]) -> Iterator[str]:
+    got = _token_names(node.operands)
+    wanted = sorted(f"token({name})" for name in names)
+    if got != wanted:
+        yield f"takes the tokens {', '.join(got) or 'none'}, not {', '.join(wanted)}"
+
+
+def _check_read(node: Node, resources: Resources) -> Iterator[str]:
+    assert isinstance(node.attributes, ResourceAttributes)
+    name = node.attributes.resource
+    yield from _wants_tokens(node, [name])
+    if name in resources:
+        yield from _compare("results", _types(_plain(node.results)), [resources[name].type])
+
+
+def _check_draw(node: Node, resources: Resources) -> Iterator[str]:
+    del resources
+    assert isinstance(node.attributes, DrawAttributes)
+    yield from _wants_tokens(node, [node.attributes.resource])
+    yield from _compare("results", _types(_plain(node.results)), [node.attributes.type])
+
+
+def _check_assign(node: Node, resources: Resources) -> Iterator[str]:
+    assert isinstance(node.attributes, AssignAttributes)
+    yield from _wants_tokens(node, [node.attributes.resource])
+    resource = resources.get(node.attributes.resource)
+    plain = _plain(node.operands)
+    if not plain:
+        yield "has no value to assign"
+    elif resource is not None and plain[0].type != resource.type and not node.attributes.index:
+        value = plain[0].tensor
+        if value.dtype != resource.type.dtype or value.rank > resource.type.rank:
+            yield f"assigns {value} to {resource.type}"
+    yield from _compare("results", _types(_plain(node.results)), [])
+
+
+def _check_host(node: Node, resources: Resources) -> Iterator[str]:
+    del resources
+    assert isinstance(node.attributes, HostAttributes)
+    yield from _wants_tokens(node, node.attributes.resources)
+    yield from _compare("results", _types(_plain(node.results)), [])
+
+
+def _check_assert(node: Node, resources: Resources) -> Iterator[str]:
+    del resources
+    yield from _compare("conditions", _types(_plain(node.operands)), [TensorType(BOOL)])
+    yield from _compare("results", _types(_plain(node.results)), [])
+    if len(_token_names(node.operands)) != 1:
+        yield "takes one token"
+
+
+def _check_if(node: Node, resources: Resources) -> Iterator[str]:
+    del resources
+    yield from _compare("conditions", _types(_plain(node.operands)), [TensorType(BOOL)])
+    for region in node.regions:
+        yield from _compare("parameters of a branch", _types(_plain(region.parameters)), [])
+        yield from _compare("outputs of a branch", _types(region.outputs), _types(node.results))
+
+
+def _check_while(node: Node, resources: Resources) -> Iterator[str]:
+    del resources
+    carried = _types(node.operands)
+    condition, body = node.regions
+    yield from _compare("results", _types(node.results), carried)
+    yield from _compare("parameters of the condition", _types(condition.parameters), carried)
+    tokens = [v.type for v in node.operands if v.is_token]
+    yield from _compare("outputs of the condition", _types(condition.outputs), [TensorType(BOOL), *tokens])
+    yield from _compare("parameters of the body", _types(body.parameters), carried)
+    yield from _compare("outputs of the body", _types(body.outputs), carried)
+
+
+def _check_for(node: Node, resources: Resources) -> Iterator[str]:
+    del resources
+    assert isinstance(node.attributes, ForAttributes)
+    count = node.attributes.carries
+    (body,) = node.regions
+    plain = _plain(node.operands)
+    if len(plain) != 2 + count:
+        yield f"has {len(plain)} operands, not 2 bounds and {count} carries"
+        return
+    if plain[0].type != plain[1].type or not _is_index(plain[0].type):
+        yield "the bounds are not integer scalars of one type"
+    carried = [v.type for v in plain[2:]]
+    tokens = [v.type for v in node.operands if v.is_token]
+    yield from _compare("parameters of the body", _types(body.parameters), [plain[0].type, *carried, *tokens])
+    yield from _for_results(node, body, carried, tokens)
+
+
+def _for_results(node: Node, body: Block, carried: Sequence[Type], tokens: Sequence[Type]) -> Iterator[str]:
+    assert isinstance(node.attributes, ForAttributes)
+    outputs = _plain(body.outputs)
+    yield from _compare("carries", _types(outputs[: len(carried)]), carried)
+    emits = outputs[len(carried) :]
+    trips = node.attributes.trips
+    if emits and trips is None:
+        yield "emits values but does not know the number of rounds"
+        return
+    stacked = [v.tensor.with_shape((trips, *v.tensor.shape)) for v in emits if trips is not None]
+    yield from _compare("results", _types(node.results), [*carried, *stacked, *tokens])
+
+
+def _is_index(type_: Type) -> bool:
+    return isinstance(type_, TensorType) and not type_.shape and type_.machine.is_integer
+
+
+def _check_gradient(node: Node, resources: Resources) -> Iterator[str]:
+    del resources
+    loss, *targets = node.operands
+    if not isinstance(loss.type, TensorType) or loss.type.shape:
+        yield "the loss is not a scalar"
+    yield from _compare("results", _types(node.results), _types(targets))
+
+
+_SPECIAL: dict[str, Callable[[Node, Resources], Iterable[str]]] = {
+    "read": _check_read,
+    "draw": _check_draw,
+    "assign": _check_assign,
+    "checkpoint_save": _check_host,
+    "checkpoint_restore": _check_host,
+    "assert": _check_assert,
+    "if": _check_if,
+    "while": _check_while,
+    "for": _check_for,
+    "grad": _check_gradient,
+}
