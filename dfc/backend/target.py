@@ -1,4 +1,4 @@
-"""What a target is. Targets are found through the entry point group `dfc.targets`; each makes code images of a program."""
+"""What a target is. Targets are found through the entry point group `dfc.targets` and make code images of programs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Target(Protocol):
 
 def load_target(name: str) -> Target:
     """The target of that name; LookupError lists what is installed, ValueError names packages that clash."""
-    points: list[EntryPoint] = [p for p in entry_points(group="dfc.targets")]
+    points: list[EntryPoint] = list(entry_points(group="dfc.targets"))
     matching = [p for p in points if p.name == name]
     if not matching:
         known = ", ".join(sorted({p.name for p in points})) or "none"

@@ -83,7 +83,13 @@ class Dim:
         return frozenset(found)
 
     def __add__(self, other: DimLike) -> Dim:
-        return _collect([*self.terms, *dim(other).terms])
+        right = dim(other)
+        if not right.terms:
+            return self
+        left_number, right_number = self.constant, right.constant
+        if left_number is not None and right_number is not None:
+            return dim(left_number + right_number)
+        return _collect([*self.terms, *right.terms])
 
     def __radd__(self, other: DimLike) -> Dim:
         return self + other
@@ -99,6 +105,13 @@ class Dim:
 
     def __mul__(self, other: DimLike) -> Dim:
         right = dim(other)
+        left_number, right_number = self.constant, right.constant
+        if left_number is not None and right_number is not None:
+            return dim(left_number * right_number)
+        if right_number == 1:
+            return self
+        if left_number == 1:
+            return right
         return _collect([(_sorted(m + n), c * d) for m, c in self.terms for n, d in right.terms])
 
     def __rmul__(self, other: DimLike) -> Dim:
@@ -261,6 +274,8 @@ def _divide_terms(a: Dim, divisor: tuple[Monomial, int]) -> tuple[Dim, Dim]:
 
 
 def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    if not factor:
+        return monomial
     left = list(monomial)
     for atom in factor:
         if atom not in left:
@@ -270,7 +285,7 @@ def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
 
 
 def _sorted(monomial: Monomial) -> Monomial:
-    return tuple(sorted(monomial, key=str))
+    return monomial if len(monomial) < 2 else tuple(sorted(monomial, key=str))
 
 
 def _collect(terms: Iterable[tuple[Monomial, int]]) -> Dim:
@@ -278,12 +293,18 @@ def _collect(terms: Iterable[tuple[Monomial, int]]) -> Dim:
     for monomial, coefficient in terms:
         total[monomial] = total.get(monomial, 0) + coefficient
     kept = [(m, c) for m, c in total.items() if c]
+    if len(kept) <= 1:
+        return Dim(tuple(kept))
     return Dim(tuple(sorted(kept, key=lambda term: (-len(term[0]), str([str(a) for a in term[0]])))))
 
 
 def _operand(d: Dim) -> str:
-    simple = len(d.terms) <= 1 and (d.constant is not None or (d.terms[0][1] == 1 and len(d.terms[0][0]) == 1))
+    simple = d.constant is not None or d.symbol is not None or _is_atom(d)
     return str(d) if simple else f"({d})"
+
+
+def _is_atom(d: Dim) -> bool:
+    return len(d.terms) == 1 and all(c == 1 and len(m) == 1 for m, c in d.terms)
 
 
 def _format(d: Dim) -> str:
