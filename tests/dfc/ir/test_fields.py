@@ -6,9 +6,9 @@ import pytest
 from dfc.ir import dtypes
 from dfc.ir.attributes import Attributes, Literal, NoAttributes
 from dfc.ir.dims import Symbol, dim
+from dfc.ir.fields import FieldError, decode, encode
 from dfc.ir.types import tensor
 from dfc.ops import attributes as a
-from dfc.ops.fields import FieldError, decode, encode
 
 N = dim(Symbol("N"))
 SPECIAL = np.array([np.nan, np.inf, -0.0, 1e-45], np.float32)

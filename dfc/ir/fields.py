@@ -6,7 +6,7 @@ op record and each FIELD one field of its attribute record, with a trailing `_` 
 
 - bool, int, float, str: the literal;  Dim: a dimension expression;  DType: its name;  TensorType: `f32[B, 3]`
 - a tuple: a list `[a, b]`;  an enum: its value as a string;  None: left out
-- RangeSelector: `[start, size, step]`;  OperandSelector: its operand number
+- a record inside: the list of its fields (RangeSelector: `[start, size, step]`); its only field (OperandSelector: `2`)
 - the Literal of a constant: `type_ = f32[2], value = [1.0, 2.5]` (nested lists), or `type_ = .., hex = "0000803f.."`,
   its little-endian bytes in row-major order, where numbers do not round-trip (NaN, infinities, -0.0, big arrays)
 
@@ -16,8 +16,8 @@ Guarantees `decode(type(a), dict(encode(a))) == a` for every attribute record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import UnionType
@@ -29,7 +29,6 @@ from dfc.ir.attributes import Attributes, Literal
 from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import DType, DTypeVariable, from_numpy
 from dfc.ir.types import TensorType
-from dfc.ops.attributes import ConstantAttributes, OperandSelector, RangeSelector
 
 Plain = bool | int | float | str | complex | Dim | DType | DTypeVariable | TensorType | list["Plain"]
 
@@ -47,11 +46,11 @@ class FieldError(ValueError):
 
 def encode(attributes: Attributes) -> list[tuple[str, Plain]]:
     """The fields that differ from their defaults, in the order of their declaration."""
-    if isinstance(attributes, ConstantAttributes):
-        return _encode_constant(attributes.value)
     encoded: list[tuple[str, Plain]] = []
     for field in fields(attributes):
         value = getattr(attributes, field.name)
+        if isinstance(value, Literal):
+            return _encode_constant(value)
         if value is not None and not (value == field.default and type(value) is type(field.default)):
             encoded.append((field.name, _encode(value)))
     return encoded
@@ -59,16 +58,17 @@ def encode(attributes: Attributes) -> list[tuple[str, Plain]]:
 
 def _encode(value: object) -> Plain:
     match value:
-        case RangeSelector(start, size, step):
-            return [start, size, step]
-        case OperandSelector(operand):
-            return operand
         case Enum():
             return cast(Plain, value.value)
         case tuple():
             return [_encode(item) for item in cast(tuple[object, ...], value)]
         case bool() | int() | float() | str() | Dim() | DType() | DTypeVariable() | TensorType():
             return value
+        case Attributes():
+            raise TypeError(f"no plain form for {value!r}")
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            inner = [_encode(getattr(value, field.name)) for field in fields(value)]
+            return inner[0] if len(inner) == 1 else inner
         case _:
             raise TypeError(f"no plain form for {value!r}")
 
@@ -97,9 +97,10 @@ def is_listable(literal: Literal) -> bool:
 
 def decode(cls: type[Attributes], values: Mapping[str, Plain]) -> Attributes:
     """The attribute record with these fields; `FieldError` if one is missing, unknown or of the wrong kind."""
-    if issubclass(cls, ConstantAttributes):
-        return ConstantAttributes(_decode_constant(values))
     hints = _hints(cls)
+    if Literal in hints.values():
+        make = cast(Callable[[Literal], Attributes], cls)
+        return make(_decode_constant(values))
     for name in values:
         if name not in hints:
             raise FieldError(name, f"to be one of {', '.join(hints) or 'nothing: this op has no attributes'}")
@@ -115,7 +116,7 @@ def decode(cls: type[Attributes], values: Mapping[str, Plain]) -> Attributes:
 
 
 @cache
-def _hints(cls: type[Attributes]) -> dict[str, object]:
+def _hints(cls: type[object]) -> dict[str, object]:
     return get_type_hints(cls)
 
 
@@ -150,11 +151,8 @@ def _decode_plain(name: str, hint: type[object], value: Plain) -> object:
     number = value.constant if isinstance(value, Dim) else value
     if hint is Dim and isinstance(value, (int, Dim)) and not isinstance(value, bool):
         return dim(value)
-    if hint is RangeSelector and isinstance(value, list) and len(value) == 3:
-        start, size, step = (_decode_plain(name, kind, v) for kind, v in zip((Dim, Dim, int), value, strict=True))
-        return RangeSelector(cast(Dim, start), cast(Dim, size), cast(int, step))
-    if hint is OperandSelector and isinstance(number, int):
-        return OperandSelector(number)
+    if is_dataclass(hint) and hint not in (Dim, DType, DTypeVariable, TensorType):
+        return _decode_record(name, hint, value)
     if hint is TensorType and isinstance(value, DType):
         return TensorType(value)
     if hint is int and isinstance(number, int) and not isinstance(number, bool):
@@ -168,6 +166,14 @@ def _decode_plain(name: str, hint: type[object], value: Plain) -> object:
     raise FieldError(name, _wanted(hint))
 
 
+def _decode_record(name: str, cls: type[object], value: Plain) -> object:
+    hints = _hints(cls)
+    items = value if isinstance(value, list) and len(hints) > 1 else [value]
+    if len(items) != len(hints):
+        raise FieldError(name, f"a list of {', '.join(hints)}")
+    return cls(*[_decode(name, hint, item) for hint, item in zip(hints.values(), items, strict=True)])
+
+
 def _wanted(hint: type[object]) -> str:
     words: dict[type[object], str] = {
         Dim: "a dimension",
@@ -177,8 +183,6 @@ def _wanted(hint: type[object]) -> str:
         str: "a string",
         DType: "an element type",
         TensorType: "a type such as f32[B, 3]",
-        RangeSelector: "[start, size, step]",
-        OperandSelector: "an operand number",
     }
     if issubclass(hint, Enum):
         return " or ".join(f'"{member.value}"' for member in hint)
