@@ -50,7 +50,8 @@ class Driver(Protocol):
         ...
 
     def last_fault(self) -> tuple[int, tuple[int, ...]]:
-        """The fault site of the last failed call of this thread, and its values: (index, extent) for kind `index`."""
+        """The fault site of the last failed call of this thread, counted from 0 as in the program's table of faults,
+        and its values: (index, extent) for a fault of kind `index`. What follows them is ignored."""
         ...
 
     def close(self) -> None:

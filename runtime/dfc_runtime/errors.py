@@ -75,6 +75,12 @@ class CheckpointError(DfcError):
     exit_code = 5
 
 
+class FileError(DfcError):
+    """A file cannot be opened, read or written: it is not there, permission, a full disk."""
+
+    exit_code = 6
+
+
 class LimitError(DfcError):
     """Something is larger than a stated limit, or than the memory."""
 

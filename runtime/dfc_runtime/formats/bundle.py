@@ -1,0 +1,153 @@
+"""Bundles: one safetensors file per compiled program.
+
+Tensors: `code/<isa>` (u8), `constants` (u8), `source` (u8), `weights/<full name>` (captured state, optional).
+Metadata: `format` (`dfc.bundle`), `manifest` (JSON), `manifest_sha256`.
+
+Assumes nothing of the bytes. Guarantees the order of checks: lengths, then hashes, then schema. What comes out of
+`read` is whole; anything else is a `BundleError` of one line with at most 200 characters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from dfc_runtime.errors import BundleError
+from dfc_runtime.formats import fields, manifest_reading, manifest_writing, strict_json, tensors
+from dfc_runtime.formats.element_types import STORED_AS, stored_shape
+from dfc_runtime.formats.manifest import FORMAT, Manifest
+from dfc_runtime.formats.source import CHUNK, FileSource, MemorySource, Source
+from dfc_runtime.formats.tensors import Header, NewTensor, TensorEntry
+from dfc_runtime.observation import observe
+
+KIND = "dfc.bundle"
+CONSTANTS, SOURCE, WEIGHTS = "constants", "source", "weights/"
+LONGEST_MESSAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBundle:
+    """A bundle whose hashes and schema are right. Tensors are read again, and checked again, when they are used."""
+
+    source: Source
+    header: Header
+    manifest: Manifest
+
+    def tensor(self, name: str) -> TensorEntry:
+        return self.header.tensors[name]
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a tensor, of which these very bytes were hashed."""
+        entry = self.tensor(name)
+        data = self.source.read(entry.offset, entry.size)
+        self._compare(name, hashlib.sha256(data).hexdigest())
+        return data
+
+    def read_into(self, name: str, target: memoryview) -> None:
+        """Likewise, into memory of the caller."""
+        self.source.read_into(self.tensor(name).offset, target)
+        self._compare(name, hashlib.sha256(target).hexdigest())
+
+    def _compare(self, name: str, found: str) -> None:
+        if found != self.manifest.tensors[name]:
+            raise ValueError(f"{fields.shown(name)} has changed while it was read")
+
+
+@contextmanager
+def opened(source: str | os.PathLike[str] | bytes | Source) -> Generator[OpenBundle]:
+    """A bundle to read from: a path or the bytes themselves. `ValueError` inside becomes `BundleError`."""
+    file: Source
+    if isinstance(source, bytes | bytearray | memoryview):
+        file = MemorySource(source)
+    elif isinstance(source, str | os.PathLike):
+        file = FileSource(source)
+    else:
+        file = source
+    try:
+        yield _open(file)
+    except (ValueError, OverflowError) as problem:
+        raise damaged(file.name, str(problem)) from None
+    finally:
+        file.close()
+
+
+def damaged(name: str, reason: str) -> BundleError:
+    """The error for a bundle that cannot be used, on one line."""
+    start = f"{fields.shown(name, 80)} is not a usable bundle: "
+    return BundleError(start + fields.shown(reason, LONGEST_MESSAGE - 8 - len(start)), code="E0908")
+
+
+def _open(file: Source) -> OpenBundle:
+    header = tensors.read_header(file)
+    if header.metadata.get("format") != KIND:
+        raise ValueError("it is a safetensors file without the mark of a bundle")
+    observe("lengths")
+    text = header.metadata.get("manifest", "")
+    if hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() != header.metadata.get("manifest_sha256"):
+        raise ValueError("the manifest does not have its hash")
+    data = strict_json.parse(text)
+    _check_version(data)
+    _check_hashes(file, header, fields.mapping(fields.mapping(data, "manifest").get("tensors"), "manifest.tensors"))
+    manifest = manifest_reading.from_json(data)
+    _check_tensors(header, manifest)
+    observe("schema")
+    return OpenBundle(file, header, manifest)
+
+
+def _check_version(data: object) -> None:
+    number = fields.integer(fields.mapping(data, "manifest").get("format"), "manifest.format")
+    if number != FORMAT:
+        raise ValueError(f"its format is {number}, this version of dfc reads {FORMAT}: compile the program again")
+
+
+def _check_hashes(file: Source, header: Header, hashes: Mapping[str, object]) -> None:
+    if header.tensors.keys() != hashes.keys():
+        raise ValueError("the tensors are not those the manifest lists")
+    for name, entry in header.tensors.items():
+        if _sha256(file, entry) != hashes[name]:
+            raise ValueError(f"{fields.shown(name)} does not have its hash")
+        observe(f"hash {name}")
+
+
+def _sha256(file: Source, entry: TensorEntry) -> str:
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(min(CHUNK, entry.size)))
+    for start in range(0, entry.size, CHUNK):
+        part = buffer[: min(CHUNK, entry.size - start)]
+        file.read_into(entry.offset + start, part)
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _check_tensors(header: Header, manifest: Manifest) -> None:
+    state = {WEIGHTS + s.name: (STORED_AS[s.dtype], stored_shape(s.dtype, s.shape)) for s in manifest.state}
+    code = {image.tensor for image in manifest.images}
+    if not {CONSTANTS, SOURCE, *code} <= header.tensors.keys():
+        raise ValueError("code, constants or source are missing")
+    for name, tensor in header.tensors.items():
+        found = (tensor.dtype, tensor.shape)
+        if name not in (CONSTANTS, SOURCE, *code) and name not in state:
+            raise ValueError(f"{fields.shown(name)} is no part of a bundle")
+        if found != state.get(name, ("U8", (tensor.size,))):
+            raise ValueError(f"{fields.shown(name)} is not of the type the manifest states")
+    for image in manifest.images:
+        if not all(offset < header.tensors[image.tensor].size for offset in image.symbols.values()):
+            raise ValueError(f"a symbol of {fields.shown(image.isa)} lies outside the code")
+    if not all(offset <= header.tensors[CONSTANTS].size for offset in manifest.constant_offsets):
+        raise ValueError("a constant lies outside the constants")
+
+
+def write(manifest: Manifest, contents: Iterable[NewTensor]) -> Iterator[bytes | memoryview]:
+    """The file, piece by piece; the hashes of the manifest are filled in here."""
+    contents = list(contents)
+    hashes = {tensor.name: hashlib.sha256(tensor.data).hexdigest() for tensor in contents}
+    text = strict_json.dump(manifest_writing.to_json(replace(manifest, tensors=hashes)))
+    metadata = {
+        "format": KIND,
+        "manifest": text,
+        "manifest_sha256": hashlib.sha256(text.encode()).hexdigest(),
+    }
+    return tensors.write(contents, metadata)

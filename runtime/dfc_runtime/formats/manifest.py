@@ -1,0 +1,197 @@
+"""The manifest of a bundle: everything about a compiled program but its bytes.
+
+Assumes nothing of the JSON it is read from. Guarantees that a manifest that was read is whole: every number that
+points somewhere points inside, every name that is used is declared, every formula uses the dims of its entry only.
+`to_json` and `from_json` are each other's inverse; equal manifests have equal JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dfc_runtime.formulas import Formula
+
+FORMAT = 1
+TEXT = "text"
+"""The element type of a parameter that is a text: it reaches host steps only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the source of a program, with the line itself for messages."""
+
+    name: str
+    line: int
+    column: int
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A feed. `dtype` is an element type, or `text`."""
+
+    name: str
+    dtype: str
+    shape: tuple[Formula, ...]
+    doc: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        return self.dtype == TEXT
+
+    def __str__(self) -> str:
+        return described(self.dtype, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A fetch."""
+
+    name: str
+    dtype: str
+    shape: tuple[Formula, ...]
+
+    def __str__(self) -> str:
+        return described(self.dtype, self.shape)
+
+
+def described(dtype: str, shape: tuple[object, ...]) -> str:
+    """A type as programs write it."""
+    return f"{dtype}[{', '.join(map(str, shape))}]" if shape else dtype
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCheck:
+    """What must hold between sizes when an entry is called: `left relation right`."""
+
+    left: Formula
+    relation: str
+    right: Formula
+    reason: str
+    place: Place
+
+
+RELATIONS = ("==", "!=", ">=", ">")
+
+
+@dataclass(frozen=True, slots=True)
+class NativeStep:
+    """Calls the native function `entry_<entry>_<part>`."""
+
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostStep:
+    """Something the run side does: saves or restores these resources; `path` is the number of a text parameter."""
+
+    kind: str
+    path: int
+    resources: tuple[str, ...]
+
+
+HOST_KINDS = ("checkpoint_save", "checkpoint_restore")
+Step = NativeStep | HostStep
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A signature and the plan behind it. `slot_dims` are the dims in the order native code gets them."""
+
+    name: str
+    doc: str
+    readonly: bool
+    is_test: bool
+    unnamed_result: bool
+    place: Place
+    parameters: tuple[Parameter, ...]
+    results: tuple[Result, ...]
+    dims: tuple[str, ...]
+    dim_feeds: tuple[str, ...]
+    slot_dims: tuple[str, ...]
+    checks: tuple[SizeCheck, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    steps: tuple[Step, ...]
+    arena: Formula
+    largest_live: Formula
+    peak_names: tuple[str, ...] = ()
+
+    @property
+    def slot_count(self) -> int:
+        return len(self.parameters) + len(self.results) + len(self.slot_dims) + 1
+
+    def __str__(self) -> str:
+        feeds = [f"{p.name}: {p}" for p in self.parameters] + [f"{name}: i64" for name in self.dim_feeds]
+        if self.unnamed_result:
+            fetches = str(self.results[0])
+        else:
+            fetches = ", ".join(f"{r.name}: {r}" for r in self.results)
+            fetches = f"({fetches})" if fetches else ""
+        generic = f"[{', '.join(self.dims)}]" if self.dims else ""
+        head = "readonly entry" if self.readonly else "entry"
+        return f"{head} {self.name}{generic}({', '.join(feeds)})" + (f" -> {fetches}" if fetches else "")
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntry:
+    """A variable or random stream that outlives calls."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    trained: bool
+    container: str
+    saved: bool
+    doc: str
+    place: Place
+
+    def __str__(self) -> str:
+        return described(self.dtype, self.shape)
+
+
+STATE_KINDS = ("variable", "rng")
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSite:
+    """A place where the program can fail."""
+
+    kind: str
+    message: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ImageEntry:
+    """A code image; its bytes are the tensor `code/<isa>`."""
+
+    isa: str
+    symbols: Mapping[str, int]
+    required_bits: tuple[str, ...]
+
+    @property
+    def tensor(self) -> str:
+        return f"code/{self.isa}"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A compiled program. `tensors` are the hashes of the file's tensors."""
+
+    version: str
+    name: str
+    driver: str
+    settings: Mapping[str, int | float | bool | str]
+    entries: tuple[Entry, ...]
+    state: tuple[StateEntry, ...]
+    faults: tuple[FaultSite, ...]
+    images: tuple[ImageEntry, ...]
+    constant_offsets: tuple[int, ...]
+    notes: Mapping[str, object] = field(default_factory=dict[str, object])
+    tensors: Mapping[str, str] = field(default_factory=dict[str, str])

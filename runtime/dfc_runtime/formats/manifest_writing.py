@@ -1,0 +1,114 @@
+"""A manifest as JSON data."""
+
+from __future__ import annotations
+
+from dfc_runtime.formats.manifest import (
+    FORMAT,
+    Entry,
+    FaultSite,
+    HostStep,
+    ImageEntry,
+    Manifest,
+    Parameter,
+    Place,
+    Result,
+    SizeCheck,
+    StateEntry,
+    Step,
+)
+from dfc_runtime.formulas import Formula
+
+
+def to_json(manifest: Manifest) -> dict[str, object]:
+    """What `manifest_reading.from_json` reads back."""
+    return {
+        "format": FORMAT,
+        "dfc": manifest.version,
+        "name": manifest.name,
+        "driver": manifest.driver,
+        "settings": dict(manifest.settings),
+        "entries": [_entry(each) for each in manifest.entries],
+        "state": [_state(each) for each in manifest.state],
+        "faults": [_fault(each) for each in manifest.faults],
+        "images": [_image(each) for each in manifest.images],
+        "constant_offsets": list(manifest.constant_offsets),
+        "notes": dict(manifest.notes),
+        "tensors": dict(manifest.tensors),
+    }
+
+
+def _place(place: Place) -> object:
+    return [place.name, place.line, place.column, place.text]
+
+
+def _shape(shape: tuple[Formula, ...]) -> object:
+    return [each.to_json() for each in shape]
+
+
+def _entry(entry: Entry) -> object:
+    return {
+        "name": entry.name,
+        "doc": entry.doc,
+        "readonly": entry.readonly,
+        "test": entry.is_test,
+        "unnamed_result": entry.unnamed_result,
+        "place": _place(entry.place),
+        "parameters": [_parameter(each) for each in entry.parameters],
+        "results": [_result(each) for each in entry.results],
+        "dims": list(entry.dims),
+        "dim_feeds": list(entry.dim_feeds),
+        "slot_dims": list(entry.slot_dims),
+        "checks": [_check(each) for each in entry.checks],
+        "reads": list(entry.reads),
+        "writes": list(entry.writes),
+        "steps": [_step(each) for each in entry.steps],
+        "arena": entry.arena.to_json(),
+        "largest_live": entry.largest_live.to_json(),
+        "peak_names": list(entry.peak_names),
+    }
+
+
+def _parameter(each: Parameter) -> object:
+    return {"name": each.name, "type": each.dtype, "shape": _shape(each.shape), "doc": each.doc}
+
+
+def _result(each: Result) -> object:
+    return {"name": each.name, "type": each.dtype, "shape": _shape(each.shape)}
+
+
+def _check(each: SizeCheck) -> object:
+    return {
+        "left": each.left.to_json(),
+        "relation": each.relation,
+        "right": each.right.to_json(),
+        "reason": each.reason,
+        "place": _place(each.place),
+    }
+
+
+def _step(step: Step) -> object:
+    if isinstance(step, HostStep):
+        return {"host": step.kind, "path": step.path, "resources": list(step.resources)}
+    return {"native": step.part}
+
+
+def _state(each: StateEntry) -> object:
+    return {
+        "name": each.name,
+        "kind": each.kind,
+        "type": each.dtype,
+        "shape": list(each.shape),
+        "trained": each.trained,
+        "container": each.container,
+        "saved": each.saved,
+        "doc": each.doc,
+        "place": _place(each.place),
+    }
+
+
+def _fault(each: FaultSite) -> object:
+    return {"kind": each.kind, "message": each.message, "place": _place(each.place)}
+
+
+def _image(each: ImageEntry) -> object:
+    return {"isa": each.isa, "symbols": dict(each.symbols), "required_bits": list(each.required_bits)}

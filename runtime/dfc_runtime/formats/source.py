@@ -1,0 +1,93 @@
+"""Where the bytes of a file come from: a file on disk or memory.
+
+Guarantees that a read gives all bytes asked for or a `ValueError`, that only regular files are opened, and that a file
+which cannot be opened is a `FileError`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Protocol
+
+from dfc_runtime.errors import FileError
+
+CHUNK = 1 << 20
+
+
+class Source(Protocol):
+    """Bytes at random places. `name` is for messages."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Exactly these bytes."""
+        ...
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """Fills the target."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class MemorySource:
+    """A file that is in memory already."""
+
+    def __init__(self, data: bytes | bytearray | memoryview, name: str = "<memory>") -> None:
+        self._data = memoryview(data).cast("B")
+        self.name = name
+        self.size = len(self._data)
+
+    def read(self, offset: int, count: int) -> bytes:
+        data = bytes(self._data[offset : offset + count])
+        if len(data) != count:
+            raise ValueError("the file ends too early")
+        return data
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        target[:] = self.read(offset, len(target))
+
+    def close(self) -> None:
+        self._data = memoryview(b"")
+
+
+class FileSource:
+    """A regular file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # before opening: a pipe would block
+                raise FileError(f"{self.name} is not a regular file", code="E0911")
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self.size = os.fstat(self._descriptor).st_size
+        except (OSError, ValueError) as problem:
+            raise FileError(f"cannot open {self.name}: {_reason(problem)}", code="E0911") from None
+
+    def read(self, offset: int, count: int) -> bytes:
+        data = bytearray(count)
+        self.read_into(offset, memoryview(data))
+        return bytes(data)
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        done = 0
+        while done < len(target):
+            try:
+                count = os.preadv(self._descriptor, [target[done : done + CHUNK]], offset + done)
+            except OSError as problem:
+                raise FileError(f"cannot read {self.name}: {_reason(problem)}", code="E0911") from None
+            if count == 0:
+                raise ValueError("the file ends too early")
+            done += count
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _reason(problem: OSError | ValueError) -> str:
+    return getattr(problem, "strerror", None) or str(problem)

@@ -1,0 +1,35 @@
+"""What this processor can run. Assumes Linux; elsewhere no instruction-set bit is known, and every image is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc_runtime.errors import BundleError
+from dfc_runtime.formats.manifest import ImageEntry
+
+CPU_INFO = "/proc/cpuinfo"
+
+
+def host_bits() -> frozenset[str]:
+    """The instruction-set bits of the first processor listed, by the names the kernel gives them."""
+    try:
+        with open(CPU_INFO, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in ("flags", "Features"):
+                    return frozenset(value.split())
+    except OSError:
+        pass
+    return frozenset()
+
+
+def choose_image(images: Sequence[ImageEntry], bits: frozenset[str] | None = None) -> ImageEntry:
+    """The first image this machine runs (the best come first); `BundleError` says what is missing."""
+    present = host_bits() if bits is None else bits
+    for image in images:
+        if present.issuperset(image.required_bits):
+            return image
+    offered = ", ".join(image.isa for image in images) or "no code"
+    missing = sorted(set(images[-1].required_bits) - present)[:6] if images else []
+    lacks = f"; this processor lacks {' '.join(missing)}" if missing else ""
+    raise BundleError(f"the bundle holds code for {offered}{lacks}", code="E0909")
