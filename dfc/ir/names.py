@@ -28,6 +28,10 @@ class NameSet:
         self._taken = set(taken)
         self._next: dict[str, int] = {}
 
+    @property
+    def taken(self) -> frozenset[str]:
+        return frozenset(self._taken)
+
     def __contains__(self, name: str) -> bool:
         return name in self._taken
 
