@@ -1,0 +1,102 @@
+"""Feeds cut into batches along one symbolic dim of an entry, and the results put together again.
+
+Assumes the axes of each parameter and result are given as names of dims (None for an axis that is no plain dim).
+Guarantees that every element is used exactly once an epoch, in order; the last batch may be shorter. Slices are views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.errors import FeedError
+
+Array = NDArray[np.generic]
+Axes = Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How the feeds of one entry are cut: along which axis of which parameter, and how many elements there are."""
+
+    dim: str
+    axes: Mapping[str, int]
+    total: int
+
+    def cut(self, feeds: Mapping[str, object], size: int) -> Iterator[dict[str, object]]:
+        """The feeds of each call; a feed without the dim is passed as it is."""
+        for first in range(0, self.total, size):
+            yield {
+                name: _slice(value, self.axes[name], first, size) if name in self.axes else value
+                for name, value in feeds.items()
+            }
+
+    def batches(self, size: int) -> int:
+        """How many calls an epoch has."""
+        return -(-self.total // size)
+
+
+def plan_batches(entry: str, parameters: Mapping[str, Axes], feeds: Mapping[str, object]) -> Batching:
+    """Chooses the dim: the first one that stands on the first axis of a parameter, else on any axis.
+
+    Raises `FeedError` if there is none, or if the feeds disagree on its size.
+    """
+    dim = _dim_to_cut(parameters)
+    if dim is None:
+        raise FeedError(
+            f"`{entry}` has no feed with a symbolic size, so there is nothing to cut into batches", code="E0901"
+        )
+    axes = {name: axes.index(dim) for name, axes in parameters.items() if dim in axes and name in feeds}
+    sizes = {name: _extent(entry, name, feeds[name], axis) for name, axis in axes.items()}
+    if not sizes:
+        raise FeedError(
+            f"no feed of `{entry}` has the size `{dim}`, so there is nothing to cut into batches", code="E0901"
+        )
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{size} in {name}" for name, size in sizes.items())
+        raise FeedError(f"the feeds of `{entry}` disagree on `{dim}`: {told}", code="E0901")
+    return Batching(dim, axes, next(iter(sizes.values())))
+
+
+def _dim_to_cut(parameters: Mapping[str, Axes]) -> str | None:
+    for axes in parameters.values():
+        if axes and axes[0] is not None:
+            return axes[0]
+    return next((dim for axes in parameters.values() for dim in axes if dim is not None), None)
+
+
+def _extent(entry: str, name: str, value: object, axis: int) -> int:
+    array = cast(Array, value)
+    if not isinstance(value, np.ndarray) or array.ndim <= axis:
+        raise FeedError(f"the feed `{name}` of `{entry}` is no array with an axis {axis}", code="E0901")
+    return array.shape[axis]
+
+
+def _slice(value: object, axis: int, first: int, size: int) -> object:
+    return cast(Array, value)[(slice(None),) * axis + (slice(first, first + size),)]
+
+
+class Gathered:
+    """Results of many calls: those with the dim are concatenated along it, the others stacked."""
+
+    def __init__(self, dim: str | None, results: Mapping[str, Axes]) -> None:
+        self._axes = {
+            name: list(axes).index(dim) if dim is not None and dim in axes else None for name, axes in results.items()
+        }
+        self._parts: dict[str, list[Array]] = {name: [] for name in results}
+
+    def add(self, results: Mapping[str, object]) -> None:
+        for name, value in results.items():
+            self._parts[name].append(np.asarray(value))
+
+    def arrays(self) -> dict[str, Array]:
+        """One array a result."""
+        return {name: _join(parts, self._axes[name]) for name, parts in self._parts.items() if parts}
+
+
+def _join(parts: list[Array], axis: int | None) -> Array:
+    return np.stack(parts) if axis is None else np.concatenate(parts, axis=axis)
