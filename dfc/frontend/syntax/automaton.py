@@ -90,27 +90,28 @@ class Automaton:
         """The kinds of token that could follow `tokens`, which are the beginning of some program."""
         states = [self.start]
         for token in tokens:
-            moved = self._moved(states, token.kind)
-            if moved is None:
+            if not self._advance(states, token.kind):
                 return frozenset()
-            states = moved
-        return frozenset(kind for kind in self.actions[states[-1]] if self._moved(states, kind) is not None)
+        return frozenset(kind for kind in self.actions[states[-1]] if self._advance(list(states), kind))
 
-    def _moved(self, states: list[int], kind: str) -> list[int] | None:
-        """The stack of states behind a further token, or None if it does not fit."""
-        states = list(states)
+    def _advance(self, states: list[int], kind: str) -> bool:
+        """Moves a stack of states past a further token, or tells that it does not fit."""
         while True:
             action = self.actions[states[-1]].get(kind)
             if action is None:
-                return None
+                return False
             if action >= 0:
-                return [*states, action]
+                states.append(action)
+                return True
             rule = self.rules[~action]
-            if rule.length:
-                del states[-rule.length :]
-            states.append(self.gotos[states[-1]][rule.origin])
+            if rule.is_unit:
+                states[-1] = self.jump(states[-2], states[-1], kind)
+            else:
+                if rule.length:
+                    del states[-rule.length :]
+                states.append(self.gotos[states[-1]][rule.origin])
             if kind == END and states[-1] == self.end:
-                return states
+                return True
 
     def jump(self, base: int, top: int, kind: str) -> int:
         """The state reached from `top`, which stands on `base`, by the unit rules that `kind` asks for."""

@@ -8,6 +8,7 @@ from dfc.frontend.syntax import tree
 from dfc.frontend.syntax.automaton import Children
 from dfc.frontend.syntax.build_expressions import present
 from dfc.frontend.syntax.build_statements import StatementBuilder
+from dfc.frontend.syntax.layout import check_items
 from dfc.frontend.syntax.literals import integer_value
 from dfc.source import Span
 
@@ -25,6 +26,7 @@ class TreeBuilder(StatementBuilder):
 
     def build_start(self, children: Children, start: int, end: int) -> tree.Module:
         edition, *items = children
+        self.problems.extend(check_items(self.file, items))
         span = Span(self.file, start, end)
         return tree.Module(edition, tuple(items), documentation=self.documentation.module, span=span)
 
@@ -164,6 +166,7 @@ class TreeBuilder(StatementBuilder):
 
     def build_block_item(self, children: Children, start: int, end: int) -> tree.BlockItem:
         name, generics, parameters, where, *members = children
+        self.problems.extend(check_items(self.file, members))
         return tree.BlockItem(
             self.identifier(name),
             generics or (),

@@ -7,12 +7,14 @@ from typing import Any
 from dfc.frontend.syntax import tree
 from dfc.frontend.syntax.automaton import Children
 from dfc.frontend.syntax.build_expressions import ExpressionBuilder, present
+from dfc.frontend.syntax.layout import check_statements
 from dfc.source import Span
 
 
 class StatementBuilder(ExpressionBuilder):
     def build_suite(self, children: Children, start: int, end: int) -> tree.Suite:
         *statements, final = children
+        self.problems.extend(check_statements(self.file, statements, final))
         return tree.Suite(tuple(statements), final, span=Span(self.file, start, end))
 
     def build_many(self, children: Children, start: int, end: int) -> tuple[Any, ...]:

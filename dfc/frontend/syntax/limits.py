@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import cast, get_args
+
 from dfc.diagnostics import Diagnostic, error
 from dfc.frontend.syntax.automaton import NESTING_LIMIT
 from dfc.frontend.syntax.lexer import Token
+from dfc.frontend.syntax.tree import Expression, Module, Node, spine, walk
 from dfc.source import SourceFile
 
 SIZE_LIMIT = 64 * 1024 * 1024
 CHAIN_LIMIT = 10_000
 OPENERS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
+EXPRESSIONS: tuple[type, ...] = get_args(Expression)
 CLOSERS = {closer: opener for opener, closer in OPENERS.items()}
 
 
@@ -61,3 +66,24 @@ def too_deep(file: SourceFile, token: Token) -> Diagnostic:
         f"level {NESTING_LIMIT + 1}",
         helps=["give a part of it a name with `let`, or make it a function"],
     )
+
+
+def check_chains(module: Module) -> Iterator[Diagnostic]:
+    """Refuses expressions of more operands than the phases behind the parser are made for."""
+    for item in module.items:
+        if item.span.end - item.span.start <= CHAIN_LIMIT:
+            continue  # too short a text to hold a chain that long
+        yield from _long_chains(item)
+
+
+def _long_chains(item: Node) -> Iterator[Diagnostic]:
+    inside: set[int] = set()
+    for node in walk(item):
+        if id(node) in inside or not isinstance(node, EXPRESSIONS):
+            continue
+        chain = spine(cast(Expression, node))
+        inside.update(id(each) for each in chain)
+        if len(chain) > CHAIN_LIMIT:
+            title = f"this expression has more than {CHAIN_LIMIT} operands in a row"
+            remedy = "put the operands into a tensor and reduce it, or split the line"
+            yield error("E0147", title, chain[-1].span, f"{len(chain)} operands begin here", helps=[remedy])

@@ -6,14 +6,13 @@ text, however broken, overflows a stack.
 
 from __future__ import annotations
 
-from typing import cast
-
-from dfc.diagnostics import Diagnostics, error
-from dfc.frontend.syntax.automaton import Rejected, TooDeep, load_automaton
+from dfc.diagnostics import Diagnostics
+from dfc.frontend.syntax.automaton import load_automaton
 from dfc.frontend.syntax.build_items import TreeBuilder
 from dfc.frontend.syntax.documentation import find_documentation
-from dfc.frontend.syntax.lexer import END, Token
-from dfc.frontend.syntax.limits import check_nesting, check_text, too_deep
+from dfc.frontend.syntax.layout import check_edition
+from dfc.frontend.syntax.limits import check_chains, check_text
+from dfc.frontend.syntax.recovery import lex, read_whole, recover
 from dfc.frontend.syntax.tree import Module
 from dfc.source import SourceFile
 
@@ -29,32 +28,26 @@ def parse(source: SourceFile) -> Module:
 
 
 def parse_recovering(source: SourceFile, diagnostics: Diagnostics) -> Module | None:
-    """Like `parse`, but records the messages and gives what could be read, if anything."""
+    """Like `parse`, but records the messages and gives the items that could be read, if any could."""
     problem = check_text(source)
     if problem is not None:
         diagnostics.add(problem)
         return None
-    automaton = load_automaton()
-    lexed = automaton.lexer.lex(source.text)
-    if lexed.stop is not None:
-        place = source.span(lexed.stop, lexed.stop + 1)
-        diagnostics.add(error("E0100", "this character means nothing here", place))
-        return None
-    problem = check_nesting(source, lexed.tokens)
+    text = lex(source, load_automaton())
+    problem = check_edition(source, text.tokens)
     if problem is not None:
         diagnostics.add(problem)
         return None
-    builder = TreeBuilder(source, find_documentation(source.text, lexed.tokens, lexed.comments))
-    size = len(source.text)
-    try:
-        module = automaton.run([*lexed.tokens, Token(END, "", size, size)], builder.builders())
-    except TooDeep as failure:
-        diagnostics.add(too_deep(source, failure.token))
-        return None
-    except Rejected as failure:
-        token = failure.token
-        place = source.span(token.start, token.end)
-        diagnostics.add(error("E0199", f"`{token.text}` does not fit here", place))
-        return None
-    diagnostics.extend(builder.problems)
-    return cast(Module, module)
+    builder = TreeBuilder(source, find_documentation(source.text, text.tokens, text.comments))
+    found = Diagnostics()
+    outcome = read_whole(text, builder)
+    if not isinstance(outcome, Module):
+        builder.problems.clear()
+        module = recover(text, builder, found)
+        if not found:  # the items are right one by one, but not together
+            found.add(outcome)
+        outcome = module
+    found.extend(builder.problems)
+    found.extend(check_chains(outcome))
+    diagnostics.extend(sorted(found, key=lambda diagnostic: diagnostic.span.start))
+    return outcome

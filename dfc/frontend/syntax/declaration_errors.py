@@ -1,0 +1,134 @@
+"""Explains tokens that do not fit into a declaration: imports, parameters, initial values, misplaced words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dfc.diagnostics import Diagnostic, error
+from dfc.frontend.syntax.situation import (
+    ITEM_KEYWORDS,
+    STATEMENT_KEYWORDS,
+    Situation,
+    shown,
+)
+
+STATEMENT_SIGNS = frozenset({"LPAR", "DOT", "EQUAL", "UPDATE", "LSQB"})
+
+
+def wildcard_import(situation: Situation) -> Diagnostic | None:
+    token, previous = situation.token, situation.previous
+    if token.text != "*" or previous is None or previous.kind != "IMPORT":
+        return None
+    help_text = "name what you need: `from std.nn import Dense`"
+    return situation.error("E0128", "wildcard imports do not exist", token, "", help_text)
+
+
+def quoted_import(situation: Situation) -> Diagnostic | None:
+    token, previous = situation.token, situation.previous
+    if token.kind != "STRING" or previous is None or previous.kind not in ("IMPORT", "FROM"):
+        return None
+    title, text = "a module is named without quotes", "write `std.nn`, or `.helpers` for a file beside this one"
+    return situation.error("E0152", title, token, "", text)
+
+
+def parameter_without_type(situation: Situation) -> Diagnostic | None:
+    token, previous = situation.token, situation.previous
+    if previous is None or previous.kind != "NAME" or situation.expected != frozenset({"COLON"}):
+        return None
+    if situation.opener_kind != "LPAR":
+        return None
+    kind = token.text if token.kind == "NAME" else "f32[...]"
+    title, label = f"the parameter `{shown(previous)}` has no type", "expected `: type`"
+    return situation.error("E0124", title, previous, label, f"write `{previous.text}: {kind}`")
+
+
+def missing_initial_value(situation: Situation) -> Diagnostic | None:
+    previous, owner = situation.previous, _state_keyword(situation)
+    if previous is None or owner is None or "EQUAL" not in situation.expected:
+        return None
+    if previous.kind not in ("RSQB", "NAME", "RPAR") or situation.token.kind in ("UPDATE", "COMPARE"):
+        return None
+    name = situation.tokens[owner + 1]
+    return error(
+        "E0135",
+        f"the variable `{shown(name)}` has no initial value",
+        situation.behind(previous),
+        "expected `= ...`",
+        helps=["write `= 0`, or an initialiser such as `= glorot_uniform()`"],
+    )
+
+
+def _state_keyword(situation: Situation) -> int | None:
+    """Where the declaration of a variable begins whose `=` has not come yet."""
+    for index in range(situation.index - 1, -1, -1):
+        kind = situation.tokens[index].kind
+        if kind in ("PARAM", "VAR"):
+            return index if index + 1 < situation.index else None
+        if kind in ("EQUAL", "LBRACE", "RBRACE") or kind in ITEM_KEYWORDS - {"FN"}:
+            return None
+    return None
+
+
+def missing_type_of_state(situation: Situation) -> Diagnostic | None:
+    token, before = situation.token, situation.at(-2)
+    if token.kind != "EQUAL" or before is None or before.kind not in ("PARAM", "QUEUE"):
+        return None
+    name = situation.tokens[situation.index - 1]
+    title = f"`{before.text} {shown(name)}` has no type"
+    return situation.error("E0124", title, name, "expected `: type`", f"write `{name.text}: f32[...]`")
+
+
+def declaration_in_body(situation: Situation) -> Diagnostic | None:
+    token, expected = situation.token, situation.expected
+    if token.kind not in ITEM_KEYWORDS or "LET" not in expected:
+        return None
+    if token.kind in ("CONST", "VAR", "PARAM"):
+        title = f"`{token.text}` is a declaration and cannot stand among statements"
+        return situation.error("E0148", title, token, "", "write `let` for a value of this call")
+    title = f"`{token.text}` cannot stand among statements"
+    return situation.error("E0148", title, token, "", "declare it at the top of the file")
+
+
+def statement_at_top(situation: Situation) -> Diagnostic | None:
+    token, expected, following = situation.token, situation.expected, situation.at(1)
+    if "ENTRY" not in expected or situation.opener is not None:
+        return None
+    if token.kind == "NAME" and following is not None and following.kind in STATEMENT_SIGNS:
+        title = "a statement stands in the body of a function or an entry, not at the top of a file"
+        return situation.error("E0149", title, token, "", "write it into an `entry` or a `proc`")
+    if token.kind not in STATEMENT_KEYWORDS:
+        return None
+    helps = {"LET": "write `const` for a constant, `var` or `param` for state"}
+    title = f"`{token.text}` stands in the body of a function or an entry, not at the top of a file"
+    return situation.error("E0149", title, token, "", helps.get(token.kind, "write it into an `entry` or a `proc`"))
+
+
+def statement_in_block(situation: Situation) -> Diagnostic | None:
+    token, expected = situation.token, situation.expected
+    if situation.opener_kind != "LBRACE" or "PARAM" not in expected or "LET" in expected:
+        return None
+    if token.kind not in STATEMENT_KEYWORDS | ITEM_KEYWORDS | {"NAME"}:
+        return None
+    title = f"`{shown(token)}` cannot stand among the members of a block"
+    return situation.error("E0149", title, token, "expected `param`, `var`, `const`, `fn` or `proc`")
+
+
+def misplaced_edition(situation: Situation) -> Diagnostic | None:
+    token = situation.token
+    if token.kind != "DFG":
+        return None
+    title = "the edition stands on the first line of a file, and only there"
+    return situation.error("E0003", title, token, "", "delete this line")
+
+
+DECLARATION_RULES: tuple[Callable[[Situation], Diagnostic | None], ...] = (
+    wildcard_import,
+    quoted_import,
+    parameter_without_type,
+    missing_initial_value,
+    missing_type_of_state,
+    declaration_in_body,
+    statement_at_top,
+    statement_in_block,
+    misplaced_edition,
+)
