@@ -27,8 +27,8 @@ def runnable_machines() -> list[Machine]:
 class Code:
     """A loaded image with its symbols."""
 
-    def __init__(self, texts: Sequence[str], machine: Machine) -> None:
-        self.image: CodeImage = build_image(texts, machine)
+    def __init__(self, texts: Sequence[str], machine: Machine, libraries: Sequence[str] = ()) -> None:
+        self.image: CodeImage = build_image(texts, machine, libraries=libraries)
         self.loaded = LoadedImage(self.image.code)
 
     def function(self, name: str, result: type | None, *arguments: type):

@@ -10,15 +10,21 @@ from dfc_targets.cpu.memory_functions import MEMORY_FUNCTIONS, memory_functions_
 
 
 def build_image(
-    texts: Sequence[str], machine: Machine, exports: Sequence[str] | None = None, *, speed_level: int = 2
+    texts: Sequence[str],
+    machine: Machine,
+    exports: Sequence[str] | None = None,
+    *,
+    speed_level: int = 2,
+    libraries: Sequence[str] = (),
 ) -> CodeImage:
-    """One image of one or more module texts."""
+    """One image of one or more module texts, and of `libraries`: texts so plain that they skip the optimiser."""
     objects = [compile_object(text, machine, speed_level=speed_level) for text in texts]
+    objects += [_library_object(text, machine) for text in libraries]
     if MEMORY_FUNCTIONS.intersection(undefined_symbols(objects)):
-        objects.append(_memory_object(machine))
+        objects.append(_library_object(memory_functions_text(machine), machine))
     return link_image(objects, exports)
 
 
-@functools.cache
-def _memory_object(machine: Machine) -> bytes:
-    return compile_object(memory_functions_text(machine), machine, speed_level=0)
+@functools.lru_cache(maxsize=32)
+def _library_object(text: str, machine: Machine) -> bytes:
+    return compile_object(text, machine, speed_level=0)

@@ -28,6 +28,10 @@ class ModuleText:
         if name not in self._declarations:
             self._declarations[name] = f"declare {result} @{name}({', '.join(parameters)})"
 
+    def declare_hidden(self, name: str, result: str, parameters: Sequence[str]) -> None:
+        """A function that another object of the same image defines."""
+        self._declarations[name] = f"declare hidden {result} @{name}({', '.join(parameters)})"
+
     def table(self, element: str, values: Sequence[float], align: int = 64, hint: str = "table") -> Value:
         """A read-only array; equal tables share one address."""
         items = ", ".join(str(constant(element, value)) for value in values)

@@ -1,0 +1,70 @@
+"""A matrix product built for tests and benchmarks, called from NumPy."""
+
+import ctypes
+
+import numpy as np
+
+from dfc_targets.cpu.gemm import GEMM_PARAMETERS
+from dfc_targets.cpu.gemm_library import declare_gemm, gemm_library, gemm_workspace_bytes
+from dfc_targets.cpu.llvm_text import ModuleText, Parameter, Value
+from dfc_targets.cpu.llvm_values import i64
+from dfc_targets.cpu.machine import Machine
+from tests.support.cpu_code import Code, aligned
+
+DTYPES = {"float": np.float32, "double": np.float64}
+_SIZES = (ctypes.c_int64, ctypes.c_int64)
+_ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *_SIZES, ctypes.c_void_p, *_SIZES, ctypes.c_void_p)
+_ARGUMENTS += (ctypes.c_int64,) * 4 + (ctypes.c_bool, *_SIZES, ctypes.c_void_p)
+
+
+def count_epilogue(module: ModuleText, element: str) -> None:
+    """Exported `note(frame, row0, row1, column0, column1)`: adds 1 to each covered element of the frame's matrix.
+
+    The frame is (pointer to a matrix of doubles, its row stride).
+    """
+    formals = (Parameter("ptr", "frame"), *(Parameter("i64", x) for x in ("r0", "r1", "c0", "c1")))
+    f = module.function(f"note_{element}", "void", formals, linkage="external")
+    frame, r0, r1, c0, c1 = f.arguments
+    matrix, stride = f.load("ptr", frame), f.load("i64", f.gep("i64", frame, i64(1)))
+    with f.counted_loop(r0, r1) as row, f.counted_loop(c0, c1) as column:
+        address = f.gep("double", matrix, f.add(f.mul(row.index, stride), column.index))
+        f.store(f.fadd(f.load("double", address), Value("double", "1.0")), address)
+    f.ret()
+    module.add(f)
+
+
+class GemmCode:
+    """The compiled product of one machine and element type."""
+
+    def __init__(self, machine: Machine, element: str) -> None:
+        self.element, self.dtype = element, DTYPES[element]
+        module = ModuleText(machine.triple)
+        entry = module.function("product", "void", GEMM_PARAMETERS, linkage="external")
+        entry.call(declare_gemm(module, element), "void", entry.arguments)
+        entry.ret()
+        module.add(entry)
+        count_epilogue(module, element)
+        code = Code([module.text()], machine, [gemm_library(machine, (element,))])
+        self.call = code.function("product", None, *_ARGUMENTS)
+        self.note = code.address(f"note_{element}")
+        self.workspace_bytes = gemm_workspace_bytes(machine, element)
+        self.workspace = aligned((self.workspace_bytes,), "u1")
+
+    def part(self, a, b, c, accumulate=False, part=0, parts=1, seen=None, workspace=None) -> None:
+        """`c[:] = a @ b` (or +=), the share of one part; `seen`: a matrix that counts what the epilogue was given."""
+        (m, k), n, size = a.shape, b.shape[1], c.itemsize
+        strides = [s // size for x in (a, b) for s in x.strides]
+        frame = None if seen is None else np.array([seen.ctypes.data, seen.shape[1]], np.int64)
+        workspace = self.workspace if workspace is None else workspace
+        self.call(
+            None if frame is None else frame.ctypes.data,
+            None if frame is None else self.note,
+            a.ctypes.data,
+            *strides[:2],
+            b.ctypes.data,
+            *strides[2:],
+            c.ctypes.data,
+            c.strides[0] // size,
+            *(m, n, k, accumulate, part, parts),
+            workspace.ctypes.data,
+        )
