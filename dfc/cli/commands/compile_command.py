@@ -1,0 +1,65 @@
+"""`dfc compile`: a program into a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dfc import api
+from dfc.cli.programs import print_warnings, source_of
+from dfc.cli.values import settings
+from dfc.options import CompileOptions, TargetOptions
+
+
+@click.command("compile", short_help="Compile a program into a bundle of native code.")
+@click.argument("file", metavar="FILE")
+@click.option("-o", "--output", metavar="OUT", help="The bundle to write; FILE with .bundle in place of .dfg by default.")
+@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
+@click.option("--target", default="cpu", show_default=True, help="What the code is for.")
+@click.option("--isa", "isas", multiple=True, help="An instruction-set variant; several make a bundle for all of them.")
+@click.option("--print-after", multiple=True, metavar="PASS", help="Print the graph after a pass.")
+@click.option("--print-after-all", is_flag=True, help="Print the graph after every pass.")
+@click.option("--verify-each", is_flag=True, help="Verify the graph after every pass.")
+@click.option("--time-passes", is_flag=True, help="Say how long each phase takes.")
+@click.option("--pass-limit", type=click.IntRange(min=0), help="Run only the first N passes, to find one that fails.")
+def command(
+    file: str,
+    output: str | None,
+    pairs: tuple[str, ...],
+    target: str,
+    isas: tuple[str, ...],
+    print_after: tuple[str, ...],
+    print_after_all: bool,
+    verify_each: bool,
+    time_passes: bool,
+    pass_limit: int | None,
+) -> int:
+    """Compiles FILE into one bundle that `dfc run` and `dfc_runtime.load` execute without the compiler."""
+    source = source_of(file)
+    options = CompileOptions(
+        target=target,
+        settings=tuple(settings(pairs).items()),
+        verify_each=verify_each,
+        print_after=frozenset(print_after),
+        print_after_all=print_after_all,
+        time_passes=time_passes,
+        pass_limit=pass_limit,
+        target_options=TargetOptions(isas=isas),
+    )
+    path = Path(output) if output else _beside(file)
+    bundle = api.compile_source(source, options)
+    print_warnings(bundle.diagnostics)
+    bundle.save(path)
+    click.echo(f"{path}: {path.stat().st_size / 1024:.1f} KB, {_entries(bundle.entries)}")
+    return 0
+
+
+def _beside(file: str) -> Path:
+    if file == "-":
+        raise click.UsageError("a program from standard input needs -o OUT")
+    return Path(file).with_suffix(".bundle")
+
+
+def _entries(names: tuple[str, ...]) -> str:
+    return f"entries {', '.join(names)}" if names else "no entries"

@@ -1,0 +1,37 @@
+"""`dfc fmt`: format programs in place, or check that they are formatted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dfc.cli.programs import count, source_of
+from dfc.frontend.syntax.formatter import format_source
+
+CHANGED = 2
+
+
+@click.command("fmt", short_help="Format programs.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--check", is_flag=True, help="Change nothing; say which files would change and exit with 2 if any.")
+def command(files: tuple[str, ...], check: bool) -> int:
+    """Puts each FILE into the one canonical format. `-` reads standard input and writes standard output."""
+    changed = [path for path in files if _format(path, check)]
+    if check:
+        for path in changed:
+            click.echo(f"{path} is not formatted", err=True)
+        return CHANGED if changed else 0
+    if changed and "-" not in files:
+        click.echo(f"{count(len(changed), 'file')} formatted")
+    return 0
+
+
+def _format(path: str, check: bool) -> bool:
+    source = source_of(path)
+    text = format_source(source)
+    if path == "-" and not check:
+        click.echo(text, nl=False)
+    elif text != source.text and not check:
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
+    return text != source.text

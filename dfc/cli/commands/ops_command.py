@@ -1,0 +1,50 @@
+"""`dfc ops`: the table of ops, or one op."""
+
+from __future__ import annotations
+
+import click
+
+from dfc.cli.failures import did_you_mean
+from dfc.ops import registry
+from dfc.ops.record import OpRecord
+
+
+@click.command("ops", short_help="List the ops of the language, or describe one.")
+@click.argument("name", required=False)
+@click.option("--count", "only_count", is_flag=True, help="Print only how many there are.")
+def command(name: str | None, only_count: bool) -> int:
+    """Lists every op with its signature, or describes the op NAME."""
+    if only_count:
+        click.echo(str(len(registry.all_records())))
+    elif name is None:
+        _list(registry.all_records())
+    else:
+        _describe(name)
+    return 0
+
+
+def _list(records: tuple[OpRecord, ...]) -> None:
+    for family in dict.fromkeys(record.family for record in records):
+        click.echo(click.style(family, bold=True))
+        for record in (r for r in records if r.family == family):
+            mark = "d" if record.gradient else " "
+            click.echo(f"  {mark} {record.name:<18} {_first_line(record.summary)}")
+    click.echo(f"\n{len(records)} ops; d: has a gradient; `dfc ops NAME` describes one")
+
+
+def _describe(name: str) -> None:
+    record = registry.find(name)
+    if record is None:
+        near = did_you_mean(name, [r.name for r in registry.all_records()])
+        raise click.UsageError(f"there is no op {name!r}{near}")
+    click.echo(f"{record.signature}\n\n{record.summary.strip()}\n")
+    for parameter in (p for p in record.parameters if p.doc):
+        click.echo(f"  {parameter.name}: {parameter.doc}")
+    for number, constraint in enumerate(record.constraints, 1):
+        click.echo(f"  ({number}) {constraint}")
+    gradient = "yes" if record.gradient else f"none: {record.no_gradient}"
+    click.echo(f"  gradient: {gradient}\n  effect: {record.effect.value}")
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""

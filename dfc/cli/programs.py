@@ -1,0 +1,37 @@
+"""Program files as sources, and what a command says about their mistakes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from dfc.diagnostics import Diagnostic, render
+from dfc.frontend.syntax import read_source
+from dfc.source import SourceFile
+
+
+def source_of(path: str) -> SourceFile:
+    """The program of a file, or of standard input for `-`; a file that is no text is a diagnostic."""
+    if path == "-":
+        return SourceFile("<stdin>", click.get_text_stream("stdin").read())
+    if not Path(path).exists():
+        raise click.UsageError(f"there is no file {path}")
+    if Path(path).is_dir():
+        raise click.UsageError(f"{path} is a folder; name the .dfg files in it")
+    return read_source(Path(path))
+
+
+def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
+    """Every message on standard error, an empty line between two."""
+    colour = sys.stderr.isatty()
+    text = "\n\n".join(render(d, colour=colour) for d in diagnostics)
+    if text:
+        click.echo(text, err=True)
+
+
+def count(number: int, what: str) -> str:
+    """`1 error`, `3 errors`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,98 @@
+"""Text of the command line as values: settings and feeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+Setting = int | float | bool | str
+Feed = int | float | bool | str | NDArray[np.generic]
+
+
+def pair(text: str, what: str) -> tuple[str, str]:
+    """`NAME=VALUE` as two words."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise click.UsageError(f"{what} {text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def setting(text: str) -> Setting:
+    """A number, `true`, `false`, or else the text itself."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text, 0)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def settings(pairs: tuple[str, ...]) -> dict[str, Setting]:
+    """Every `--set NAME=VALUE`; the same name twice is a mistake."""
+    found: dict[str, Setting] = {}
+    for text in pairs:
+        name, value = pair(text, "setting")
+        if name in found:
+            raise click.UsageError(f"the setting {name} is given twice")
+        found[name] = setting(value)
+    return found
+
+
+def feeds(pairs: tuple[str, ...]) -> dict[str, Feed]:
+    """Every `--feed NAME=VALUE`: a number, `file.npy`, `file.npz:key`, or text for a text parameter."""
+    found: dict[str, Feed] = {}
+    for text in pairs:
+        name, value = pair(text, "feed")
+        if name in found:
+            raise click.UsageError(f"the feed {name} is given twice")
+        found[name] = _feed(name, value)
+    return found
+
+
+def _feed(name: str, text: str) -> Feed:
+    path, colon, key = text.rpartition(":")
+    if colon and path.endswith(".npz"):
+        return _from_archive(name, path, key)
+    if text.endswith(".npz"):
+        raise click.UsageError(f"the feed {name} names an archive without a key; write {name}={text}:KEY")
+    if text.endswith(".npy"):
+        return _array(name, text)
+    return setting(text)
+
+
+def _array(name: str, path: str) -> NDArray[np.generic]:
+    try:
+        return np.load(_existing(name, path), allow_pickle=False)
+    except (ValueError, EOFError) as damage:
+        raise click.UsageError(f"the feed {name}: {path} is not a usable array file: {_first_line(damage)}") from None
+
+
+def _from_archive(name: str, path: str, key: str) -> NDArray[np.generic]:
+    from zipfile import BadZipFile  # costs start-up time only where an archive is read
+
+    try:
+        with np.load(_existing(name, path), allow_pickle=False) as archive:
+            if key not in archive.files:
+                held = ", ".join(sorted(archive.files)) or "nothing"
+                raise click.UsageError(f"the feed {name}: {path} has no array {key!r}; it holds {held}")
+            return archive[key]
+    except (ValueError, EOFError, BadZipFile, OSError) as damage:
+        raise click.UsageError(f"the feed {name}: {path} is not a usable archive: {_first_line(damage)}") from None
+
+
+def _existing(name: str, path: str) -> Path:
+    found = Path(path)
+    if not found.is_file():
+        raise click.UsageError(f"the feed {name}: there is no file {path}")
+    return found
+
+
+def _first_line(failure: Exception) -> str:
+    return (str(failure).splitlines() or [type(failure).__name__])[0]
