@@ -1,0 +1,124 @@
+"""Counter-based random numbers: Philox 4x32-10, the same bits on every target (normals: within the target's bounds).
+
+An element of a draw is a pure function of (key0, key1, draw, element), all u64:
+- Philox key: the two 32-bit halves (low, high) of `key0 ^ key1`.
+- Philox counter: (low32(block), high32(block), low32(draw), high32(draw)). The block gives words w0..w3.
+- `element` is the global row-major index, so neither sharding nor threads change a number.
+
+Uniform in [0, 1):
+    f32        block = element // 4, w = w[element % 4]; (w >> 8) * 2^-24
+    f16, bf16  the same w; (w >> 21) * 2^-11 and (w >> 24) * 2^-8
+    f64        block = element // 2, h = element % 2, v = w[2h] | w[2h+1] << 32; (v >> 11) * 2^-53
+
+Normal (mean 0, deviation 1) by Box and Muller: r = sqrt(-2 ln u), a = 2 pi t; even elements are r cos(a), odd ones
+r sin(a):
+    f32        block = element // 4, p = element % 4 // 2; u = ((w[2p] >> 8) + 1) * 2^-24, t = (w[2p+1] >> 8) * 2^-24
+    f16, bf16  the f32 number, rounded
+    f64        block = element // 2; u = ((v0 >> 11) + 1) * 2^-53 with v0 = w0 | w1 << 32, t = (v1 >> 11) * 2^-53 with
+               v1 = w2 | w3 << 32
+
+Keys: key0 is the seed, key1 the hash of the stream's full name. The op `random` is draw 0 of its stream. An rng is
+stored as u64[4] = key0, key1, the number of draws so far, 0; the draw after n earlier ones has draw number n.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc.ir.dtypes import DType
+
+MASK64 = (1 << 64) - 1
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_ROUNDS = 10
+
+Words = NDArray[np.uint64]
+
+
+def stream_hash(name: str) -> int:
+    """A 64-bit hash of a full name that is the same everywhere and for ever."""
+    return int.from_bytes(hashlib.blake2b(name.encode("utf-8"), digest_size=8).digest(), "little")
+
+
+def stream_key(seed: int, stream: str) -> tuple[int, int]:
+    """key0 and key1 of a stream."""
+    return seed & MASK64, stream_hash(stream)
+
+
+def initial_state(seed: int, stream: str) -> NDArray[np.uint64]:
+    """An rng before its first draw."""
+    return np.array([*stream_key(seed, stream), 0, 0], dtype=np.uint64)
+
+
+def philox(counter: Sequence[Words], key: tuple[int, int]) -> list[Words]:
+    """The four output words (each below 2^32, held in u64) for each point of the counter."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(_ROUNDS):
+        first, second = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = (
+            (second >> _HALF) ^ c1 ^ np.uint64(k0),
+            second & _LOW,
+            (first >> _HALF) ^ c3 ^ np.uint64(k1),
+            first & _LOW,
+        )
+        k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
+    return [c0, c1, c2, c3]
+
+
+def numbers(
+    distribution: str, dtype: DType, shape: Sequence[int], key: tuple[int, int], draw: int = 0
+) -> NDArray[np.generic]:
+    """A whole draw as an array; `distribution` is uniform or normal, `dtype` a floating type."""
+    count = int(np.prod(np.array(shape, dtype=np.int64)))
+    make = {"uniform": _uniform, "normal": _normal}[distribution]
+    return make(dtype, count, key, draw).astype(dtype.numpy).reshape(tuple(shape))
+
+
+def _blocks(count: int, per_block: int, key: tuple[int, int], draw: int) -> Words:
+    """The words of all blocks that `count` elements need, one row a block."""
+    block = np.arange(-(-count // per_block), dtype=np.uint64)
+    combined = (key[0] ^ key[1]) & MASK64
+    low = np.full(block.shape, draw & 0xFFFFFFFF, dtype=np.uint64)
+    high = np.full(block.shape, (draw >> 32) & 0xFFFFFFFF, dtype=np.uint64)
+    words = philox((block & _LOW, block >> _HALF, low, high), (combined & 0xFFFFFFFF, combined >> 32))
+    return np.stack(words, axis=1)
+
+
+def _wide(words: Words) -> Words:
+    """Pairs of words as 64-bit numbers: two a block."""
+    return words[:, 0::2] | (words[:, 1::2] << _HALF)
+
+
+def _uniform(dtype: DType, count: int, key: tuple[int, int], draw: int) -> NDArray[np.float64]:
+    if dtype.name == "f64":
+        wide = _wide(_blocks(count, 2, key, draw)).reshape(-1)[:count]
+        return (wide >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    bits = {"f32": 24, "f16": 11, "bf16": 8}[dtype.name]
+    words = _blocks(count, 4, key, draw).reshape(-1)[:count]
+    return (words >> np.uint64(32 - bits)).astype(np.float64) * 2.0**-bits
+
+
+def _normal(dtype: DType, count: int, key: tuple[int, int], draw: int) -> NDArray[np.floating]:
+    if dtype.name == "f64":
+        wide = _wide(_blocks(count, 2, key, draw)) >> np.uint64(11)
+        return _box_muller(
+            (wide[:, 0].astype(np.float64) + 1) * 2.0**-53, wide[:, 1].astype(np.float64) * 2.0**-53, count
+        )
+    words = _blocks(count, 4, key, draw).reshape(-1, 2) >> np.uint64(8)
+    first, second = words[:, 0].astype(np.float32), words[:, 1].astype(np.float32)
+    scale = np.float32(2.0**-24)
+    return _box_muller((first + np.float32(1)) * scale, second * scale, count)
+
+
+def _box_muller(u: NDArray[np.floating], t: NDArray[np.floating], count: int) -> NDArray[np.floating]:
+    radius = np.sqrt(-2 * np.log(u))
+    angle = u.dtype.type(2 * np.pi) * t
+    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    return pairs.reshape(-1)[:count]
