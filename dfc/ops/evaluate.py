@@ -1,0 +1,243 @@
+"""The reference evaluator: runs an entry of a graph, node by node, on NumPy arrays. Slow, sequential, literal.
+
+What programs mean, the oracle of tests, and constant folding (through `evaluate_node`). A token stands for the present
+value of its resource, so state is threaded like any value and nothing is changed in place. Assumes a verified graph
+without gradient nodes. Iterative in nodes; it recurses only into regions, whose nesting the front end bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dfc.ir.dims import Symbol
+from dfc.ir.graph import Block, Entry, Graph, Node, Value
+from dfc.ir.types import TensorType, TextType, TokenType
+from dfc.ops import registry
+from dfc.ops.attributes import AssertAttributes, AssignAttributes, HostAttributes
+from dfc.ops.record import Array, Sizes
+from dfc.ops.sizes import bind_sizes
+from dfc_runtime.errors import FeedError, RunError, UnsupportedError
+
+State = dict[str, Array]
+Host = Callable[[str, str, Mapping[str, Array]], Mapping[str, Array]]
+"""`host(kind, path, state)` does a host step and returns the state it changed; kind is `checkpoint_save` or
+`checkpoint_restore`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call returned, by position, and the state after it."""
+
+    results: tuple[Array, ...]
+    state: State
+
+    @property
+    def result(self) -> Array:
+        return self.results[0]
+
+
+def evaluate(
+    graph: Graph,
+    entry: str | Entry,
+    feeds: Mapping[str, object] | None = None,
+    state: Mapping[str, Array] | None = None,
+    dims: Mapping[str, int] | None = None,
+    host: Host | None = None,
+) -> Outcome:
+    """Runs an entry. `feeds` are by name; `state` is not changed; `dims` gives the sizes that no feed decides."""
+    chosen = graph.entries[entry] if isinstance(entry, str) else entry
+    before = dict(state or {})
+    arrays = _arrays(chosen, feeds or {})
+    shapes = [array.shape if isinstance(array, np.ndarray) else None for array in arrays]
+    machine = _Machine(bind_sizes(chosen, shapes, dims or {}), host)
+    tokens = [v for v in chosen.block.parameters if v.is_token]
+    outputs = machine.call(chosen.block, [*arrays, *(_resource_value(graph, v, before) for v in tokens)])
+    count = len(outputs) - len(tokens)
+    for token, value in zip(tokens, outputs[count:], strict=True):
+        if isinstance(value, np.ndarray):
+            before[_resource(token)] = value
+    return Outcome(tuple(_array(v) for v in outputs[:count]), before)
+
+
+def initial_state(graph: Graph, host: Host | None = None) -> State:
+    """The state of a program that has just been loaded: from its entry `init`, else every initial value in order."""
+    init = graph.entries.get("init")
+    if init is not None and not init.parameter_names and not init.dims:
+        return evaluate(graph, init, host=host).state
+    state: State = {}
+    for resource in graph.resources.values():
+        if resource.initial is not None:
+            block = resource.initial
+            tokens = [_resource_value(graph, v, state) for v in block.parameters]
+            state[resource.name] = _array(_Machine({}, host).call(block, tokens)[0])
+    return state
+
+
+def evaluate_node(node: Node, operands: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+    """The results of one node without regions; for state ops a token stands for the value of the resource."""
+    return registry.record(node.op).evaluate(operands, node.attributes, sizes)
+
+
+class _Unset:
+    """The value of state that nothing has set."""
+
+    def __init__(self, name: str, type_: TensorType) -> None:
+        self.name = name
+        self.type = type_
+
+
+_Datum = Array | str | _Unset | None
+
+
+def _resource(token: Value) -> str:
+    assert isinstance(token.type, TokenType), token
+    return token.type.resource
+
+
+def _resource_value(graph: Graph, token: Value, state: Mapping[str, Array]) -> _Datum:
+    name = _resource(token)
+    if name not in graph.resources:
+        return None
+    found = state.get(name)
+    return found if found is not None else _Unset(name, graph.resources[name].type)
+
+
+def _array(datum: _Datum) -> Array:
+    if isinstance(datum, _Unset):
+        raise RunError(f"`{datum.name}` is used before anything has set it", code="E0903")
+    assert isinstance(datum, np.ndarray), datum
+    return datum
+
+
+def _arrays(entry: Entry, feeds: Mapping[str, object]) -> list[_Datum]:
+    unknown = sorted(set(feeds) - set(entry.parameter_names))
+    if unknown:
+        raise FeedError(f"`{entry.name}` has no feed `{unknown[0]}`", code="E0901")
+    return [
+        _feed(entry, name, v, feeds) for name, v in zip(entry.parameter_names, entry.block.parameters, strict=False)
+    ]
+
+
+def _feed(entry: Entry, name: str, value: Value, feeds: Mapping[str, object]) -> _Datum:
+    if name not in feeds:
+        raise FeedError(f"`{entry.name}` wants {name}: {value.type}", code="E0901")
+    fed = feeds[name]
+    if isinstance(value.type, TextType):
+        return str(fed)
+    dtype = value.tensor.machine.numpy
+    array = np.asarray(fed)
+    if isinstance(fed, bool | int | float):
+        array = array.astype(dtype)
+    if array.dtype != dtype:
+        raise FeedError(f"`{entry.name}` wants {name}: {value.type}, but got {array.dtype}", code="E0901")
+    return array
+
+
+class _Machine:
+    """The values of one call."""
+
+    def __init__(self, sizes: Mapping[Symbol, int], host: Host | None) -> None:
+        self._sizes = sizes
+        self._host = host
+        self._values: dict[Value, _Datum] = {}
+
+    def call(self, block: Block, arguments: Sequence[_Datum]) -> list[_Datum]:
+        """Runs a block on values for its parameters."""
+        values = self._values
+        values.update(zip(block.parameters, arguments, strict=True))
+        for node in block.nodes:
+            operands = [values[v] for v in node.operands]
+            results = self._node(node, operands)
+            assert len(results) == len(node.results), node
+            values.update(zip(node.results, results, strict=True))
+        return [values[v] for v in block.outputs]
+
+    def _node(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
+        match node.op:
+            case "if":
+                return self._if(node, operands)
+            case "while":
+                return self._while(node, operands)
+            case "for":
+                return self._for(node, operands)
+            case "assert":
+                return self._assert(node, operands)
+            case "checkpoint_save" | "checkpoint_restore":
+                return self._host_step(node, operands)
+            case _:
+                return self._apply(node, operands)
+
+    def _apply(self, node: Node, operands: list[_Datum]) -> Sequence[Array]:
+        arrays = [_fill(node, datum) for datum in operands]
+        results = evaluate_node(node, arrays, self._sizes)
+        for value, array in zip(node.results, results, strict=True):
+            if isinstance(value.type, TensorType):
+                shape = tuple(d.evaluate(self._sizes) for d in value.type.shape)
+                assert array.dtype == value.tensor.machine.numpy, (node, array.dtype, value.type)
+                assert array.shape == shape, (node, array.shape, value.type)
+        return results
+
+    def _if(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
+        then, otherwise = node.regions
+        return self.call(then if bool(_array(operands[0])) else otherwise, operands[1:])
+
+    def _while(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
+        condition, body = node.regions
+        carried = [v for v in node.operands if not v.is_token]
+        current = operands
+        while True:
+            go_on, *tokens = self.call(condition, current)
+            current = [*current[: len(carried)], *tokens]
+            if not bool(_array(go_on)):
+                return current
+            current = self.call(body, current)
+
+    def _for(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
+        (body,) = node.regions
+        start, stop = _array(operands[0]), _array(operands[1])
+        tokens = sum(1 for v in node.operands if v.is_token)
+        carries = len(operands) - 2 - tokens
+        current, last = operands[2 : 2 + carries], operands[2 + carries :]
+        emitted: list[list[Array]] = [[] for _ in range(len(node.results) - carries - tokens)]
+        for index in range(int(start), int(stop)):
+            outputs = self.call(body, [np.asarray(index, start.dtype), *current, *last])
+            current, last = outputs[:carries], outputs[len(outputs) - tokens :]
+            for stack, value in zip(emitted, outputs[carries : len(outputs) - tokens], strict=True):
+                stack.append(_array(value))
+        stacks = [self._stack(v, rows) for v, rows in zip(node.results[carries:], emitted, strict=False)]
+        return [*current, *stacks, *last]
+
+    def _stack(self, value: Value, rows: list[Array]) -> Array:
+        if rows:
+            return np.stack(rows)
+        return np.zeros([d.evaluate(self._sizes) for d in value.tensor.shape], value.tensor.machine.numpy)
+
+    def _assert(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
+        assert isinstance(node.attributes, AssertAttributes)
+        if not bool(_array(operands[0])):
+            text = node.attributes.message or f"assertion failed: {node.attributes.condition_text}"
+            raise RunError(text, code="E0903", spans=[node.span])
+        return operands[1:]
+
+    def _host_step(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
+        assert isinstance(node.attributes, HostAttributes)
+        if self._host is None:
+            raise UnsupportedError(f"`{node.op}` needs a host", code="E1001", spans=[node.span])
+        names = node.attributes.resources
+        tokens = [v for v in node.operands if v.is_token]
+        by_name = {_resource(v): datum for v, datum in zip(tokens, operands[1:], strict=True)}
+        known = {name: _array(by_name[name]) for name in names if not isinstance(by_name[name], _Unset)}
+        changed = self._host(node.op, str(operands[0]), known)
+        return [changed.get(_resource(v), by_name[_resource(v)]) for v in tokens]
+
+
+def _fill(node: Node, datum: _Datum) -> Array:
+    """An operand of a plain op. The old value of a variable that is written as a whole need not have been set."""
+    if isinstance(datum, _Unset) and isinstance(node.attributes, AssignAttributes):
+        whole = node.attributes.mode == ":=" and not node.attributes.index
+        if whole:
+            return np.zeros([d.evaluate({}) for d in datum.type.shape], datum.type.machine.numpy)
+    return _array(datum)
