@@ -2,7 +2,7 @@
 
 Guarantees that `parse(to_text(module)) == module` for every tree that a text could have, documentation included;
 parentheses that precedence demands are added where the tree has no `Group`. Uses no recursion, so that long
-chains print. What it prints is what the formatter would leave alone.
+chains print. What it prints has the layout of the formatter, but for the alignment of comments.
 """
 
 from __future__ import annotations
