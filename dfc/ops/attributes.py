@@ -182,7 +182,7 @@ class HostAttributes(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class ForAttributes(Attributes):
-    """`carries` carried values; `trips` is the number of rounds if it is a dimension (required when there are emits)."""
+    """`carries` carried values; `trips` is the number of rounds if it is a dimension (required if there are emits)."""
 
     carries: int
     trips: Dim | None = None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfc.ir.attributes import Attributes, NoAttributes
-from dfc.ir.dims import Symbol
+from dfc.ir.dims import Dim, Symbol
+from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 
@@ -21,12 +22,20 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.generic]
 Sizes = Mapping[Symbol, int]
+ConstArgument: TypeAlias = (
+    "bool | int | float | str | Dim | DType | DTypeVariable | TensorType | tuple[ConstArgument, ...] | None"
+)
+"""A constant argument of a call: lists are tuples, sizes `Dim` or int, `into = i64` a DType, `f32[B]` a TensorType."""
+Arguments = Mapping[str, ConstArgument]
+OPERATOR = "@operator"  # a `blame`: the operator sign of the expression (the whole call if there is none)
 
 
 class OpError(Exception):
     """Operands that do not fit. The front end turns it into a diagnostic on the author's text.
 
-    `blame` is the operand number or the parameter name the caret belongs under, None for the whole expression.
+    `blame` is the operand number, the parameter name or `OPERATOR`: where the caret belongs; None for the whole
+    expression. `operand_labels` are words to put under operands besides. All texts may hold `{0}`, `{1}`, ..: the text
+    of that operand as the author wrote it, and `{op}`: the operator or function as written. `filled` puts them in.
     """
 
     def __init__(
@@ -38,6 +47,7 @@ class OpError(Exception):
         label: str = "",
         notes: Sequence[str] = (),
         helps: Sequence[str] = (),
+        operand_labels: Mapping[int, str] | None = None,
     ) -> None:
         super().__init__(title)
         self.code = code
@@ -46,6 +56,26 @@ class OpError(Exception):
         self.label = label
         self.notes = tuple(notes)
         self.helps = tuple(helps)
+        self.operand_labels = dict(operand_labels or {})
+
+    def filled(self, op: str, operands: Sequence[str]) -> OpError:
+        """The same error with the author's own texts in place of `{op}`, `{0}`, `{1}` .."""
+
+        def fill(text: str) -> str:
+            text = text.replace("{op}", op)
+            for number, operand in enumerate(operands):
+                text = text.replace(f"{{{number}}}", operand)
+            return text
+
+        return OpError(
+            self.code,
+            fill(self.title),
+            blame=self.blame,
+            label=fill(self.label),
+            notes=[fill(text) for text in self.notes],
+            helps=[fill(text) for text in self.helps],
+            operand_labels={number: fill(text) for number, text in self.operand_labels.items()},
+        )
 
 
 class Effect(Enum):
@@ -64,7 +94,8 @@ class Effect(Enum):
 class Elementwise:
     """Lowering: each output element from the operands' elements at the same (broadcast) point.
 
-    `emit(body, arguments, node)` appends instructions and returns the index of the result.
+    `emit(body, arguments, node)` appends instructions and returns the index of the result. It gives no fault sites:
+    whoever calls it gives one to each integer `floordiv` and `mod` it appended.
     """
 
     emit: Callable[[BodyBuilder, Sequence[int], Node], int]
@@ -74,7 +105,8 @@ class Elementwise:
 class Reduce:
     """Lowering: fold `combine` (add mul max min and or) over the reduced axes of `before(element)`, then `after`.
 
-    `after(body, total, node)` may use `body.dim(count)`; None is the identity.
+    `after(body, total, node)` may use `body.size(count)`; None is the identity. Nothing folds to the neutral element
+    (0, 1, false, true, -inf or the lowest integer for max, +inf or the highest for min).
     """
 
     combine: str
@@ -91,7 +123,7 @@ class Decompose:
 
 @dataclass(frozen=True, slots=True)
 class Structural:
-    """Lowering known to the fusion pass by name: views (reshape, transpose, ..), gather, scatter, matmul, state, regions."""
+    """Lowering known to the fusion pass by name: views (reshape, transpose, ..), gather, scatter, matmul, regions .."""
 
 
 Lowering = Elementwise | Reduce | Decompose | Structural
@@ -101,7 +133,11 @@ Lowering = Elementwise | Reduce | Decompose | Structural
 class Parameter:
     """One parameter of the prelude function of an op: a tensor operand, or a constant that becomes an attribute.
 
-    `kind`: tensor, const, type. `default` is the source text of its default ("" if required).
+    `kind`: tensor (one operand), tensors (a list of tensors: any number of operands), const, type (a tensor type such
+    as `f32[B]`). `type` of a const is one of: int, float, bool, str, dtype, ints (one int or a list), dims (a list of
+    sizes), widths (see `pad`). `default` is the source text of its default ("" if required); an argument that is not
+    given is absent from what `bind` gets, except that a tensor's default (a literal) is made by the caller in the
+    element type of the first operand.
     """
 
     name: str
@@ -113,7 +149,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Inputs for tests: arrays with NumPy dtypes, attributes. `kind` is regular, edge or invalid (then infer raises)."""
+    """Inputs for tests: arrays, attributes. `kind` is regular, edge or invalid (then infer raises)."""
 
     operands: tuple[Array, ...]
     attributes: Attributes = field(default_factory=NoAttributes)
@@ -132,7 +168,15 @@ class OpRecord:
     `signature` is its declaration in the language (what `dfc ops NAME` and messages show); `constraints` are the
     numbered conditions that `infer` checks, in words. `evaluate` is the reference meaning in NumPy. `gradient(builder,
     node, cotangents)` returns one cotangent (or None) per operand; `no_gradient` says why there is none.
-    `identities` are algebraic facts, named rows that `simplify` knows how to use.
+    `no_gradient` beside a `gradient` says why an operand gets None. `identities` are algebraic facts, named rows that
+    `simplify` knows how to use. `operator` is how the language spells it (then it is no prelude function).
+
+    Calls: `bind` turns the constant arguments of a call into attributes (None: the op has none); it normalises axes
+    and raises `OpError`. `build`, if given, makes the nodes of a call that is more than this one node. Both are used
+    through `dfc.ops.binding.call`.
+
+    State ops: where a token stands among the operands or results, `infer` and `evaluate` get and return the type and
+    the value of the resource itself (for `assert`: nothing). Ops with regions and host ops are not evaluated here.
     """
 
     name: str
@@ -152,3 +196,6 @@ class OpRecord:
     samples: Callable[[], Sequence[Sample]] = tuple
     smooth: bool = True
     in_prelude: bool = True
+    operator: str = ""
+    bind: Callable[[Arguments, Sequence[TensorType]], Attributes] | None = None
+    build: Callable[[Builder, Sequence[Value], Arguments], Value] | None = None

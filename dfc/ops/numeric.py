@@ -1,0 +1,100 @@
+"""What the reference meanings share: computing narrow floats in f32, casts that saturate, the neutral elements.
+
+Guarantees results with exactly the element type asked for, as arrays (never NumPy scalars), without NumPy warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc.ir.attributes import Attributes
+from dfc.ir.dims import Dim
+from dfc.ir.dtypes import DType
+from dfc.ops.record import Array, Sizes
+
+Numeric = NDArray[Any]
+_NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+
+
+def is_float(array: Array) -> bool:
+    return array.dtype.kind == "f" or array.dtype == _NARROW[1]
+
+
+def widen(array: Array) -> Numeric:
+    """f16 and bf16 as f32; anything else as it is."""
+    return array.astype(np.float32) if array.dtype in _NARROW else array
+
+
+def narrow(result: object, dtype: np.dtype[np.generic]) -> Array:
+    """The result of a computation in the element type it must have."""
+    with np.errstate(all="ignore"):
+        return np.asarray(result).astype(dtype, copy=False)
+
+
+def pointwise(function: Callable[..., object]) -> Callable[[Sequence[Array], Attributes, Sizes], Sequence[Array]]:
+    """`evaluate` of an element-wise op whose result has the element type of its first operand."""
+
+    def evaluate(operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
+        with np.errstate(all="ignore"):
+            result = function(*[widen(x) for x in operands])
+        return (narrow(result, operands[0].dtype),)
+
+    return evaluate
+
+
+def convert(array: Array, dtype: np.dtype[np.generic]) -> Array:
+    """`x as T`: float to integer truncates and saturates (NaN is 0), to bool is `!= 0`, integers wrap."""
+    if array.dtype == dtype:
+        return array
+    with np.errstate(all="ignore"):
+        if dtype == np.bool_:
+            return np.asarray(np.not_equal(widen(array), 0))
+        if dtype.kind in "iu" and is_float(array):
+            return _saturate(array, dtype)
+        if dtype in _NARROW:
+            return array.astype(np.float32).astype(dtype)
+        return array.astype(dtype)
+
+
+def _saturate(array: Array, dtype: np.dtype[np.generic]) -> Array:
+    limits = np.iinfo(dtype)
+    whole: Numeric = np.trunc(array.astype(np.float64))
+    low, high = whole <= float(limits.min), whole >= float(limits.max)
+    inside = np.where(np.isnan(whole) | low | high, 0.0, whole).astype(dtype)
+    result = np.where(low, np.array(limits.min, dtype), inside)
+    return np.asarray(np.where(high, np.array(limits.max, dtype), result)).astype(dtype, copy=False)
+
+
+def accumulator(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """The type sums are taken in."""
+    return np.dtype(np.float32) if dtype in _NARROW else dtype
+
+
+def lowest(dtype: np.dtype[np.generic]) -> float | int | bool:
+    """The neutral element of `max`."""
+    if dtype == np.bool_:
+        return False
+    return int(np.iinfo(dtype).min) if dtype.kind in "iu" else -float("inf")
+
+
+def highest(dtype: np.dtype[np.generic]) -> float | int | bool:
+    """The neutral element of `min`."""
+    if dtype == np.bool_:
+        return True
+    return int(np.iinfo(dtype).max) if dtype.kind in "iu" else float("inf")
+
+
+def concrete(shape: Sequence[Dim], sizes: Sizes) -> tuple[int, ...]:
+    """A shape as plain numbers."""
+    return tuple(d.evaluate(sizes) for d in shape)
+
+
+def numpy_of(dtype: object) -> np.dtype[np.generic]:
+    """The NumPy type of an element type that must be a machine type by now."""
+    assert isinstance(dtype, DType), dtype
+    return dtype.numpy

@@ -1,0 +1,94 @@
+"""Sample operands for tests: regular, edge (0-d, empty, size 1, NaN ..) and invalid ones. Fixed, no random state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import ml_dtypes
+import numpy as np
+
+from dfc.ir.attributes import Attributes, NoAttributes
+from dfc.ops.record import Array, Sample
+
+Samples = Callable[[], Sequence[Sample]]
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-30, -1.5)
+
+
+def numbers(shape: Sequence[int], dtype: object = np.float32, *, start: float = 0.0, positive: bool = False) -> Array:
+    """Distinct numbers of mixed sign and size, never 0 for floats; small whole numbers for integer types."""
+    kind = np.dtype(dtype)  # type: ignore[call-overload]
+    count = int(np.prod(shape))
+    steps = np.arange(count, dtype=np.float64)
+    if kind == np.bool_:
+        return np.asarray((steps * 7 + start) % 3 < 1).reshape(shape)
+    if kind.kind in "iu":
+        whole = (steps * 5 + start) % 11 - (0 if kind.kind == "u" or positive else 5) + (1 if positive else 0)
+        return whole.astype(kind).reshape(shape)
+    waves = np.sin(steps * 2.3 + 0.7 + start) * (1 + 0.1 * (steps % 5)) + 0.013
+    return (np.abs(waves) + 0.25 if positive else waves).astype(kind).reshape(shape)
+
+
+def sample(*operands: Array, attributes: Attributes | None = None, kind: str = "regular") -> Sample:
+    return Sample(operands, attributes if attributes is not None else NoAttributes(), kind)
+
+
+def dtypes(bound: str) -> tuple[list[object], list[object]]:
+    """Element types to sample, and some outside the class."""
+    floats: list[object] = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
+    whole: list[object] = [np.int32, np.int64, np.int8, np.uint8]
+    if bound == "bool":
+        return [np.bool_], [np.float32, np.int32]
+    if bound == "float":
+        return floats, [np.int32, np.bool_, np.complex64]
+    if bound == "int":
+        return whole, [np.float32, np.bool_]
+    if bound == "number":
+        return floats + whole, [np.bool_, np.complex64]
+    return [*floats, *whole, np.bool_], [np.complex64]
+
+
+def unary(bound: str, *, positive: bool = False) -> Samples:
+    """One operand of every element type of the class."""
+
+    def make() -> list[Sample]:
+        inside, outside = dtypes(bound)
+        found = [sample(numbers((3, 4), d, positive=positive)) for d in inside]
+        first = inside[0]
+        found += [
+            sample(numbers((17,), first, positive=positive)),
+            sample(numbers((2, 1, 3), first, positive=positive)),
+        ]
+        found += [sample(numbers(s, first, positive=positive), kind="edge") for s in ((), (0,), (2, 0), (1,), (1, 1))]
+        if np.float32 in inside:
+            found += [sample(np.array(SPECIAL, d), kind="edge") for d in (np.float32, np.float64, np.float16)]
+        return found + [sample(np.ones((2, 3), d), kind="invalid") for d in outside]  # type: ignore[call-overload]
+
+    return make
+
+
+def binary(bound: str, *, positive: bool = False, safe_divisor: bool = False) -> Samples:
+    """Two operands: equal shapes, the broadcasts that are allowed, and those that are refused."""
+    second_positive = positive or safe_divisor
+
+    def pair(a: tuple[int, ...], b: tuple[int, ...], dtype: object, kind: str = "regular") -> Sample:
+        x = numbers(a, dtype, positive=positive)
+        y = numbers(b, dtype, start=1.1 if np.dtype(dtype).kind == "f" else 3, positive=second_positive)  # type: ignore[call-overload]
+        return sample(x, y, kind=kind)
+
+    def make() -> list[Sample]:
+        inside, outside = dtypes(bound)
+        first = inside[0]
+        found = [pair((3, 4), (3, 4), d) for d in inside]
+        found += [pair(a, b, first) for a, b in (((2, 5), (5,)), ((5,), (2, 5)), ((3, 1), (1, 4)), ((), (7,)))]
+        found += [pair(a, b, first, "edge") for a, b in (((), ()), ((0,), ()), ((0, 3), (3,)), ((1,), (1,)))]
+        found.append(pair((2, 3, 1), (2, 1, 5), first, "edge"))
+        if np.float32 in inside:
+            grid = np.meshgrid(np.array(SPECIAL, np.float32), np.array(SPECIAL, np.float32))
+            found.append(sample(grid[0], grid[1], kind="edge"))
+        found += [pair((3,), (4,), first, "invalid"), pair((4,), (4, 1), first, "invalid")]
+        found.append(pair((2, 3), (2,), first, "invalid"))
+        found += [sample(np.ones(3, d), np.ones(3, d), kind="invalid") for d in outside]  # type: ignore[call-overload]
+        mixed = np.int32 if first == np.float32 or first == np.bool_ else np.float32
+        return [*found, sample(numbers((3,), first), numbers((3,), mixed), kind="invalid")]
+
+    return make
