@@ -1,0 +1,260 @@
+"""Element-wise arithmetic of two operands, and the ops that choose or limit elements. Operands broadcast strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dfc.ir.attributes import Attributes
+from dfc.ir.graph import Node, Value
+from dfc.ir.types import TensorType
+from dfc.kernels.body import BodyBuilder
+from dfc.ops import samples
+from dfc.ops.attributes import ConstantAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.conditions import elementwise
+from dfc.ops.gradients import div, mul, scaled, select, sub, unbroadcast, zeros_like
+from dfc.ops.numeric import Numeric, pointwise
+from dfc.ops.record import OPERATOR, Elementwise, Gradient, OpError, OpRecord, Parameter, Sample
+from dfc.ops.registry import register
+from dfc_runtime.errors import RunError
+
+Pair = tuple[Value | None, Value | None]
+Row = Callable[[Builder, Value, Value, Value, Value], Pair]  # builder, x, y, result, cotangent -> cotangents
+WHOLE = "whole numbers and truth values have no slope"
+
+
+def _gradient(row: Row) -> Gradient:
+    def gradient(b: Builder, node: Node, cotangents: Sequence[Value | None]) -> Sequence[Value | None]:
+        (dy,) = cotangents
+        if dy is None:
+            return (None, None)
+        x, y = node.operands
+        pair = row(b, x, y, node.result, dy)
+        return [
+            None if g is None else unbroadcast(b, g, v.tensor.shape) for g, v in zip(pair, node.operands, strict=True)
+        ]
+
+    return gradient
+
+
+def infer_binary(bound: str) -> Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]]:
+    return lambda types, _attributes: (elementwise(types, bound),)
+
+
+def binary(
+    name: str,
+    bound: str,
+    summary: str,
+    meaning: Callable[[Numeric, Numeric], object],
+    row: Row | None = None,
+    *,
+    operator: str = "",
+    no_gradient: str = "",
+    identities: tuple[str, ...] = (),
+    smooth: bool = True,
+    lowering: Elementwise | None = None,
+    infer: Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]] | None = None,
+    inputs: Callable[[], Sequence[Sample]] | None = None,
+) -> OpRecord:
+    """Registers an element-wise op of two operands of one type; the result has that type."""
+    return register(
+        OpRecord(
+            name=name,
+            family="element-wise",
+            summary=summary,
+            signature=f"fn {name}[T: {bound}, ..S](a: T[..S], b: T[..S]) -> T[..S]",
+            parameters=(Parameter("a"), Parameter("b")),
+            infer=infer or infer_binary(bound),
+            evaluate=pointwise(meaning),
+            lowering=lowering or Elementwise(lambda body, arguments, _node: body.apply(name, *arguments)),
+            constraints=(
+                f"(C1) the element types are equal and of class `{bound}`.",
+                "(C2) the shapes broadcast: a literal 1 stretches, a symbol never.",
+                "(C3) if one operand has fewer axes, the other has the shape of the result.",
+            ),
+            gradient=_gradient(row) if row is not None else None,
+            no_gradient=no_gradient,
+            identities=identities,
+            samples=inputs or samples.binary(bound),
+            smooth=smooth,
+            in_prelude=not operator,
+            operator=operator,
+        )
+    )
+
+
+def _infer_div(types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
+    a, b = types
+    if a.dtype == b.dtype and a.dtype.is_integer:
+        raise OpError(
+            "E0303",
+            "`/` is for floating-point numbers",
+            blame=OPERATOR,
+            label=f"{a.dtype} divided by {b.dtype}",
+            helps=("write `{0} // {1}` for the whole part", "write `{0} as f32 / {1} as f32` for the exact quotient"),
+        )
+    return (elementwise(types, "float"),)
+
+
+def _refuse_zero(x: Numeric, divisor: Numeric, what: str) -> None:
+    if divisor.dtype.kind in "iu" and bool(np.any(np.broadcast_arrays(x, divisor)[1] == 0)):
+        raise RunError(f"{what} by zero", code="E0903")
+
+
+def _floordiv(x: Numeric, y: Numeric) -> object:
+    _refuse_zero(x, y, "division")
+    return np.floor_divide(x, y)
+
+
+def _mod(x: Numeric, y: Numeric) -> object:
+    _refuse_zero(x, y, "remainder of a division")
+    return np.mod(x, y)
+
+
+def _pow(x: Numeric, y: Numeric) -> object:
+    if x.dtype.kind not in "iu":
+        return np.power(x, y)
+    whole = np.power(x, np.maximum(y, y.dtype.type(0)))
+    if x.dtype.kind == "u":
+        return whole
+    odd = np.where(y % 2 == 0, x.dtype.type(1), x.dtype.type(-1))
+    inverse = np.where(x == 1, x.dtype.type(1), np.where(x == -1, odd, x.dtype.type(0)))
+    return np.where(y < 0, inverse, whole)
+
+
+def _emit_pow(body: BodyBuilder, arguments: Sequence[int], node: Node) -> int:
+    """x ** 2 and x ** 3 are products; other powers take the general function."""
+    x, y = arguments
+    exponent = _constant_exponent(node)
+    if exponent == 1:
+        return x
+    if exponent == 2:
+        return body.apply("mul", x, x)
+    if exponent == 3:
+        return body.apply("mul", body.apply("mul", x, x), x)
+    return body.apply("pow", x, y)
+
+
+def _constant_exponent(node: Node) -> float | None:
+    source = node.operands[1].node
+    if source is None or not isinstance(source.attributes, ConstantAttributes):
+        return None
+    array = source.attributes.value.array
+    return float(array.astype(np.float64)) if array.ndim == 0 else None
+
+
+def _pow_row(b: Builder, x: Value, y: Value, result: Value, dy: Value) -> Pair:
+    """y x^(y-1), which is 0 for y = 0 also at x = 0; log(x) x^y, which is 0 at x = 0."""
+    zero, one = b.scalar_like(0, x), b.scalar_like(1, x)
+    lower = select(b, b.apply("equal", y, zero), one, sub(b, y, one))
+    dx = mul(b, dy, mul(b, y, b.apply("pow", x, lower)))
+    logarithm = b.apply("log", select(b, b.apply("equal", x, zero), one, x))
+    return dx, mul(b, dy, mul(b, logarithm, result))
+
+
+def _choice_row(comparison: str) -> Row:
+    """The chosen operand gets the slope; at a tie each gets half."""
+
+    def row(b: Builder, x: Value, y: Value, _result: Value, dy: Value) -> Pair:
+        zero = zeros_like(b, dy)
+        tie = select(b, b.apply("equal", x, y), scaled(b, dy, 0.5), zero)
+        dx = select(b, b.apply(comparison, x, y), dy, tie)
+        return dx, select(b, b.apply(comparison, y, x), dy, tie)
+
+    return row
+
+
+def _safe() -> Sequence[Sample]:
+    return samples.binary("number", safe_divisor=True)()
+
+
+binary(
+    "add",
+    "number",
+    "The sum; integers wrap.",
+    np.add,
+    lambda _b, _x, _y, _r, dy: (dy, dy),
+    operator="+",
+    identities=("commutative", "associative", "neutral 0"),
+)
+binary(
+    "sub",
+    "number",
+    "The difference; integers wrap.",
+    np.subtract,
+    lambda b, _x, _y, _r, dy: (dy, b.apply("neg", dy)),
+    operator="-",
+    identities=("right neutral 0",),
+)
+binary(
+    "mul",
+    "number",
+    "The product; integers wrap.",
+    np.multiply,
+    lambda b, x, y, _r, dy: (mul(b, dy, y), mul(b, dy, x)),
+    operator="*",
+    identities=("commutative", "associative", "neutral 1", "integer absorbing 0"),
+)
+binary(
+    "div",
+    "float",
+    "The quotient; x / 0 is infinite or NaN.",
+    np.divide,
+    lambda b, _x, y, r, dy: (div(b, dy, y), b.apply("neg", div(b, mul(b, dy, r), y))),
+    operator="/",
+    identities=("right neutral 1",),
+    infer=_infer_div,
+    inputs=samples.binary("float", safe_divisor=True),
+)
+binary(
+    "floordiv",
+    "number",
+    "The quotient rounded down; an integer divided by 0 is an error when the program runs.",
+    _floordiv,
+    operator="//",
+    no_gradient="`//` is constant between its jumps",
+    smooth=False,
+    inputs=_safe,
+    identities=("integer right neutral 1",),
+)
+binary(
+    "mod",
+    "number",
+    "a - a // b * b: the sign is that of b; an integer modulo 0 is an error when the program runs.",
+    _mod,
+    lambda b, x, y, _r, dy: (dy, b.apply("neg", mul(b, dy, b.apply("floordiv", x, y)))),
+    operator="%",
+    smooth=False,
+    inputs=_safe,
+)
+binary(
+    "pow",
+    "number",
+    "a to the power b. Integers wrap; a negative power of an integer is truncated (0 unless a is 1 or -1).",
+    _pow,
+    _pow_row,
+    operator="**",
+    identities=("right neutral 1", "power 0 is 1", "power 2 is square"),
+    lowering=Elementwise(_emit_pow),
+    inputs=samples.binary("number", positive=True),
+)
+binary(
+    "minimum",
+    "number",
+    "The smaller one; NaN if one is NaN. At a tie each gets half of the slope.",
+    np.minimum,
+    _choice_row("less"),
+    identities=("commutative", "associative", "idempotent"),
+    smooth=False,
+)
+binary(
+    "maximum",
+    "number",
+    "The larger one; NaN if one is NaN. At a tie each gets half of the slope.",
+    np.maximum,
+    _choice_row("greater"),
+    identities=("commutative", "associative", "idempotent"),
+    smooth=False,
+)

@@ -1,0 +1,97 @@
+"""Comparisons and logic, element by element. They return bool and have no slope; comparison with NaN is false."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dfc.ir.attributes import Attributes
+from dfc.ir.dtypes import BOOL
+from dfc.ir.types import TensorType
+from dfc.ops import samples
+from dfc.ops.conditions import elementwise
+from dfc.ops.numeric import Numeric, widen
+from dfc.ops.record import Array, Elementwise, Evaluate, InferTypes, OpRecord, Parameter, Sizes
+from dfc.ops.registry import register
+
+
+def _infer(bound: str) -> InferTypes:
+    def infer(types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
+        return (elementwise(types, bound).with_dtype(BOOL),)
+
+    return infer
+
+
+def _evaluate(meaning: Callable[[Numeric, Numeric], object]) -> Evaluate:
+    def evaluate(operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
+        a, b = operands
+        return (np.asarray(meaning(widen(a), widen(b)), np.bool_),)
+
+    return evaluate
+
+
+def comparison(
+    name: str, operator: str, bound: str, summary: str, meaning: Callable[[Numeric, Numeric], object], *facts: str
+) -> OpRecord:
+    """Registers an op of two operands of one type that returns bool."""
+    element, generics = ("bool", "..S") if bound == "bool" else ("T", f"T: {bound}, ..S")
+    return register(
+        OpRecord(
+            name=name,
+            family="element-wise",
+            summary=summary,
+            signature=f"fn {name}[{generics}](a: {element}[..S], b: {element}[..S]) -> bool[..S]",
+            parameters=(Parameter("a"), Parameter("b")),
+            infer=_infer(bound),
+            evaluate=_evaluate(meaning),
+            lowering=Elementwise(lambda body, arguments, _node: body.apply(name, *arguments)),
+            constraints=(
+                f"(C1) the element types are equal and of class `{bound}`.",
+                "(C2) the shapes broadcast: a literal 1 stretches, a symbol never.",
+                "(C3) if one operand has fewer axes, the other has the shape of the result.",
+            ),
+            no_gradient=f"`{operator}` returns truth values",
+            identities=facts,
+            samples=samples.binary(bound),
+            smooth=False,
+            in_prelude=False,
+            operator=operator,
+        )
+    )
+
+
+comparison(
+    "equal", "==", "any", "True where the operands are equal; -0 equals 0, NaN nothing.", np.equal, "commutative"
+)
+comparison(
+    "not_equal", "!=", "any", "True where the operands differ; NaN differs from itself.", np.not_equal, "commutative"
+)
+comparison("less", "<", "number", "True where a is below b.", np.less)
+comparison("less_equal", "<=", "number", "True where a is not above b, and neither is NaN.", np.less_equal)
+comparison("greater", ">", "number", "True where a is above b.", np.greater)
+comparison("greater_equal", ">=", "number", "True where a is not below b, and neither is NaN.", np.greater_equal)
+comparison(
+    "and",
+    "and",
+    "bool",
+    "True where both are true. Both are computed.",
+    np.logical_and,
+    "commutative",
+    "associative",
+    "neutral true",
+    "absorbing false",
+    "idempotent",
+)
+comparison(
+    "or",
+    "or",
+    "bool",
+    "True where one is true. Both are computed.",
+    np.logical_or,
+    "commutative",
+    "associative",
+    "neutral false",
+    "absorbing true",
+    "idempotent",
+)
