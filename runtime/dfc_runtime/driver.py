@@ -91,6 +91,6 @@ def find_driver(name: str) -> DriverType:
     if len(points) == 1:
         return cast(DriverType, points[0].load())
     if points:
-        raise BundleError(f"driver {name!r} is offered by {', '.join(p.value for p in points)}", code="E0909")
+        raise BundleError(f"driver {name!r} is offered by {', '.join(p.value for p in points)}", code="E0907")
     known = ", ".join(sorted({p.name for p in entry_points(group="dfc.drivers")})) or "none"
-    raise BundleError(f"the bundle needs the driver {name!r}; installed drivers: {known}", code="E0909")
+    raise BundleError(f"the bundle needs the driver {name!r}; installed drivers: {known}", code="E0907")

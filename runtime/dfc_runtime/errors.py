@@ -46,9 +46,20 @@ class FeedError(DfcError):
 
 
 class RunError(DfcError):
-    """A program failed while it ran: an assertion, an index out of range."""
+    """A program failed while it ran: an assertion, an index out of range. `values` are the numbers of the message."""
 
     exit_code = 2
+
+    def __init__(
+        self, message: str, *, code: str = "", spans: Iterable[Location] = (), values: Iterable[int] = ()
+    ) -> None:
+        super().__init__(message, code=code, spans=spans)
+        self.values: tuple[int, ...] = tuple(values)
+
+    @property
+    def line(self) -> int:
+        """The line of the program that failed; 0 if no line did."""
+        return self.spans[0].line if self.spans else 0
 
 
 class EndOfData(DfcError):

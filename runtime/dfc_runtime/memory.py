@@ -93,7 +93,7 @@ def memory_limit(stated: int | None = None) -> int:
         return _machine_memory()
     number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "")
     if not number.isascii() or not number.isdigit():
-        raise LimitError(f"{LIMIT_VARIABLE} is {text[:40]!r}: write a number of bytes, or for example 8G", code="E0907")
+        raise LimitError(f"{LIMIT_VARIABLE} is {text[:40]!r}: write a number of bytes, or for example 8G", code="E0905")
     return int(number) * _UNITS[unit]
 
 
@@ -110,7 +110,7 @@ def check_limit(what: str, size: int, limit: int, helps: str = "") -> None:
     """`LimitError` if that many bytes are too many."""
     if size > limit:
         text = f"{what} needs {in_words(size)}, more than the limit of {in_words(limit)}"
-        raise LimitError(f"{text}{helps}; {LIMIT_VARIABLE}=... or memory_limit=... states another limit", code="E0907")
+        raise LimitError(f"{text}{helps}; {LIMIT_VARIABLE}=... or memory_limit=... states another limit", code="E0905")
 
 
 def in_words(size: int) -> str:

@@ -32,4 +32,4 @@ def choose_image(images: Sequence[ImageEntry], bits: frozenset[str] | None = Non
     offered = ", ".join(image.isa for image in images) or "no code"
     missing = sorted(set(images[-1].required_bits) - present)[:6] if images else []
     lacks = f"; this processor lacks {' '.join(missing)}" if missing else ""
-    raise BundleError(f"the bundle holds code for {offered}{lacks}", code="E0909")
+    raise BundleError(f"the bundle holds code for {offered}{lacks}", code="E0907")

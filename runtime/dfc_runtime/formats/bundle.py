@@ -77,7 +77,7 @@ def opened(source: str | os.PathLike[str] | bytes | Source) -> Generator[OpenBun
 def damaged(name: str, reason: str) -> BundleError:
     """The error for a bundle that cannot be used, on one line."""
     start = f"{fields.shown(name, 80)} is not a usable bundle: "
-    return BundleError(start + fields.shown(reason, LONGEST_MESSAGE - 8 - len(start)), code="E0908")
+    return BundleError(start + fields.shown(reason, LONGEST_MESSAGE - 8 - len(start)), code="E0906")
 
 
 def _open(file: Source) -> OpenBundle:

@@ -63,11 +63,11 @@ class FileSource:
         self.name = os.fspath(path)
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):  # before opening: a pipe would block
-                raise FileError(f"{self.name} is not a regular file", code="E0911")
+                raise FileError(f"{self.name} is not a regular file", code="E0909")
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             self.size = os.fstat(self._descriptor).st_size
         except (OSError, ValueError) as problem:
-            raise FileError(f"cannot open {self.name}: {_reason(problem)}", code="E0911") from None
+            raise FileError(f"cannot open {self.name}: {_reason(problem)}", code="E0909") from None
 
     def read(self, offset: int, count: int) -> bytes:
         data = bytearray(count)
@@ -80,7 +80,7 @@ class FileSource:
             try:
                 count = os.preadv(self._descriptor, [target[done : done + CHUNK]], offset + done)
             except OSError as problem:
-                raise FileError(f"cannot read {self.name}: {_reason(problem)}", code="E0911") from None
+                raise FileError(f"cannot read {self.name}: {_reason(problem)}", code="E0909") from None
             if count == 0:
                 raise ValueError("the file ends too early")
             done += count

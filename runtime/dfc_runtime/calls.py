@@ -1,0 +1,295 @@
+"""Calls of entries: feeds in, native code, results out.
+
+Assumes a driver and state that belong to the same manifest. Guarantees that nothing runs before all feeds are checked,
+that exclusive calls queue up, and that results own their memory. What a call costs beyond native code is what stands in
+`scalar_call` and `tensor_call`; everything that is not needed each time is decided when the module is loaded, or once
+per combination of shapes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime import feeds
+from dfc_runtime.binding import Binder, Bound
+from dfc_runtime.driver import Driver
+from dfc_runtime.element_types import kind_of, numpy_dtype
+from dfc_runtime.errors import LimitError
+from dfc_runtime.faults import run_error
+from dfc_runtime.formats.manifest import Entry, HostStep, Manifest, NativeStep, Parameter
+from dfc_runtime.frames import Frame, Layout
+from dfc_runtime.gate import Gate
+from dfc_runtime.memory import Arena, address_of
+from dfc_runtime.results import results_type
+from dfc_runtime.sizes import CallSizes, Shape, plan
+from dfc_runtime.state import State
+
+Array = NDArray[np.generic]
+HostAction = Callable[[HostStep, str, Mapping[str, object]], None]
+
+NO_DIMS: dict[str, int] = {}
+_READY = 0x101  # C-contiguous and aligned, as `flags.num` counts
+_MOST_PLANS = 4096
+_NUMBERS: dict[str, frozenset[type]] = {
+    "bool": frozenset({bool, np.bool_}),
+    "integer": frozenset({int, *(np.dtype(f"{k}{n}").type for k in "iu" for n in (1, 2, 4, 8))}),
+    "float": frozenset({float, int, np.float16, np.float32, np.float64}),
+    "complex": frozenset(),
+}
+
+
+@dataclass(slots=True)
+class Machinery:
+    """What the entries of a module share."""
+
+    manifest: Manifest
+    driver: Driver
+    state: State
+    gate: Gate
+    arena: Arena
+    limit: int
+    host: HostAction
+
+
+class Feed:
+    """A parameter, ready for quick tests. `quick` are the types that `struct` packs, or refuses, by itself."""
+
+    __slots__ = ("dtype", "is_tensor", "is_text", "parameter", "quick", "rank")
+
+    def __init__(self, parameter: Parameter) -> None:
+        self.parameter = parameter
+        self.is_text = parameter.is_text
+        self.is_tensor = bool(parameter.shape)
+        self.rank = len(parameter.shape)
+        self.dtype = np.dtype(np.uint8) if self.is_text else numpy_dtype(parameter.dtype)
+        packable = not self.is_text and parameter.dtype not in ("bf16", "c64", "c128")
+        self.quick = _NUMBERS[kind_of(parameter.dtype)] if packable else frozenset[type]()
+
+
+class EntryCall:
+    """The machinery of one entry."""
+
+    def __init__(self, machinery: Machinery, number: int) -> None:
+        entry = machinery.manifest.entries[number]
+        self.entry: Entry = entry
+        self.machinery = machinery
+        self.feeds = tuple(Feed(p) for p in entry.parameters)
+        self.binder = Binder(entry)
+        self.layout = Layout(entry)
+        self.pack = self.layout.format.pack_into
+        self.frames: list[Frame] = []
+        self.beside_others = entry.readonly and machinery.driver.reentrant
+        self.gate = machinery.gate.shared if self.beside_others else machinery.gate.exclusive
+        self.natives = {
+            s.part: machinery.driver.entry(number, s.part).call for s in entry.steps if isinstance(s, NativeStep)
+        }
+        self.makers = tuple((numpy_dtype(r.dtype), bool(r.shape)) for r in entry.results)
+        self.plans: dict[tuple[object, ...], CallSizes] = {}
+        self.wrap = self._wrapper()
+
+    def _wrapper(self) -> Callable[[list[object]], object]:
+        if self.entry.unnamed_result:
+            return itemgetter(0)
+        return results_type(self.entry.name, [r.name for r in self.entry.results]) if self.makers else _nothing
+
+    def frame(self) -> Frame:
+        """A frame that no call uses. Call with the gate held, and give it back to `frames`."""
+        try:
+            return self.frames.pop()
+        except IndexError:
+            return Frame(self.layout, Arena() if self.beside_others else self.machinery.arena)
+
+    def collect(self, arguments: Sequence[object]) -> tuple[list[object], list[object], tuple[Shape, ...]]:
+        """Values for the slots, what must stay alive, and the shapes."""
+        values: list[object] = []
+        kept: list[object] = []
+        shapes: list[Shape] = []
+        for feed, value in zip(self.feeds, arguments, strict=True):
+            if feed.is_tensor:
+                if (
+                    type(value) is not np.ndarray
+                    or value.dtype != feed.dtype
+                    or value.ndim != feed.rank
+                    or value.flags.num & _READY != _READY
+                ):
+                    value = feeds.array(self.entry, feed.parameter, value)
+                    kept.append(value)
+                values.append(address_of(value))
+                shapes.append(value.shape)
+            elif not feed.is_text:
+                quick = type(value) in feed.quick
+                values.append(value if quick else feeds.scalar(self.entry, feed.parameter, value))
+        return values, kept, tuple(shapes)
+
+    def sizes(self, shapes: tuple[Shape, ...], bound: Bound | None) -> CallSizes:
+        """The sizes of this combination of shapes; computed once."""
+        given = bound.dims if bound is not None else NO_DIMS
+        key: tuple[object, ...] = (shapes, *given.values()) if given else shapes
+        found = self.plans.get(key)
+        if found is None:
+            if len(self.plans) >= _MOST_PLANS:
+                self.plans.clear()
+            self._check_shapes(shapes)
+            machinery = self.machinery
+            found = self.plans[key] = plan(self.entry, shapes, given, machinery.limit, machinery.state.size)
+        return found
+
+    def _check_shapes(self, shapes: tuple[Shape, ...]) -> None:
+        tensors = [feed.parameter for feed in self.feeds if feed.is_tensor]
+        for parameter, shape in zip(tensors, shapes, strict=True):
+            feeds.check_sizes(self.entry, parameter, shape)
+
+    def allocate(self, sizes: CallSizes) -> list[Array]:
+        """Memory for the results that are tensors."""
+        try:
+            pairs = zip(self.makers, sizes.result_shapes, strict=True)
+            return [np.empty(shape, dtype) for (dtype, is_tensor), shape in pairs if is_tensor]
+        except (MemoryError, ValueError):
+            raise LimitError(f"there is no memory for the results of `{self.entry.name}`", code="E0905") from None
+
+    def run(self, frame: Frame, arguments: Sequence[object], options: Mapping[str, object]) -> None:
+        """All steps, on slots that are packed."""
+        for step in self.entry.steps:
+            if isinstance(step, NativeStep):
+                if self.natives[step.part](frame.address):
+                    raise self.fault()
+            else:
+                parameter = self.feeds[step.path].parameter
+                self.machinery.host(step, feeds.text(self.entry, parameter, arguments[step.path]), options)
+        if self.machinery.state.unset:
+            self.machinery.state.unset.difference_update(self.entry.writes)
+
+    def fault(self) -> Exception:
+        """The error for the call that just failed."""
+        site, values = self.machinery.driver.last_fault()
+        return run_error(self.machinery.manifest.faults, site, values)
+
+    def reserve(self, frame: Frame, size: int) -> int:
+        """The address of the arena for a call."""
+        try:
+            return frame.arena.reserve(size)
+        except (MemoryError, ValueError):
+            raise LimitError(f"there is no memory for a call of `{self.entry.name}`", code="E0905") from None
+
+    def refuse_scalars(self, arguments: Sequence[object]) -> None:
+        """Finds the number that did not fit its slot, and raises the error for it."""
+        for feed, value in zip(self.feeds, arguments, strict=True):
+            if not feed.is_tensor and not feed.is_text:
+                feeds.scalar(self.entry, feed.parameter, value)
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, object]], Sequence[object]]:
+    return itemgetter(*names)
+
+
+def _nothing(_: list[object]) -> None:
+    return None
+
+
+def make_call(machinery: Machinery, number: int) -> Callable[..., object]:
+    """The function behind an entry."""
+    made = EntryCall(machinery, number)
+    entry = made.entry
+    plain = len(made.natives) == len(entry.steps) == 1 and not entry.dims
+    if plain and not any(each.shape for each in (*entry.parameters, *entry.results)):
+        return scalar_call(made)
+    return tensor_call(made)
+
+
+def scalar_call(made: EntryCall) -> Callable[..., object]:
+    """For entries of one native function whose feeds and results all have rank 0."""
+    count = len(made.feeds)
+    names = tuple(feed.parameter.name for feed in made.feeds)
+    by_name = _getter(names) if count > 1 else None
+    quick: set[tuple[type, ...]] = set()
+    (native,) = made.natives.values()
+    arena = made.sizes((), None).arena
+    unset, entry, pack, gate, frames = made.machinery.state.unset, made.entry, made.pack, made.gate, made.frames
+
+    def check(arguments: Sequence[object]) -> Sequence[object]:
+        """Values to pack; remembers types for which this does nothing."""
+        values, _, _ = made.collect(arguments)
+        if all(type(value) in feed.quick for feed, value in zip(made.feeds, arguments, strict=True)):
+            quick.add(tuple(map(type, arguments)))
+        return values
+
+    def call(*arguments: object, **named: object) -> object:
+        values: Sequence[object] = arguments
+        if named or len(arguments) != count:
+            if by_name is not None and not arguments and len(named) == count and all(map(named.__contains__, names)):
+                values = by_name(named)
+            else:
+                values = made.binder.bind(arguments, named).feeds
+        given = values
+        if tuple(map(type, values)) not in quick:
+            values = check(values)
+        with gate:
+            frame = made.frame()
+            try:
+                if unset:
+                    made.machinery.state.require(entry)
+                pack(frame.buffer, 0, *values, made.reserve(frame, arena))
+                if native(frame.address):
+                    raise made.fault()
+                if unset:
+                    unset.difference_update(entry.writes)
+                return made.wrap([scalar[0] for scalar in frame.scalars])
+            except (struct.error, OverflowError):
+                made.refuse_scalars(given)
+                raise
+            finally:
+                frames.append(frame)
+
+    return call
+
+
+def tensor_call(made: EntryCall) -> Callable[..., object]:
+    """For every entry."""
+    count = len(made.feeds)
+    binds_always = bool(made.entry.dim_feeds)
+    unset, entry, pack, gate = made.machinery.state.unset, made.entry, made.pack, made.gate
+    one_native = next(iter(made.natives.values())) if len(made.natives) == len(entry.steps) == 1 else None
+    mixed = any(is_tensor for _, is_tensor in made.makers) and not all(is_tensor for _, is_tensor in made.makers)
+
+    def call(*arguments: object, **named: object) -> object:
+        bound = None
+        given: Sequence[object] = arguments
+        if named or len(arguments) != count or binds_always:
+            bound = made.binder.bind(arguments, named)
+            given = bound.feeds
+        values, _kept, shapes = made.collect(given)
+        sizes = made.sizes(shapes, bound)
+        tensors = made.allocate(sizes)
+        values += map(address_of, tensors)
+        with gate:
+            frame = made.frame()
+            try:
+                if unset:
+                    made.machinery.state.require(entry)
+                pack(frame.buffer, 0, *values, *sizes.dims, made.reserve(frame, sizes.arena))
+                if one_native is None or unset:
+                    made.run(frame, given, bound.options if bound is not None else {})
+                elif one_native(frame.address):
+                    raise made.fault()
+                if mixed:
+                    return made.wrap(_merged(made, tensors, frame))
+                return made.wrap([scalar[0] for scalar in frame.scalars] if frame.scalars else [*tensors])
+            except (struct.error, OverflowError):
+                made.refuse_scalars(given)
+                raise
+            finally:
+                made.frames.append(frame)
+
+    return call
+
+
+def _merged(made: EntryCall, tensors: Sequence[Array], frame: Frame) -> list[object]:
+    """Tensors and scalars in the order of the signature."""
+    arrays, scalars = iter(tensors), iter(frame.scalars)
+    return [next(arrays) if is_tensor else next(scalars)[0] for _, is_tensor in made.makers]

@@ -1,0 +1,177 @@
+"""One checkpoint: a folder with `manifest.json` and one safetensors file per task.
+
+The manifest holds the format's number, the step, the program's name, how many tasks wrote it, size and hash of each
+file, and its own hash. Tensors carry the full names of the state they are.
+
+Assumes nothing of the bytes. Guarantees that what `read` returns has the hashes the manifest states; anything else is
+a `ValueError` that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.element_types import numpy_dtype
+from dfc_runtime.errors import FileError
+from dfc_runtime.formats import fields, strict_json, tensors
+from dfc_runtime.formats.element_types import STORED_AS, stored_shape
+from dfc_runtime.formats.manifest import described
+from dfc_runtime.formats.source import FileSource, Source
+from dfc_runtime.formats.tensors import NewTensor
+
+Array = NDArray[np.generic]
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+TASK_FILE = "task-0.safetensors"
+MAXIMUM_MANIFEST = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One piece of state in a checkpoint."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    array: Array
+
+    def __str__(self) -> str:
+        return described(self.dtype, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a checkpoint says and holds."""
+
+    step: int
+    program: str
+    state: Mapping[str, Saved]
+
+
+def task_file(state: Iterable[Saved]) -> list[bytes | memoryview]:
+    """The bytes of a task's file."""
+    contents = [
+        NewTensor(each.name, STORED_AS[each.dtype], stored_shape(each.dtype, each.shape), _bytes(each.array))
+        for each in state
+    ]
+    return list(tensors.write(contents, {"format": "dfc.checkpoint"}))
+
+
+def _bytes(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def manifest_text(step: int, program: str, state: Iterable[Saved], file: Iterable[bytes | memoryview]) -> str:
+    """The manifest that belongs to a task's file."""
+    digest, size = hashlib.sha256(), 0
+    for piece in file:
+        digest.update(piece)
+        size += len(piece)
+    data: dict[str, object] = {
+        "format": FORMAT,
+        "step": step,
+        "program": program,
+        "tasks": 1,
+        "state": {each.name: [each.dtype, *each.shape] for each in state},
+        "files": {TASK_FILE: {"size": size, "sha256": digest.hexdigest()}},
+    }
+    return strict_json.dump({**data, "sha256": _own_hash(data)})
+
+
+def _own_hash(data: Mapping[str, object]) -> str:
+    return hashlib.sha256(strict_json.dump(dict(data)).encode()).hexdigest()
+
+
+def read(folder: Path) -> Checkpoint:
+    """The checkpoint in a folder, every byte of it checked."""
+    record = fields.Record(_manifest(folder), MANIFEST)
+    if record.integer("format") != FORMAT:
+        raise ValueError(f"its format is {record.integer('format')}, this version of dfc reads {FORMAT}")
+    if record.integer("tasks") != 1:
+        raise ValueError(f"{record.integer('tasks')} tasks wrote it, this version of dfc restores those of one task")
+    step, program = record.integer("step"), record.text("program")
+    files = record.table("files", _file)
+    if list(files) != [TASK_FILE]:
+        raise ValueError(f"it does not consist of {TASK_FILE}")
+    state = record.table("state", _type)
+    record.done()
+    return Checkpoint(step, program, _read_task(folder / TASK_FILE, files[TASK_FILE], state))
+
+
+def _manifest(folder: Path) -> dict[str, object]:
+    source = FileSource(folder / MANIFEST)
+    try:
+        if source.size > MAXIMUM_MANIFEST:
+            raise ValueError(f"{MANIFEST} is too long")
+        text = source.read(0, source.size).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{MANIFEST} is not UTF-8") from None
+    finally:
+        source.close()
+    data = fields.mapping(strict_json.parse(text), MANIFEST)
+    if data.pop("sha256", None) != _own_hash(data):
+        raise ValueError(f"{MANIFEST} does not have its hash")
+    return data
+
+
+def _file(value: object, where: str) -> tuple[int, str]:
+    record = fields.Record(value, where)
+    made = record.integer("size"), record.text("sha256")
+    record.done()
+    return made
+
+
+def _type(value: object, where: str) -> tuple[str, tuple[int, ...]]:
+    parts = fields.items(value, where)
+    dtype = fields.text(parts[0] if parts else None, where)
+    if dtype not in STORED_AS:
+        raise ValueError(f"{where} has the unknown element type {fields.shown(dtype)}")
+    return dtype, tuple(fields.integer(each, where) for each in parts[1:])
+
+
+def _read_task(
+    path: Path, stated: tuple[int, str], types: Mapping[str, tuple[str, tuple[int, ...]]]
+) -> dict[str, Saved]:
+    source = FileSource(path)
+    try:
+        if source.size != stated[0]:
+            raise ValueError(f"{path.name} has {source.size} bytes instead of {stated[0]}")
+        return _tensors(source, stated[1], types)
+    finally:
+        source.close()
+
+
+def _tensors(source: Source, stated: str, types: Mapping[str, tuple[str, tuple[int, ...]]]) -> dict[str, Saved]:
+    """All tensors, copied into memory; the hash is taken of the very bytes that are returned."""
+    header = tensors.read_header(source)
+    digest = hashlib.sha256(source.read(0, header.data_start))
+    found: dict[str, Saved] = {}
+    if header.tensors.keys() != types.keys():
+        raise ValueError("the tensors are not those the manifest lists")
+    for entry in sorted(header.tensors.values(), key=lambda t: (t.offset, t.size)):
+        dtype, shape = types[entry.name]
+        if (entry.dtype, entry.shape) != (STORED_AS[dtype], stored_shape(dtype, shape)):
+            raise ValueError(f"{fields.shown(entry.name)} is not of the type the manifest states")
+        raw = np.empty(entry.size, np.uint8)
+        source.read_into(entry.offset, raw.data)
+        digest.update(raw.data)
+        found[entry.name] = Saved(entry.name, dtype, shape, raw.view(numpy_dtype(dtype)).reshape(shape))
+    if digest.hexdigest() != stated:
+        raise ValueError(f"{Path(source.name).name} does not have its hash")
+    return found
+
+
+def problem_of(folder: Path) -> str | None:
+    """What is wrong with a checkpoint, or None."""
+    try:
+        read(folder)
+    except (ValueError, OverflowError, FileError) as problem:
+        return str(problem)
+    return None

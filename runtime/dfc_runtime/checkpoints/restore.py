@@ -1,0 +1,117 @@
+"""A checkpoint into the state of a program: all or nothing, by full name.
+
+Assumes a checkpoint that was read whole. Guarantees that either every chosen name is written or none is; what does not
+fit is one `CheckpointError` with a line per difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import cast
+
+from dfc_runtime.checkpoints import store
+from dfc_runtime.checkpoints.format import Saved
+from dfc_runtime.checkpoints.store import Found
+from dfc_runtime.errors import CheckpointError, FeedError
+from dfc_runtime.formats.manifest import StateEntry
+from dfc_runtime.state import State
+
+_MOST_LINES = 20
+
+
+def save(state: State, program: str, folder: Path, names: Iterable[str], step: int | None = None) -> Path:
+    """Saves these names; the caller holds the gate."""
+    saved = [
+        Saved(name, state.entries[name].dtype, state.entries[name].shape, state.arrays[name]) for name in sorted(names)
+    ]
+    return store.publish(folder, program, saved, step)
+
+
+def restore(
+    state: State, program: str, folder: Path, names: Iterable[str], rename: object = None, only: object = None
+) -> Found:
+    """Restores these names; the caller holds the gate."""
+    patterns = _patterns(only)
+    found = store.find(folder)
+    saved = _renamed(found.checkpoint.state, rename)
+    chosen = [name for name in names if _chosen(name, patterns)]
+    lines = _differences(state, saved, chosen, patterns)
+    if lines:
+        raise CheckpointError(_table(folder, program, lines), code="E0902")
+    for name in chosen:
+        state.fill(name, saved[name].array)
+    return found
+
+
+def _patterns(only: object) -> Sequence[str] | None:
+    if only is None or isinstance(only, str):
+        return None if only is None else [only]
+    if isinstance(only, list | tuple):
+        patterns = cast("Sequence[object]", only)
+        if all(isinstance(each, str) for each in patterns):
+            return [str(each) for each in patterns]
+    raise FeedError('only wants a pattern such as "b*", or a list of them', code="E0901")
+
+
+def _chosen(name: str, patterns: Sequence[str] | None) -> bool:
+    return patterns is None or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _renamed(saved: Mapping[str, Saved], rename: object) -> dict[str, Saved]:
+    if rename is None:
+        return dict(saved)
+    pairs = cast("dict[object, object]", rename).items() if isinstance(rename, dict) else [(None, None)]
+    if not all(isinstance(text, str) for pair in pairs for text in pair):
+        raise FeedError('rename wants names in the checkpoint to names in the program: {"old": "new"}', code="E0901")
+    names = {str(old): str(new) for old, new in pairs}
+    absent = sorted(names.keys() - saved.keys())
+    if absent:
+        raise CheckpointError(f"rename speaks of {absent[0]}, which is not in the checkpoint", code="E0902")
+    targets = [names.get(name, name) for name in saved]
+    twice = sorted({name for name in targets if targets.count(name) > 1} & set(names.values()))
+    if twice:
+        raise CheckpointError(f"rename gives two tensors the name {twice[0]}", code="E0902")
+    return {names.get(name, name): each for name, each in saved.items()}
+
+
+def _differences(
+    state: State, saved: Mapping[str, Saved], chosen: Sequence[str], patterns: Sequence[str] | None
+) -> list[tuple[str, str, str]]:
+    lines: list[tuple[str, str, str]] = []
+    for name in chosen:
+        entry = state.entries[name]
+        if name not in saved:
+            lines.append(("not in file", name, f"{entry}{_declared(entry)}"))
+            continue
+        there = saved[name]
+        if (there.dtype, there.shape) != (entry.dtype, entry.shape):
+            what = "shape differs" if there.dtype == entry.dtype else "type differs"
+            lines.append((what, name, f"{there} in the checkpoint, {entry} in the program{_declared(entry)}"))
+    unknown = [name for name in saved if name not in state.entries and _chosen(name, patterns)]
+    lines += [("not in program", name, str(saved[name])) for name in unknown]
+    if not chosen and patterns is not None:
+        lines.append(("not in program", ", ".join(patterns), "matches no state"))
+    return lines
+
+
+def _declared(entry: StateEntry) -> str:
+    return f" ({entry.place.name}:{entry.place.line})" if entry.place.line else ""
+
+
+def _table(folder: Path, program: str, lines: Sequence[tuple[str, str, str]]) -> str:
+    width = max(len(name) for _, name, _ in lines)
+    order = {"shape differs": 0, "type differs": 0, "not in program": 1, "not in file": 2}
+    ordered = sorted(lines, key=lambda line: order[line[0]])
+    rows = [f"\n  {what:<14}  {name:<{width}}  {text}" for what, name, text in ordered[:_MOST_LINES]]
+    more = f"\n  and {len(ordered) - _MOST_LINES} more" if len(ordered) > _MOST_LINES else ""
+    title = f"{folder} does not fit {program}; nothing was restored"
+    return f"{title}{''.join(rows)}{more}\n  {_remedy(lines)}"
+
+
+def _remedy(lines: Sequence[tuple[str, str, str]]) -> str:
+    extra = [name for what, name, _ in lines if what == "not in program"]
+    missing = [name for what, name, _ in lines if what == "not in file"]
+    example = f'{{"{extra[0]}": "{missing[0]}"}}' if extra and missing else '{"old": "new"}'
+    return f'rename={example} maps names; only="b*" restores a part'

@@ -1,0 +1,51 @@
+"""The slots of a call: how they are packed, and where native code leaves scalars.
+
+Assumes the slot convention of `dfc_runtime.driver`. Guarantees one `struct` format per entry.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.element_types import numpy_dtype
+from dfc_runtime.errors import UnsupportedError
+from dfc_runtime.formats.manifest import Entry
+from dfc_runtime.memory import Arena, address_of
+from dfc_runtime.scalars import slot_format
+
+SLOT = 8
+
+
+class Layout:
+    """The slots of an entry."""
+
+    def __init__(self, entry: Entry) -> None:
+        if any(each.dtype == "c128" and not each.shape for each in (*entry.parameters, *entry.results)):
+            raise UnsupportedError(f"`{entry.name}` has a c128 of rank 0, which is not supported yet", code="E1001")
+        arguments = ["8x" if p.is_text else "Q" if p.shape else slot_format(p.dtype) for p in entry.parameters]
+        results = ["Q" if r.shape else "8x" for r in entry.results]
+        self.format = struct.Struct("<" + "".join(arguments + results) + "q" * len(entry.slot_dims) + "Q")
+        self.scalars = [
+            (numpy_dtype(result.dtype), SLOT * (len(entry.parameters) + number))
+            for number, result in enumerate(entry.results)
+            if not result.shape
+        ]
+        assert self.format.size == SLOT * entry.slot_count
+
+
+class Frame:
+    """Slots in memory, for one call at a time. `scalars` show the 0-d results."""
+
+    __slots__ = ("address", "arena", "buffer", "scalars")
+
+    def __init__(self, layout: Layout, arena: Arena) -> None:
+        memory = np.zeros(layout.format.size, np.uint8)
+        self.buffer = memory.data
+        self.address = address_of(memory)
+        self.arena = arena
+        self.scalars: list[NDArray[np.generic]] = [
+            memory[offset : offset + dtype.itemsize].view(dtype) for dtype, offset in layout.scalars
+        ]

@@ -1,0 +1,68 @@
+"""What is in a bundle, for those who want to look: parsing only. Nothing is executed, mapped or written.
+
+Assumes nothing of the bytes. Needs the standard library only, no NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+
+from dfc_runtime.formats import bundle as bundles
+from dfc_runtime.formats.bundle import opened
+from dfc_runtime.formats.element_types import SIZES
+from dfc_runtime.formats.manifest import Manifest, StateEntry
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """A tensor of the file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A bundle that was checked. `manifest` holds entries, state, faults, images; their `str` is as programs write."""
+
+    path: str
+    file_size: int
+    manifest: Manifest
+    tensors: tuple[TensorInfo, ...]
+    source: str
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are trained."""
+        return sum(math.prod(each.shape) for each in self.manifest.state if each.trained)
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of state."""
+        return sum(state_bytes(each) for each in self.manifest.state)
+
+
+def state_bytes(entry: StateEntry) -> int:
+    """How large one piece of state is."""
+    return math.prod(entry.shape) * SIZES[entry.dtype]
+
+
+def inspect(path: str | os.PathLike[str] | bytes) -> Inspection:
+    """Everything a bundle says about itself; `BundleError` if it is damaged. All hashes are checked."""
+    with opened(path) as bundle:
+        tensors = tuple(
+            TensorInfo(t.name, t.dtype, t.shape, t.size)
+            for t in sorted(bundle.header.tensors.values(), key=lambda t: (t.offset, t.size))
+        )
+        source = bundle.read(bundles.SOURCE).decode("utf-8", "replace")
+        return Inspection(bundle.source.name, bundle.source.size, bundle.manifest, tensors, source)
+
+
+def verify(path: str | os.PathLike[str] | bytes) -> Manifest:
+    """Checks lengths, hashes and schema; returns the manifest, or raises `BundleError`."""
+    with opened(path) as bundle:
+        return bundle.manifest

@@ -1,0 +1,117 @@
+"""From a bundle to a module.
+
+The order is fixed: lengths, hashes, schema, instruction-set bits, and only then is code mapped. Assumes nothing of the
+bytes. Guarantees that numbers do not depend on `threads`, and that state is initialised as if `init` had been called
+once, where `init` takes no feeds.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from dfc_runtime.driver import find_driver
+from dfc_runtime.element_types import numpy_dtype
+from dfc_runtime.errors import BundleError, FeedError
+from dfc_runtime.formats import bundle as bundles
+from dfc_runtime.formats.bundle import OpenBundle
+from dfc_runtime.gate import Gate
+from dfc_runtime.memory import aligned, check_limit, memory_limit
+from dfc_runtime.module import INIT, Module
+from dfc_runtime.observation import observe
+from dfc_runtime.processor import choose_image
+from dfc_runtime.state import State
+
+THREADS_VARIABLE = "DFC_THREADS"
+MOST_THREADS = 4096
+
+
+def load(
+    path: str | os.PathLike[str],
+    threads: int | None = None,
+    *,
+    memory_limit: int | None = None,
+    initialise: bool = True,
+) -> Module:
+    """A program to call. `threads`: as stated, else `DFC_THREADS`, else one per processor; `memory_limit` in bytes:
+    as stated, else `DFC_MEMORY_LIMIT`, else the memory of the machine. Without `initialise`, state is unset until
+    `init` or `restore` is called."""
+    return _load(path, threads, memory_limit, initialise)
+
+
+def loads(
+    data: bytes | bytearray | memoryview,
+    threads: int | None = None,
+    *,
+    memory_limit: int | None = None,
+    initialise: bool = True,
+) -> Module:
+    """Like `load`, for a bundle in memory."""
+    return _load(bytes(data), threads, memory_limit, initialise)
+
+
+def _load(
+    source: str | os.PathLike[str] | bytes, threads: int | None, stated_limit: int | None, initialise: bool
+) -> Module:
+    count = usable_threads(threads)
+    limit = memory_limit(stated_limit)
+    with bundles.opened(source) as bundle:
+        module = _make(bundle, count, limit)
+        captured = any(name.startswith(bundles.WEIGHTS) for name in bundle.header.tensors)
+    init = module.entries.get(INIT)
+    takes_feeds = init is not None and (init.signature.parameters or init.signature.dim_feeds)
+    if initialise and init is not None and not takes_feeds and not captured:
+        init()
+    return module
+
+
+def _make(bundle: OpenBundle, threads: int, limit: int) -> Module:
+    manifest = bundle.manifest
+    image = choose_image(manifest.images)
+    observe("processor")
+    code = bundle.read(image.tensor)
+    size = bundle.tensor(bundles.CONSTANTS).size
+    check_limit("the constants of the program", size, limit)
+    constants = aligned((size,), np.dtype(np.uint8))
+    bundle.read_into(bundles.CONSTANTS, constants.data)
+    constants.flags.writeable = False
+    gate = Gate()
+    state = State(manifest.state, gate.exclusive, limit)
+    _restore_captured(bundle, state)
+    make_driver = find_driver(manifest.driver)
+    observe(f"map {image.tensor}")
+    try:
+        driver = make_driver(
+            image=code,
+            symbols=image.symbols,
+            notes=manifest.notes,
+            constants=constants,
+            resources=state.arrays,
+            threads=threads,
+        )
+    except (OSError, KeyError, TypeError, ValueError) as problem:
+        reason = str(problem) or type(problem).__name__
+        raise BundleError(f"the driver {manifest.driver!r} refuses the code: {reason:.120}", code="E0907") from problem
+    return Module(manifest, driver, state, gate, limit)
+
+
+def _restore_captured(bundle: OpenBundle, state: State) -> None:
+    """State that was saved inside the bundle."""
+    for name, entry in state.entries.items():
+        tensor = bundles.WEIGHTS + name
+        if tensor in bundle.header.tensors:
+            data = bundle.read(tensor)
+            state.fill(name, np.frombuffer(data, numpy_dtype(entry.dtype)).reshape(entry.shape))
+
+
+def usable_threads(stated: int | None = None) -> int:
+    """How many threads a module uses."""
+    if stated is None:
+        text = os.environ.get(THREADS_VARIABLE, "").strip()
+        if not text:
+            return len(os.sched_getaffinity(0))
+        stated = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if isinstance(stated, bool) or not 1 <= stated <= MOST_THREADS:
+        raise FeedError(f"the number of threads is a whole number from 1 to {MOST_THREADS}", code="E0901")
+    return stated

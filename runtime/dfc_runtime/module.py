@@ -1,0 +1,161 @@
+"""A loaded program: entries as methods, state by name, checkpoints.
+
+Assumes a bundle that was checked. Guarantees that calls from several threads are safe: entries queue up, but for
+`readonly` ones where the driver runs several calls at once, which run beside each other.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from dfc_runtime.calls import Machinery, make_call
+from dfc_runtime.checkpoints import restore as checkpoints
+from dfc_runtime.checkpoints.store import Found
+from dfc_runtime.driver import Driver
+from dfc_runtime.errors import UnsupportedError
+from dfc_runtime.formats.manifest import Entry, HostStep, Manifest
+from dfc_runtime.gate import Gate
+from dfc_runtime.memory import Arena
+from dfc_runtime.names import did_you_mean
+from dfc_runtime.state import State
+
+INIT = "init"
+T = TypeVar("T", bound=Callable[..., object])
+Folder = str | os.PathLike[str]
+
+
+class ModuleEntry:
+    """An entry to call; `signature` says what it takes and gives."""
+
+    def __init__(self, machinery: Machinery, number: int) -> None:
+        self.signature: Entry = machinery.manifest.entries[number]
+        self.function = _documented(make_call(machinery, number), self.signature)
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    def __call__(self, *feeds: object, **named: object) -> object:
+        return self.function(*feeds, **named)
+
+    def __repr__(self) -> str:
+        return f"<{self.signature}>"
+
+
+class Module:
+    """A program that is loaded. `model.train(...)` calls the entry `train`; an entry named like a method hides it."""
+
+    def __init__(self, manifest: Manifest, driver: Driver, state: State, gate: Gate, limit: int) -> None:
+        self.manifest = manifest
+        self.state = state
+        self._gate = gate
+        self._machinery = Machinery(manifest, driver, state, gate, Arena(), limit, self._host_step)
+        made = [ModuleEntry(self._machinery, number) for number in range(len(manifest.entries))]
+        self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in made if not each.signature.is_test}
+        self.tests: Mapping[str, ModuleEntry] = {each.name: each for each in made if each.signature.is_test}
+        self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self.manifest.name
+
+    def init(self) -> object:
+        """Starts over: runs the program's initialisers."""
+        entry = self.entries.get(INIT)
+        return entry() if entry is not None else None
+
+    def save(self, path: Folder, *, step: int | None = None) -> Path:
+        """Saves all state as a new checkpoint in the folder `path`, and returns where it lies."""
+        with self._gate.exclusive:
+            return checkpoints.save(self.state, self.name, Path(path), self._saved(), step)
+
+    def restore(self, path: Folder, rename: object = None, only: object = None) -> Path:
+        """Restores the newest whole checkpoint of a folder, or the checkpoint `path` itself: all of it or nothing.
+        `rename` maps names in the checkpoint to names here; `only` is a pattern, or several, of names to restore."""
+        with self._gate.exclusive:
+            found = checkpoints.restore(self.state, self.name, Path(path), self._saved(), rename, only)
+        _warn(found)
+        return found.path
+
+    def run(self, fetch: object = None, feed: object = None) -> NoReturn:
+        """Runs just what some values need. Not there yet."""
+        text = "partial execution (run with fetch and feed) is not supported yet: call an entry"
+        raise UnsupportedError(text, code="E1001")
+
+    def free(self) -> None:
+        """Gives working memory back until the next call."""
+        with self._gate.exclusive:
+            self._machinery.arena.free()
+
+    def close(self) -> None:
+        """Ends the driver; entries are not to be called afterwards."""
+        with self._gate.exclusive:
+            self._machinery.driver.close()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        known = [*self.__dict__.get("entries", ()), *_OWN]
+        text = f"the program {self.__dict__['manifest'].name!r} has no entry {name!r}" if known else name
+        raise AttributeError(text + did_you_mean(name, known))
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.entries})
+
+    def __repr__(self) -> str:
+        lines = [f"<module {self.name!r}", *(f"  {entry.signature}" for entry in self.entries.values())]
+        return "\n".join(lines) + ">"
+
+    def _saved(self) -> list[str]:
+        return [entry.name for entry in self.manifest.state if entry.saved]
+
+    def _host_step(self, step: HostStep, path: str, options: Mapping[str, object]) -> None:
+        """A checkpoint that an entry saves or restores; the gate is held."""
+        names = [name for name in step.resources if self.state.entries[name].saved]
+        if step.kind == "checkpoint_save":
+            checkpoints.save(self.state, self.name, Path(path), names)
+            return
+        rename, only = options.get("rename"), options.get("only")
+        _warn(checkpoints.restore(self.state, self.name, Path(path), names, rename, only))
+
+
+_OWN = frozenset({"entries", "tests", "state", "manifest", "name"})
+"""Attributes that an entry of the same name does not hide."""
+
+
+def _warn(found: Found) -> None:
+    for path, fault in found.skipped:
+        warnings.warn(f"skipped the checkpoint {path}: {fault}", stacklevel=3)
+
+
+def _documented(function: T, entry: Entry) -> T:
+    """The function with the name, the signature and the documentation of its entry, for `help`."""
+    function.__name__ = function.__qualname__ = entry.name
+    function.__doc__ = _help(entry)
+    parameters = [Parameter(p.name, Parameter.POSITIONAL_OR_KEYWORD, annotation=str(p)) for p in entry.parameters] + [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation="int") for name in entry.dim_feeds
+    ]
+    function.__signature__ = _signature(parameters)  # type: ignore[attr-defined]
+    return function
+
+
+def _signature(parameters: list[Parameter]) -> Signature | None:
+    """None for names Python could not write, such as keywords."""
+    try:
+        return Signature(parameters)
+    except (ValueError, TypeError):
+        return None
+
+
+def _help(entry: Entry) -> str:
+    lines = [str(entry)]
+    if entry.doc:
+        lines += ["", entry.doc]
+    documented = [p for p in entry.parameters if p.doc]
+    if documented:
+        lines += ["", *(f"{p.name}: {p.doc}" for p in documented)]
+    return "\n".join(lines)

@@ -1,0 +1,93 @@
+"""The state of a module: variables and random streams by full name.
+
+Assumes that whoever changes it holds the module's gate, but for the mapping itself, which takes it. Guarantees that
+arrays never move (native code holds their addresses), that reading copies, and that writing checks type and shape.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.element_types import numpy_dtype, numpy_name
+from dfc_runtime.errors import FeedError, RunError
+from dfc_runtime.formats.manifest import Entry, StateEntry, described
+from dfc_runtime.memory import aligned, check_limit
+from dfc_runtime.names import did_you_mean
+from dfc_runtime.scalars import as_number
+
+Array = NDArray[np.generic]
+
+
+class UnknownStateError(FeedError, KeyError):
+    """There is no state of that name."""
+
+    __str__ = FeedError.__str__
+
+
+class State(Mapping[str, "Array | np.generic"]):
+    """`state["w1"]` is a copy (a NumPy scalar if it has rank 0); `state["w1"] = array` writes it."""
+
+    def __init__(self, entries: Sequence[StateEntry], lock: threading.Lock, limit: int) -> None:
+        self.entries = {entry.name: entry for entry in entries}
+        self._lock = lock
+        self.size = sum(numpy_dtype(e.dtype).itemsize * _elements(e.shape) for e in entries)
+        check_limit("the state of the program", self.size, limit)
+        self.arrays: dict[str, Array] = {e.name: aligned(e.shape, numpy_dtype(e.dtype)) for e in entries}
+        self.unset: set[str] = {e.name for e in entries if e.kind == "variable"}
+
+    def __getitem__(self, name: str) -> Array | np.generic:
+        array = self.arrays[self._known(name)]
+        with self._lock:
+            return array.copy() if array.ndim else array[()]
+
+    def __setitem__(self, name: str, value: object) -> None:
+        checked = self._checked(self.entries[self._known(name)], value)
+        with self._lock:
+            self.fill(name, checked)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def fill(self, name: str, value: Array) -> None:
+        """Writes without a lock; type and shape are known to be right."""
+        np.copyto(self.arrays[name], value)
+        self.unset.discard(name)
+
+    def require(self, entry: Entry) -> None:
+        """`RunError` if the entry reads what nothing has set yet."""
+        missing = [name for name in entry.reads if name in self.unset]
+        if missing and entry.name != "init":
+            text = f"`{entry.name}` reads {missing[0]}, which nothing has set: call init or restore first"
+            place = self.entries[missing[0]].place
+            raise RunError(f"{text}\n  it is declared at {place.name}:{place.line}", code="E0903", spans=[place])
+
+    def _known(self, name: str) -> str:
+        if name not in self.arrays:
+            raise UnknownStateError(f"there is no state `{name}`{did_you_mean(name, self.arrays)}", code="E0901")
+        return name
+
+    def _checked(self, entry: StateEntry, value: object) -> Array:
+        if not hasattr(value, "shape") and not entry.shape:
+            try:
+                return np.array(as_number(value, entry.dtype), numpy_dtype(entry.dtype))
+            except ValueError as problem:
+                raise FeedError(f"{entry.name} is {entry}: {problem}", code="E0901") from None
+        array = np.asarray(value)
+        if array.dtype != numpy_dtype(entry.dtype) or array.shape != entry.shape:
+            wanted = f"{entry.name} is {described(entry.dtype, entry.shape)} ({numpy_name(entry.dtype)})"
+            raise FeedError(f"{wanted}, but got {array.dtype.name} of shape {array.shape}", code="E0901")
+        return array
+
+
+def _elements(shape: Sequence[int]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
