@@ -119,8 +119,9 @@ def _pow(x: Numeric, y: Numeric) -> object:
     whole = np.power(x, np.maximum(y, y.dtype.type(0)))
     if x.dtype.kind == "u":
         return whole
-    odd = np.where(y % 2 == 0, x.dtype.type(1), x.dtype.type(-1))
-    inverse = np.where(x == 1, x.dtype.type(1), np.where(x == -1, odd, x.dtype.type(0)))
+    one, minus_one = np.ones((), x.dtype), np.full((), -1, x.dtype)
+    odd: Numeric = np.where(np.equal(np.mod(y, 2), 0), one, minus_one)
+    inverse: Numeric = np.where(x == 1, one, np.where(x == -1, odd, np.zeros((), x.dtype)))
     return np.where(y < 0, inverse, whole)
 
 

@@ -19,7 +19,7 @@ from dfc.ops.broadcasting import broadcast
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
 from dfc.ops.gradients import select, unbroadcast, zeros_like
-from dfc.ops.numeric import convert, narrow, numpy_of, pointwise
+from dfc.ops.numeric import Numeric, convert, narrow, numpy_of, pointwise
 from dfc.ops.record import Arguments, Array, Elementwise, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
@@ -83,6 +83,10 @@ register(
 )
 
 
+def _limit(x: Numeric, low: Numeric, high: Numeric) -> object:
+    return np.minimum(np.maximum(x, low), high)
+
+
 def _emit_clamp(body: BodyBuilder, arguments: Sequence[int], _node: Node) -> int:
     x, low, high = arguments
     return body.apply("minimum", body.apply("maximum", x, low), high)
@@ -108,7 +112,7 @@ def _clamp_samples() -> Sequence[Sample]:
     found = [samples.sample(samples.numbers((3, 4)), low, high)]
     found.append(samples.sample(samples.numbers((9,), np.float64), np.array(-0.5), np.array(0.75)))
     found.append(samples.sample(samples.numbers((9,), np.int32), np.array(-2, np.int32), np.array(3, np.int32)))
-    found.append(samples.sample(samples.numbers((2, 3)), samples.numbers((3,)) - 1, samples.numbers((3,)) + 1))
+    found.append(samples.sample(samples.numbers((2, 3)), np.full(3, -0.5, np.float32), np.full(3, 0.25, np.float32)))
     found.append(samples.sample(np.array(samples.SPECIAL, np.float32), low, high, kind="edge"))
     found.append(samples.sample(np.zeros((0, 2), np.float32), low, high, kind="edge"))
     found.append(samples.sample(np.array(3, np.float32), low, high, kind="edge"))
@@ -124,7 +128,7 @@ register(
         signature="fn clamp[T: number, ..S](x: T[..S], low: T[..S], high: T[..S]) -> T[..S]",
         parameters=(Parameter("x"), Parameter("low"), Parameter("high")),
         infer=infer_binary("number"),
-        evaluate=pointwise(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
+        evaluate=pointwise(_limit),
         lowering=Elementwise(_emit_clamp),
         constraints=(
             "(C1) the element types are equal and of class `number`.",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import pi, sqrt
-from typing import Any
 
 import numpy as np
 
 from dfc.ir.attributes import Attributes
-from dfc.ir.dtypes import BOOL
+from dfc.ir.dtypes import BOOL, DType
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.kernels.body import BodyBuilder
@@ -18,7 +17,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
 from dfc.ops.gradients import add, div, mul, scaled, select, sub, zeros_like
 from dfc.ops.numeric import Numeric, pointwise
-from dfc.ops.record import Elementwise, Gradient, OpRecord, Parameter, Sample
+from dfc.ops.record import Elementwise, Gradient, InferTypes, OpRecord, Parameter, Sample
 from dfc.ops.registry import register
 from dfc.ops.special import erf
 
@@ -27,7 +26,7 @@ Emit = Callable[[BodyBuilder, int], int]
 CLASS_WORDS = {"float": "floating-point", "number": "a number type", "bool": "bool", "any": "any element type"}
 
 
-def _infer(bound: str, result: Any = None) -> Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]]:
+def _infer(bound: str, result: DType | None = None) -> InferTypes:
     def infer(types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
         type_ = elementwise(types, bound)
         return (type_ if result is None else type_.with_dtype(result),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, dim
@@ -145,9 +146,9 @@ def _infer_cross_entropy(types: Sequence[TensorType], _attributes: Attributes) -
 
 
 def _cross_entropy(operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
-    logits, labels = widen(operands[0]), operands[1]
+    logits, labels = widen(operands[0]), widen(operands[1])
     classes = logits.shape[-1]
-    outside = (labels < 0) | (labels >= classes)  # type: ignore[operator]
+    outside: Numeric = (labels < 0) | (labels >= classes)
     if bool(np.any(outside)):
         bad = labels[outside].ravel()[0]
         raise RunError(f"the label {bad} is outside 0 .. {classes - 1}", code=INDEX_OUT_OF_RANGE)
@@ -199,7 +200,7 @@ def _cross_entropy_gradient(b: Builder, node: Node, cotangents: Cotangents) -> C
 
 
 def _cross_entropy_samples() -> Sequence[Sample]:
-    def case(shape: tuple[int, ...], labels: object, kind: str = "regular", dtype: object = np.float32) -> Sample:
+    def case(shape: tuple[int, ...], labels: object, kind: str = "regular", dtype: DTypeLike = np.float32) -> Sample:
         return samples.sample(samples.numbers(shape, dtype), np.asarray(labels), kind=kind)
 
     large = np.array([[1e4, -1e4, 0.0], [-1e30, 5.0, 5.0]], np.float32)

@@ -62,7 +62,7 @@ def convert(array: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 def _saturate(array: Array, dtype: np.dtype[np.generic]) -> Array:
-    limits = np.iinfo(dtype)
+    limits = np.iinfo(dtype.name)
     whole: Numeric = np.trunc(array.astype(np.float64))
     low, high = whole <= float(limits.min), whole >= float(limits.max)
     inside = np.where(np.isnan(whole) | low | high, 0.0, whole).astype(dtype)
@@ -79,14 +79,14 @@ def lowest(dtype: np.dtype[np.generic]) -> float | int | bool:
     """The neutral element of `max`."""
     if dtype == np.bool_:
         return False
-    return int(np.iinfo(dtype).min) if dtype.kind in "iu" else -float("inf")
+    return int(np.iinfo(dtype.name).min) if dtype.kind in "iu" else -float("inf")
 
 
 def highest(dtype: np.dtype[np.generic]) -> float | int | bool:
     """The neutral element of `min`."""
     if dtype == np.bool_:
         return True
-    return int(np.iinfo(dtype).max) if dtype.kind in "iu" else float("inf")
+    return int(np.iinfo(dtype.name).max) if dtype.kind in "iu" else float("inf")
 
 
 def concrete(shape: Sequence[Dim], sizes: Sizes) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import I8, I32, I64, DType
@@ -16,7 +17,7 @@ from dfc.ops.binding import element_type, integer, normalised_axis, wrong
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.gradients import add, mul, reverse, select, sub, with_axes
-from dfc.ops.numeric import accumulator, narrow, widen
+from dfc.ops.numeric import Numeric, accumulator, narrow, widen
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.reductions import PARAMETERS, bind_reduction, infer_reduction, reduction, reduction_samples
 from dfc.ops.registry import register
@@ -164,7 +165,7 @@ def axis_samples(bound: str) -> Callable[[], Sequence[Sample]]:
     def make() -> Sequence[Sample]:
         inside, outside = samples.dtypes(bound)
 
-        def case(shape: tuple[int, ...], axis: int, kind: str = "regular", dtype: object = np.float32) -> Sample:
+        def case(shape: tuple[int, ...], axis: int, kind: str = "regular", dtype: DTypeLike = np.float32) -> Sample:
             return samples.sample(samples.numbers(shape, dtype), attributes=AxisAttributes(axis), kind=kind)
 
         found = [case((3, 4), 1, dtype=d) for d in inside]
@@ -199,9 +200,9 @@ register(
 def _evaluate_logsumexp(operands: Sequence[Array], attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
     x, where = widen(operands[0]), reduction(attributes)
     with np.errstate(all="ignore"):
-        top = np.max(x, where.axes, keepdims=True, initial=-np.inf)
+        top: Numeric = np.max(x, where.axes, keepdims=True, initial=-np.inf)
         top = np.where(np.isfinite(top), top, x.dtype.type(0))
-        result = np.log(np.sum(np.exp(x - top), where.axes, keepdims=True)) + top
+        result: Numeric = np.log(np.sum(np.exp(x - top), where.axes, keepdims=True)) + top
     shape = tuple(s for a, s in enumerate(x.shape) if a not in where.axes)
     return (narrow(result if where.keep_dims else result.reshape(shape), operands[0].dtype),)
 

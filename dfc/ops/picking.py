@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import dim
@@ -19,7 +20,7 @@ from dfc.ops.binding import integer, normalised_axis
 from dfc.ops.broadcasting import same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
-from dfc.ops.numeric import accumulator, concrete, narrow, widen
+from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.registry import register
 from dfc.ops.shape import axis_of
@@ -29,7 +30,7 @@ Cotangents = Sequence[Value | None]
 INDEX_OUT_OF_RANGE = "E0904"
 
 
-def checked_indices(ids: Array, extent: int) -> Array:
+def checked_indices(ids: Numeric, extent: int) -> NDArray[np.int64]:
     """Row numbers with negative ones counted from the end; `RunError` for one outside."""
     whole = ids.astype(np.int64)
     unsigned_beyond = np.any(ids > np.iinfo(np.int64).max) if ids.dtype == np.uint64 else False
@@ -37,7 +38,7 @@ def checked_indices(ids: Array, extent: int) -> Array:
         bad = whole[(whole < -extent) | (whole >= extent)].ravel()
         shown = int(bad[0]) if bad.size else int(ids.max())
         raise RunError(f"the index {shown} is outside an axis of size {extent}", code=INDEX_OUT_OF_RANGE)
-    return np.where(whole < 0, whole + extent, whole)
+    return np.where(whole < 0, whole + extent, whole).astype(np.int64)
 
 
 def _infer_gather(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
@@ -68,9 +69,9 @@ def _bind_axis(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
 
 def _gather_samples() -> Sequence[Sample]:
     def case(
-        shape: tuple[int, ...], ids: object, axis: int = 0, kind: str = "regular", dtype: object = np.int32
+        shape: tuple[int, ...], ids: object, axis: int = 0, kind: str = "regular", dtype: DTypeLike = np.int32
     ) -> Sample:
-        picked = np.asarray(ids, dtype)  # type: ignore[call-overload]
+        picked = np.asarray(ids, dtype)
         return samples.sample(samples.numbers(shape), picked, attributes=AxisAttributes(axis), kind=kind)
 
     return [
@@ -140,9 +141,11 @@ def _evaluate_scatter(operands: Sequence[Array], attributes: Attributes, sizes: 
     shape = concrete(where.shape, sizes)
     before = int(np.prod(shape[: where.axis]))
     after = int(np.prod(shape[where.axis + 1 :]))
-    total = np.zeros((before, shape[where.axis], after), accumulator(rows.dtype))
+    total: Numeric = np.zeros((before, shape[where.axis], after), accumulator(rows.dtype))
     index = checked_indices(ids, shape[where.axis]).ravel()
-    np.add.at(total, (slice(None), index), widen(rows).reshape(before, index.size, after))
+    added = widen(rows).reshape(before, index.size, after)
+    for place, number in enumerate(index.tolist()):
+        total[:, number] += added[:, place]
     return (narrow(total.reshape(shape), rows.dtype),)
 
 
@@ -154,7 +157,7 @@ def _scatter_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotange
 
 def _scatter_samples() -> Sequence[Sample]:
     def case(
-        ids: object, shape: tuple[int, ...], axis: int = 0, kind: str = "regular", dtype: object = np.float32
+        ids: object, shape: tuple[int, ...], axis: int = 0, kind: str = "regular", dtype: DTypeLike = np.float32
     ) -> Sample:
         index = np.asarray(ids, np.int32)
         rows = samples.numbers((*shape[:axis], *index.shape, *shape[axis + 1 :]), dtype)

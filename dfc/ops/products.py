@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, product
@@ -139,7 +140,7 @@ def _without_batch(b: Builder, full: Value, wanted: TensorType) -> Value:
 
 
 def _samples() -> Sequence[Sample]:
-    def case(a: tuple[int, ...], b: tuple[int, ...], kind: str = "regular", dtype: object = np.float32) -> Sample:
+    def case(a: tuple[int, ...], b: tuple[int, ...], kind: str = "regular", dtype: DTypeLike = np.float32) -> Sample:
         return samples.sample(samples.numbers(a, dtype), samples.numbers(b, dtype, start=1.7), kind=kind)
 
     shapes = [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (2, 4, 5))]

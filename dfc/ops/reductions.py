@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import product
@@ -149,7 +150,9 @@ def reduction_samples(bound: str, *, positive: bool = False) -> Samples:
         inside, outside = samples.dtypes(bound)
         first = inside[0]
 
-        def case(shape: tuple[int, ...], axes: tuple[int, ...], keep: bool, kind: str, dtype: object = first) -> Sample:
+        def case(
+            shape: tuple[int, ...], axes: tuple[int, ...], keep: bool, kind: str, dtype: DTypeLike = first
+        ) -> Sample:
             x = samples.numbers(shape, dtype, positive=positive)
             return samples.sample(x, attributes=ReduceAttributes(axes, keep), kind=kind)
 

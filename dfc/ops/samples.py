@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes, NoAttributes
 from dfc.ops.record import Array, Sample
@@ -14,9 +15,11 @@ Samples = Callable[[], Sequence[Sample]]
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-30, -1.5)
 
 
-def numbers(shape: Sequence[int], dtype: object = np.float32, *, start: float = 0.0, positive: bool = False) -> Array:
+def numbers(
+    shape: Sequence[int], dtype: DTypeLike = np.float32, *, start: float = 0.0, positive: bool = False
+) -> Array:
     """Distinct numbers of mixed sign and size, never 0 for floats; small whole numbers for integer types."""
-    kind = np.dtype(dtype)  # type: ignore[call-overload]
+    kind = np.dtype(dtype)
     count = int(np.prod(shape))
     steps = np.arange(count, dtype=np.float64)
     if kind == np.bool_:
@@ -32,10 +35,10 @@ def sample(*operands: Array, attributes: Attributes | None = None, kind: str = "
     return Sample(operands, attributes if attributes is not None else NoAttributes(), kind)
 
 
-def dtypes(bound: str) -> tuple[list[object], list[object]]:
+def dtypes(bound: str) -> tuple[list[DTypeLike], list[DTypeLike]]:
     """Element types to sample, and some outside the class."""
-    floats: list[object] = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
-    whole: list[object] = [np.int32, np.int64, np.int8, np.uint8]
+    floats: list[DTypeLike] = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
+    whole: list[DTypeLike] = [np.int32, np.int64, np.int8, np.uint8]
     if bound == "bool":
         return [np.bool_], [np.float32, np.int32]
     if bound == "float":
@@ -61,7 +64,7 @@ def unary(bound: str, *, positive: bool = False) -> Samples:
         found += [sample(numbers(s, first, positive=positive), kind="edge") for s in ((), (0,), (2, 0), (1,), (1, 1))]
         if np.float32 in inside:
             found += [sample(np.array(SPECIAL, d), kind="edge") for d in (np.float32, np.float64, np.float16)]
-        return found + [sample(np.ones((2, 3), d), kind="invalid") for d in outside]  # type: ignore[call-overload]
+        return found + [sample(np.ones((2, 3), d), kind="invalid") for d in outside]
 
     return make
 
@@ -70,9 +73,9 @@ def binary(bound: str, *, positive: bool = False, safe_divisor: bool = False) ->
     """Two operands: equal shapes, the broadcasts that are allowed, and those that are refused."""
     second_positive = positive or safe_divisor
 
-    def pair(a: tuple[int, ...], b: tuple[int, ...], dtype: object, kind: str = "regular") -> Sample:
+    def pair(a: tuple[int, ...], b: tuple[int, ...], dtype: DTypeLike, kind: str = "regular") -> Sample:
         x = numbers(a, dtype, positive=positive)
-        y = numbers(b, dtype, start=1.1 if np.dtype(dtype).kind == "f" else 3, positive=second_positive)  # type: ignore[call-overload]
+        y = numbers(b, dtype, start=1.1 if np.dtype(dtype).kind == "f" else 3, positive=second_positive)
         return sample(x, y, kind=kind)
 
     def make() -> list[Sample]:
@@ -87,7 +90,7 @@ def binary(bound: str, *, positive: bool = False, safe_divisor: bool = False) ->
             found.append(sample(grid[0], grid[1], kind="edge"))
         found += [pair((3,), (4,), first, "invalid"), pair((4,), (4, 1), first, "invalid")]
         found.append(pair((2, 3), (2,), first, "invalid"))
-        found += [sample(np.ones(3, d), np.ones(3, d), kind="invalid") for d in outside]  # type: ignore[call-overload]
+        found += [sample(np.ones(3, d), np.ones(3, d), kind="invalid") for d in outside]
         mixed = np.int32 if first == np.float32 or first == np.bool_ else np.float32
         return [*found, sample(numbers((3,), first), numbers((3,), mixed), kind="invalid")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim
@@ -133,8 +134,8 @@ def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
 
 
 def _samples() -> Sequence[Sample]:
-    def case(size: int, right: tuple[int, ...], kind: str = "regular", dtype: object = np.float64) -> Sample:
-        matrix = samples.numbers((size, size), dtype) + 2 * np.eye(size, dtype=dtype)  # type: ignore[operator, call-overload]
+    def case(size: int, right: tuple[int, ...], kind: str = "regular", dtype: DTypeLike = np.float64) -> Sample:
+        matrix = samples.numbers((size, size), dtype) + 2 * np.eye(size, dtype=dtype)
         return samples.sample(matrix, samples.numbers(right, dtype, start=0.4), kind=kind)
 
     swap = np.array([[0.0, 1.0], [2.0, 0.0]])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import dim
@@ -32,6 +33,7 @@ from dfc.ops.sources import require_distribution
 from dfc_runtime.errors import RunError, UnsupportedError
 
 RNG = tensor(U64, 4)
+Indices = NDArray[np.int64]
 MODES: dict[str, np.ufunc | None] = {
     ":=": None,
     "+=": np.add,
@@ -94,24 +96,25 @@ def _evaluate_assign(operands: Sequence[Array], attributes: Attributes, sizes: S
     value, variable, how = operands[0], operands[-1], _assign(attributes)
     mesh, shape = _places(variable, how.index, operands[1:-1], sizes)
     spread = np.broadcast_to(value, shape)
-    result: Numeric = variable.astype(accumulator(variable.dtype))
+    result: Numeric = variable.astype(accumulator(variable.dtype), order="C")
     ufunc = MODES[how.mode]
     with np.errstate(all="ignore"):
         if ufunc is None:
             result[mesh] = spread
         else:
-            ufunc.at(result, mesh, widen(spread))
+            flat = np.ravel_multi_index([np.broadcast_to(m, shape) for m in mesh], variable.shape) if mesh else 0
+            ufunc.at(result.reshape(-1), flat, widen(spread))
     return (narrow(result, variable.dtype),)
 
 
 def _places(
     variable: Array, index: Sequence[RangeSelector | OperandSelector], operands: Sequence[Array], sizes: Sizes
-) -> tuple[tuple[Array, ...], tuple[int, ...]]:
+) -> tuple[tuple[Indices, ...], tuple[int, ...]]:
     """Index arrays, one an axis of the variable, that broadcast to the region; and its shape."""
     selectors = index or tuple(RangeSelector(dim(0), dim(n)) for n in variable.shape)
     picked = [_along(s, n, operands, sizes) for s, n in zip(selectors, variable.shape, strict=True)]
     rank = sum(p.ndim for p in picked)
-    mesh: list[Array] = []
+    mesh: list[Indices] = []
     place = 0
     for p in picked:
         mesh.append(p.reshape((1,) * place + p.shape + (1,) * (rank - place - p.ndim)))
@@ -119,7 +122,7 @@ def _places(
     return tuple(mesh), tuple(n for p in picked for n in p.shape)
 
 
-def _along(selector: RangeSelector | OperandSelector, extent: int, operands: Sequence[Array], sizes: Sizes) -> Array:
+def _along(selector: RangeSelector | OperandSelector, extent: int, operands: Sequence[Array], sizes: Sizes) -> Indices:
     if isinstance(selector, OperandSelector):
         return checked_indices(operands[selector.operand], extent)
     start, count = concrete((selector.start, selector.size), sizes)
@@ -236,8 +239,8 @@ def _evaluate_draw(operands: Sequence[Array], attributes: Attributes, sizes: Siz
 
 
 def _draw_samples() -> Sequence[Sample]:
-    def case(distribution: str, draws: int, *shape: int, kind: str = "regular", type_: object = np.uint64) -> Sample:
-        state = np.array([5, 9, draws, 0]).astype(type_)  # type: ignore[call-overload]
+    def case(distribution: str, draws: int, *shape: int, kind: str = "regular", type_: DTypeLike = np.uint64) -> Sample:
+        state = np.array([5, 9, draws, 0]).astype(type_)
         return samples.sample(state, attributes=DrawAttributes("dice", distribution, tensor(F32, *shape)), kind=kind)
 
     return [
