@@ -27,13 +27,14 @@ from dfc_runtime.frames import Frame, Layout
 from dfc_runtime.gate import Gate
 from dfc_runtime.memory import Arena, address_of
 from dfc_runtime.results import results_type
-from dfc_runtime.sizes import CallSizes, Shape, plan
+from dfc_runtime.sizes import Shape, plan
 from dfc_runtime.state import State
 
 Array = NDArray[np.generic]
 HostAction = Callable[[HostStep, str, Mapping[str, object]], None]
 
 NO_DIMS: dict[str, int] = {}
+_array_type, _empty = np.ndarray, np.empty  # looked up once, not in every call
 _READY = 0x101  # C-contiguous and aligned, as `flags.num` counts
 _MOST_PLANS = 4096
 _NUMBERS: dict[str, frozenset[type]] = {
@@ -60,16 +61,24 @@ class Machinery:
 class Feed:
     """A parameter, ready for quick tests. `quick` are the types that `struct` packs, or refuses, by itself."""
 
-    __slots__ = ("dtype", "is_tensor", "is_text", "parameter", "quick", "rank")
+    __slots__ = ("dtype", "is_tensor", "is_text", "parameter", "quick")
 
     def __init__(self, parameter: Parameter) -> None:
         self.parameter = parameter
         self.is_text = parameter.is_text
         self.is_tensor = bool(parameter.shape)
-        self.rank = len(parameter.shape)
         self.dtype = np.dtype(np.uint8) if self.is_text else numpy_dtype(parameter.dtype)
         packable = not self.is_text and parameter.dtype not in ("bf16", "c64", "c128")
         self.quick = _NUMBERS[kind_of(parameter.dtype)] if packable else frozenset[type]()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one combination of shapes comes to: dims, bytes of arena, shapes and types of the tensors to return."""
+
+    dims: tuple[int, ...]
+    arena: int
+    tensors: list[tuple[Shape, np.dtype[np.generic]]]
 
 
 class EntryCall:
@@ -90,10 +99,10 @@ class EntryCall:
             s.part: machinery.driver.entry(number, s.part).call for s in entry.steps if isinstance(s, NativeStep)
         }
         self.makers = tuple((numpy_dtype(r.dtype), bool(r.shape)) for r in entry.results)
-        self.plans: dict[tuple[object, ...], CallSizes] = {}
+        self.plans: dict[tuple[object, ...], Plan] = {}
         self.wrap = self._wrapper()
 
-    def _wrapper(self) -> Callable[[list[object]], object]:
+    def _wrapper(self) -> Callable[[Sequence[object]], object]:
         if self.entry.unnamed_result:
             return itemgetter(0)
         return results_type(self.entry.name, [r.name for r in self.entry.results]) if self.makers else _nothing
@@ -106,29 +115,25 @@ class EntryCall:
             return Frame(self.layout, Arena() if self.beside_others else self.machinery.arena)
 
     def collect(self, arguments: Sequence[object]) -> tuple[list[object], list[object], tuple[Shape, ...]]:
-        """Values for the slots, what must stay alive, and the shapes."""
+        """Values for the slots, arrays that must stay alive, and the shapes."""
         values: list[object] = []
         kept: list[object] = []
         shapes: list[Shape] = []
-        for feed, value in zip(self.feeds, arguments, strict=True):
+        for feed, value in zip(self.feeds, arguments):  # noqa: B905  (each call pays for `strict`; binding has counted)
             if feed.is_tensor:
-                if (
-                    type(value) is not np.ndarray
-                    or value.dtype != feed.dtype
-                    or value.ndim != feed.rank
-                    or value.flags.num & _READY != _READY
-                ):
+                if type(value) is not _array_type or value.dtype != feed.dtype or value.flags.num & _READY != _READY:
                     value = feeds.array(self.entry, feed.parameter, value)
                     kept.append(value)
                 values.append(address_of(value))
                 shapes.append(value.shape)
+            elif type(value) in feed.quick:
+                values.append(value)
             elif not feed.is_text:
-                quick = type(value) in feed.quick
-                values.append(value if quick else feeds.scalar(self.entry, feed.parameter, value))
+                values.append(feeds.scalar(self.entry, feed.parameter, value))
         return values, kept, tuple(shapes)
 
-    def sizes(self, shapes: tuple[Shape, ...], bound: Bound | None) -> CallSizes:
-        """The sizes of this combination of shapes; computed once."""
+    def plan(self, shapes: tuple[Shape, ...], bound: Bound | None) -> Plan:
+        """What this combination of shapes comes to; computed once."""
         given = bound.dims if bound is not None else NO_DIMS
         key: tuple[object, ...] = (shapes, *given.values()) if given else shapes
         found = self.plans.get(key)
@@ -136,22 +141,28 @@ class EntryCall:
             if len(self.plans) >= _MOST_PLANS:
                 self.plans.clear()
             self._check_shapes(shapes)
-            machinery = self.machinery
-            found = self.plans[key] = plan(self.entry, shapes, given, machinery.limit, machinery.state.size)
+            sizes = plan(self.entry, shapes, given, self.machinery.limit, self.machinery.state.size)
+            pairs = zip(self.makers, sizes.result_shapes, strict=True)
+            tensors = [(shape, dtype) for (dtype, is_tensor), shape in pairs if is_tensor]
+            found = self.plans[key] = Plan(sizes.dims, sizes.arena, tensors)
         return found
 
     def _check_shapes(self, shapes: tuple[Shape, ...]) -> None:
         tensors = [feed.parameter for feed in self.feeds if feed.is_tensor]
         for parameter, shape in zip(tensors, shapes, strict=True):
-            feeds.check_sizes(self.entry, parameter, shape)
+            feeds.check_shape(self.entry, parameter, shape)
 
-    def allocate(self, sizes: CallSizes) -> list[Array]:
-        """Memory for the results that are tensors."""
+    def allocate(self, plan: Plan, values: list[object]) -> list[Array]:
+        """Memory for the results that are tensors; their addresses go to the values for the slots."""
+        made: list[Array] = []
         try:
-            pairs = zip(self.makers, sizes.result_shapes, strict=True)
-            return [np.empty(shape, dtype) for (dtype, is_tensor), shape in pairs if is_tensor]
+            for shape, dtype in plan.tensors:
+                tensor = _empty(shape, dtype)
+                values.append(address_of(tensor))
+                made.append(tensor)
         except (MemoryError, ValueError):
             raise LimitError(f"there is no memory for the results of `{self.entry.name}`", code="E0905") from None
+        return made
 
     def run(self, frame: Frame, arguments: Sequence[object], options: Mapping[str, object]) -> None:
         """All steps, on slots that are packed."""
@@ -184,11 +195,17 @@ class EntryCall:
                 feeds.scalar(self.entry, feed.parameter, value)
 
 
-def _getter(names: Sequence[str]) -> Callable[[Mapping[str, object]], Sequence[object]]:
-    return itemgetter(*names)
+def _getter(made: EntryCall) -> tuple[frozenset[str], Callable[[Mapping[str, object]], Sequence[object]] | None]:
+    """The names of the feeds, and the quick way from feeds by name to their order; None where there is none."""
+    names = [feed.parameter.name for feed in made.feeds]
+    if not names or made.entry.dim_feeds:
+        return frozenset(names), None
+    if len(names) == 1:
+        return frozenset(names), lambda named: (named[names[0]],)
+    return frozenset(names), itemgetter(*names)
 
 
-def _nothing(_: list[object]) -> None:
+def _nothing(_: Sequence[object]) -> None:
     return None
 
 
@@ -205,11 +222,10 @@ def make_call(machinery: Machinery, number: int) -> Callable[..., object]:
 def scalar_call(made: EntryCall) -> Callable[..., object]:
     """For entries of one native function whose feeds and results all have rank 0."""
     count = len(made.feeds)
-    names = tuple(feed.parameter.name for feed in made.feeds)
-    by_name = _getter(names) if count > 1 else None
+    names, by_name = _getter(made)
     quick: set[tuple[type, ...]] = set()
     (native,) = made.natives.values()
-    arena = made.sizes((), None).arena
+    arena = made.plan((), None).arena
     unset, entry, pack, gate, frames = made.machinery.state.unset, made.entry, made.pack, made.gate, made.frames
 
     def check(arguments: Sequence[object]) -> Sequence[object]:
@@ -222,7 +238,7 @@ def scalar_call(made: EntryCall) -> Callable[..., object]:
     def call(*arguments: object, **named: object) -> object:
         values: Sequence[object] = arguments
         if named or len(arguments) != count:
-            if by_name is not None and not arguments and len(named) == count and all(map(named.__contains__, names)):
+            if by_name is not None and len(named) == count and not arguments and named.keys() == names:
                 values = by_name(named)
             else:
                 values = made.binder.bind(arguments, named).feeds
@@ -253,6 +269,7 @@ def tensor_call(made: EntryCall) -> Callable[..., object]:
     """For every entry."""
     count = len(made.feeds)
     binds_always = bool(made.entry.dim_feeds)
+    names, by_name = _getter(made)
     unset, entry, pack, gate = made.machinery.state.unset, made.entry, made.pack, made.gate
     one_native = next(iter(made.natives.values())) if len(made.natives) == len(entry.steps) == 1 else None
     mixed = any(is_tensor for _, is_tensor in made.makers) and not all(is_tensor for _, is_tensor in made.makers)
@@ -261,12 +278,14 @@ def tensor_call(made: EntryCall) -> Callable[..., object]:
         bound = None
         given: Sequence[object] = arguments
         if named or len(arguments) != count or binds_always:
-            bound = made.binder.bind(arguments, named)
-            given = bound.feeds
+            if by_name is not None and len(named) == count and not arguments and named.keys() == names:
+                given = by_name(named)
+            else:
+                bound = made.binder.bind(arguments, named)
+                given = bound.feeds
         values, _kept, shapes = made.collect(given)
-        sizes = made.sizes(shapes, bound)
-        tensors = made.allocate(sizes)
-        values += map(address_of, tensors)
+        sizes = made.plan(shapes, bound)
+        tensors = made.allocate(sizes, values)
         with gate:
             frame = made.frame()
             try:
@@ -279,7 +298,7 @@ def tensor_call(made: EntryCall) -> Callable[..., object]:
                     raise made.fault()
                 if mixed:
                     return made.wrap(_merged(made, tensors, frame))
-                return made.wrap([scalar[0] for scalar in frame.scalars] if frame.scalars else [*tensors])
+                return made.wrap([scalar[0] for scalar in frame.scalars] if frame.scalars else tensors)
             except (struct.error, OverflowError):
                 made.refuse_scalars(given)
                 raise

@@ -52,17 +52,17 @@ def array(entry: Entry, parameter: Parameter, value: object) -> Array:
     given = cast("Array", found)
     if given.dtype != numpy_dtype(parameter.dtype):
         refuse(entry, parameter, _described(given), _dtype_hint(parameter, given))
-    if given.ndim != len(parameter.shape):
-        refuse(entry, parameter, _described(given), _rank_hint(parameter, given.shape))
-    check_sizes(entry, parameter, given.shape)
+    check_shape(entry, parameter, given.shape)
     return np.require(given, requirements=["C", "A"])
 
 
-def check_sizes(entry: Entry, parameter: Parameter, shape: tuple[int, ...]) -> None:
-    """Refuses an array of the right type and rank whose axes contradict a size that is a plain number."""
+def check_shape(entry: Entry, parameter: Parameter, shape: tuple[int, ...]) -> None:
+    """Refuses an array of the right type but the wrong rank, or whose axes contradict a size that is a plain number."""
+    got = f"{numpy_name(parameter.dtype)} of shape {shape}" if shape else f"{numpy_name(parameter.dtype)} of rank 0"
+    if len(shape) != len(parameter.shape):
+        refuse(entry, parameter, got, _rank_hint(parameter, shape))
     for axis, (formula, size) in enumerate(zip(parameter.shape, shape, strict=True)):
         if formula.constant not in (None, size):
-            got = f"{numpy_name(parameter.dtype)} of shape {shape}"
             refuse(entry, parameter, got, _size_hint(parameter, shape, axis))
 
 
