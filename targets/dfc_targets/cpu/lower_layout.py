@@ -1,0 +1,142 @@
+"""How the steps of an entry are cut into native functions, and which scalars live in memory because of it.
+
+Host steps cut an entry into functions run one after the other; long lists of steps become functions of their own, since
+LLVM's time grows faster than the length of a function. Guarantees that the cut depends on the steps alone.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dfc.kernels.program import Check, Copy, EntryProgram, For, Host, If, Launch, Role, Step, While
+
+LONGEST = 96
+"""Steps in one function."""
+
+
+@dataclass(eq=False, slots=True)
+class Outlined:
+    """Steps that are a function of their own; `function` is its name once it is built."""
+
+    steps: tuple["AnyStep", ...]
+    function: str = ""
+
+
+AnyStep = Step | Outlined
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Native functions of an entry in order, and the registers that live in scratch memory: buffer -> offset."""
+
+    parts: tuple[tuple[AnyStep, ...], ...]
+    spilled: dict[int, int]
+    spill_bytes: int
+
+
+def lay_out(entry: EntryProgram) -> Layout:
+    parts = tuple(outline(part) for part in _between_host_steps(entry.steps))
+    uses: Counter[int] = Counter()
+    for part in parts:
+        for steps in functions(part):
+            found = {number for step in direct_steps(steps) for number in buffers_of(step)}
+            uses.update(number for number in found if entry.buffers[number].role is Role.REGISTER)
+    spilled = sorted(number for number, count in uses.items() if count > 1)
+    return Layout(parts, {number: 8 * i for i, number in enumerate(spilled)}, 8 * len(spilled))
+
+
+def _between_host_steps(steps: Sequence[Step]) -> list[list[Step]]:
+    parts: list[list[Step]] = [[]]
+    for step in steps:
+        if isinstance(step, Host):
+            parts.append([])
+        else:
+            parts[-1].append(step)
+    return parts
+
+
+def outline(steps: Sequence[AnyStep]) -> tuple[AnyStep, ...]:
+    """The same steps with at most `LONGEST` in a row, the rest in functions."""
+    current = [_outline_inside(step) for step in steps]
+    while sum(map(_weight, current)) > LONGEST and len(current) > 1:
+        groups = _groups(current)
+        if len(groups) == len(current):
+            break
+        current = [Outlined(tuple(group)) if len(group) > 1 else group[0] for group in groups]
+    return tuple(current)
+
+
+def _groups(steps: Sequence[AnyStep]) -> list[list[AnyStep]]:
+    groups: list[list[AnyStep]] = []
+    room = 0
+    for step in steps:
+        if _weight(step) > room:
+            groups.append([])
+            room = LONGEST
+        groups[-1].append(step)
+        room -= _weight(step)
+    return groups
+
+
+def _outline_inside(step: AnyStep) -> AnyStep:
+    if isinstance(step, If):
+        return replace(step, then=outline(step.then), otherwise=outline(step.otherwise))
+    if isinstance(step, While):
+        return replace(step, condition=outline(step.condition), body=outline(step.body))
+    return replace(step, body=outline(step.body)) if isinstance(step, For) else step
+
+
+def _weight(step: AnyStep) -> int:
+    return sum(1 for _ in direct_steps([step]))
+
+
+def inner_steps(step: AnyStep) -> tuple[AnyStep, ...]:
+    """Steps inside a step of the same function."""
+    if isinstance(step, If):
+        return step.then + step.otherwise
+    if isinstance(step, While):
+        return step.condition + step.body
+    return step.body if isinstance(step, For) else ()
+
+
+def direct_steps(steps: Iterable[AnyStep]) -> Iterator[AnyStep]:
+    """All steps of one function."""
+    pending = list(steps)
+    while pending:
+        step = pending.pop()
+        yield step
+        pending.extend(inner_steps(step))
+
+
+def outlined_in(steps: Iterable[AnyStep]) -> list[Outlined]:
+    """Functions called directly, in the order of the steps."""
+    found = [step for step in direct_steps(steps) if isinstance(step, Outlined)]
+    return list(reversed(found))
+
+
+def functions(steps: Sequence[AnyStep]) -> Iterator[Sequence[AnyStep]]:
+    """The steps of a function and of all functions it calls."""
+    pending = [steps]
+    while pending:
+        current = pending.pop()
+        yield current
+        pending.extend(one.steps for one in outlined_in(current))
+
+
+def buffers_of(step: AnyStep) -> tuple[int, ...]:
+    """Buffers a step itself names."""
+    if isinstance(step, Launch):
+        return step.buffers
+    if isinstance(step, Copy):
+        return (step.source, step.target)
+    if isinstance(step, If | Check):
+        return (step.condition,)
+    if isinstance(step, While):
+        return (step.test,)
+    return (step.index, step.start, step.stop) if isinstance(step, For) else ()
+
+
+def frame_words(steps: Sequence[AnyStep]) -> int:
+    """The longest frame of the launches of one function."""
+    sizes = [len(step.buffers) + len(step.sizes) for step in direct_steps(steps) if isinstance(step, Launch)]
+    return max(sizes, default=0) or 1

@@ -1,0 +1,228 @@
+"""The schedule of a loop kernel: which axes are merged, which one fills the lanes, how the work is cut.
+
+Pure analysis over the accesses of `lower_access`. Assumes a well-formed kernel. Guarantees that the plan is a function
+of the kernel and the machine alone, never of the number of threads.
+
+- `lanes over an outer axis`: neighbouring outer points share a vector; inner axes run one after the other. Maps, column
+  reductions and ordered kernels are done so (a map's axes are all outer).
+- `rows`: each outer point by itself; every stage puts the lanes along one of its inner axes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from dfc.ir.dims import ONE, Dim
+from dfc.kernels.body import Apply, Instruction, Number, Philox, Size
+from dfc.kernels.form import LoopKernel, Stage
+from dfc_targets.cpu.lower_access import NONE, Access, StageAccess, dependencies, kernel_access, named_axes
+from dfc_targets.cpu.lower_types import register_bytes
+from dfc_targets.cpu.machine import Machine
+
+_COSTLY = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow"))
+_MEMORY_COST, _COSTLY_COST, _RANDOM_COST, _DIVISION_COST = 2, 16, 60, 5
+MOST_LANES, MOST_GATHERED_LANES = 64, 16
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """One stage: its inner axes in loop order (merged ones gone); `vector` is the last of them, or none."""
+
+    stage: Stage
+    access: StageAccess
+    inner: tuple[int, ...]
+    vector: int
+    lanes: int
+    unroll: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPlan:
+    """A kernel: `outer` axes in loop order without `vector`, which fills the lanes when it is not NONE."""
+
+    kernel: LoopKernel
+    extents: tuple[Dim, ...]
+    outer: tuple[int, ...]
+    vector: int
+    lanes: int
+    stages: tuple[StagePlan, ...]
+    cost: int
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Extents of everything at the outer level."""
+        axes = (*self.outer, self.vector) if self.vector != NONE else self.outer
+        return tuple(self.extents[axis] for axis in axes)
+
+
+def plan_loops(kernel: LoopKernel, machine: Machine) -> LoopPlan:
+    """The schedule of a kernel."""
+    kernel = _all_outer(kernel)
+    access = kernel_access(kernel)
+    merged = _Merging(kernel, access)
+    outer = merged.merge(tuple(range(kernel.outer)), access, not kernel.ordered)
+    inners = [merged.merge(s.axes, [a], not kernel.ordered) for s, a in zip(kernel.stages, access, strict=True)]
+    work = list(zip(kernel.stages, access, inners, strict=True))
+    vector = _outer_vector(outer, work, merged.extents, kernel.ordered)
+    lanes = _common_lanes(kernel, access, vector, machine)
+    by_rows = vector == NONE and not kernel.ordered
+    stages = [_plan_stage(s, a, inner, lanes, by_rows, merged.extents, machine) for s, a, inner in work]
+    cost = sum(point_cost(s.body) for s in kernel.stages)
+    rest = tuple(axis for axis in outer if axis != vector)
+    return LoopPlan(kernel, tuple(merged.extents), rest, vector, lanes, tuple(stages), cost)
+
+
+def _all_outer(kernel: LoopKernel) -> LoopKernel:
+    """A single stage that folds nothing is parallel in all its axes."""
+    if kernel.ordered or len(kernel.stages) != 1 or kernel.stages[0].reductions:
+        return kernel
+    stage = kernel.stages[0]
+    if stage.axes != tuple(range(kernel.outer, len(kernel.axes))):
+        return kernel
+    return replace(kernel, outer=len(kernel.axes), stages=(replace(stage, axes=()),))
+
+
+class _Merging:
+    """Axes with neighbours merged: the extent of the inner one becomes the product, the outer one goes."""
+
+    def __init__(self, kernel: LoopKernel, access: Sequence[StageAccess]) -> None:
+        self.extents = [axis.extent for axis in kernel.axes]
+        pairs = zip(kernel.stages, access, strict=True)
+        self.named = set[int]().union(*(named_axes(s.body, a) for s, a in pairs))
+
+    def merge(self, axes: Sequence[int], accesses: Sequence[StageAccess], allowed: bool) -> tuple[int, ...]:
+        """What is left of `axes`: those of extent 1 are dropped, neighbours that all accesses step through alike
+        are one."""
+        kept: list[int] = []
+        for axis in axes:
+            if self.extents[axis] == ONE:
+                continue
+            if kept and allowed and self._mergeable(kept[-1], axis, accesses):
+                outer = kept.pop()
+                self.extents[axis] = self.extents[outer] * self.extents[axis]
+            kept.append(axis)
+        return tuple(kept)
+
+    def _mergeable(self, outer: int, inner: int, accesses: Sequence[StageAccess]) -> bool:
+        if outer in self.named or inner in self.named:
+            return False
+        extent = self.extents[inner]
+        return all(
+            one.coefficients[outer] == one.coefficients[inner] * extent for stage in accesses for one in stage.all()
+        )
+
+
+def varying(body: Sequence[Instruction], access: StageAccess, axis: int, reduced_vary: bool) -> list[bool]:
+    """Which instructions of a body differ between neighbours along `axis`."""
+    found: list[bool] = []
+    for number, one in enumerate(body):
+        load = access.loads.get(number)
+        direct = load is not None and axis in load.axes()
+        operation = one.operation
+        direct = direct or getattr(operation, "axis", NONE - 1) == axis
+        direct = direct or (reduced_vary and type(operation).__name__ in ("Reduced", "Accumulated"))
+        found.append(direct or any(found[i] for i in dependencies(one, load)))
+    return found
+
+
+def _misfit(one: Access, axis: int, varies: Sequence[bool], stored: bool) -> int:
+    """How badly an access suits lanes along `axis`: 0 for neighbours in memory or one element for all."""
+    looked_up = any(
+        varies[lookup.instruction] if lookup.instruction != NONE else axis in one.named_axes() for lookup in one.lookups
+    )
+    step = one.coefficients[axis].constant
+    if not looked_up and (step == 1 or (step == 0 and not stored)):
+        return 0
+    return 3 if stored else 2
+
+
+def _misfits(stage_body: Sequence[Instruction], access: StageAccess, axis: int, reduced_vary: bool) -> int:
+    varies = varying(stage_body, access, axis, reduced_vary)
+    loads = sum(_misfit(one, axis, varies, False) for one in access.loads.values())
+    return loads + sum(_misfit(one, axis, varies, True) for one in access.stores)
+
+
+_Work = Sequence[tuple[Stage, StageAccess, tuple[int, ...]]]
+
+
+def _outer_vector(outer: tuple[int, ...], work: _Work, extents: Sequence[Dim], ordered: bool) -> int:
+    """The outer axis to fill lanes with, or NONE where rows (or single points) are better."""
+
+    def misfit(axis: int) -> int:
+        few = extents[axis].constant is not None and (extents[axis].constant or 0) < 4
+        return sum(_misfits(stage.body, access, axis, True) for stage, access, _ in work) + few
+
+    best = min(outer, key=lambda axis: (misfit(axis), -outer.index(axis)), default=NONE)
+    if best == NONE or (ordered and misfit(best) > 1):
+        return NONE
+    if ordered or not any(inner for *_, inner in work):
+        return best
+    rows = sum(
+        min((_misfits(stage.body, access, axis, False) for axis in inner), default=0) for stage, access, inner in work
+    )
+    return NONE if rows <= misfit(best) else best
+
+
+def _lanes(stages: Iterable[tuple[Sequence[Instruction], StageAccess]], axis: int, reduced: bool, machine: Machine):
+    """Lanes for the widest type that varies along the axis."""
+    widest, gathers = 1, False
+    for body, access in stages:
+        varies = varying(body, access, axis, reduced)
+        sizes = [
+            register_bytes(one.dtype)
+            for one, v in zip(body, varies, strict=True)
+            if v and not isinstance(one.operation, Number | Size)
+        ]
+        widest = max([widest, *sizes])
+        gathers = gathers or _misfits(body, access, axis, reduced) > 0
+    return min(machine.vector_bits // 8 // widest, MOST_GATHERED_LANES if gathers else MOST_LANES)
+
+
+def _common_lanes(kernel: LoopKernel, access: Sequence[StageAccess], vector: int, machine: Machine) -> int:
+    if vector == NONE:
+        return 1
+    return _lanes(((s.body, a) for s, a in zip(kernel.stages, access, strict=True)), vector, True, machine)
+
+
+def _plan_stage(
+    stage: Stage,
+    access: StageAccess,
+    inner: tuple[int, ...],
+    lanes: int,
+    by_rows: bool,
+    extents: Sequence[Dim],
+    machine: Machine,
+) -> StagePlan:
+    """`lanes`: what the outer level has; a stage of rows has its own."""
+    if not by_rows or not inner:
+        return StagePlan(stage, access, inner, NONE, lanes, _unroll(stage, inner, extents))
+    best = min(inner, key=lambda axis: (_misfits(stage.body, access, axis, False), -inner.index(axis)))
+    order = (*(axis for axis in inner if axis != best), best)
+    own = _lanes([(stage.body, access)], best, False, machine)
+    return StagePlan(stage, access, order, best, own, _unroll(stage, order, extents))
+
+
+def _unroll(stage: Stage, inner: tuple[int, ...], extents: Sequence[Dim]) -> int:
+    """Independent accumulators, to cover the latency of adding; fewer where a point is much work by itself."""
+    if not stage.reductions or not inner:
+        return 1
+    length = extents[inner[-1]].constant
+    if length is not None and length < 64:
+        return 1
+    cost = point_cost(stage.body)
+    return 4 if cost <= 12 else 2 if cost <= 40 else 1
+
+
+def point_cost(body: Sequence[Instruction]) -> int:
+    """Rough work at one point, in vector instructions."""
+    return sum(_instruction_cost(one) for one in body)
+
+
+def _instruction_cost(one: Instruction) -> int:
+    operation = one.operation
+    if isinstance(operation, Apply):
+        if operation.function in _COSTLY:
+            return _COSTLY_COST
+        return _DIVISION_COST if operation.function in ("div", "sqrt", "rsqrt", "floordiv", "mod") else 1
+    if isinstance(operation, Philox):
+        return _RANDOM_COST
+    return 0 if isinstance(operation, Number | Size) else _MEMORY_COST

@@ -1,0 +1,88 @@
+"""A scheduled program as LLVM text: its kernels once each, its entries, and the functions the driver asks for.
+
+Assumes a verified program. Guarantees the same text for the same program, machine by machine; `entry_<i>_<j>` for every
+native function, `dfc_worker` and `dfc_stop` for the threads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dfc.kernels.form import ContractKernel, Kernel
+from dfc.kernels.program import Program
+from dfc_targets.cpu.llvm_text import ModuleText
+from dfc_targets.cpu.lower_access import can_fault, kernel_access, written_operands
+from dfc_targets.cpu.lower_contract import contract_faults, lower_contraction
+from dfc_targets.cpu.lower_kernels import Lowering, lower_loop_kernel
+from dfc_targets.cpu.lower_layout import AnyStep, Layout, frame_words, lay_out, outlined_in
+from dfc_targets.cpu.lower_plan import plan_loops
+from dfc_targets.cpu.lower_steps import EntryScope, Launchable, StepCode
+from dfc_targets.cpu.machine import Machine
+from dfc_targets.cpu.threads import stop_entry, worker_entry
+
+
+@dataclass(slots=True)
+class LoweredText:
+    """Module texts of one variant, and what the driver must know."""
+
+    texts: list[str]
+    symbols: list[str]
+    parts: list[int]
+    spill_bytes: int
+    workspace_bytes: int
+
+
+def lower_program(program: Program, machine: Machine, constant_offsets: Sequence[int]) -> LoweredText:
+    """All modules of a program for one machine."""
+    module = ModuleText(machine.triple)
+    lowering = Lowering.of(module, machine)
+    layouts = [lay_out(entry) for entry in program.entries]
+    launchables = [lower_kernel(lowering, kernel, number) for number, kernel in enumerate(program.kernels)]
+    resources = {name: number for number, name in enumerate(program.resources)}
+    symbols: list[str] = []
+    for number, (entry, layout) in enumerate(zip(program.entries, layouts, strict=True)):
+        scope = EntryScope(lowering, program, entry, number, launchables, resources, constant_offsets, layout.spilled)
+        symbols += lower_entry(scope, layout)
+    symbols += [worker_entry(module, machine), stop_entry(module, machine)]
+    spill = max((layout.spill_bytes for layout in layouts), default=0)
+    parts = [len(layout.parts) for layout in layouts]
+    return LoweredText([module.text()], symbols, parts, spill, 0)
+
+
+def lower_kernel(lowering: Lowering, kernel: Kernel, number: int) -> Launchable:
+    """The functions of one kernel, or the plan by which it is written out at each launch."""
+    if isinstance(kernel, ContractKernel):
+        name = lower_contraction(lowering, kernel, number)
+        written = frozenset(store.operand for store in kernel.stores)
+        return Launchable(name, None, contract_faults(kernel), written)
+    faults = any(can_fault(s.body, a) for s, a in zip(kernel.stages, kernel_access(kernel), strict=True))
+    written = written_operands(kernel.stages)
+    if not kernel.axes:
+        return Launchable("", plan_loops(kernel, lowering.machine), faults, written)
+    return Launchable(lower_loop_kernel(lowering, kernel, number), None, faults, written)
+
+
+def lower_entry(scope: EntryScope, layout: Layout) -> list[str]:
+    """The native functions of one entry."""
+    names: list[str] = []
+    for part, steps in enumerate(layout.parts):
+        _lower_outlined(scope, steps)
+        name = f"entry_{scope.number}_{part}"
+        code = StepCode(scope, name, "external", frame_words(steps))
+        code.clear_error()
+        code.steps(steps)
+        names.append(code.finish())
+    return names
+
+
+def _lower_outlined(scope: EntryScope, steps: Sequence[AnyStep]) -> None:
+    """Functions called from these steps, innermost first."""
+    pending = outlined_in(steps)
+    order = []
+    while pending:
+        one = pending.pop()
+        order.append(one)
+        pending.extend(outlined_in(one.steps))
+    for one in reversed(order):
+        code = StepCode(scope, f"steps_{scope.number}", "internal", frame_words(one.steps))
+        code.steps(one.steps)
+        one.function = code.finish()

@@ -1,0 +1,86 @@
+"""The CPU target: a scheduled program to code images, one for each instruction-set variant asked for.
+
+Guarantees equal bytes for equal programs and options; every image imports nothing.
+"""
+
+import hashlib
+
+import numpy as np
+
+from dfc.backend.target import CodeImage, Lowered
+from dfc.ir.attributes import Literal
+from dfc.kernels.program import Program
+from dfc.options import TargetOptions
+from dfc_targets.cpu.build import build_image
+from dfc_targets.cpu.compile import assembly
+from dfc_targets.cpu.lower_program import LoweredText, lower_program
+from dfc_targets.cpu.machine import MACHINES, Machine, detect_host
+
+CONSTANT_ALIGNMENT = 64
+
+
+class CpuTarget:
+    """The compile half of the target `cpu`."""
+
+    name = "cpu"
+
+    def lower(self, program: Program, options: TargetOptions) -> Lowered:
+        """Machine code for every entry."""
+        constants, offsets = lay_out_constants(program.constants)
+        lowered = [(machine, lower_program(program, machine, offsets)) for machine in machines(options)]
+        images = tuple(_image(machine, text) for machine, text in lowered)
+        notes: dict[str, object] = {
+            "parts": lowered[0][1].parts,
+            "spill_bytes": max(text.spill_bytes for _, text in lowered),
+            "workspace_bytes": max(text.workspace_bytes for _, text in lowered),
+        }
+        if options.dump_llvm:
+            notes["llvm"] = {machine.name: "\n".join(text.texts) for machine, text in lowered}
+        return Lowered("cpu", images, constants, offsets, notes)
+
+
+def machines(options: TargetOptions) -> list[Machine]:
+    """The descriptions asked for; the one of this machine when none is named."""
+    if options.isas:
+        unknown = [name for name in options.isas if name not in MACHINES]
+        if unknown:
+            raise LookupError(f"unknown variant {unknown[0]!r}; known: {', '.join(MACHINES)}")
+        return [MACHINES[name] for name in options.isas]
+    host = detect_host()
+    if host is None:
+        raise LookupError(f"this processor is below the baseline; name a variant: {', '.join(MACHINES)}")
+    return [host]
+
+
+def lay_out_constants(literals: list[Literal]) -> tuple[bytes, tuple[int, ...]]:
+    """One blob with every literal at a multiple of 64 bytes; equal ones share their place."""
+    blob = bytearray()
+    known: dict[bytes, int] = {}
+    offsets: list[int] = []
+    for literal in literals:
+        data = np.ascontiguousarray(literal.array).tobytes()
+        digest = hashlib.sha256(data).digest()
+        if digest not in known:
+            blob += bytes(-len(blob) % CONSTANT_ALIGNMENT)
+            known[digest] = len(blob)
+            blob += data
+        offsets.append(known[digest])
+    return bytes(blob), tuple(offsets)
+
+
+def _image(machine: Machine, text: LoweredText) -> CodeImage:
+    built = build_image(text.texts, machine, text.symbols)
+    return CodeImage(machine.name, built.code, dict(built.symbols), machine.required_bits)
+
+
+def show_llvm(program: Program, options: TargetOptions) -> str:
+    """The LLVM text of a program, as `dfc show --llvm` prints it."""
+    _, offsets = lay_out_constants(program.constants)
+    return "\n".join("\n".join(lower_program(program, m, offsets).texts) for m in machines(options))
+
+
+def show_assembly(program: Program, options: TargetOptions) -> str:
+    """The machine code of a program as text."""
+    _, offsets = lay_out_constants(program.constants)
+    found = [assembly(t, m) for m in machines(options) for t in lower_program(program, m, offsets).texts]
+    return "\n".join(found)
