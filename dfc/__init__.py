@@ -1,1 +1,69 @@
-"""dfc."""
+"""A compiler from dataflow graphs in text to native code.
+
+    import dfc
+
+    bundle = dfc.compile("model.dfg", settings={"WIDTH": 512})
+    bundle.save("model.bundle")
+    model = dfc.load("model.bundle")
+    loss, accuracy = model.train(images=x, labels=y, rate=0.1)
+
+Names are imported when they are first used: `import dfc` itself takes a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dfc.api import compile
+    from dfc.backend.bundle import Bundle
+    from dfc.diagnostics import CompileError
+    from dfc_runtime.errors import (
+        BundleError,
+        CheckpointError,
+        DfcError,
+        EndOfData,
+        FeedError,
+        FileError,
+        LimitError,
+        RankError,
+        RunError,
+        UnsupportedError,
+    )
+    from dfc_runtime.inspection import inspect, verify
+    from dfc_runtime.loading import load, loads
+    from dfc_runtime.module import Module
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Bundle",
+    "BundleError",
+    "CheckpointError",
+    "CompileError",
+    "DfcError",
+    "EndOfData",
+    "FeedError",
+    "FileError",
+    "LimitError",
+    "Module",
+    "RankError",
+    "RunError",
+    "UnsupportedError",
+    "compile",
+    "inspect",
+    "load",
+    "loads",
+    "verify",
+]
+
+_HOMES = {"Bundle": "dfc.backend.bundle", "CompileError": "dfc.diagnostics", "compile": "dfc.api"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES.get(name, "dfc_runtime")), name)
+    globals()[name] = value
+    return value

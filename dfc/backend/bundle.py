@@ -1,0 +1,196 @@
+"""A lowered program as a bundle: the last step of the compiler, and the only writer of the format.
+
+Assumes a program whose entries and signatures belong together, and what a target made of it. Guarantees equal bytes for
+equal input, whatever the machine, folder or hash seed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dfc import __version__
+from dfc.backend.formulas import Names, formula, name_symbols
+from dfc.backend.target import CodeImage, Lowered
+from dfc.diagnostics import CompileError, Diagnostic, error
+from dfc.ir.dims import Dim, Symbol
+from dfc.ir.dtypes import DType
+from dfc.ir.graph import DimCheck, Resource
+from dfc.kernels.program import EntryProgram, EntrySignature, Host, Program
+from dfc.source import Span
+from dfc_runtime.checkpoints.files import replace_file
+from dfc_runtime.errors import FileError
+from dfc_runtime.formats import bundle as bundle_format
+from dfc_runtime.formats.manifest import (
+    TEXT,
+    Entry,
+    FaultSite,
+    HostStep,
+    ImageEntry,
+    Manifest,
+    NativeStep,
+    Parameter,
+    Place,
+    Result,
+    SizeCheck,
+    StateEntry,
+    Step,
+)
+from dfc_runtime.formats.tensors import NewTensor
+from dfc_runtime.formulas import Formula
+
+Setting = int | float | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A compiled program, in memory. `diagnostics` are the warnings of its compilation."""
+
+    manifest: Manifest
+    contents: tuple[NewTensor, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of the entries, tests left out."""
+        return tuple(entry.name for entry in self.manifest.entries if not entry.is_test)
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        return b"".join(bundle_format.write(self.manifest, self.contents))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the file, or leaves what stood there; a bundle that is in use stays as it was for its user."""
+        target = Path(path)
+        try:
+            replace_file(target, bundle_format.write(self.manifest, self.contents))
+        except OSError as problem:
+            reason = problem.strerror or str(problem)
+            raise FileError(f"cannot write {target}: {reason}", code="E0909") from None
+        return target
+
+
+def write(
+    program: Program,
+    lowered: Lowered,
+    source: str,
+    settings: Mapping[str, Setting],
+    diagnostics: Iterable[Diagnostic] = (),
+) -> Bundle:
+    """The bundle of a program: machine code, plans, signatures, source."""
+    signatures = {signature.name: signature for signature in program.signatures}
+    manifest = Manifest(
+        version=__version__,
+        name=program.name,
+        driver=lowered.driver,
+        settings=dict(settings),
+        entries=tuple(_entry(entry, signatures[entry.name]) for entry in program.entries),
+        state=tuple(_state(resource) for resource in program.resources.values()),
+        faults=tuple(FaultSite(fault.kind, fault.message, _place(fault.span)) for fault in program.faults),
+        images=tuple(ImageEntry(i.isa, dict(i.symbols), i.required_bits) for i in lowered.images),
+        constant_offsets=lowered.constant_offsets,
+        notes=dict(lowered.notes),
+    )
+    contents = [
+        *(_code(image) for image in lowered.images),
+        NewTensor(bundle_format.CONSTANTS, "U8", (len(lowered.constants),), lowered.constants),
+        _text(bundle_format.SOURCE, source),
+    ]
+    return Bundle(manifest, tuple(contents), tuple(diagnostics))
+
+
+def _code(image: CodeImage) -> NewTensor:
+    return NewTensor(f"code/{image.isa}", "U8", (len(image.code),), image.code)
+
+
+def _text(name: str, text: str) -> NewTensor:
+    data = text.encode("utf-8", "surrogatepass")
+    return NewTensor(name, "U8", (len(data),), data)
+
+
+def _place(span: Span) -> Place:
+    return Place(span.name, span.line, span.column, span.file.line_text(span.line))
+
+
+def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
+    names = name_symbols(_symbols(entry, signature))
+    documented = (*signature.parameter_docs, *[""] * len(signature.parameter_names))
+    parameters = zip(signature.parameter_names, signature.parameter_types, documented, strict=False)
+    results = zip(signature.result_names, signature.result_types, strict=True)
+    return Entry(
+        name=signature.name,
+        doc=signature.doc,
+        readonly=signature.readonly,
+        is_test=signature.is_test,
+        unnamed_result=signature.unnamed_result,
+        place=_place(signature.span),
+        parameters=tuple(_parameter(name, type_, doc, names) for name, type_, doc in parameters),
+        results=tuple(Result(name, dtype.name, _shape(shape, names)) for name, (dtype, shape) in results),
+        dims=tuple(names[symbol] for symbol in signature.dims),
+        dim_feeds=tuple(names[symbol] for symbol in signature.dim_feeds),
+        slot_dims=tuple(names[symbol] for symbol in entry.dims),
+        checks=tuple(_check(check, names) for check in signature.checks),
+        reads=signature.resources_read,
+        writes=signature.resources_written,
+        steps=_steps(entry),
+        arena=formula(entry.arena, names),
+        largest_live=formula(entry.largest_live, names),
+        peak_names=entry.peak_names,
+    )
+
+
+def _symbols(entry: EntryProgram, signature: EntrySignature) -> list[Symbol]:
+    """The dims of the entry; that nothing else occurs in its formulas is the schedule's promise."""
+    known = {*signature.dims}
+    used = {*entry.dims, *entry.arena.symbols(), *entry.largest_live.symbols(), *signature.dim_feeds}
+    assert used <= known, f"{entry.name} uses {', '.join(sorted(str(s) for s in used - known))}"
+    return list(signature.dims)
+
+
+def _shape(shape: tuple[Dim, ...], names: Names) -> tuple[Formula, ...]:
+    return tuple(formula(each, names) for each in shape)
+
+
+def _parameter(name: str, type_: tuple[DType, tuple[Dim, ...]] | None, doc: str, names: Names) -> Parameter:
+    if type_ is None:
+        return Parameter(name, TEXT, (), doc)
+    return Parameter(name, type_[0].name, _shape(type_[1], names), doc)
+
+
+def _check(check: DimCheck, names: Names) -> SizeCheck:
+    left, right = formula(check.left, names), formula(check.right, names)
+    return SizeCheck(left, check.relation, right, check.reason, _place(check.span))
+
+
+def _steps(entry: EntryProgram) -> tuple[Step, ...]:
+    """Host steps, and native functions between them: function j runs what stands behind the j-th host step. Functions
+    that would do nothing are not called."""
+    steps: list[Step] = []
+    part = 0
+    for step in entry.steps:
+        if isinstance(step, Host):
+            steps.append(HostStep(step.kind, step.path, step.resources))
+            part += 1
+        elif steps[-1:] != [NativeStep(part)]:
+            steps.append(NativeStep(part))
+    return tuple(steps)
+
+
+def _state(resource: Resource) -> StateEntry:
+    sizes = [each.constant for each in resource.type.shape]
+    shape = tuple(size for size in sizes if size is not None)
+    if len(shape) != len(sizes):
+        raise CompileError([error("E1001", f"`{resource.name}` has a size that is not a constant", resource.span)])
+    return StateEntry(
+        name=resource.name,
+        kind=resource.kind.value,
+        dtype=resource.type.machine.name,
+        shape=shape,
+        trained=resource.trained,
+        container=resource.container,
+        saved=resource.saved,
+        doc=resource.doc,
+        place=_place(resource.span),
+    )
