@@ -26,4 +26,5 @@ class CompileOptions:
     time_passes: bool = False
     pass_limit: int | None = None
     stop_after: str | None = None
+    with_tests: bool = False
     target_options: TargetOptions = field(default_factory=TargetOptions)

@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 from dfc.diagnostics import Diagnostic, render
-from dfc.frontend.syntax import read_source
+from dfc.frontend.syntax.reading import decode_source, read_source
 from dfc.source import SourceFile
 
 
 def source_of(path: str) -> SourceFile:
     """The program of a file, or of standard input for `-`; a file that is no text is a diagnostic."""
     if path == "-":
-        return SourceFile("<stdin>", click.get_text_stream("stdin").read())
+        return decode_source(sys.stdin.buffer.read(), "<stdin>")
     if not Path(path).exists():
         raise click.UsageError(f"there is no file {path}")
     if Path(path).is_dir():
@@ -30,6 +30,11 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     text = "\n\n".join(render(d, colour=colour) for d in diagnostics)
     if text:
         click.echo(text, err=True)
+
+
+def print_warnings(diagnostics: Iterable[Diagnostic]) -> None:
+    """The messages of a program that was accepted."""
+    print_diagnostics(d for d in diagnostics if not d.is_error)
 
 
 def count(number: int, what: str) -> str:

@@ -14,7 +14,9 @@ from dfc.options import CompileOptions, TargetOptions
 
 @click.command("compile", short_help="Compile a program into a bundle of native code.")
 @click.argument("file", metavar="FILE")
-@click.option("-o", "--output", metavar="OUT", help="The bundle to write; FILE with .bundle in place of .dfg by default.")
+@click.option(
+    "-o", "--output", metavar="OUT", help="The bundle to write; FILE with .bundle in place of .dfg by default."
+)
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
 @click.option("--target", default="cpu", show_default=True, help="What the code is for.")
 @click.option("--isa", "isas", multiple=True, help="An instruction-set variant; several make a bundle for all of them.")

@@ -1,0 +1,91 @@
+"""`dfc inspect`: what is in a bundle, without running it."""
+
+from __future__ import annotations
+
+import math
+
+import click
+
+import dfc_runtime
+from dfc.cli.bundles import existing
+from dfc_runtime.formats.manifest import Entry
+from dfc_runtime.inspection import Inspection, state_bytes
+
+KILO = 1024
+
+
+@click.command("inspect", short_help="Say what is in a bundle, without running it.")
+@click.argument("bundle", metavar="BUNDLE")
+@click.option("--source", is_flag=True, help="Print the program the bundle was compiled from, and nothing else.")
+def command(bundle: str, source: bool) -> int:
+    """Prints entries, state, memory, code and settings of BUNDLE. Nothing in it is executed."""
+    found = dfc_runtime.inspect(existing(bundle))
+    if source:
+        click.echo(found.source, nl=False)
+        return 0
+    _print_head(found)
+    _print_entries(found)
+    _print_state(found)
+    _print_code(found)
+    return 0
+
+
+def size(number: int) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if number < KILO or unit == "GB":
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= KILO  # pyright: ignore[reportAssignmentType]  # a shown size need not be whole
+    raise AssertionError("the last unit takes everything")
+
+
+def _print_head(found: Inspection) -> None:
+    manifest = found.manifest
+    click.echo(f"{found.path}: {manifest.name}, {size(found.file_size)}, written by dfc {manifest.version}")
+    for name, value in manifest.settings.items():
+        click.echo(f"  setting {name} = {value}")
+
+
+def _print_entries(found: Inspection) -> None:
+    click.echo("\nentries")
+    for entry in (e for e in found.manifest.entries if not e.is_test):
+        click.echo(f"  {entry}")
+        if entry.doc:
+            click.echo(f"      {entry.doc.splitlines()[0]}")
+        click.echo(f"      memory: {_memory(entry)}")
+        for check in entry.checks:
+            click.echo(f"      checks {check.left} {check.relation} {check.right}: {check.reason}")
+
+
+def _memory(entry: Entry) -> str:
+    if entry.arena.constant == 0:
+        return "none beyond feeds and results"
+    peak = f"; at the peak: {', '.join(entry.peak_names)}" if entry.peak_names else ""
+    return f"{entry.arena} bytes (no less than {entry.largest_live} live at once{peak})"
+
+
+def _print_state(found: Inspection) -> None:
+    state = found.manifest.state
+    if not state:
+        return
+    click.echo(f"\nstate: {size(found.state_size)}, {found.parameters:,} trained numbers")
+    width = max(len(entry.name) for entry in state)
+    for entry in state:
+        kind = "param" if entry.trained else "rng" if entry.kind == "rng" else "var"
+        notes = ("" if entry.saved else "  not saved") + (
+            "" if entry.container == "default" else f"  in {entry.container}"
+        )
+        count = f"{math.prod(entry.shape):,}"
+        click.echo(f"  {kind:<5} {entry.name:<{width}}  {entry!s:<20} {count:>12}  {size(state_bytes(entry))}{notes}")
+
+
+def _print_code(found: Inspection) -> None:
+    sizes = {tensor.name: tensor.size for tensor in found.tensors}
+    click.echo("\ncode")
+    for image in found.manifest.images:
+        bits = " ".join(image.required_bits)
+        click.echo(f"  {image.isa:<12} {size(sizes[image.tensor])}  needs {bits or 'nothing special'}")
+    others = [t for t in found.tensors if not t.name.startswith("code/")]
+    click.echo("other parts")
+    for tensor in others:
+        click.echo(f"  {tensor.name:<12} {size(tensor.size)}")

@@ -1,0 +1,49 @@
+"""`dfc test`: the tests that stand in a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+import dfc_runtime
+from dfc import api
+from dfc.cli.programs import count, print_warnings, source_of
+from dfc.cli.values import settings
+from dfc.options import CompileOptions
+from dfc_runtime import ModuleEntry, RunError
+
+FAILED = 2
+
+
+@click.command("test", short_help="Run the tests written in a program.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
+@click.option("-k", "word", metavar="WORD", help="Only the tests whose name contains WORD.")
+def command(files: tuple[str, ...], pairs: tuple[str, ...], word: str | None) -> int:
+    """Runs the `test` items of each FILE, each on freshly initialised state."""
+    failures = total = 0
+    options = CompileOptions(settings=tuple(settings(pairs).items()), with_tests=True)
+    for path in files:
+        bundle = api.compile_source(source_of(path), options)
+        print_warnings(bundle.diagnostics)
+        module = dfc_runtime.loads(bundle.to_bytes())
+        chosen = [t for name, t in module.tests.items() if word is None or word in name]
+        total += len(chosen)
+        failures += _run(path, module, chosen)
+    click.echo(f"{count(total - failures, 'test')} passed" + (f", {failures} failed" if failures else ""))
+    return FAILED if failures else 0
+
+
+def _run(path: str, module: dfc_runtime.Module, tests: Iterable[ModuleEntry]) -> int:
+    failures = 0
+    for test in tests:
+        module.init()
+        try:
+            test()
+        except RunError as failure:
+            failures += 1
+            click.echo(f"FAILED  {path}: {test.name}\n  {failure}")
+        else:
+            click.echo(f"ok      {path}: {test.name}")
+    return failures

@@ -1,0 +1,23 @@
+"""`dfc verify`: check that bundles are whole, without running them."""
+
+from __future__ import annotations
+
+import click
+
+import dfc_runtime
+from dfc.cli.bundles import existing
+
+
+@click.command("verify", short_help="Check that a bundle is whole.")
+@click.argument("bundles", nargs=-1, required=True, metavar="BUNDLE...")
+def command(bundles: tuple[str, ...]) -> int:
+    """Checks lengths, hashes and contents of each BUNDLE. Nothing in it is executed."""
+    for path in bundles:
+        manifest = dfc_runtime.verify(existing(path))
+        entries = sum(not entry.is_test for entry in manifest.entries)
+        click.echo(f"{path}: whole; {manifest.name}, {entries} entries, code for {_isas(manifest.images)}")
+    return 0
+
+
+def _isas(images: tuple[object, ...]) -> str:
+    return ", ".join(str(getattr(image, "isa", image)) for image in images) or "nothing"

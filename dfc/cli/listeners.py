@@ -1,0 +1,76 @@
+"""How a run shows its progress: a bar on a terminal, plain lines elsewhere, nothing for machines."""
+
+from __future__ import annotations
+
+import time
+from typing import Self
+
+import click
+
+from dfc.cli.running import Report, described
+
+LINE_EVERY_S = 1.0
+REFRESH_EVERY_S = 0.1
+
+
+class Silent:
+    """Says nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def step(self, report: Report) -> None:
+        return None
+
+    def epoch(self, report: Report) -> None:
+        return None
+
+
+class Lines(Silent):
+    """One line at the end of an epoch, but no more than one a second."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + LINE_EVERY_S
+
+    def epoch(self, report: Report) -> None:
+        if time.monotonic() >= self._next and report.steps < report.total_steps:
+            self._next = time.monotonic() + LINE_EVERY_S
+            click.echo(
+                f"epoch {report.epoch}  step {report.steps}/{report.total_steps}  "
+                f"{report.rate:.0f} steps/s  {described(report.last)}"
+            )
+
+
+class Bar(Silent):
+    """A progress bar with the rate and the last results."""
+
+    def __init__(self, title: str) -> None:
+        # rich costs start-up time that only a terminal needs
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[told]}"),
+        )
+        self._progress = Progress(*columns, transient=True)
+        self._task = self._progress.add_task(title, total=None, told="")
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def step(self, report: Report) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + REFRESH_EVERY_S
+            told = f"{report.rate:.0f}/s  {described(report.last)}"
+            self._progress.update(self._task, completed=report.steps, total=report.total_steps, told=told)

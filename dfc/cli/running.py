@@ -1,0 +1,156 @@
+"""Calling an entry again and again: epochs, batches, steps, stopping by a signal, and what is told on the way.
+
+Assumes feeds as arrays and numbers. Guarantees that a signal ends the loop between two steps, so that state can still
+be saved, and that a second one ends it at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Protocol, cast
+
+import numpy as np
+
+from dfc_runtime.batching import Batching, Gathered, plan_batches
+from dfc_runtime.formats.manifest import Entry
+
+Results = dict[str, object]
+Feeds = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often to call: `batch` cuts the feeds; an epoch is one pass over them (one call without `batch`)."""
+
+    batch: int | None = None
+    epochs: int | None = None
+    steps: int | None = None
+
+    def rounds(self) -> int:
+        """Epochs to run at the most; a number of steps goes through the data as often as it needs."""
+        if self.epochs is not None:
+            return self.epochs
+        return 1 if self.steps is None else self.steps
+
+
+@dataclass(slots=True)
+class Report:
+    """What a loop did so far."""
+
+    steps: int = 0
+    epoch: int = 0
+    total_steps: int = 0
+    seconds: float = 0.0
+    last: Results = field(default_factory=dict[str, object])
+    stopped_by: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Steps a second."""
+        return self.steps / self.seconds if self.seconds else 0.0
+
+
+class Listener(Protocol):
+    """Is told of every step; must be quick."""
+
+    def step(self, report: Report) -> None: ...
+
+    def epoch(self, report: Report) -> None: ...
+
+
+class Call(Protocol):
+    def __call__(self, **feeds: object) -> object: ...
+
+
+class Stopper:
+    """Turns the first SIGINT or SIGTERM into a wish to stop after the step; a second one interrupts."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Stopper:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # pyright: ignore[reportArgumentType]  # what `signal` itself returned
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self.signal:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+def run(
+    entry: Entry, call: Call, feeds: Feeds, schedule: Schedule, listener: Listener, gather: bool
+) -> tuple[Report, Gathered]:
+    """Calls the entry as scheduled. `gather` keeps the results of the last epoch."""
+    batching = _batching(entry, feeds) if schedule.batch is not None else None
+    report = Report(total_steps=_total(schedule, batching))
+    dim = batching.dim if batching else None
+    gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
+    start = time.perf_counter()
+    with Stopper() as stopper:
+        for report.epoch in range(1, schedule.rounds() + 1):
+            gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
+            for batch in _epoch(feeds, batching, schedule.batch):
+                report.last = named(entry, call(**batch))
+                report.steps += 1
+                report.seconds = time.perf_counter() - start
+                if gather:
+                    gathered.add(report.last)
+                listener.step(report)
+                if stopper.signal or report.steps == schedule.steps:
+                    break
+            listener.epoch(report)
+            if stopper.signal or report.steps == schedule.steps:
+                break
+        report.stopped_by = stopper.signal
+    return report, gathered
+
+
+def named(entry: Entry, value: object) -> Results:
+    """The results of a call by name, however many there are."""
+    names = [r.name for r in entry.results]
+    if not names:
+        return {}
+    if entry.unnamed_result:
+        return {names[0]: value}
+    return dict(zip(names, cast("tuple[object, ...]", value), strict=True))
+
+
+def _batching(entry: Entry, feeds: Feeds) -> Batching:
+    axes = {p.name: [f.symbol for f in p.shape] for p in entry.parameters}
+    return plan_batches(entry.name, axes, feeds)
+
+
+def _epoch(feeds: Feeds, batching: Batching | None, size: int | None) -> Iterator[Feeds]:
+    if batching is None or size is None:
+        yield feeds
+    else:
+        yield from batching.cut(feeds, size)
+
+
+def _total(schedule: Schedule, batching: Batching | None) -> int:
+    one = batching.batches(schedule.batch) if batching and schedule.batch else 1
+    whole = schedule.rounds() * one
+    return min(whole, schedule.steps) if schedule.steps is not None else whole
+
+
+def described(results: Mapping[str, object]) -> str:
+    """Results in one line: numbers as they are, arrays by their first values."""
+    return "  ".join(f"{name} {_value(value)}" for name, value in results.items())
+
+
+def _value(value: object) -> str:
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return f"{float(array):.6g}" if array.dtype.kind == "f" else str(array)
+    return np.array2string(array, threshold=8, edgeitems=2, precision=5, separator=", ").replace("\n", "")
