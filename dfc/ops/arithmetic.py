@@ -70,9 +70,9 @@ def binary(
             evaluate=pointwise(meaning),
             lowering=lowering or Elementwise(lambda body, arguments, _node: body.apply(name, *arguments)),
             constraints=(
-                f"(C1) the element types are equal and of class `{bound}`.",
-                "(C2) the shapes broadcast: a literal 1 stretches, a symbol never.",
-                "(C3) if one operand has fewer axes, the other has the shape of the result.",
+                f"the element types are equal and of class `{bound}`.",
+                "the shapes broadcast: a literal 1 stretches, a symbol never.",
+                "if one operand has fewer axes, the other has the shape of the result.",
             ),
             gradient=_gradient(row) if row is not None else None,
             no_gradient=no_gradient,

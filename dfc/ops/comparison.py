@@ -12,7 +12,7 @@ from dfc.ir.types import TensorType
 from dfc.ops import samples
 from dfc.ops.conditions import elementwise
 from dfc.ops.numeric import Numeric, widen
-from dfc.ops.record import Array, Elementwise, Evaluate, InferTypes, OpRecord, Parameter, Sizes
+from dfc.ops.record import Array, Elementwise, Evaluate, InferTypes, OpRecord, Parameter, Sizes, declared
 from dfc.ops.registry import register
 
 
@@ -41,15 +41,15 @@ def comparison(
             name=name,
             family="element-wise",
             summary=summary,
-            signature=f"fn {name}[{generics}](a: {element}[..S], b: {element}[..S]) -> bool[..S]",
+            signature=f"fn {declared(name)}[{generics}](a: {element}[..S], b: {element}[..S]) -> bool[..S]",
             parameters=(Parameter("a"), Parameter("b")),
             infer=_infer(bound),
             evaluate=_evaluate(meaning),
             lowering=Elementwise(lambda body, arguments, _node: body.apply(name, *arguments)),
             constraints=(
-                f"(C1) the element types are equal and of class `{bound}`.",
-                "(C2) the shapes broadcast: a literal 1 stretches, a symbol never.",
-                "(C3) if one operand has fewer axes, the other has the shape of the result.",
+                f"the element types are equal and of class `{bound}`.",
+                "the shapes broadcast: a literal 1 stretches, a symbol never.",
+                "if one operand has fewer axes, the other has the shape of the result.",
             ),
             no_gradient=f"`{operator}` returns truth values",
             identities=facts,

@@ -48,7 +48,7 @@ def _register_region(
             evaluate=_not_here(name, "the evaluator runs its regions"),
             lowering=Structural(),
             attributes=attributes,
-            constraints=("(C1) parameters and outputs of the regions fit the operands and results.",),
+            constraints=("parameters and outputs of the regions fit the operands and results.",),
             no_gradient=f"gradients through `{name}` are not a row of the table",
             effect=Effect.REGION,
             in_prelude=False,
@@ -123,7 +123,7 @@ register(
         evaluate=_evaluate_assert,
         lowering=Structural(),
         attributes=AssertAttributes,
-        constraints=("(C1) the condition is a single bool.",),
+        constraints=("the condition is a single bool.",),
         no_gradient="`assert` returns nothing",
         effect=Effect.CHECK,
         samples=_assert_samples,
@@ -171,7 +171,7 @@ register(
         infer=_infer_grad,
         evaluate=_not_here("grad", "`autodiff` replaces it"),
         lowering=Structural(),
-        constraints=("(C1) the loss is a single number.", "(C2) all are floating-point."),
+        constraints=("the loss is a single number.", "all are floating-point."),
         no_gradient="`autodiff` differentiates what it becomes",
         samples=lambda: _gradient_samples(
             [
@@ -191,7 +191,7 @@ register(
         infer=_infer_jacobian,
         evaluate=_not_here("jacobian", "`autodiff` replaces it"),
         lowering=Structural(),
-        constraints=("(C1) both are floating-point.", "(C2) `y` has at most one axis."),
+        constraints=("both are floating-point.", "`y` has at most one axis."),
         no_gradient="`autodiff` differentiates what it becomes",
         samples=lambda: _gradient_samples(
             [

@@ -17,7 +17,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
 from dfc.ops.gradients import add, div, mul, scaled, select, sub, zeros_like
 from dfc.ops.numeric import Numeric, pointwise
-from dfc.ops.record import Elementwise, Gradient, InferTypes, OpRecord, Parameter, Sample
+from dfc.ops.record import Elementwise, Gradient, InferTypes, OpRecord, Parameter, Sample, declared
 from dfc.ops.registry import register
 from dfc.ops.special import erf
 
@@ -70,12 +70,12 @@ def unary(
             name=name,
             family="element-wise",
             summary=summary,
-            signature=f"fn {name}[{generics}](x: {element}[..S]) -> {element}[..S]",
+            signature=f"fn {declared(name)}[{generics}](x: {element}[..S]) -> {element}[..S]",
             parameters=(Parameter("x"),),
             infer=_infer(bound),
             evaluate=pointwise(meaning),
             lowering=_emitter(emit or name),
-            constraints=(f"(C1) the element type of `x` is {CLASS_WORDS[bound]}.",),
+            constraints=(f"the element type of `x` is {CLASS_WORDS[bound]}.",),
             gradient=_gradient(row) if row is not None else None,
             no_gradient=no_gradient,
             identities=identities,
@@ -298,7 +298,7 @@ register(
         infer=_infer("float", BOOL),
         evaluate=lambda operands, _a, _s: (np.asarray(np.isfinite(operands[0])),),
         lowering=_emitter("is_finite"),
-        constraints=("(C1) the element type of `x` is floating-point.",),
+        constraints=("the element type of `x` is floating-point.",),
         no_gradient="is_finite returns truth values",
         samples=samples.unary("float"),
         smooth=False,

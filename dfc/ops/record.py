@@ -27,6 +27,7 @@ ConstArgument: TypeAlias = (
 )
 """A constant argument of a call: lists are tuples, sizes `Dim` or int, `into = i64` a DType, `f32[B]` a TensorType."""
 Arguments = Mapping[str, ConstArgument]
+_WORDS = frozenset({"and", "or", "not"})  # ops whose names are keywords of the language
 OPERATOR = "@operator"  # a `blame`: the operator sign of the expression (the whole call if there is none)
 
 
@@ -199,3 +200,8 @@ class OpRecord:
     operator: str = ""
     bind: Callable[[Arguments, Sequence[TensorType]], Attributes] | None = None
     build: Callable[[Builder, Sequence[Value], Arguments], Value] | None = None
+
+
+def declared(name: str) -> str:
+    """The name of an op in a declaration: with a `_` behind it if it is a keyword."""
+    return f"{name}_" if name in _WORDS else name

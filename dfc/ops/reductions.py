@@ -131,8 +131,8 @@ def register_reduction(
             lowering=lowering,
             attributes=ReduceAttributes,
             constraints=(
-                f"(C1) the element type of `x` is of class `{bound}`.",
-                "(C2) the axes exist and are named once.",
+                f"the element type of `x` is of class `{bound}`.",
+                "the axes exist and are named once.",
             ),
             gradient=_gradient(row) if row is not None else None,
             no_gradient=no_gradient,

@@ -107,7 +107,7 @@ register(
         evaluate=lambda operands, a, sizes: (np.reshape(operands[0], concrete(_shape(a), sizes)),),
         lowering=Structural(),
         attributes=ShapeAttributes,
-        constraints=("(C1) the number of elements stays.", "(C2) sizes are not negative."),
+        constraints=("the number of elements stays.", "sizes are not negative."),
         gradient=lambda b, node, cotangents: [
             None if dy is None else b.reshape(dy, node.operands[0].tensor.shape) for dy in cotangents
         ],
@@ -185,7 +185,7 @@ register(
         evaluate=lambda operands, a, _s: (np.transpose(operands[0], _permutation(a)),),
         lowering=Structural(),
         attributes=PermutationAttributes,
-        constraints=("(C1) `axes` names each axis once.",),
+        constraints=("`axes` names each axis once.",),
         gradient=_transpose_gradient,
         identities=("identity permutation", "transpose of transpose"),
         samples=_transpose_samples,
@@ -222,7 +222,7 @@ register(
         evaluate=lambda operands, a, _s: (np.array(np.flip(operands[0], _axes(a))),),
         lowering=Structural(),
         attributes=AxesAttributes,
-        constraints=("(C1) the axes exist and are named once.",),
+        constraints=("the axes exist and are named once.",),
         gradient=lambda b, node, cotangents: [
             None if dy is None else reverse(b, dy, _axes(node.attributes)) for dy in cotangents
         ],
@@ -280,7 +280,7 @@ register(
         evaluate=lambda operands, a, s: (np.array(np.broadcast_to(operands[0], concrete(_shape(a), s))),),
         lowering=Structural(),
         attributes=ShapeAttributes,
-        constraints=("(C1) aligned at the right, each axis of `x` is the literal 1 or that of `shape`.",),
+        constraints=("aligned at the right, each axis of `x` is the literal 1 or that of `shape`.",),
         gradient=lambda b, node, cotangents: [
             None if dy is None else unbroadcast(b, dy, node.operands[0].tensor.shape) for dy in cotangents
         ],
@@ -368,10 +368,10 @@ register(
         lowering=Structural(),
         attributes=AxisAttributes,
         constraints=(
-            "(C1) at least one part.",
-            "(C2) one element type.",
-            "(C3) the axis exists.",
-            "(C4) the other axes are equal.",
+            "at least one part.",
+            "one element type.",
+            "the axis exists.",
+            "the other axes are equal.",
         ),
         gradient=_concat_gradient,
         identities=("single part",),

@@ -168,9 +168,9 @@ register(
         evaluate=_evaluate,
         lowering=Decompose(_decompose),
         constraints=(
-            "(C1) the element types are equal and floating-point.",
-            "(C2) `a` is a square matrix.",
-            "(C3) `b` is a vector or matrix with as many rows as `a`.",
+            "the element types are equal and floating-point.",
+            "`a` is a square matrix.",
+            "`b` is a vector or matrix with as many rows as `a`.",
         ),
         gradient=_gradient,
         samples=_samples,

@@ -72,7 +72,7 @@ register(
         evaluate=lambda _operands, a, _sizes: (_literal(a).array,),
         lowering=Structural(),
         attributes=ConstantAttributes,
-        constraints=("(C1) the language has the element type.",),
+        constraints=("the language has the element type.",),
         no_gradient=NO_OPERANDS,
         samples=_constant_samples,
         in_prelude=False,
@@ -134,13 +134,13 @@ register(
         name="iota",
         family="source",
         summary="0, 1, 2, .. in a type with one axis: `iota(i32[N])`.",
-        signature="fn iota[T: number, N](const type_: type) -> T[N]",
+        signature="fn iota[T: number, N](const type_: tensor_type) -> T[N]",
         parameters=(Parameter("type", "type"),),
         infer=lambda _types, a: (require_type(_type(a), "number", (1,)),),
         evaluate=_evaluate_iota,
         lowering=Structural(),
         attributes=TypeAttributes,
-        constraints=("(C1) the element type is a number type.", "(C2) one axis."),
+        constraints=("the element type is a number type.", "one axis."),
         no_gradient=NO_OPERANDS,
         samples=lambda: _type_samples(
             (tensor(I32, 5), "regular"),
@@ -178,13 +178,13 @@ register(
         name="eye",
         family="source",
         summary="1 on the diagonal, else 0, in a type with two axes: `eye(f32[N, N])`.",
-        signature="fn eye[T: any, N, M](const type_: type) -> T[N, M]",
+        signature="fn eye[T: any, N, M](const type_: tensor_type) -> T[N, M]",
         parameters=(Parameter("type", "type"),),
         infer=lambda _types, a: (require_type(_type(a), "any", (2,)),),
         evaluate=_evaluate_eye,
         lowering=Decompose(_decompose_eye),
         attributes=TypeAttributes,
-        constraints=("(C1) the element type is not complex.", "(C2) two axes."),
+        constraints=("the element type is not complex.", "two axes."),
         no_gradient=NO_OPERANDS,
         samples=lambda: _type_samples(
             (tensor(F32, 3, 3), "regular"),
@@ -249,8 +249,8 @@ register(
             "normal. What the initialisers are made of."
         ),
         signature=(
-            "fn random[T: float, ..S](const distribution: str, const seed: int, const stream: str, const type_: type)"
-            " -> T[..S]"
+            "fn random[T: float, ..S]"
+            "(const distribution: str, const seed: int, const stream: str, const type_: tensor_type) -> T[..S]"
         ),
         parameters=(
             Parameter("distribution", "const", "str"),
@@ -262,7 +262,7 @@ register(
         evaluate=_evaluate_random,
         lowering=Structural(),
         attributes=RandomAttributes,
-        constraints=("(C1) `distribution` is uniform or normal.", "(C2) the element type is floating-point."),
+        constraints=("`distribution` is uniform or normal.", "the element type is floating-point."),
         no_gradient=NO_OPERANDS,
         effect=Effect.RANDOM,
         samples=_random_samples,

@@ -1,0 +1,183 @@
+"""Each gradient row is the slope: against central differences in f64, first order, and second order where smooth."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from dfc.ir.graph import Value
+from dfc.ops import registry
+from dfc.ops.attributes import AxisAttributes, ReduceAttributes
+from dfc.ops.record import OpRecord, Sample
+from tests.support.ops import Scratch, backward, samples, weighted_sum
+
+STEP = 1e-6
+
+
+def _moderate(x: np.ndarray) -> bool:
+    """Small enough for a difference quotient to mean something."""
+    return bool(np.all(np.abs(x.astype(np.float64)) < 1e3))
+
+
+DIRECTIONS = 3
+FIRST = [
+    (record, sample)
+    for record, sample in [*samples("regular"), *samples("edge")]
+    if record.gradient is not None and all(_moderate(x) for x in sample.operands)
+]
+
+
+def _in_f64(sample: Sample) -> list[np.ndarray] | None:
+    """The operands with floats in f64; None if there is no float to differentiate by."""
+    operands = [x.astype(np.float64) if _is_float(x) else x for x in sample.operands]
+    return operands if any(x.dtype == np.float64 for x in operands) else None
+
+
+def _is_float(x: np.ndarray) -> bool:
+    return x.dtype.kind == "f" or x.dtype.name == "bfloat16"
+
+
+def _cases(smooth_only: bool) -> list[object]:
+    """One case for each distinct situation: narrow types repeat what f64 says."""
+    found: dict[object, object] = {}
+    for record, sample in FIRST:
+        operands = _in_f64(sample)
+        if operands is None or (smooth_only and not record.smooth):
+            continue
+        key = (record.name, tuple(x.shape for x in operands), sample.attributes, tuple(x.dtype for x in operands))
+        name = f"{record.name}-{len(found)}"
+        found.setdefault(key, pytest.param(record, sample, operands, id=name))
+    return list(found.values())
+
+
+def _loss(record: OpRecord, sample: Sample, operands: list[np.ndarray]) -> tuple[Scratch, list[Value], Value]:
+    scratch = Scratch()
+    values = [scratch.feed(x) for x in operands]
+    result = scratch.builder.apply(record.name, *values, attributes=sample.attributes)
+    return scratch, values, weighted_sum(scratch, result, 1)
+
+
+def _check_slope(scratch: Scratch, output: Value, gradient: Value, feed: Value, at: np.ndarray) -> None:
+    """The projection of the gradient on random directions against the difference quotient along them."""
+    random = np.random.default_rng(zlib.crc32(feed.name.encode()))
+    (slope,) = scratch.run([gradient])
+    if not at.size:
+        assert slope.shape == at.shape
+        return
+    for _ in range(DIRECTIONS):
+        direction = random.uniform(-1, 1, at.shape)
+        (ahead,) = scratch.run([output], **{feed.name: at + STEP * direction})
+        (behind,) = scratch.run([output], **{feed.name: at - STEP * direction})
+        measured = (ahead - behind) / (2 * STEP)
+        projected = np.sum(slope * direction)
+        scale = max(1.0, float(np.sum(np.abs(slope * direction))))
+        assert abs(measured - projected) <= 1e-5 * scale
+
+
+@pytest.mark.parametrize(("record", "sample", "operands"), _cases(smooth_only=False))
+def test_first_slope(record: OpRecord, sample: Sample, operands: list[np.ndarray]) -> None:
+    scratch, values, loss = _loss(record, sample, operands)
+    some = False
+    for value, array in zip(values, operands, strict=True):
+        gradient = backward(scratch.builder, loss, value)
+        if array.dtype != np.float64:
+            assert gradient is None
+        elif gradient is not None:
+            some = True
+            assert gradient.type == value.type
+            _check_slope(scratch, loss, gradient, value, array)
+    assert some or record.name == "cast"
+
+
+@pytest.mark.parametrize(("record", "sample", "operands"), _cases(smooth_only=True))
+def test_second_slope(record: OpRecord, sample: Sample, operands: list[np.ndarray]) -> None:
+    if sum(x.size for x in operands) > 200:
+        pytest.skip("large; the small samples say the same")
+    scratch, values, loss = _loss(record, sample, operands)
+    for value, array in zip(values, operands, strict=True):
+        gradient = backward(scratch.builder, loss, value) if array.dtype == np.float64 else None
+        if gradient is None:
+            continue
+        again = weighted_sum(scratch, gradient, 2)
+        second = backward(scratch.builder, again, value)
+        if second is None:
+            (here,), (there,) = scratch.run([again]), scratch.run([again], **{value.name: array + 0.01})
+            assert here == there
+        else:
+            _check_slope(scratch, again, second, value, array)
+
+
+@pytest.mark.parametrize("record", [r for r in registry.all_records() if r.gradient], ids=lambda r: r.name)
+def test_no_cotangent_gives_none(record: OpRecord) -> None:
+    sample = next(s for s in record.samples() if s.kind == "regular")
+    scratch = Scratch()
+    values = [scratch.feed(x) for x in sample.operands]
+    node = scratch.builder.node(record.name, values, sample.attributes)
+    before = len(scratch.block.nodes)
+    assert list(record.gradient(scratch.builder, node, [None])) == [None] * len(values)
+    assert len(scratch.block.nodes) == before
+
+
+def _slope(name: str, *operands: np.ndarray, of: int = 0, attributes: object = None) -> np.ndarray:
+    scratch = Scratch()
+    values = [scratch.feed(x) for x in operands]
+    result = scratch.builder.apply(name, *values, attributes=attributes)
+    loss = scratch.builder.sum(result, tuple(range(result.tensor.rank)))
+    gradient = backward(scratch.builder, loss, values[of])
+    assert gradient is not None
+    return scratch.run([gradient])[0]
+
+
+def test_the_slope_of_relu_at_zero_is_zero() -> None:
+    np.testing.assert_array_equal(_slope("relu", np.array([-1.0, 0.0, 2.0])), [0, 0, 1])
+
+
+def test_ties_of_minimum_and_maximum_are_shared() -> None:
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])
+    np.testing.assert_array_equal(_slope("maximum", a, b), [0, 0.5, 1])
+    np.testing.assert_array_equal(_slope("minimum", a, b, of=1), [0, 0.5, 1])
+
+
+def test_elements_that_tie_for_the_maximum_share_its_slope() -> None:
+
+    x = np.array([[4.0, 1.0, 4.0, 4.0]])
+    np.testing.assert_allclose(_slope("max", x, attributes=ReduceAttributes((1,))), [[1 / 3, 0, 1 / 3, 1 / 3]])
+
+
+def test_powers_are_safe_at_zero() -> None:
+    base = np.array([0.0, 0.0, 0.0, 2.0])
+    exponent = np.array([0.0, 1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(_slope("pow", base, exponent), [0, 1, 0, 12])
+    assert np.all(np.isfinite(_slope("pow", base, exponent, of=1)))
+
+
+@pytest.mark.parametrize(
+    ("x", "wanted"), [([2.0, 3.0, 4.0], [12, 8, 6]), ([0.0, 3.0, 4.0], [12, 0, 0]), ([0.0, 0.0, 4.0], [0, 0, 0])]
+)
+def test_the_product_has_the_right_slope_with_zeros(x: list[float], wanted: list[float]) -> None:
+
+    np.testing.assert_allclose(_slope("prod", np.array(x), attributes=ReduceAttributes((0,))), wanted)
+
+
+def test_clamp_gives_the_slope_at_its_limits_to_x() -> None:
+    x, low, high = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), np.array(-1.0), np.array(1.0)
+    np.testing.assert_array_equal(_slope("clamp", x, low, high), [0, 1, 1, 1, 0])
+    assert _slope("clamp", x, low, high, of=1) == 1
+    assert _slope("clamp", x, low, high, of=2) == 1
+
+
+def test_logsumexp_of_minus_infinity_has_no_nan_slope() -> None:
+
+    slope = _slope("logsumexp", np.full(3, -np.inf), attributes=ReduceAttributes((0,)))
+    assert not np.any(np.isnan(slope))
+
+
+def test_cross_entropy_of_huge_scores_has_finite_slope() -> None:
+    slope = _slope("cross_entropy", np.array([[1e4, -1e4, 0.0]]), np.array([1]))
+    np.testing.assert_allclose(slope, [[1, -1, 0]])
+
+
+def test_repeated_indices_add_their_slopes() -> None:
+
+    slope = _slope("gather", np.zeros((4, 2)), np.array([1, 1, -1]), attributes=AxisAttributes(0))
+    np.testing.assert_array_equal(slope, [[0, 0], [2, 2], [0, 0], [1, 1]])
