@@ -113,6 +113,8 @@ def _substitute(upper: Value) -> Body:
 def _decompose(b: Builder, node: Node) -> Sequence[Value]:
     a, right = node.operands
     dtype, size = a.tensor.dtype, a.tensor.shape[0]
+    if size.constant == 0:
+        return (right,)
     working = a.tensor.machine.accumulator
     a, x = b.cast(a, working), b.cast(right, working)
     x = x if right.tensor.rank == 2 else _column(b, x)

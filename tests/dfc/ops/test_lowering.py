@@ -1,0 +1,132 @@
+"""What records say to the kernel side means the same as their reference: bodies, folds and decompositions."""
+
+import numpy as np
+import pytest
+
+from dfc.kernels.body import Apply, BodyBuilder
+from dfc.ops import registry
+from dfc.ops.record import Decompose, Elementwise, OpRecord, Reduce, Sample
+from dfc_runtime.errors import RunError
+from tests.support.ops import Scratch, evaluate_sample, placeholders, run_body, samples, types_of
+
+VALID = [*samples("regular"), *samples("edge")]
+FOLDS = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "or": np.logical_or,
+    "and": np.logical_and,
+}
+
+
+def _lowered(kind: type) -> list[object]:
+    """Samples of ops with this lowering; 2-byte floats round differently by design (computed in f32)."""
+    return [
+        pytest.param(record, sample, id=f"{record.name}-{number}")
+        for number, (record, sample) in enumerate(VALID)
+        if isinstance(record.lowering, kind) and not any(_is_half(x) for x in sample.operands)
+    ]
+
+
+def _is_half(x: np.ndarray) -> bool:
+    return x.dtype.name in ("float16", "bfloat16")
+
+
+def _close(got: np.ndarray, wanted: np.ndarray) -> None:
+    if _is_half(wanted):
+        np.testing.assert_array_equal(got.astype(np.float32), wanted.astype(np.float32))
+        return
+    if wanted.dtype.kind != "f":
+        np.testing.assert_array_equal(got, wanted)
+        return
+    bound = {4: 2e-6, 8: 1e-12}[wanted.dtype.itemsize]
+    np.testing.assert_allclose(got.astype(wanted.dtype), wanted, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize(("record", "sample"), _lowered(Elementwise))
+def test_bodies_compute_the_reference(record: OpRecord, sample: Sample) -> None:
+    scratch = Scratch()
+    node = scratch.builder.node(record.name, [scratch.feed(x) for x in sample.operands], sample.attributes)
+    body = BodyBuilder()
+    arguments = placeholders(body, types_of(sample))
+    assert isinstance(record.lowering, Elementwise)
+    result = record.lowering.emit(body, arguments, node)
+    assert body.dtype(result) == node.result.tensor.dtype
+    (wanted,) = evaluate_sample(record, sample)
+    _close(np.broadcast_to(run_body(body, sample.operands, result), wanted.shape), wanted)
+
+
+def test_integer_division_leaves_its_fault_site_to_the_caller() -> None:
+    record = registry.record("floordiv")
+    sample = next(s for s in record.samples() if s.operands[0].dtype == np.int32)
+    scratch, body = Scratch(), BodyBuilder()
+    node = scratch.builder.node("floordiv", [scratch.feed(x) for x in sample.operands])
+    assert isinstance(record.lowering, Elementwise)
+    record.lowering.emit(body, placeholders(body, types_of(sample)), node)
+    assert body.instructions[-1].operation == Apply("floordiv", -1)
+
+
+@pytest.mark.parametrize(("record", "sample"), _lowered(Reduce))
+def test_folds_compute_the_reference(record: OpRecord, sample: Sample) -> None:
+    lowering = record.lowering
+    assert isinstance(lowering, Reduce) and lowering.before is None
+    scratch = Scratch()
+    node = scratch.builder.node(record.name, [scratch.feed(x) for x in sample.operands], sample.attributes)
+    (x,) = sample.operands
+    with np.errstate(all="ignore"):
+        identity = {"max": _lowest(x.dtype), "min": _highest(x.dtype)}.get(lowering.combine)
+        given = {} if identity is None else {"initial": identity}
+        where = sample.attributes
+        total = FOLDS[lowering.combine].reduce(x, where.axes, dtype=x.dtype, keepdims=where.keep_dims, **given)
+    if lowering.after is not None:
+        body = BodyBuilder()
+        arguments = placeholders(body, [node.result.tensor])
+        total = run_body(body, [np.asarray(total)], lowering.after(body, arguments[0], node))
+    _close(np.asarray(total), evaluate_sample(record, sample)[0])
+
+
+def _lowest(dtype: np.dtype) -> object:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+
+
+def _highest(dtype: np.dtype) -> object:
+    return np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
+
+
+@pytest.mark.parametrize(("record", "sample"), _lowered(Decompose))
+def test_decompositions_compute_the_reference(record: OpRecord, sample: Sample) -> None:
+    scratch = Scratch()
+    node = scratch.builder.node(record.name, [scratch.feed(x) for x in sample.operands], sample.attributes)
+    assert isinstance(record.lowering, Decompose)
+    (result,) = record.lowering.rewrite(scratch.builder, node)
+    assert result.type == node.result.type
+    assert all(n.op != record.name for n in scratch.block.nodes[1:])
+    scratch.block.nodes.remove(node)
+    _close(scratch.run([result])[0], evaluate_sample(record, sample)[0])
+
+
+@pytest.mark.parametrize("label", [-1, 3, 100, -100])
+def test_a_label_outside_stops_the_decomposed_loss_too(label: int) -> None:
+    record = registry.record("cross_entropy")
+    scratch = Scratch()
+    labels = np.array([0, label], np.int32)
+    node = scratch.builder.node("cross_entropy", [scratch.feed(np.zeros((2, 3), np.float32)), scratch.feed(labels)])
+    assert isinstance(record.lowering, Decompose)
+    (result,) = record.lowering.rewrite(scratch.builder, node)
+    scratch.block.nodes.remove(node)
+    with pytest.raises(RunError):
+        scratch.run([result])
+
+
+def test_a_singular_matrix_gives_no_finite_number() -> None:
+    for matrix in (np.zeros((3, 3)), np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])):
+        record, scratch = registry.record("solve"), Scratch()
+        node = scratch.builder.node("solve", [scratch.feed(matrix), scratch.feed(np.array([1.0, 5.0, 2.0]))])
+        assert isinstance(record.lowering, Decompose)
+        (result,) = record.lowering.rewrite(scratch.builder, node)
+        scratch.block.nodes.remove(node)
+        with np.errstate(all="ignore"):
+            assert not np.any(np.isfinite(scratch.run([result])[0]))
+        reference = record.evaluate([matrix, np.array([1.0, 5.0, 2.0])], node.attributes, {})[0]
+        assert not np.any(np.isfinite(reference))
