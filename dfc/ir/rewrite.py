@@ -35,6 +35,9 @@ class Pass:
     def enter(self, block: Block) -> None:
         """Called before the first node of a block is visited."""
 
+    def descend(self, node: Node, operands: Sequence[Value], region: Block) -> None:
+        """Called before a region of a node is entered, with the new operands of the node."""
+
     def parameters(self, block: Block) -> Sequence[Value]:
         """The parameters of the new block: normally those of the old one."""
         return block.parameters
@@ -74,7 +77,9 @@ def rebuild(block: Block, rewriting: Pass, values: dict[Value, Value] | None = N
             continue
         node = frame.block.nodes[frame.position]
         if len(frame.regions) < len(node.regions):
-            frames.append(_open(node.regions[len(frame.regions)], values, rewriting))
+            region = node.regions[len(frame.regions)]
+            rewriting.descend(node, [values.get(value, value) for value in node.operands], region)
+            frames.append(_open(region, values, rewriting))
         else:
             _visit(frame, node, values, rewriting)
 

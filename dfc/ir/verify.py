@@ -19,16 +19,26 @@ Collects every violation; `VerifyError` shows the graph with the messages in pla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import cast
 
 from dfc.ir import walk
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import DTypeVariable
-from dfc.ir.graph import Block, Entry, Graph, Node, Resource, Value
+from dfc.ir.graph import Block, DimCheck, Entry, Graph, Node, Resource, Value
 from dfc.ir.types import TensorType, TokenType, Type
 
-Check = Callable[[Node, Mapping[str, Resource]], Iterable[str]]
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Where a node stands: the state it may name, what was checked about sizes, and whether it is inside a branch."""
+
+    resources: Mapping[str, Resource]
+    checks: tuple[DimCheck, ...] = ()
+    in_branch: bool = False
+
+
+Check = Callable[[Node, Situation], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +66,9 @@ class VerifyError(Exception):
         super().__init__("\n".join([*lines, text] if text else lines))
 
 
-def no_check(node: Node, resources: Mapping[str, Resource]) -> Iterable[str]:
+def no_check(node: Node, situation: Situation) -> Iterable[str]:
     """For graphs of made-up ops."""
-    del node, resources
+    del node, situation
     return ()
 
 
@@ -70,12 +80,12 @@ def violations(graph: Graph, check: Check = no_check) -> list[Violation]:
         for symbol in sorted(symbols_of(resource.type), key=str):
             found.append(Violation(9, resource.name, None, f"unknown size `{symbol}`"))
         if resource.initial is not None:
-            found += _Checker(graph, f"initial value of {resource.name}", frozenset(), check, owners).run(
-                resource.initial
-            )
+            where = f"initial value of {resource.name}"
+            found += _Checker(where, Situation(graph.resources), frozenset(), check, owners).run(resource.initial)
     for entry in walk.entries(graph):
         found += _entry_violations(entry)
-        found += _Checker(graph, entry.name, frozenset(entry.dims), check, owners).run(entry.block)
+        situation = Situation(graph.resources, entry.checks)
+        found += _Checker(entry.name, situation, frozenset(entry.dims), check, owners).run(entry.block)
     return found
 
 
@@ -125,9 +135,11 @@ class _Checker:
     """Walks one outermost block with the set of visible values."""
 
     def __init__(
-        self, graph: Graph, where: str, symbols: frozenset[Symbol], check: Check, owners: dict[int, str]
+        self, where: str, situation: Situation, symbols: frozenset[Symbol], check: Check, owners: dict[int, str]
     ) -> None:
-        self._graph = graph
+        self._situation = situation
+        self._inside = replace(situation, in_branch=True)
+        self._branches = 0
         self._where = where
         self._symbols = symbols
         self._check = check
@@ -161,6 +173,7 @@ class _Checker:
 
     def _open(self, block: Block, owner: Node | None) -> _Frame:
         frame = _Frame(block, owner, [], {})
+        self._branches += owner is not None and owner.op == "if"
         for index, value in enumerate(block.parameters):
             self._owned(value, owner, f"parameter {index}")
             self._type(value, owner)
@@ -178,6 +191,7 @@ class _Checker:
         frame.tokens.update((value, 0) for value in values if value.is_token)
 
     def _close(self, frame: _Frame) -> None:
+        self._branches -= frame.owner is not None and frame.owner.op == "if"
         for value in frame.block.outputs:
             self._use(value, frame, frame.owner)
         for value, uses in frame.tokens.items():
@@ -209,7 +223,7 @@ class _Checker:
             self._type(value, node)
         self._attributes(node)
         self._tokens(node)
-        for message in self._check(node, self._graph.resources):
+        for message in self._check(node, self._inside if self._branches else self._situation):
             self._report(11, node, message)
 
     def _owned(self, thing: Value | Node, node: Node | None, words: str) -> None:
@@ -230,7 +244,7 @@ class _Checker:
             if _resources(region.parameters) != tokens:
                 self._report(6, node, "a region does not receive the tokens of its node")
         for name in tokens:
-            if name not in self._graph.resources and not name.startswith("@"):
+            if name not in self._situation.resources and not name.startswith("@"):
                 self._report(7, node, f"there is no resource `{name}`")
 
     def _type(self, value: Value, node: Node | None) -> None:

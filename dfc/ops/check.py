@@ -7,10 +7,13 @@ by its record's `infer`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from dfc.ir.dtypes import BOOL
-from dfc.ir.graph import Block, Node, Resource, Value
+from dfc.ir.facts import Facts
+from dfc.ir.graph import Block, DimCheck, Node, Resource, Value
 from dfc.ir.types import TensorType, Type
+from dfc.ir.verify import Situation
 from dfc.ops import registry
 from dfc.ops.attributes import (
     AssignAttributes,
@@ -19,14 +22,27 @@ from dfc.ops.attributes import (
     HostAttributes,
     ResourceAttributes,
 )
+from dfc.ops.broadcasting import same_shape
+from dfc.ops.known_sizes import equal_under, facts_of, may_be_equal, sizes_compared
 from dfc.ops.record import OpError
 
 Resources = Mapping[str, Resource]
 _REGIONS = {"if": 2, "while": 2, "for": 1}
 
 
-def check_node(node: Node, resources: Resources) -> Iterable[str]:
+def check_node(node: Node, situation: Situation) -> Iterable[str]:
     """What is wrong with one node, in words."""
+    by = may_be_equal if situation.in_branch else equal_under(_facts(situation.checks))
+    with sizes_compared(by):
+        return list(_problems(node, situation.resources))
+
+
+@lru_cache(maxsize=8)
+def _facts(checks: tuple[DimCheck, ...]) -> Facts:
+    return facts_of(checks)
+
+
+def _problems(node: Node, resources: Resources) -> Iterable[str]:
     record = registry.find(node.op)
     if record is None:
         return [f"there is no op `{node.op}`"]
@@ -53,8 +69,14 @@ def _check_types(node: Node) -> Iterator[str]:
 
 
 def _compare(what: str, got: Sequence[Type], wanted: Sequence[Type]) -> Iterator[str]:
-    if tuple(got) != tuple(wanted):
+    if len(got) != len(wanted) or not all(map(_same_type, got, wanted)):
         yield f"{what} are ({', '.join(map(str, got))}), not ({', '.join(map(str, wanted))})"
+
+
+def _same_type(a: Type, b: Type) -> bool:
+    if a == b or not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return a == b
+    return a.dtype == b.dtype and same_shape(a.shape, b.shape)
 
 
 def _types(values: Iterable[Value]) -> list[Type]:
@@ -76,33 +98,28 @@ def _wants_tokens(node: Node, names: Sequence[str]) -> Iterator[str]:
         yield f"takes the tokens {', '.join(got) or 'none'}, not {', '.join(wanted)}"
 
 
-def _check_read(node: Node, resources: Resources) -> Iterator[str]:
-    assert isinstance(node.attributes, ResourceAttributes)
-    name = node.attributes.resource
+def _check_state(node: Node, resources: Resources) -> Iterator[str]:
+    """read, assign and draw: in `infer` the token stands for the type of its resource."""
+    name = _resource_name(node)
     yield from _wants_tokens(node, [name])
-    if name in resources:
-        yield from _compare("results", _types(_plain(node.results)), [resources[name].type])
+    if name not in resources:
+        return
+    state = resources[name].type
+    try:
+        wanted = registry.record(node.op).infer([*_tensors(node.operands), state], node.attributes)
+    except OpError as problem:
+        yield f"operands do not fit: {problem.title}"
+        return
+    yield from _compare("results", _types(_plain(node.results)), wanted[:-1])
 
 
-def _check_draw(node: Node, resources: Resources) -> Iterator[str]:
-    del resources
-    assert isinstance(node.attributes, DrawAttributes)
-    yield from _wants_tokens(node, [node.attributes.resource])
-    yield from _compare("results", _types(_plain(node.results)), [node.attributes.type])
+def _resource_name(node: Node) -> str:
+    assert isinstance(node.attributes, ResourceAttributes | AssignAttributes | DrawAttributes)
+    return node.attributes.resource
 
 
-def _check_assign(node: Node, resources: Resources) -> Iterator[str]:
-    assert isinstance(node.attributes, AssignAttributes)
-    yield from _wants_tokens(node, [node.attributes.resource])
-    resource = resources.get(node.attributes.resource)
-    plain = _plain(node.operands)
-    if not plain:
-        yield "has no value to assign"
-    elif resource is not None and plain[0].type != resource.type and not node.attributes.index:
-        value = plain[0].tensor
-        if value.dtype != resource.type.dtype or value.rank > resource.type.rank:
-            yield f"assigns {value} to {resource.type}"
-    yield from _compare("results", _types(_plain(node.results)), [])
+def _tensors(values: Sequence[Value]) -> list[TensorType]:
+    return [v.tensor for v in values if not v.is_token]
 
 
 def _check_host(node: Node, resources: Resources) -> Iterator[str]:
@@ -183,9 +200,9 @@ def _check_gradient(node: Node, resources: Resources) -> Iterator[str]:
 
 
 _SPECIAL: dict[str, Callable[[Node, Resources], Iterable[str]]] = {
-    "read": _check_read,
-    "draw": _check_draw,
-    "assign": _check_assign,
+    "read": _check_state,
+    "draw": _check_state,
+    "assign": _check_state,
     "checkpoint_save": _check_host,
     "checkpoint_restore": _check_host,
     "assert": _check_assert,

@@ -1,0 +1,38 @@
+"""What nodes do besides making values: the union of their own effect and those of the nodes in their regions."""
+
+from __future__ import annotations
+
+from dfc.ir import walk
+from dfc.ir.graph import Block, Node
+from dfc.ops import registry
+from dfc.ops.record import Effect
+
+_ORDERED = frozenset({Effect.READ, Effect.WRITE, Effect.CHECK, Effect.HOST})
+
+
+def effect(node: Node) -> Effect:
+    """The effect of the op alone; REGION means that of what is inside."""
+    return registry.record(node.op).effect
+
+
+def effects(node: Node) -> frozenset[Effect]:
+    """Everything a node does; empty for a pure one."""
+    found = {effect(node)}
+    for region in node.regions:
+        found |= block_effects(region)
+    return frozenset(found - {Effect.PURE, Effect.REGION})
+
+
+def block_effects(block: Block) -> frozenset[Effect]:
+    found = {effect(node) for node in walk.nodes(block)}
+    return frozenset(found - {Effect.PURE, Effect.REGION})
+
+
+def is_pure(node: Node) -> bool:
+    """Whether a node may be shared, folded and moved: the same operands give the same results, and nothing else."""
+    return not effects(node)
+
+
+def is_ordered(node: Node) -> bool:
+    """Whether a node has a place among others: it reads, writes, checks or talks to the host."""
+    return bool(effects(node) & _ORDERED)
