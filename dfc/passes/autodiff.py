@@ -1,0 +1,202 @@
+"""autodiff: replaces `grad` and `jacobian` nodes by the nodes that compute them.
+
+    let y: f32 = square(x)                       let y: f32 = square(x)
+    let g: f32 = graph.grad(y, x)         ->     let y_grad: f32 = one * (x * two)
+
+The gradient rows of the op records, last node first, along paths between targets and loss only; what a value gets from
+several users is added. Nodes are expanded in program order, so the gradient of a gradient finds plain nodes. Reads that
+see the same version of a variable are one target. A path through a loop is refused (E1001). A target without a path
+gets zeros: `check_gradients` has told the author before, on the graph as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, error
+from dfc.ir import walk
+from dfc.ir.dims import ONE
+from dfc.ir.graph import Block, Graph, Node, Value
+from dfc.ir.names import name_nodes
+from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ops.builder import Builder
+from dfc.ops.known_sizes import sizes_compared
+from dfc.passes.expose import expose_block, zeros
+from dfc.passes.matching import GRADIENT_OPS
+from dfc.passes.prune import prune_block
+from dfc.passes.reverse import Cotangents, Reverse, carries_gradient, one, summed
+from dfc.passes.versions import Versions, read_versions
+
+NAME = "autodiff"
+MAX_ROWS = 1024
+
+
+def autodiff(graph: Graph) -> Graph:
+    with sizes_compared():
+        return map_blocks(graph, autodiff_block)
+
+
+def autodiff_block(block: Block) -> Block:
+    if not any(node.op in GRADIENT_OPS for node in walk.nodes(block)):
+        return block
+    exposed = expose_block(block)
+    expanded = rebuild(exposed, _Expand(read_versions(exposed)))
+    return name_nodes(prune_block(expanded), block)
+
+
+class _Expand(Pass):
+    """Expands gradient nodes one after the other; remembers how loops start what they carry."""
+
+    def __init__(self, versions: Versions) -> None:
+        self._versions = versions
+        self._starts: dict[Value, tuple[Node, Value]] = {}
+
+    def descend(self, node: Node, operands: Sequence[Value], region: Block) -> None:
+        if node.op == "if":
+            return
+        carried = [v for v in region.parameters if not v.is_token]
+        first = [v for v in operands if not v.is_token][-len(carried) :] if carried else []
+        self._starts.update((parameter, (node, start)) for parameter, start in zip(carried, first, strict=False))
+
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        if site.node.op == "grad":
+            loss, *targets = site.operands
+            return self._gradients(site, loss, targets)
+        if site.node.op == "jacobian":
+            return (self._jacobian(site, *site.operands),)
+        return None
+
+    def _gradients(self, site: Site, loss: Value, targets: Sequence[Value]) -> Sequence[Value]:
+        builder = _builder(site)
+        plan = self._plan(site.node, loss, targets)
+        found = plan.back({loss: one(builder, loss)}, builder)
+        builder.name, builder.span = site.node.name, site.node.span
+        return [plan.total(found, target, builder) for target in targets]
+
+    def _jacobian(self, site: Site, y: Value, x: Value) -> Value:
+        """One way back for each element of y, stacked."""
+        count = y.tensor.elements.constant
+        if count is None or count > MAX_ROWS:
+            raise _too_many_rows(site.node, y)
+        builder = _builder(site)
+        plan = self._plan(site.node, y, [x])
+        rows: list[Value] = []
+        for index in range(count):
+            seed = builder.constant(_one_hot(y, index), y.tensor.dtype)
+            found = plan.back({y: seed}, builder)
+            builder.name, builder.span = site.node.name, site.node.span
+            rows.append(builder.reshape(plan.total(found, x, builder), (ONE, *x.tensor.shape)))
+        wanted = (*y.tensor.shape, *x.tensor.shape)
+        if not rows:
+            zero = builder.constant(0, x.tensor.dtype)
+            return builder.broadcast(zero, wanted)
+        stacked = builder.concat(rows, 0) if len(rows) > 1 else rows[0]
+        return builder.reshape(stacked, wanted)
+
+    def _plan(self, node: Node, loss: Value, targets: Sequence[Value]) -> _Plan:
+        nodes = ancestors([loss])
+        seen = {v for n in nodes for v in walk.inputs(n)} | {loss}
+        self._refuse_carried(node, seen, targets)
+        return _Plan(nodes, targets, self._versions)
+
+    def _refuse_carried(self, node: Node, seen: Iterable[Value], targets: Sequence[Value]) -> None:
+        """A loss that uses what an enclosing loop carries has earlier rounds as a part of its past."""
+        for value in seen:
+            loop, start = self._starts.get(value, (None, None))
+            if loop is None or start is None or value in targets or not carries_gradient(value):
+                continue
+            past = {v for n in ancestors([start]) for v in walk.inputs(n)} | {start}
+            outside = {v for region in loop.regions for v in walk.free_values(region)}
+            if any(new in past or old in outside for new, old in zip(targets, node.operands[1:], strict=True)):
+                raise _through_rounds(node, loop)
+
+
+class _Plan:
+    """The paths between some targets and a loss, and the way back along them."""
+
+    def __init__(self, nodes: Sequence[Node], targets: Sequence[Value], versions: Versions) -> None:
+        self._nodes = nodes
+        self._same = {target: _same_reads(target, nodes, versions) for target in targets}
+        aliases = frozenset(v for same in self._same.values() for v in same if carries_gradient(v))
+        self._reverse = Reverse(set(aliases), aliases)
+        self._reverse.mark(nodes)
+
+    def back(self, cotangents: Cotangents, builder: Builder) -> Cotangents:
+        self._reverse.run(self._nodes, cotangents, builder, {})
+        return cotangents
+
+    def total(self, cotangents: Mapping[Value, Value], target: Value, builder: Builder) -> Value:
+        """What a target gets, over all reads that are the same as it."""
+        total: Value | None = None
+        for value in self._same[target]:
+            if value in cotangents:
+                total = summed(builder, total, cotangents[value], target)
+        return total if total is not None else zeros(builder, target)
+
+
+def _same_reads(target: Value, nodes: Sequence[Node], versions: Versions) -> tuple[Value, ...]:
+    """The target and every read among the nodes, or inside them, that sees the same version of the same variable."""
+    read = target.node
+    if read is None or read.op != "read":
+        return (target,)
+    found = {target: None}
+    for node in nodes:
+        inner = [n for region in node.regions for n in walk.nodes(region)]
+        for candidate in (node, *inner):
+            if candidate.op == "read" and versions.get(candidate.name) == versions[read.name]:
+                found[candidate.result] = None
+    return tuple(found)
+
+
+def ancestors(values: Sequence[Value]) -> list[Node]:
+    """The nodes that values depend on, operands first. Iterative: a value may hang on a long chain."""
+    order: list[Node] = []
+    entered: set[Node] = set()
+    pending = [(v.node, False) for v in values if v.node is not None]
+    while pending:
+        node, done = pending.pop()
+        if done:
+            order.append(node)
+        elif node not in entered:
+            entered.add(node)
+            pending.append((node, True))
+            pending.extend((v.node, False) for v in walk.inputs(node) if v.node is not None and v.node not in entered)
+    return order
+
+
+def _builder(site: Site) -> Builder:
+    block = Block()
+    block.nodes = site.output
+    return Builder(block, name=f"{site.node.name}/grad", span=site.node.span)
+
+
+def _one_hot(like: Value, index: int) -> object:
+    shape = [d.constant for d in like.tensor.shape]
+    array = np.zeros([n for n in shape if n is not None])
+    array.reshape(-1)[index] = 1
+    return array
+
+
+def _too_many_rows(node: Node, y: Value) -> CompileError:
+    message = error(
+        NOT_SUPPORTED_YET,
+        "a jacobian needs a number of rows that is known and small",
+        node.span,
+        f"of {y.type}, which has {y.tensor.elements} elements",
+        notes=(f"one row is computed for each element, at most {MAX_ROWS}",),
+    )
+    return CompileError([message])
+
+
+def _through_rounds(node: Node, loop: Node) -> CompileError:
+    message = error(
+        NOT_SUPPORTED_YET,
+        "gradients through earlier rounds of a loop are not supported yet",
+        node.span,
+        "the loss uses a value that the loop carries",
+        secondary=((loop.span, "this loop"),),
+        helps=("take the gradient with respect to the carried value itself",),
+    )
+    return CompileError([message])

@@ -1,0 +1,83 @@
+"""expose: makes values that effects produce inside an `if` results of the `if` (a first step of `autodiff`).
+
+    let y: f32 = if c {                          let y: f32, y_1: f32 = if c {
+      let a: f32 = graph.draw(..)                  let a: f32 = graph.draw(..)
+      yield a * a                          ->      yield a * a, a
+    } else { yield x }                           } else { yield x, zero }
+
+The way back through a branch computes its pure values again; what came from an effect it takes from these results.
+Results that stay unused go in `dce`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.ir.graph import Block, Node, Value
+from dfc.ir.names import name_nodes
+from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ops.builder import Builder
+from dfc.ops.effects import is_pure
+
+NAME = "expose"
+
+
+def expose_block(block: Block) -> Block:
+    return name_nodes(rebuild(block, _Expose()), block)
+
+
+class _Expose(Pass):
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        if site.node.op != "if":
+            return None
+        wanted = [_effect_values(region) for region in site.regions]
+        if not any(wanted):
+            return None
+        count = sum(1 for v in site.node.results if not v.is_token)
+        extra = [value for values in wanted for value in values]
+        regions = [
+            _with_outputs(region, count, [v if v in mine else None for v in extra], extra, site.node)
+            for region, mine in zip(site.regions, map(set, wanted), strict=True)
+        ]
+        node = site.node
+        types = [v.type for v in node.results]
+        types[count:count] = [v.type for v in extra]
+        new = Node(
+            node.op,
+            site.operands,
+            types,
+            attributes=node.attributes,
+            regions=regions,
+            name=node.name,
+            span=node.span,
+        )
+        site.output.append(new)
+        return [*new.results[:count], *new.results[count + len(extra) :]]
+
+
+def _effect_values(region: Block) -> list[Value]:
+    """Values of a region's own nodes that cannot be computed again, and are not handed out yet."""
+    given = set(region.outputs)
+    found = [v for node in region.nodes if not is_pure(node) for v in node.results if not v.is_token]
+    return [v for v in found if v not in given]
+
+
+def _with_outputs(
+    region: Block, count: int, mine: Sequence[Value | None], types: Sequence[Value], owner: Node
+) -> Block:
+    """The region with more outputs in front of its tokens; zeros stand for values of the other branch."""
+    block = Block(region.parameters, region.nodes)
+    builder = Builder(block, name=f"{owner.name}/none", span=owner.span)
+    outputs = [value if value is not None else zeros(builder, like) for value, like in zip(mine, types, strict=True)]
+    block.outputs = (*region.outputs[:count], *outputs, *region.outputs[count:])
+    return block
+
+
+def zeros(builder: Builder, like: Value) -> Value:
+    """Zeros of the type of a value."""
+    return builder.broadcast(builder.constant(0, like.tensor.dtype), like.tensor.shape)
+
+
+def exported(node: Node, region: Block) -> dict[Value, Value]:
+    """Which value inside a region of an `if` is handed out as which result."""
+    return {inside: result for inside, result in zip(region.outputs, node.results, strict=True) if not inside.is_token}

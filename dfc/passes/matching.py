@@ -1,0 +1,51 @@
+"""What passes ask about values: constants, sizes, defining nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dfc.ir.dims import Dim, dim
+from dfc.ir.graph import Node, Value
+from dfc.ops.attributes import ConstantAttributes, DimAttributes
+from dfc.ops.record import Array
+
+GRADIENT_OPS = frozenset({"grad", "jacobian"})
+"""Ops without a meaning of their own: `autodiff` replaces them."""
+
+
+def constant_of(value: Value) -> Array | None:
+    """The array of a value that a `constant` node makes."""
+    node = value.node
+    if node is None or not isinstance(node.attributes, ConstantAttributes):
+        return None
+    return node.attributes.value.array
+
+
+def uniform_of(value: Value) -> Array | None:
+    """The one number that all elements of a constant (or of a broadcast or reshape of one) are, as a 0-d array."""
+    while value.node is not None and value.node.op in ("broadcast", "reshape"):
+        value = value.node.operands[0]
+    array = constant_of(value)
+    if array is None or array.size == 0:
+        return None
+    first = array.reshape(-1)[:1]
+    same = array.tobytes() == first.tobytes() * array.size
+    return np.asarray(first[0]) if same else None
+
+
+def size_of(value: Value) -> Dim | None:
+    """The dimension an integer scalar stands for: the result of a `dim` node or an integer constant."""
+    node = value.node
+    if node is None:
+        return None
+    if isinstance(node.attributes, DimAttributes):
+        return node.attributes.size
+    array = constant_of(value)
+    if array is None or array.shape or array.dtype.kind not in "iu":
+        return None
+    return dim(int(array))
+
+
+def made_by(value: Value, op: str) -> Node | None:
+    """The node of this op that makes a value."""
+    return value.node if value.node is not None and value.node.op == op else None

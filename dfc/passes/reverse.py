@@ -1,0 +1,172 @@
+"""The way back: cotangents from results to operands, through nodes and through branches.
+
+Works on nodes in an order in which operands come first. `environment` maps values of the forward graph to values that
+can be used where the backward nodes go: inside a branch these are copies. Cotangents are kept by forward values.
+It recurses only into branches, whose nesting the front end bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, error
+from dfc.ir import walk
+from dfc.ir.dtypes import DType
+from dfc.ir.graph import Block, Node, Value
+from dfc.ir.rewrite import Cloner
+from dfc.ir.types import TensorType
+from dfc.ops import registry
+from dfc.ops.builder import Builder
+from dfc.ops.effects import is_pure
+from dfc.passes.expose import exported, zeros
+
+Cotangents = dict[Value, Value]
+
+
+def carries_gradient(value: Value) -> bool:
+    """Whether a value can have a gradient: numbers with a fraction."""
+    return isinstance(value.type, TensorType) and (value.tensor.dtype.is_float or value.tensor.dtype.is_complex)
+
+
+@dataclass(slots=True)
+class Reverse:
+    """One gradient. `active`: values between targets and loss. `aliases`: the targets, and reads that see the same."""
+
+    active: set[Value]
+    aliases: frozenset[Value] = frozenset()
+    captures: dict[Block, tuple[Value, ...]] = field(default_factory=dict[Block, tuple[Value, ...]])
+
+    def mark(self, nodes: Iterable[Node]) -> None:
+        """Extends `active` forward over nodes in program order."""
+        for node in nodes:
+            if node.op == "if":
+                self._mark_branches(node)
+            elif self._is_reached(node) and _passes(node):
+                self.active.update(v for v in node.results if carries_gradient(v))
+
+    def _mark_branches(self, node: Node) -> None:
+        for region in node.regions:
+            self.active.update(v for inner in region.nodes for v in inner.results if v in self.aliases)
+            self.mark(region.nodes)
+            pairs = zip(node.results, region.outputs, strict=True)
+            self.active.update(result for result, inside in pairs if inside in self.active)
+
+    def _is_reached(self, node: Node) -> bool:
+        if not node.regions:
+            return any(v in self.active for v in node.operands)
+        inside = (v for region in node.regions for inner in walk.nodes(region) for v in inner.results)
+        return any(v in self.active for v in walk.inputs(node)) or any(v in self.aliases for v in inside)
+
+    def run(
+        self, nodes: Sequence[Node], cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]
+    ) -> None:
+        """Spreads cotangents from the results of the nodes to their operands, last node first."""
+        for node in reversed(nodes):
+            given = [cotangents.get(v) if v in self.active else None for v in node.results]
+            if all(c is None for c in given):
+                continue
+            builder.name, builder.span = f"{node.name}/grad", node.span
+            if node.op == "if":
+                self._branches(node, cotangents, builder, environment)
+            elif node.regions:
+                raise _unsupported(node)
+            elif any(v in self.active for v in node.operands):
+                here = _in_environment(node, environment)
+                gradient = registry.record(node.op).gradient
+                assert gradient is not None, node
+                self._accumulate(node.operands, gradient(builder, here, given), cotangents, builder)
+
+    def _accumulate(
+        self, values: Sequence[Value], found: Sequence[Value | None], cotangents: Cotangents, builder: Builder
+    ) -> None:
+        for value, cotangent in zip(values, found, strict=True):
+            if cotangent is not None and value in self.active:
+                cotangents[value] = summed(builder, cotangents.get(value), cotangent, value)
+
+    def _branches(
+        self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]
+    ) -> None:
+        """An `if` on the same condition whose branches go back through those of the forward one."""
+        wanted = self._wanted(node)
+        if not wanted:
+            return
+        regions = [self._branch(node, region, wanted, cotangents, environment) for region in node.regions]
+        condition = environment.get(node.operands[0], node.operands[0])
+        back = builder.add("if", (condition,), [v.type for v in wanted], regions=regions)
+        self._accumulate(wanted, back.results, cotangents, builder)
+
+    def _wanted(self, node: Node) -> list[Value]:
+        """What the branches give gradients for: active values from outside, and reads of a target inside."""
+        found: dict[Value, None] = {}
+        for region in node.regions:
+            found.update((v, None) for v in self._captured(region) if v in self.active)
+            if self.aliases:
+                inside = (v for inner in walk.nodes(region) for v in inner.results)
+                found.update((v, None) for v in inside if v in self.aliases)
+        return list(found)
+
+    def _captured(self, region: Block) -> tuple[Value, ...]:
+        found = self.captures.get(region)
+        if found is None:
+            found = self.captures[region] = walk.free_values(region)
+        return found
+
+    def _branch(
+        self,
+        node: Node,
+        region: Block,
+        wanted: Sequence[Value],
+        outer: Cotangents,
+        environment: Mapping[Value, Value],
+    ) -> Block:
+        """Computes the pure values of the branch again, then goes back through it."""
+        block = Block()
+        builder = Builder(block, name=f"{node.name}/grad", span=node.span)
+        cloner = Cloner(environment, rename="{}/grad/again".format)
+        for inside, result in exported(node, region).items():
+            if inside.node in region.nodes:
+                cloner.values[inside] = environment.get(result, result)
+        cloner.inline([inner for inner in region.nodes if is_pure(inner)], block.nodes)
+        cotangents: Cotangents = {}
+        for inside, result in zip(region.outputs, node.results, strict=True):
+            if result in outer and inside in self.active:
+                cotangents[inside] = summed(builder, cotangents.get(inside), outer[result], inside)
+        self.run(region.nodes, cotangents, builder, cloner.values)
+        block.outputs = tuple([cotangents[v] if v in cotangents else zeros(builder, v) for v in wanted])
+        return block
+
+
+def summed(builder: Builder, total: Value | None, cotangent: Value, value: Value) -> Value:
+    """The sum so far and one more cotangent, in the type of the value they belong to."""
+    cotangent = builder.reshape(cotangent, value.tensor.shape)
+    return cotangent if total is None else builder.apply("add", total, cotangent)
+
+
+def _passes(node: Node) -> bool:
+    """Whether an active operand makes the results active; loops do, and are refused when the way back meets them."""
+    return bool(node.regions) or registry.record(node.op).gradient is not None
+
+
+def _in_environment(node: Node, environment: Mapping[Value, Value]) -> Node:
+    """The node over values that can be used where the backward nodes go: itself, or its copy in the branch."""
+    copy = environment.get(node.results[0], node.results[0]).node
+    return copy if copy is not None and copy.op == node.op else node
+
+
+def _unsupported(node: Node) -> CompileError:
+    word = "for" if node.op == "for" else "loop"
+    message = error(
+        NOT_SUPPORTED_YET,
+        "gradients through loops are not supported yet",
+        node.span,
+        f"the way from the loss to the target leads through this `{word}`",
+        helps=("unroll the loop with `each` over a list", "or write the update rule by hand"),
+    )
+    return CompileError([message])
+
+
+def one(builder: Builder, like: Value) -> Value:
+    dtype = like.tensor.dtype
+    assert isinstance(dtype, DType)
+    return builder.constant(1, dtype)
