@@ -13,7 +13,7 @@ import numpy as np
 
 from dfc_runtime.driver import find_driver
 from dfc_runtime.element_types import numpy_dtype
-from dfc_runtime.errors import BundleError, FeedError
+from dfc_runtime.errors import FeedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.gate import Gate
@@ -90,10 +90,10 @@ def _make(bundle: OpenBundle, threads: int, limit: int) -> Module:
             resources=state.arrays,
             threads=threads,
         )
-    except (OSError, KeyError, TypeError, ValueError) as problem:
-        reason = str(problem) or type(problem).__name__
-        raise BundleError(f"the driver {manifest.driver!r} refuses the code: {reason:.120}", code="E0907") from problem
-    return Module(manifest, driver, state, gate, limit)
+        return Module(manifest, driver, state, gate, limit)
+    except (OSError, LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
+        reason = f"{type(problem).__name__}: {problem}"
+        raise bundles.damaged(bundle.source.name, f"the driver {manifest.driver} refuses it: {reason}") from problem
 
 
 def _restore_captured(bundle: OpenBundle, state: State) -> None:

@@ -6,6 +6,7 @@ an integer, and truth values for numbers or the reverse are a `ValueError` that 
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import cast
 
@@ -69,10 +70,9 @@ def _rounded(number: Number, dtype: str) -> float:
         raise ValueError("a complex number is not converted")
     try:
         value = float(number)
-        if dtype == "bf16":
-            struct.pack("f", value)
-        else:
-            struct.pack(SLOT_FORMATS[dtype], value)
+        struct.pack("<" + SLOT_FORMATS.get(dtype, "f"), value)
     except OverflowError:
         raise ValueError(f"it does not fit: the largest {dtype} is smaller") from None
+    if dtype == "bf16" and math.isfinite(value) and not math.isfinite(float(np.array(value, numpy_dtype(dtype)))):
+        raise ValueError(f"it does not fit: the largest {dtype} is smaller")
     return value

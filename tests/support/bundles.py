@@ -66,7 +66,7 @@ def entry(
     readonly: bool = False,
     is_test: bool = False,
     doc: str = "",
-    docs: Mapping[str, str] = {},  # noqa: B006  (read only)
+    docs: Mapping[str, str] = {},
 ) -> Entry:
     """An entry; `results` is one type for a result without a name."""
     named = {"result": results} if isinstance(results, str) else dict(results)

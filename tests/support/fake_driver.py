@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-FUNCTIONS: dict[str, Callable[["Call"], int]] = {}
-MADE: list["FakeDriver"] = []
+FUNCTIONS: dict[str, Callable[[Call], int]] = {}
+MADE: list[FakeDriver] = []
 
 
-def native(function: Callable[["Call"], int | None]) -> Callable[["Call"], int]:
+def native(function: Callable[[Call], int | None]) -> Callable[[Call], int]:
     """Registers a function under its name; None means that nothing failed."""
 
     def run(call: Call) -> int:
@@ -47,7 +47,7 @@ class Call:
     @staticmethod
     def _at(address: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        memory = (ctypes.c_char * size).from_address(address) if size else b""
+        memory = (ctypes.c_char * size).from_address(address) if size else bytearray()
         return np.frombuffer(memory, dtype).reshape(shape)
 
 

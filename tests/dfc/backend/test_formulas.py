@@ -24,6 +24,7 @@ def combine(function: str, a: Dim, b: Dim) -> Dim:
     }[function]()
 
 
+FUNCTIONS = ("+", "-", "*", "//", "%", "ceil_div", "min", "max")
 ATOMS = st.sampled_from([dim(B), dim(N)]) | st.integers(-7, 7).map(dim)
 DIMS = st.recursive(
     ATOMS,

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import dfc_runtime
+from dfc_runtime import Module, observation
+from dfc_runtime.checkpoints import files, format, store
+from dfc_runtime.checkpoints.format import Saved
+from dfc_runtime.errors import CheckpointError, FeedError, FileError
+from tests.support.bundles import Sketch, entry, state
+from tests.support.natives import program
+
+
+@pytest.fixture
+def model() -> Module:
+    return dfc_runtime.loads(program().to_bytes())
+
+
+def with_state(*types: tuple[str, str]) -> Module:
+    return dfc_runtime.loads(Sketch([(entry("f", {}), ["nothing"])], [state(n, t) for n, t in types]).to_bytes())
+
+
+def snapshot(model: Module) -> dict[str, bytes]:
+    return {name: np.asarray(model.state[name]).tobytes() for name in model.state}
+
+
+def test_what_was_saved_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    types = (
+        "bool[3]",
+        "i8[2]",
+        "u64",
+        "f16[4]",
+        "bf16[3]",
+        "f32[2, 2]",
+        "f64",
+        "c64[2]",
+        "c128[2]",
+        "f32[0, 3]",
+        "c128",
+    )
+    model = with_state(*((f"v{i}", t) for i, t in enumerate(types)))
+    generator = np.random.default_rng(0)
+    for array in model.state.arrays.values():
+        raw = generator.integers(0, 2, array.nbytes, "u1")
+        array.reshape(-1).view("u1")[:] = raw
+    before = snapshot(model)
+    path = model.save(tmp_path / "there")
+    for array in model.state.arrays.values():
+        array[...] = 0
+    assert model.restore(tmp_path / "there") == path
+    assert snapshot(model) == before
+
+
+def test_any_reader_of_safetensors_opens_a_checkpoint(tmp_path: Path, model: Module) -> None:
+    path = Module.save(model, tmp_path)
+    found = safetensors.numpy.load_file(path / "task-0.safetensors")
+    assert found.keys() == {"w", "count"}
+    np.testing.assert_array_equal(found["w"], model.state["w"])
+    assert json.loads((path / "manifest.json").read_text())["step"] == 1
+
+
+def test_entries_save_and_restore_what_they_name(tmp_path: Path, model: Module) -> None:
+    model.tick()
+    model.save(tmp_path / "a")
+    model.tick()
+    model.restore(path=tmp_path / "a")
+    assert model.tick().count == 2
+
+
+def test_an_entry_that_restores_takes_names_and_patterns(tmp_path: Path, model: Module) -> None:
+    model.tick()
+    model.save(tmp_path)
+    model.state["w"] = np.zeros((2, 3), "f4")
+    model.tick()
+    model.restore(tmp_path, only="w")
+    assert model.state["w"].max() == 5
+    assert model.state["count"] == 2
+    with pytest.raises(FeedError, match="has no feed only"):
+        model.save(tmp_path, only="w")
+
+
+def test_state_that_is_not_to_be_saved_is_not(tmp_path: Path, model: Module) -> None:
+    assert set(format.read(Module.save(model, tmp_path)).state) == {"w", "count"}
+
+
+def test_a_checkpoint_that_does_not_fit_changes_nothing_and_lists_every_difference(tmp_path: Path) -> None:
+    old = with_state(("w1", "f32[784, 256]"), ("weights2", "f32[256, 10]"), ("b", "f32[10]"))
+    old.save(tmp_path / "monday")
+    new = with_state(("w1", "f32[784, 128]"), ("w2", "f32[128, 10]"), ("b", "f32[10]"))
+    before = snapshot(new)
+    with pytest.raises(CheckpointError) as caught:
+        new.restore(tmp_path / "monday")
+    assert caught.value.code == "E0902"
+    assert caught.value.message == (
+        f"{tmp_path}/monday does not fit model; nothing was restored\n"
+        "  shape differs   w1        f32[784, 256] in the checkpoint, f32[784, 128] in the program (model.dfg:12)\n"
+        "  not in program  weights2  f32[256, 10]\n"
+        "  not in file     w2        f32[128, 10] (model.dfg:12)\n"
+        '  rename={"weights2": "w2"} maps names; only="b*" restores a part'
+    )
+    assert snapshot(new) == before
+
+
+def test_names_are_mapped_and_parts_restored(tmp_path: Path) -> None:
+    old = with_state(("a", "f32[2]"), ("b", "f32[3]"))
+    old.state["a"], old.state["b"] = np.full(2, 5, "f4"), np.full(3, 6, "f4")
+    old.save(tmp_path)
+    renamed = with_state(("x", "f32[2]"), ("b", "f32[3]"))
+    renamed.restore(tmp_path, rename={"a": "x"})
+    assert renamed.state["x"].tolist() == [5, 5]
+    part = with_state(("b", "f32[3]"), ("other", "f32[9]"))
+    part.restore(tmp_path, only=["b"])
+    assert part.state["b"].tolist() == [6, 6, 6]
+    for wrong in ({"only": 3}, {"only": [3]}, {"rename": "a"}, {"rename": {"a": 1}}):
+        with pytest.raises(FeedError):
+            renamed.restore(tmp_path, **wrong)
+    for rename in ({"zzz": "x"}, {"a": "b"}):
+        with pytest.raises(CheckpointError):
+            renamed.restore(tmp_path, rename=rename)
+    with pytest.raises(CheckpointError, match="matches no state"):
+        renamed.restore(tmp_path, only="zzz*")
+
+
+def test_numbers_grow_and_at_least_two_checkpoints_stay(tmp_path: Path, model: Module) -> None:
+    names = [Module.save(model, tmp_path).name for _ in range(4)]
+    assert names == ["step-1", "step-2", "step-3", "step-4"]
+    assert store.steps_in(tmp_path) == [4, 3]
+    assert Module.save(model, tmp_path, step=100).name == "step-100"
+    with pytest.raises(CheckpointError, match="checkpoint of step 100 already"):
+        Module.save(model, tmp_path, step=100)
+    assert Module.save(model, tmp_path).name == "step-101"
+
+
+def test_old_checkpoints_go_only_after_the_new_one_was_read_back(
+    tmp_path: Path, model: Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        Module.save(model, tmp_path)
+    events: list[str] = []
+    monkeypatch.setattr(observation, "listeners", [events.append])
+    Module.save(model, tmp_path)
+    assert events == ["verified step-3", "remove step-1"]
+
+
+def test_a_damaged_checkpoint_is_skipped_for_the_one_before(tmp_path: Path, model: Module) -> None:
+    Module.save(model, tmp_path)
+    model.tick()
+    newest = Module.save(model, tmp_path)
+    data = bytearray((newest / "task-0.safetensors").read_bytes())
+    data[-1] ^= 1
+    (newest / "task-0.safetensors").write_bytes(data)
+    model.tick()
+    with pytest.warns(UserWarning, match="skipped the checkpoint .*step-2: task-0.safetensors does not have its hash"):
+        assert Module.restore(model, tmp_path).name == "step-1"
+    assert model.state["count"] == 0
+
+
+@pytest.mark.parametrize("name", ["task-0.safetensors", "manifest.json"])
+def test_every_flipped_byte_and_every_cut_is_noticed(tmp_path: Path, model: Module, name: str) -> None:
+    path = Module.save(model, tmp_path) / name
+    whole = path.read_bytes()
+    before = snapshot(model)
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (place % 8)
+        for data in (bytes(damaged), whole[:place]):
+            path.write_bytes(data)
+            with pytest.raises(CheckpointError):
+                Module.restore(model, tmp_path)
+    path.write_bytes(whole)
+    Module.restore(model, tmp_path)
+    assert snapshot(model) == before
+
+
+def test_what_is_missing_is_named(tmp_path: Path, model: Module) -> None:
+    with pytest.raises(CheckpointError, match="absent does not exist"):
+        Module.restore(model, tmp_path / "absent")
+    with pytest.raises(CheckpointError, match="holds no checkpoint") as caught:
+        Module.restore(model, tmp_path)
+    assert (caught.value.code, caught.value.exit_code) == ("E0908", 5)
+    (Module.save(model, tmp_path) / "task-0.safetensors").unlink()
+    with pytest.raises(CheckpointError, match="No such file"):
+        Module.restore(model, tmp_path)
+
+
+def test_leftovers_of_dead_processes_go_and_others_stay(tmp_path: Path, model: Module) -> None:
+    alive = tmp_path / "step-7.tmp-1"
+    alive.mkdir()
+    dead = tmp_path / f"step-7.tmp-{2**22 + 12345}"
+    dead.mkdir()
+    (tmp_path / "step-x").mkdir()
+    Module.save(model, tmp_path)
+    assert not dead.exists()
+    assert alive.exists() and (tmp_path / "step-x").exists()
+
+
+@pytest.mark.parametrize("step", ["write_file", "sync_folder", "rename", "make_folder"])
+@pytest.mark.parametrize("time", [0, 1])
+def test_a_save_that_fails_leaves_what_was_there(
+    tmp_path: Path, model: Module, monkeypatch: pytest.MonkeyPatch, step: str, time: int
+) -> None:
+    Module.save(model, tmp_path)
+    model.tick()
+    calls = 0
+    real = getattr(files, step)
+
+    def fail(*arguments: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == time + 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(*arguments)
+
+    monkeypatch.setattr(files, step, fail)
+    try:
+        Module.save(model, tmp_path)
+    except FileError as problem:
+        assert "No space left" in problem.message and problem.exit_code == 6
+        assert not list(tmp_path.glob("*.tmp-*"))
+        assert (step, time) != ("rename", 1)
+    monkeypatch.undo()
+    assert Module.restore(model, tmp_path).name in ("step-1", "step-2")
+
+
+def test_another_saver_that_takes_the_number_loses_nothing(
+    tmp_path: Path, model: Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = files.rename
+    taken = []
+
+    def late(old: Path, new: Path) -> None:
+        if not taken:
+            taken.append(new)
+            new.mkdir()
+            (new / "theirs").touch()
+        real(old, new)
+
+    monkeypatch.setattr(files, "rename", late)
+    assert Module.save(model, tmp_path).name == "step-2"
+    assert (taken[0] / "theirs").exists()
+
+
+def test_a_checkpoint_is_written_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    for name in ("write_file", "sync_folder", "rename", "make_folder", "remove_folder"):
+        real = getattr(files, name)
+        monkeypatch.setattr(files, name, lambda *a, _n=name, _r=real: (log.append(f"{_n} {Path(a[0]).name}"), _r(*a)))
+    store.publish(tmp_path, "p", [Saved("v", "bf16", (2,), np.ones(2, ml_dtypes.bfloat16))])
+    kinds = [line.split()[0] for line in log]
+    assert kinds == ["make_folder", "write_file", "write_file", "sync_folder", "rename", "sync_folder"]
+    assert "manifest.json" in log[2]
