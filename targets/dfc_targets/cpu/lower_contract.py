@@ -1,24 +1,96 @@
 """Contractions: through the matrix product where the factors are strided matrices, else as a loop kernel.
 
-Guarantees that sums are made in the accumulator's type and that the epilogue runs once at each finished point.
+Guarantees that sums are made in the accumulator's type and that the epilogue runs once at each finished point. How a
+contraction is cut into parts changes no bits: the product of each element is one chain over k.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from dfc.ir.dims import ZERO
+from dfc.ir.dtypes import F32, F64
 from dfc.kernels.body import Accumulated, BodyBuilder, Instruction, Load, Reduced
 from dfc.kernels.form import ContractKernel, LoopKernel, MatrixOperand, Reduction, Stage
-from dfc_targets.cpu.lower_access import can_fault, stage_access
-from dfc_targets.cpu.lower_kernels import Lowering, lower_loop_kernel
-
-
-def lower_contraction(lowering: Lowering, kernel: ContractKernel, number: int) -> str:
-    """The functions of one contraction; the name to launch it by."""
-    return lower_loop_kernel(lowering, as_loops(kernel), number)
+from dfc_targets.cpu.lower_access import NONE, Access, StageAccess, can_fault, linear_access, stage_access
 
 
 def contract_faults(kernel: ContractKernel) -> bool:
-    access = stage_access(kernel.operands, len(kernel.axes), kernel.epilogue, kernel.stores)
-    return can_fault(kernel.epilogue, access)
+    return can_fault(kernel.epilogue, epilogue_access(kernel))
+
+
+def epilogue_access(kernel: ContractKernel) -> StageAccess:
+    return stage_access(kernel.operands, len(kernel.axes), kernel.epilogue, kernel.stores)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A contraction as strided matrix products: one for each point of the batch axes."""
+
+    kernel: ContractKernel
+    a: Access
+    b: Access
+    epilogue: StageAccess
+    direct: int  # the store whose memory holds the sums while they are made, or NONE
+
+    @property
+    def m(self) -> int:
+        return len(self.kernel.axes) - 3
+
+    @property
+    def n(self) -> int:
+        return self.m + 1
+
+    @property
+    def k(self) -> int:
+        return self.m + 2
+
+    @property
+    def element(self) -> str:
+        return "float" if self.kernel.accumulator == F32 else "double"
+
+    @property
+    def loads(self) -> list[Access]:
+        return list(self.epilogue.loads.values())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the sums themselves are the only result, so that there is nothing to do after them."""
+        stores = self.kernel.stores
+        value = self.kernel.epilogue[stores[0].value]
+        return self.direct != NONE and len(stores) == 1 and isinstance(value.operation, Accumulated)
+
+
+def as_product(kernel: ContractKernel) -> Product | None:
+    """The kernel as matrix products, if it can be one and that is the best way."""
+    if kernel.accumulator not in (F32, F64):
+        return None
+    rank = len(kernel.axes)
+    a, b = (linear_access(kernel.operands, rank, one.operand, one.index) for one in (kernel.a, kernel.b))
+    types = {kernel.operands[one.operand].dtype for one in (a, b)}
+    if types != {kernel.accumulator} or a.lookups or b.lookups:
+        return None
+    found = Product(kernel, a, b, epilogue_access(kernel), NONE)
+    if a.coefficients[found.n] != ZERO or b.coefficients[found.m] != ZERO or _is_dot_products(found):
+        return None
+    return replace(found, direct=_direct_store(found))
+
+
+def _is_dot_products(p: Product) -> bool:
+    """One row or column whose sums run along memory: rows of a reduction are faster than tiles."""
+    extents = [axis.extent.constant for axis in p.kernel.axes]
+    if extents[p.n] == 1:
+        return p.a.coefficients[p.k].constant == 1
+    return extents[p.m] == 1 and p.b.coefficients[p.k].constant == 1
+
+
+def _direct_store(p: Product) -> int:
+    """A store of unchanged shape and type, whose operand nothing else reads."""
+    read = {one.operand for one in (p.a, p.b, *p.loads)}
+    for number, (store, access) in enumerate(zip(p.kernel.stores, p.epilogue.stores, strict=True)):
+        fits = p.kernel.operands[access.operand].dtype == p.kernel.accumulator and not access.lookups
+        in_rows = access.coefficients[p.n].constant == 1
+        if fits and in_rows and not store.combine and access.operand not in read:
+            return number
+    return NONE
 
 
 def as_loops(kernel: ContractKernel) -> LoopKernel:

@@ -5,84 +5,21 @@ the value of each size symbol `d0`, `d1`, ... Guarantees that whether and how a 
 result, and that small kernels run on the calling thread without any detour.
 """
 
-from dataclasses import dataclass
-
-from dfc.ir.dims import ONE, Dim, Symbol, product
-from dfc.kernels.form import Kernel, LoopKernel
+from dfc.ir.dims import ONE, Dim, product
+from dfc.kernels.form import LoopKernel
 from dfc_targets.cpu.context_code import load_field
-from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
+from dfc_targets.cpu.llvm_text import FunctionText, Parameter, Value
 from dfc_targets.cpu.llvm_values import i64, literal_int
 from dfc_targets.cpu.lower_access import NONE
-from dfc_targets.cpu.lower_dims import DimCode, finish_prologue
-from dfc_targets.cpu.lower_functions import Functions
-from dfc_targets.cpu.lower_memory import Site
+from dfc_targets.cpu.lower_frames import PART, FrameFunction, Lowering
 from dfc_targets.cpu.lower_plan import LoopPlan, plan_loops, point_cost
 from dfc_targets.cpu.lower_stages import LoopCode
-from dfc_targets.cpu.machine import Machine
 from dfc_targets.cpu.threads import pool_run
 
-FRAME = (Parameter("ptr", "context"), Parameter("ptr", "frame"))
 RANGE = tuple(Parameter("i64", name) for name in ("outer0", "outer1", "first", "last"))
-PART = (Parameter("i64", "part"), Parameter("i64", "parts"))
 PART_WORK = 12_000
 """Vector instructions that are worth a part of their own: several times the price of waking a thread."""
 PARTS_PER_THREAD = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Lowering:
-    """What all kernels of a module share."""
-
-    module: ModuleText
-    machine: Machine
-    functions: Functions
-
-    @staticmethod
-    def of(module: ModuleText, machine: Machine) -> "Lowering":
-        return Lowering(module, machine, Functions(module, machine))
-
-
-class FrameFunction:
-    """A function that finds its operands and sizes in a frame."""
-
-    def __init__(
-        self, lowering: Lowering, kernel: Kernel, hint: str, extra: tuple[Parameter, ...], linkage: str
-    ) -> None:
-        self.lowering, self.kernel = lowering, kernel
-        self.f = lowering.module.function(hint, "void", (*FRAME, *extra), linkage=linkage)
-        self.context, self.frame = self.f.arguments[:2]
-        self.dims = DimCode(self.f, self._size)
-        self._start = self.f.label("start")
-
-    def _size(self, symbol: Symbol) -> Value:
-        return self.f.load("i64", self.slot(len(self.kernel.operands) + int(symbol.name[1:])))
-
-    def slot(self, number: int) -> Value:
-        return self.f.gep("i64", self.frame, i64(number))
-
-    def site(self) -> Site:
-        """Begins the code proper. A fault leaves the function."""
-        f = self.f
-        with self.dims.prologue():
-            pointers = [f.load("ptr", self.slot(number)) for number in range(len(self.kernel.operands))]
-        failed = f.label("failed")
-        f.begin(failed)
-        f.ret()
-        f.begin(self._start)
-        low = self.lowering
-        return Site(
-            low.module, low.machine, low.functions, f, self.dims, self.context, self.kernel.operands, pointers, failed
-        )
-
-    def begin(self) -> None:
-        """Begins the code of a function that has no operands to read."""
-        self.f.begin(self._start)
-
-    def finish(self) -> str:
-        """Ends the function and takes it into the module; its name."""
-        self.f.ret()
-        finish_prologue(self.f, self._start)
-        return self.lowering.module.add(self.f)
 
 
 def lower_loop_kernel(lowering: Lowering, kernel: LoopKernel, number: int) -> str:
@@ -94,7 +31,7 @@ def lower_loop_kernel(lowering: Lowering, kernel: LoopKernel, number: int) -> st
 
 def _range_function(lowering: Lowering, plan: LoopPlan, number: int) -> str:
     """`void kernel_<n>(context, frame, outer0, outer1, first, last)`."""
-    function = FrameFunction(lowering, plan.kernel, f"kernel_{number}", RANGE, "internal")
+    function = FrameFunction(lowering, plan.kernel, f"kernel_{number}", RANGE)
     site = function.site()
     outer0, outer1, first, last = function.f.arguments[2:]
     whole = _whole_span(plan)
@@ -118,6 +55,7 @@ def _run_function(lowering: Lowering, plan: LoopPlan, number: int, ranged: str) 
     function.begin()
     outer = dims.value(product(plan.extents[axis] for axis in plan.outer))
     width = dims.value(plan.extents[plan.vector]) if plan.vector != NONE else i64(1)
+    _skip_if_empty(f, f.mul(outer, width))
     everything = [function.context, function.frame, i64(0), outer, i64(0), width]
     parts = wanted_parts(f, function, plan)
     if parts is None:
@@ -135,6 +73,17 @@ def _run_function(lowering: Lowering, plan: LoopPlan, number: int, ranged: str) 
     f.branch(done)
     f.begin(done)
     return function.finish()
+
+
+def _skip_if_empty(f: FunctionText, points: Value) -> None:
+    """No outer point: not even what is hoisted out of the loops may be read."""
+    if literal_int(points):
+        return
+    empty, some = f.label("empty"), f.label("some")
+    f.branch_if(f.icmp("sle", points, i64(0)), empty, some)
+    f.begin(empty)
+    f.ret()
+    f.begin(some)
 
 
 def work_formula(plan: LoopPlan) -> Dim:
@@ -166,7 +115,7 @@ def parts_for(f: FunctionText, context: Value, work: Value, unit: int) -> Value:
 def _part_function(lowering: Lowering, plan: LoopPlan, number: int, ranged: str) -> str:
     """`void part_<n>(context, frame, part, parts)`: an even share of the outer points, or of the vector axis where
     there are few of them."""
-    function = FrameFunction(lowering, plan.kernel, f"part_{number}", PART, "internal")
+    function = FrameFunction(lowering, plan.kernel, f"part_{number}", PART)
     f, dims = function.f, function.dims
     function.begin()
     part, parts = f.arguments[2:]

@@ -42,7 +42,7 @@ def lay_out(entry: EntryProgram) -> Layout:
             found = {number for step in direct_steps(steps) for number in buffers_of(step)}
             uses.update(number for number in found if entry.buffers[number].role is Role.REGISTER)
     spilled = sorted(number for number, count in uses.items() if count > 1)
-    return Layout(parts, {number: 8 * i for i, number in enumerate(spilled)}, 8 * len(spilled))
+    return Layout(parts, {number: 8 * i for i, number in enumerate(spilled)}, -(-8 * len(spilled) // 64) * 64)
 
 
 def _between_host_steps(steps: Sequence[Step]) -> list[list[Step]]:

@@ -177,6 +177,11 @@ def _lanes(stages: Iterable[tuple[Sequence[Instruction], StageAccess]], axis: in
     return min(machine.vector_bits // 8 // widest, MOST_GATHERED_LANES if gathers else MOST_LANES)
 
 
+def lanes_along(body: Sequence[Instruction], access: StageAccess, axis: int, machine: Machine) -> int:
+    """Lanes for a body by itself whose outer values differ along the axis."""
+    return _lanes([(body, access)], axis, True, machine)
+
+
 def _common_lanes(kernel: LoopKernel, access: Sequence[StageAccess], vector: int, machine: Machine) -> int:
     if vector == NONE:
         return 1

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import Program
+from dfc_targets.cpu.gemm_library import gemm_library
 from dfc_targets.cpu.llvm_text import ModuleText
 from dfc_targets.cpu.lower_access import can_fault, kernel_access, written_operands
-from dfc_targets.cpu.lower_contract import contract_faults, lower_contraction
-from dfc_targets.cpu.lower_kernels import Lowering, lower_loop_kernel
+from dfc_targets.cpu.lower_contract import as_product, contract_faults
+from dfc_targets.cpu.lower_frames import Lowering
+from dfc_targets.cpu.lower_kernels import lower_loop_kernel
 from dfc_targets.cpu.lower_layout import AnyStep, Layout, frame_words, lay_out, outlined_in
 from dfc_targets.cpu.lower_plan import plan_loops
+from dfc_targets.cpu.lower_product import lower_contraction, product_workspace_bytes
 from dfc_targets.cpu.lower_steps import EntryScope, Launchable, StepCode
 from dfc_targets.cpu.machine import Machine
 from dfc_targets.cpu.threads import stop_entry, worker_entry
@@ -25,6 +28,7 @@ class LoweredText:
     """Module texts of one variant, and what the driver must know."""
 
     texts: list[str]
+    libraries: list[str]
     symbols: list[str]
     parts: list[int]
     spill_bytes: int
@@ -34,8 +38,9 @@ class LoweredText:
 def lower_program(program: Program, machine: Machine, constant_offsets: Sequence[int]) -> LoweredText:
     """All modules of a program for one machine."""
     module = ModuleText(machine.triple)
-    lowering = Lowering.of(module, machine)
     layouts = [lay_out(entry) for entry in program.entries]
+    spill = max((layout.spill_bytes for layout in layouts), default=0)
+    lowering = Lowering.of(module, machine, spill)
     launchables = [lower_kernel(lowering, kernel, number) for number, kernel in enumerate(program.kernels)]
     resources = {name: number for number, name in enumerate(program.resources)}
     symbols: list[str] = []
@@ -43,9 +48,17 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
         scope = EntryScope(lowering, program, entry, number, launchables, resources, constant_offsets, layout.spilled)
         symbols += lower_entry(scope, layout)
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
-    spill = max((layout.spill_bytes for layout in layouts), default=0)
+    elements = product_elements(program.kernels)
+    libraries = [gemm_library(machine, elements)] if elements else []
+    workspace = max((product_workspace_bytes(machine, element) for element in elements), default=0)
     parts = [len(layout.parts) for layout in layouts]
-    return LoweredText([module.text()], symbols, parts, spill, 0)
+    return LoweredText([module.text()], libraries, symbols, parts, spill, workspace)
+
+
+def product_elements(kernels: Sequence[Kernel]) -> tuple[str, ...]:
+    """Element types of the matrix products."""
+    products = [as_product(kernel) for kernel in kernels if isinstance(kernel, ContractKernel)]
+    return tuple(sorted({one.element for one in products if one is not None}))
 
 
 def lower_kernel(lowering: Lowering, kernel: Kernel, number: int) -> Launchable:

@@ -18,7 +18,7 @@ from dfc_targets.cpu.llvm_text import Parameter, Value
 from dfc_targets.cpu.llvm_values import constant, i64
 from dfc_targets.cpu.lower_dims import DimCode, finish_prologue
 from dfc_targets.cpu.lower_faults import report_if
-from dfc_targets.cpu.lower_kernels import Lowering
+from dfc_targets.cpu.lower_frames import Lowering
 from dfc_targets.cpu.lower_layout import Outlined
 from dfc_targets.cpu.lower_memory import Site
 from dfc_targets.cpu.lower_plan import LoopPlan

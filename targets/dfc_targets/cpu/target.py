@@ -69,7 +69,7 @@ def lay_out_constants(literals: list[Literal]) -> tuple[bytes, tuple[int, ...]]:
 
 
 def _image(machine: Machine, text: LoweredText) -> CodeImage:
-    built = build_image(text.texts, machine, text.symbols)
+    built = build_image(text.texts, machine, text.symbols, libraries=text.libraries)
     return CodeImage(machine.name, built.code, dict(built.symbols), machine.required_bits)
 
 

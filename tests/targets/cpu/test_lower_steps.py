@@ -172,7 +172,7 @@ def test_state_constants_arena_and_copies() -> None:
     call = slots(x, out, 9, arena)
     assert driver.entry(0).call(call.ctypes.data) == 0
     assert np.array_equal(w, 2 * (10 + np.arange(9)))
-    assert np.array_equal(out[:4], w[:4] + [1, 2, 3, 4]) and not out[4:].any()
+    assert np.array_equal(out[:4], np.add(w[:4], [1, 2, 3, 4])) and not out[4:].any()
 
 
 def test_registers_as_operands_of_array_kernels() -> None:
