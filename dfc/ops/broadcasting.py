@@ -13,7 +13,7 @@ from operator import eq
 
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.types import TensorType
-from dfc.ops.record import OpError
+from dfc.ops.record import OpError, applied
 
 Shape = tuple[Dim, ...]
 DimsEqual = Callable[[Dim, Dim], bool]
@@ -107,8 +107,8 @@ def _all_pairs(types: Sequence[TensorType], shape: Shape, full: int, number: int
         every = [f"{{{full}}}", f"{{{full}}}"]
         every[number] = f"{{{number}}}[new, :]"
         helps = (
-            f"if each `{{{full}}}` belongs to one `{{{number}}}`, write `{paired[0]} {{op}} {paired[1]}`",
-            f"if you do want all pairs, write `{every[0]} {{op}} {every[1]}`",
+            f"if each `{{{full}}}` belongs to one `{{{number}}}`, write `{applied(*paired)}`",
+            f"if you do want all pairs, write `{applied(*every)}`",
         )
     return OpError(
         "E0304",

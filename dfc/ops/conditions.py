@@ -8,7 +8,7 @@ from dfc.ir.dims import Dim
 from dfc.ir.dtypes import BOOL, DType, DTypeVariable, in_class
 from dfc.ir.types import TensorType
 from dfc.ops.broadcasting import broadcast
-from dfc.ops.record import OpError
+from dfc.ops.record import OpError, applied
 
 WANTED = {
     "float": "floating-point numbers",
@@ -50,16 +50,19 @@ def require_same_dtype(types: Sequence[TensorType], only: Sequence[int] | None =
                 blame=None if len(numbers) > 2 else "@operator",
                 label=f"{a.dtype} against {b.dtype}",
                 notes=("nothing is converted silently in .dfg, not even to a wider type",),
-                helps=(_conversion(a, b, first, number),),
+                helps=(f"write `{_conversion(a, b, first, number, pair=len(types) == 2)}`",),
                 operand_labels={first: str(a), number: str(b)},
             )
 
 
-def _conversion(a: TensorType, b: TensorType, first: int, number: int) -> str:
-    """The conversion to the wider of the two types."""
+def _conversion(a: TensorType, b: TensorType, first: int, number: int, *, pair: bool) -> str:
+    """The operation with the narrower operand converted to the type of the wider one."""
+    left, right = f"{{{first}}}", f"{{{number}}}"
     if _breadth(a.dtype) > _breadth(b.dtype):
-        return f"write `{{{number}}} as {a.dtype}`"
-    return f"write `{{{first}}} as {b.dtype}`"
+        converted = f"{right} as {a.dtype}"
+        return applied(left, converted) if pair else converted
+    converted = f"{left} as {b.dtype}"
+    return applied(converted, right) if pair else converted
 
 
 def _breadth(dtype: DType | DTypeVariable) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -27,8 +28,16 @@ ConstArgument: TypeAlias = (
 )
 """A constant argument of a call: lists are tuples, sizes `Dim` or int, `into = i64` a DType, `f32[B]` a TensorType."""
 Arguments = Mapping[str, ConstArgument]
-_WORDS = frozenset({"and", "or", "not"})  # ops whose names are keywords of the language
+WORDS = frozenset({"and", "or", "not"})  # ops whose names are keywords of the language
 OPERATOR = "@operator"  # a `blame`: the operator sign of the expression (the whole call if there is none)
+
+
+_APPLIED = re.compile(r"<<(.*?)\|\|(.*?)>>")
+
+
+def applied(left: str, right: str) -> str:
+    """In a text of an `OpError`: the operation on these operands, as an operator or as a call."""
+    return f"<<{left}||{right}>>"
 
 
 class OpError(Exception):
@@ -36,7 +45,8 @@ class OpError(Exception):
 
     `blame` is the operand number, the parameter name or `OPERATOR`: where the caret belongs; None for the whole
     expression. `operand_labels` are words to put under operands besides. All texts may hold `{0}`, `{1}`, ..: the text
-    of that operand as the author wrote it, and `{op}`: the operator or function as written. `filled` puts them in.
+    of that operand as the author wrote it, `{op}`: the operator or function as written, and what `applied` makes: the
+    whole expression with other operands. `filled` puts them in.
     """
 
     def __init__(
@@ -62,8 +72,12 @@ class OpError(Exception):
     def filled(self, op: str, operands: Sequence[str]) -> OpError:
         """The same error with the author's own texts in place of `{op}`, `{0}`, `{1}` .."""
 
+        def apply(match: re.Match[str]) -> str:
+            left, right = match.groups()
+            return f"{op}({left}, {right})" if op.isidentifier() and op not in WORDS else f"{left} {op} {right}"
+
         def fill(text: str) -> str:
-            text = text.replace("{op}", op)
+            text = _APPLIED.sub(apply, text).replace("{op}", op)
             for number, operand in enumerate(operands):
                 text = text.replace(f"{{{number}}}", operand)
             return text
@@ -204,4 +218,4 @@ class OpRecord:
 
 def declared(name: str) -> str:
     """The name of an op in a declaration: with a `_` behind it if it is a keyword."""
-    return f"{name}_" if name in _WORDS else name
+    return f"{name}_" if name in WORDS else name
