@@ -6,7 +6,7 @@
 The gradient rows of the op records, last node first, along paths between targets and loss only; what a value gets from
 several users is added. Nodes are expanded in program order, so the gradient of a gradient finds plain nodes. Reads that
 see the same version of a variable are one target. A path through a loop is refused (E1001). A target without a path
-gets zeros: `check_gradients` has told the author before, on the graph as written.
+gets zeros: the front end has told the author already, where the program is as it was written.
 """
 
 from __future__ import annotations

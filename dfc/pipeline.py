@@ -1,0 +1,149 @@
+"""The phases of the compiler, in order. Each has its reason beside it; everything else here is about watching them.
+
+    text --parse, build--> graph --PASSES--> graph --fuse, schedule, memory--> program --target--> code --> bundle
+
+Guarantees: a mistake of the author is a `CompileError`; anything else that goes wrong is an `InternalError` that names
+the phase, keeps the last graph that was good, and says how to see the failure again. The graph is verified when it is
+built and after the last pass; with `verify_each` after every pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dfc.backend.lower import lower_graph
+from dfc.backend.target import Lowered, load_target
+from dfc.ir.graph import Graph
+from dfc.ir.verify import verify
+from dfc.kernels.program import Program
+from dfc.ops.check import check_node
+from dfc.ops.spelling import show
+from dfc.options import CompileOptions
+from dfc.passes.autodiff import autodiff
+from dfc.passes.cse import cse
+from dfc.passes.dce import dce
+from dfc.passes.expand import expand
+from dfc.passes.fold import fold
+from dfc.passes.prune import prune
+from dfc.passes.simplify import simplify
+from dfc.reproducer import keep
+from dfc.watching import Event, Watch, ignore
+from dfc_runtime.errors import DfcError
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One run of one pass. `reason` says why it stands where it stands."""
+
+    name: str
+    run: Callable[[Graph], Graph]
+    reason: str
+
+
+PHASES: tuple[Phase, ...] = (
+    Phase("prune", prune, "no later pass need look at what nobody asks for"),
+    Phase("simplify", simplify, "identities on the graph as written; gradients then differentiate less"),
+    Phase("fold", fold, "constants decide branches, whose other side needs no gradient"),
+    Phase("cse", cse, "a value computed twice would get two gradients to be added"),
+    Phase("dce", dce, "what folding left unused inside branches and loops"),
+    Phase("autodiff", autodiff, "gradients are nodes from here on: they fuse, fold and share like any other"),
+    Phase("simplify", simplify, "gradient rows are general: factors of one, double transposes"),
+    Phase("fold", fold, "seeds and factors of gradients are constants"),
+    Phase("cse", cse, "rows repeat what the forward pass computes, and the branches of gradients too"),
+    Phase("expand", expand, "fusion sees through simple ops only"),
+    Phase("simplify", simplify, "expansion adds casts and reshapes that may do nothing"),
+    Phase("fold", fold, "and constants"),
+    Phase("cse", cse, "softmax and its gradient share their sums"),
+    Phase("dce", dce, "the last word before fusion, which takes every node for needed"),
+)
+"""The only place where the order of passes is decided."""
+
+PASS_NAMES = tuple(dict.fromkeys(phase.name for phase in PHASES))
+
+
+class InternalError(DfcError):
+    """A bug of the compiler. `reproducer` is the file with the last good graph, if one could be written."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, reproducer: str = "") -> None:
+        super().__init__(message, code="E0000")
+        self.reproducer = reproducer
+
+
+def optimise(graph: Graph, options: CompileOptions | None = None, watch: Watch = ignore) -> Graph:
+    """All passes on a graph, as far as `pass_limit` and `stop_after` let them go."""
+    chosen = options if options is not None else CompileOptions()
+    check(graph, "build")
+    phases = limited(PHASES, chosen)
+    for number, phase in enumerate(phases, 1):
+        graph = run_phase(phase, number, graph, watch, must_verify=chosen.verify_each or number == len(phases))
+    return graph
+
+
+def limited(phases: Sequence[Phase], options: CompileOptions) -> Sequence[Phase]:
+    """The phases to run: the first `pass_limit`, up to the last one called `stop_after`."""
+    last = len(phases)
+    if options.pass_limit is not None:
+        last = min(last, options.pass_limit)
+    if options.stop_after is not None:
+        named = [number for number, phase in enumerate(phases, 1) if phase.name == options.stop_after]
+        last = min(last, named[-1] if named else 0)
+    return phases[:last]
+
+
+def run_phase(phase: Phase, number: int, graph: Graph, watch: Watch, *, must_verify: bool) -> Graph:
+    """One pass, timed and guarded."""
+    start = time.perf_counter()
+    with guarded(phase.name, number, graph):
+        after = phase.run(graph)
+        if must_verify:
+            verify(after, phase.name, check_node, show)
+    watch(Event(number, phase.name, after, time.perf_counter() - start))
+    return after
+
+
+def lower(graph: Graph, options: CompileOptions | None = None, watch: Watch = ignore) -> tuple[Program, Lowered]:
+    """Kernels, schedule and memory of an optimised graph, then machine code for them."""
+    chosen = options if options is not None else CompileOptions()
+    target = load_target(chosen.target)
+    start = time.perf_counter()
+    with guarded("fuse", 0, graph):
+        program = lower_graph(graph)
+    watch(Event(0, "fuse", graph, time.perf_counter() - start))
+    start = time.perf_counter()
+    with guarded(target.name, 0, graph):
+        lowered = target.lower(program, chosen.target_options)
+    watch(Event(0, target.name, graph, time.perf_counter() - start))
+    return program, lowered
+
+
+def check(graph: Graph, phase: str) -> None:
+    """Verifies a graph that does not come from a pass."""
+    with guarded(phase, 0, graph):
+        verify(graph, phase, check_node, show)
+
+
+@contextmanager
+def guarded(phase: str, number: int, graph: Graph | None) -> Generator[None]:
+    """Turns whatever is no mistake of the author into an `InternalError` that can be reproduced."""
+    try:
+        yield
+    except (DfcError, MemoryError, OSError):
+        raise
+    except Exception as failure:
+        path = keep(graph, phase, show) if graph is not None else ""
+        raise InternalError(_report(phase, number, failure, path), path) from failure
+
+
+def _report(phase: str, number: int, failure: Exception, path: str) -> str:
+    lines = [f"a bug in dfc: {phase} failed: {type(failure).__name__}: {failure}", "please report it"]
+    if path:
+        lines[-1] += f" with {path}, the graph before {phase}"
+        lines.append(f"to see it again: dfc compile {path} --verify-each")
+    if number:
+        lines.append(f"to see what came before: dfc compile FILE --pass-limit {number - 1}")
+    return "\n  ".join(lines)
