@@ -64,7 +64,8 @@ class Affine:
 class Computed:
     """An index that a body computes: the instruction's value (an integer), negative ones count from the end.
 
-    The target checks 0 <= index < extent and reports site `fault` of the program if it is not.
+    The target checks 0 <= index < extent and reports site `fault` of the program if it is not. Site -1: the compiler
+    knows that the index is inside and not negative (the row of a stacked emit); nothing is checked.
     """
 
     instruction: int

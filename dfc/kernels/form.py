@@ -5,10 +5,11 @@ launched. Dimensions inside a kernel are symbols of the kernel (`d0`, `d1`, ...)
 
 Forms
 - `LoopKernel`: outer parallel axes, then stages executed one after the other at each outer point. A stage iterates its
-  own inner axes; it either folds reductions or stores, or both. One stage without reductions is a `map`; otherwise it is
-  a `reduce` whose later stages use the results (softmax: max, then sum with the exponentials stored, then a division).
+  own inner axes; it either folds reductions or stores, or both. One stage without reductions is a `map`; otherwise it
+  is a `reduce` whose later stages use the results (softmax: max, then sum with the exponentials stored, then a division).
   The points of a stage are independent of each other except through its reductions; a store may be read back by later
-  stages at the same outer point. With `ordered` the innermost axis of each stage runs in ascending order (scan, scatter).
+  stages at the same outer point. With `ordered` the axes of each stage run in ascending lexicographic order (scan,
+  scatter).
 - `ContractKernel`: out[b.., m, n] = sum over k of a * b, then an epilogue body at each finished point with stores.
 
 Meaning of a reduction: the tree is a function of the shape alone (kernels.md 3). The target chooses lanes and blocks,
@@ -28,7 +29,9 @@ from dfc.kernels.body import Index, Instruction
 class Operand:
     """An operand slot: a row-major buffer of this element type and shape (the shape in the kernel's symbols).
 
-    `access` is read, write or update (read and written at the same point only).
+    `access` is read, write or update: read and written at the same point only, or written by one stage and read back by
+    later stages at the same outer point. In an ordered kernel `update` also covers reading what an earlier point of the
+    ordered axes stored (a scan loads its own result at the previous index, under a mask).
     """
 
     dtype: DType

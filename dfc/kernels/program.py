@@ -48,13 +48,15 @@ class Buffer:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Runs a kernel: `kernels[kernel]` of the program with these buffers for its operand slots and these values for
-    its symbols d0, d1, ... `names` are the full names of the graph nodes it computes."""
+    its symbols d0, d1, ... `names` are the full names of the graph nodes it computes; `reasons` say why the kernel is
+    cut as it is ("split before ..: ..")."""
 
     kernel: int
     buffers: tuple[int, ...]
     sizes: tuple[Dim, ...]
     names: tuple[str, ...] = ()
     span: Span | None = None
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`index` is an integer register that runs from `start` to below `stop` (registers of the same type)."""
+    """`index` is an integer register that runs from `start` to below `stop`: 0-d buffers of the same type, in any role.
+    Both are read once, before the first round."""
 
     index: int
     start: int
@@ -93,7 +96,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Stops the call with fault site `fault` when the bool register is false."""
+    """Stops the call with fault site `fault` when the bool (a 0-d buffer in any role) is false."""
 
     condition: int
     fault: int

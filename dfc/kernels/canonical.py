@@ -1,0 +1,100 @@
+"""Canonical kernels: the sizes of the program become the symbols d0, d1, .. of the kernel, in the order of first use.
+
+Guarantees that kernels which differ only in the names of sizes become equal values. Constants stay constants: a kernel
+over [784, 100] is specialised for it. `merged` makes one slot of two that are bound to the same buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from dfc.ir.dims import Dim, Symbol, dim
+from dfc.kernels.body import Affine, Index, Instruction, Load, Size
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, MatrixOperand, Operand, Store
+
+SizeMap = Callable[[Dim], Dim]
+
+
+def canonical(kernel: Kernel) -> tuple[Kernel, tuple[Dim, ...]]:
+    """The kernel over d0, d1, .. and the values of these symbols."""
+    found: dict[Symbol, None] = {}
+    for size in sizes(kernel):
+        if size.terms and size.constant is None:
+            found.update((symbol, None) for symbol in sorted(size.symbols(), key=str))
+    if not found:
+        return kernel, ()
+    names = {symbol: dim(Symbol(f"d{number}")) for number, symbol in enumerate(found)}
+    return with_sizes(kernel, names), tuple(dim(symbol) for symbol in found)
+
+
+def sizes(kernel: Kernel) -> Iterator[Dim]:
+    """Every dimension in a kernel, in a fixed order."""
+    for operand in kernel.operands:
+        yield from operand.shape
+    for axis in kernel.axes:
+        yield axis.extent
+    if isinstance(kernel, ContractKernel):
+        for factor in (kernel.a, kernel.b):
+            yield from _offsets(factor.index)
+        yield from _body_sizes(kernel.epilogue, kernel.stores)
+    else:
+        for stage in kernel.stages:
+            yield from _body_sizes(stage.body, stage.stores)
+
+
+def _body_sizes(body: tuple[Instruction, ...], stores: tuple[Store, ...]) -> Iterator[Dim]:
+    for instruction in body:
+        if isinstance(instruction.operation, Size):
+            yield instruction.operation.size
+        elif isinstance(instruction.operation, Load):
+            yield from _offsets(instruction.operation.index)
+    for store in stores:
+        yield from _offsets(store.index)
+
+
+def _offsets(index: tuple[Index, ...]) -> Iterator[Dim]:
+    for i in index:
+        if isinstance(i, Affine):
+            yield i.offset
+
+
+def with_sizes(kernel: Kernel, names: Mapping[Symbol, Dim]) -> Kernel:
+    """The kernel with its dimensions replaced."""
+
+    def size(old: Dim) -> Dim:
+        return old if old.constant is not None else old.substitute(names)
+
+    operands = tuple(Operand(o.dtype, tuple(map(size, o.shape)), o.access) for o in kernel.operands)
+    axes = tuple(replace(axis, extent=size(axis.extent)) for axis in kernel.axes)
+    if isinstance(kernel, LoopKernel):
+        stages = tuple(
+            replace(stage, body=_with_body(stage.body, size), stores=_with_stores(stage.stores, size))
+            for stage in kernel.stages
+        )
+        return LoopKernel(operands, axes, kernel.outer, stages, kernel.ordered)
+    a, b = (MatrixOperand(f.operand, _with_index(f.index, size)) for f in (kernel.a, kernel.b))
+    epilogue, stores = _with_body(kernel.epilogue, size), _with_stores(kernel.stores, size)
+    return ContractKernel(operands, axes, a, b, kernel.accumulator, epilogue, stores)
+
+
+def _with_body(body: tuple[Instruction, ...], size: SizeMap) -> tuple[Instruction, ...]:
+    return tuple(_with_instruction(instruction, size) for instruction in body)
+
+
+def _with_instruction(instruction: Instruction, size: SizeMap) -> Instruction:
+    operation = instruction.operation
+    if isinstance(operation, Size):
+        return Instruction(Size(size(operation.size)), instruction.arguments, instruction.dtype)
+    if isinstance(operation, Load):
+        load = Load(operation.operand, _with_index(operation.index, size), operation.mask)
+        return Instruction(load, instruction.arguments, instruction.dtype)
+    return instruction
+
+
+def _with_stores(stores: tuple[Store, ...], size: SizeMap) -> tuple[Store, ...]:
+    return tuple(replace(store, index=_with_index(store.index, size)) for store in stores)
+
+
+def _with_index(index: tuple[Index, ...], size: SizeMap) -> tuple[Index, ...]:
+    return tuple(Affine(i.terms, size(i.offset)) if isinstance(i, Affine) else i for i in index)

@@ -1,0 +1,195 @@
+"""Which inline nodes get memory (become VALUE items) and which are computed inside the items that use them.
+
+The rule: an inline node is absorbed when one item alone uses it; views and generators always; cheap nodes over at most
+two loads also when several items use them (the repeated work costs less than memory traffic). It gets memory when a
+user needs it there (gather, pad and reshape operands, captured by a region), when several items use it and it is
+expensive, when it is a scalar that array code uses, when the item has grown to `LIMIT` nodes, or when the item runs
+after a variable was overwritten that the node reads.
+
+Before: `d = x - m` used by `exp(d)` and `d * y`, in two items.
+After: no memory for `d` (cheap, two loads); memory for `exp(d)` if two items use it.
+
+Assumes items from `collect`. Guarantees linear time in nodes and uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dfc.ir.graph import Node, Value
+from dfc.passes.fuse.collect import Collected, User, is_alias_node
+from dfc.passes.fuse.inline import is_generator, is_view, needs_memory, weight
+from dfc.passes.fuse.items import Item, Kind, domain
+from dfc.passes.fuse.places import Storage
+from dfc.passes.fuse.scope import Scope, base_of
+
+LIMIT = 200  # nodes in one item
+CHEAP = 3  # weight of a cone that may be repeated
+LOADS = 2  # loads of such a cone
+REPEATS = 4  # items that may repeat it
+NEVER = 1 << 60
+
+
+@dataclass(slots=True)
+class _Cone:
+    """What computing a node from memory takes, if everything inline below it is absorbed."""
+
+    weight: int = 0
+    loads: int = 0
+    deadline: int = NEVER  # position of the first write to a variable it reads
+
+
+@dataclass(slots=True)
+class _Absorber:
+    scope: Scope
+    found: Collected
+    writes: dict[Storage, list[int]]
+    cones: dict[Value, _Cone] = field(default_factory=dict[Value, _Cone])
+    users: dict[Node, tuple[Item, ...]] = field(default_factory=dict["Node", tuple[Item, ...]])
+    sizes: dict[Item, int] = field(default_factory=dict["Item", int])
+    forced: set[Value] = field(default_factory=set[Value])
+
+    def run(self) -> None:
+        for _, node in self.found.inline:
+            self.cones[node.result] = self._cone(node)
+        self._force()
+        for position, node in reversed(self.found.inline):
+            if not is_alias_node(node):
+                self._place(position, node)
+        self._drop_unused()
+        self.found.items.sort(key=lambda item: item.key)
+        for number, item in enumerate(self.found.items):
+            item.number = number
+
+    def _cone(self, node: Node) -> _Cone:
+        cone = _Cone(weight(node))
+        for position, operand in enumerate(node.operands):
+            inner = self.cones.get(operand)
+            if inner is None or needs_memory(node, position):
+                cone.loads += 1
+                inner_deadline = self._deadline(operand)
+            else:
+                cone.weight = min(cone.weight + inner.weight, NEVER)
+                cone.loads = min(cone.loads + inner.loads, NEVER)
+                inner_deadline = inner.deadline
+            cone.deadline = min(cone.deadline, inner_deadline)
+        return cone
+
+    def _deadline(self, value: Value) -> int:
+        """When the memory that a value names is overwritten for the first time after it was read."""
+        place = self.scope.place(value)
+        if place is None or place.storage not in self.writes:
+            return NEVER
+        start = self.found.positions.get(base_of(value), -1)
+        return next((position for position in self.writes[place.storage] if position > start), NEVER)
+
+    def _force(self) -> None:
+        """Marks what must be in memory because of who uses it; through views for products and regions."""
+        for value, users in self.found.users.items():
+            if any(_wants_memory(user, value) for user in users):
+                self._force_base(value, any(_wants_itself(user, value) for user in users))
+
+    def _force_base(self, value: Value, itself: bool) -> None:
+        while not itself and value.node is not None and value in self.cones and is_view(value.node):
+            value = value.node.operands[0]
+        value = base_of(value)
+        if value in self.cones and (itself or value.node is None or not is_generator(value.node)):
+            self.forced.add(value)
+
+    def _place(self, position: int, node: Node) -> None:
+        value = node.result
+        items = self._items_using(value)
+        if value in self.forced:
+            self._root(position, node)
+        elif not items:
+            self.users[node] = ()
+        elif is_view(node) or is_generator(node) or self._may_absorb(node, items):
+            self._absorb(node, items)
+        else:
+            self._root(position, node)
+
+    def _items_using(self, value: Value) -> tuple[Item, ...]:
+        items: dict[Item, None] = {}
+        for user in self.found.users.get(value, ()):
+            if isinstance(user, Item):
+                items[user] = None
+            elif user.result in self.found.roots:
+                items[self.found.roots[user.result]] = None
+            else:
+                items.update(dict.fromkeys(self.users.get(user, ())))
+        return tuple(items)
+
+    def _may_absorb(self, node: Node, items: tuple[Item, ...]) -> bool:
+        cone = self.cones[node.result]
+        if not self.scope.fusing:
+            return False
+        if any(item.kind in (Kind.STEP, Kind.CONTRACT) or item.key[0] > cone.deadline for item in items):
+            return False
+        if any(self.sizes.get(item, 0) >= LIMIT for item in items):
+            return False
+        if not node.result.tensor.shape and any(item.extents for item in items):
+            return False
+        if len(items) == 1:
+            return True
+        cheap = cone.weight <= CHEAP and cone.loads <= LOADS
+        return cheap and len(items) <= REPEATS and bool(node.result.tensor.shape)
+
+    def _absorb(self, node: Node, items: tuple[Item, ...]) -> None:
+        self.users[node] = items
+        for item in items:
+            self.sizes[item] = self.sizes.get(item, 0) + 1
+
+    def _root(self, position: int, node: Node) -> None:
+        value = node.result
+        extents, point = domain(value.tensor.shape)
+        item = Item((position, 0), Kind.VALUE, node.name, node.span, value=value, result=value, node=node)
+        item.extents, item.point, item.result_point = extents, point, point
+        self.sizes[item] = 1
+        self.found.roots[value] = item
+        self.found.items.append(item)
+
+    def _drop_unused(self) -> None:
+        """A draw whose numbers nobody uses still advances its rng, but makes no numbers."""
+        self.found.items = [i for i in self.found.items if i.result is None or self.found.users.get(i.result)]
+        kept = set(self.found.items)
+        self.found.roots = {value: item for value, item in self.found.roots.items() if item in kept}
+
+
+def absorb(scope: Scope, found: Collected) -> None:
+    """Adds a VALUE item for every inline node that gets memory, and numbers all items."""
+    _Absorber(scope, found, write_positions(found.items)).run()
+
+
+def write_positions(items: Iterable[Item]) -> dict[Storage, list[int]]:
+    """The positions at which each piece of memory is overwritten, ascending."""
+    writes: dict[Storage, list[int]] = {}
+    for item in items:
+        for storage in item.writes:
+            writes.setdefault(storage, []).append(item.key[0])
+    return {storage: sorted(positions) for storage, positions in writes.items()}
+
+
+def _wants_memory(user: User, value: Value) -> bool:
+    if isinstance(user, Item):
+        return user.kind in (Kind.STEP, Kind.CONTRACT)
+    return _wants_itself(user, value)
+
+
+def _wants_itself(user: User, value: Value) -> bool:
+    """Whether the user can't look through a view at the operand."""
+    if isinstance(user, Item):
+        node = user.node
+        return user.kind is Kind.STEP and node is not None and value in step_scalars(node)
+    return any(operand is value and needs_memory(user, i) for i, operand in enumerate(user.operands))
+
+
+def step_scalars(node: Node) -> tuple[Value, ...]:
+    """The scalars that a step itself looks at."""
+    match node.op:
+        case "if" | "assert":
+            return node.operands[:1]
+        case "for":
+            return node.operands[:2]
+        case _:
+            return ()

@@ -1,0 +1,243 @@
+"""What each item reads and where; and items that would read a variable after it was overwritten.
+
+Assumes absorbed items in the order of `number`. Guarantees afterwards that no item reads memory that an item before it
+has overwritten since the value was named: a late reader was moved before the write, or the value was copied.
+
+Before: `old = read w; assign w; store old to the result`.    After: the store stands before the assignment.
+"""
+
+from __future__ import annotations
+
+from dfc.ir.graph import Node, Value
+from dfc.kernels.program import Role
+from dfc.ops.attributes import AxisAttributes, ScatterAttributes
+from dfc.passes.fuse.collect import Collected
+from dfc.passes.fuse.indexing import Point, along
+from dfc.passes.fuse.inline import inputs_at, is_generator, is_view, weight
+from dfc.passes.fuse.items import Item, Kind, Leaf, Selector, domain
+from dfc.passes.fuse.places import Storage
+from dfc.passes.fuse.scope import Scope, base_of
+
+MAY_FAIL = frozenset(("gather", "floordiv", "mod"))
+
+
+def analyse(scope: Scope, found: Collected) -> None:
+    """Fills `leaves`, `nodes`, `weight`, `reads` of every item and repairs late readers."""
+    for item in found.items:
+        _walk(scope, found, item)
+    _repair(scope, found)
+    _split(scope, found)
+
+
+def is_leaf(scope: Scope, found: Collected, value: Value) -> bool:
+    return value in found.roots or scope.place(value) is not None or base_of(value) is not value
+
+
+def starts(found: Collected, item: Item) -> list[Leaf]:
+    """The values an item computes from, and where."""
+    node = item.node
+    match item.kind:
+        case Kind.VALUE:
+            assert item.value is not None
+            if item.source is not None:
+                return [(item.value, item.point)]
+            assert node is not None
+            return [(found.draws[node], None)] if node.op == "draw" else inputs_at(node, item.point)
+        case Kind.REDUCE | Kind.SCAN:
+            assert item.value is not None
+            return [(item.value, item.point)]
+        case Kind.STORE:
+            assert item.value is not None and item.target is not None
+            ids: list[Leaf] = [(i.ids, i.point) for i in item.target.index if isinstance(i, Selector)]
+            return [(item.value, item.point), *ids]
+        case Kind.SCATTER:
+            assert node is not None and item.value is not None
+            return [(node.operands[0], scatter_ids_point(item, node)), (item.value, item.point)]
+        case Kind.CONTRACT:
+            assert node is not None
+            return list(zip(node.operands, contract_points(item), strict=True))
+        case Kind.STEP:
+            return [(value, None) for value in item.used]
+
+
+def scatter_ids_point(item: Item, node: Node) -> Point:
+    """Where `ids` of a scatter is read: the axes of the rows that stand for the scattered axis."""
+    attributes = node.attributes
+    assert isinstance(attributes, ScatterAttributes | AxisAttributes)
+    return item.point[attributes.axis : attributes.axis + node.operands[0].tensor.rank]
+
+
+def contract_points(item: Item) -> tuple[Point, Point]:
+    """Where the factors of a product are read, over the local axes (batch.., m, n, k)."""
+    k = len(item.extents) - 1
+    batch = tuple(along(axis) for axis in range(k - 2))
+    return (*batch, along(k - 2), along(k)), (*batch, along(k), along(k - 1))
+
+
+def _walk(scope: Scope, found: Collected, item: Item) -> None:
+    pending: list[Leaf] = list(reversed(starts(found, item)))
+    seen: set[Leaf] = set()
+    names: dict[Node, None] = {}
+    if item.node is not None and item.kind is Kind.VALUE:
+        names[item.node] = None
+    while pending:
+        leaf = pending.pop()
+        if leaf in seen:
+            continue
+        seen.add(leaf)
+        value, point = leaf
+        if is_leaf(scope, found, value):
+            item.leaves.append((base_of(value), point if base_of(value) is value else None))
+            continue
+        node = value.node
+        assert node is not None, value
+        names[node] = None
+        pending.extend(reversed(_below(node, point)))
+    item.nodes = list(names)
+    item.weight = sum(weight(node) for node in item.nodes)
+    item.faults = any(_may_fail(node) for node in item.nodes) or _store_may_fail(item)
+    _note_reads(scope, item)
+
+
+def _below(node: Node, point: Point | None) -> list[Leaf]:
+    if point is not None:
+        return inputs_at(node, point)
+    if is_view(node):
+        return [(node.operands[0], None)]
+    assert is_generator(node), node
+    return []
+
+
+def _may_fail(node: Node) -> bool:
+    return node.op == "gather" or (node.op in MAY_FAIL and node.result.tensor.machine.is_integer)
+
+
+def _store_may_fail(item: Item) -> bool:
+    if item.kind is Kind.SCATTER:
+        return True
+    return item.target is not None and any(isinstance(i, Selector) for i in item.target.index)
+
+
+def _note_reads(scope: Scope, item: Item) -> None:
+    for value, _ in item.leaves:
+        place = scope.place(value)
+        if place is not None and place.storage.role is not Role.CONSTANT:
+            item.reads.add(place.storage)
+
+
+def _repair(scope: Scope, found: Collected) -> None:
+    """Moves late readers before the write, or makes a copy for them."""
+    first: dict[Value, Item | None] = {}
+    writers: dict[Storage, list[Item]] = {}
+    for item in found.items:
+        for storage in item.writes:
+            writers.setdefault(storage, []).append(item)
+    copies: dict[Value, Item] = {}
+    moved = False
+    for item in found.items:
+        late = [(v, w) for v, _ in item.leaves if (w := _overwriter(scope, found, v, writers, first)) is not None]
+        late = [(v, w) for v, w in late if (w.key < item.key or (w is item and item.kind is Kind.STEP))]
+        late = [(v, w) for v, w in late if v not in copies]
+        if not late:
+            continue
+        moved = True
+        earliest = min((w for _, w in late), key=lambda w: w.key)
+        if _may_move(found, item, earliest):
+            item.key = (earliest.key[0], earliest.key[1] - 1)
+            continue
+        for value, writer in late:
+            copies[value] = _copy(scope, found, value, writer)
+    if moved:
+        found.items.extend(copies.values())
+        _renumber(found)
+
+
+def _overwriter(
+    scope: Scope,
+    found: Collected,
+    value: Value,
+    writers: dict[Storage, list[Item]],
+    known: dict[Value, Item | None],
+) -> Item | None:
+    """The first item that overwrites the memory a value names, after the value was named."""
+    if value in found.roots:
+        return None
+    if value not in known:
+        place = scope.place(value)
+        start = found.positions.get(value, -1)
+        candidates = writers.get(place.storage, []) if place is not None else []
+        known[value] = next((w for w in candidates if w.key[0] > start), None)
+    return known[value]
+
+
+def _may_move(found: Collected, item: Item, writer: Item) -> bool:
+    """Whether an item can run before `writer`: it stores to a result of the call, from what exists by then."""
+    if item.kind is not Kind.STORE or item.target is None or item.target.place.storage.role is not Role.RESULT:
+        return False
+    for value, _ in item.leaves:
+        root = found.roots.get(value)
+        if root is not None and root.key >= writer.key:
+            return False
+        if root is None and found.positions.get(value, -1) >= writer.key[0]:
+            return False
+    return True
+
+
+def _split(scope: Scope, found: Collected) -> None:
+    """Gives memory to a value that is stored where its computation reads at other points: a stencil in place."""
+    added: list[Item] = []
+    for item in found.items:
+        if item.kind is Kind.STORE and _reads_elsewhere(scope, item):
+            added.append(_value_before(scope, found, item))
+            item.leaves = []
+            item.reads = {s for s in item.reads if item.target is not None and item.target.mode != ":="}
+            _walk(scope, found, item)
+    if added:
+        found.items.extend(added)
+        _renumber(found)
+
+
+def _reads_elsewhere(scope: Scope, item: Item) -> bool:
+    target = item.target
+    assert target is not None
+    for value, point in item.leaves:
+        place = scope.place(value)
+        if place is not None and place.storage is target.place.storage and (point != target.index or not place.whole):
+            return True
+    return False
+
+
+def _value_before(scope: Scope, found: Collected, store: Item) -> Item:
+    """An item that computes the value of a store into memory of its own."""
+    value = store.value
+    assert value is not None
+    if scope.place(value) is not None:
+        return _copy(scope, found, base_of(value), store)
+    key = (store.key[0], store.key[1] - 1)
+    extents, point = domain(value.tensor.shape)
+    item = Item(key, Kind.VALUE, value.name, store.span, value=value, result=value, node=value.node)
+    item.extents, item.point, item.result_point = extents, point, point
+    _walk(scope, found, item)
+    found.roots[value] = item
+    return item
+
+
+def _renumber(found: Collected) -> None:
+    found.items.sort(key=lambda item: item.key)
+    for number, item in enumerate(found.items):
+        item.number = number
+
+
+def _copy(scope: Scope, found: Collected, value: Value, writer: Item) -> Item:
+    """An item that keeps the present value of memory that `writer` is about to overwrite."""
+    source = scope.place(value)
+    assert source is not None
+    extents, point = domain(value.tensor.shape)
+    position = found.positions.get(value, -1)
+    item = Item((position, 1), Kind.VALUE, value.name, writer.span, value=value, result=value, source=source)
+    item.extents, item.point, item.result_point = extents, point, point
+    item.leaves = [(value, point)]
+    item.reads = {source.storage}
+    del scope.places[value]
+    found.roots[value] = item
+    return item

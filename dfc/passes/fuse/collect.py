@@ -1,0 +1,376 @@
+"""The items of a block that are there whatever fusion decides: folds, products, stores, steps.
+
+Assumes a prepared block and `scope.places` for every parameter that is a tensor. Guarantees that every effect of the
+block is an item, in program order by `key`, and that results of regions and reads have their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dfc.ir.attributes import Literal
+from dfc.ir.dims import ONE, ZERO, Dim, dim
+from dfc.ir.dtypes import U64
+from dfc.ir.graph import Block, Node, Value
+from dfc.ir.types import TensorType, tensor
+from dfc.ir.walk import free_values, nodes
+from dfc.kernels.body import Affine
+from dfc.kernels.program import Role
+from dfc.ops import registry
+from dfc.ops.attributes import (
+    ArgAttributes,
+    AssignAttributes,
+    AxisAttributes,
+    ConstantAttributes,
+    DrawAttributes,
+    ForAttributes,
+    HostAttributes,
+    OperandSelector,
+    ReduceAttributes,
+    ResourceAttributes,
+    ScatterAttributes,
+)
+from dfc.ops.record import Reduce
+from dfc.passes.fuse.indexing import ORIGIN, Point, along, broadcast_point, scaled, shifted
+from dfc.passes.fuse.inline import is_alias, is_generator, is_inline
+from dfc.passes.fuse.items import Item, Kind, Selector, Target, domain
+from dfc.passes.fuse.places import Place, Storage, fresh, place_of
+from dfc.passes.fuse.scope import Scope
+from dfc.source import Span
+
+User = Node | Item
+
+
+@dataclass(slots=True)
+class Regions:
+    """The memory of a node with regions: `carried` (results of `if` too), stacked emits, and the bool of a `while`."""
+
+    carried: list[Place] = field(default_factory=list[Place])
+    stacked: list[Place] = field(default_factory=list[Place])
+    test: Place | None = None
+
+
+@dataclass(slots=True)
+class Collected:
+    """A block as items and inline nodes."""
+
+    block: Block
+    items: list[Item] = field(default_factory=list[Item])
+    inline: list[tuple[int, Node]] = field(default_factory=list[tuple[int, Node]])
+    roots: dict[Value, Item] = field(default_factory=dict[Value, Item])
+    users: dict[Value, list[User]] = field(default_factory=dict[Value, list[User]])
+    positions: dict[Value, int] = field(default_factory=dict[Value, int])
+    regions: dict[Node, Regions] = field(default_factory=dict["Node", Regions])
+    draws: dict[Node, Value] = field(default_factory=dict["Node", Value])
+
+    def use(self, value: Value, user: User) -> None:
+        self.users.setdefault(value, []).append(user)
+
+
+Exit = tuple[Value, Target]
+
+
+def collect(scope: Scope, block: Block, exits: Sequence[Exit]) -> Collected:
+    """The items of a block; each exit is a value and the memory it must be in when the block ends."""
+    found = _Collector(scope, block)
+    for position, node in enumerate(block.nodes):
+        found.visit(position, node)
+    for number, (value, target) in enumerate(exits):
+        if not found.claim(value, target):
+            found.store((len(block.nodes), number), value, target, value.name, Span.nowhere())
+    found.result.items.sort(key=lambda item: item.key)
+    return found.result
+
+
+class _Collector:
+    def __init__(self, scope: Scope, block: Block) -> None:
+        self.scope = scope
+        self.result = Collected(block)
+
+    def visit(self, position: int, node: Node) -> None:
+        for value in node.results:
+            self.result.positions[value] = position
+        if node.op == "constant" and not is_generator(node):
+            self.scope.places[node.result] = self.scope.constant(node)
+        elif is_alias_node(node) or is_inline(node):
+            self.result.inline.append((position, node))
+            for value in node.operands:
+                self.result.use(value, node)
+        else:
+            self._visit_item(position, node)
+
+    def _visit_item(self, position: int, node: Node) -> None:
+        match node.op:
+            case "read":
+                attributes = node.attributes
+                assert isinstance(attributes, ResourceAttributes)
+                self.scope.places[node.result] = place_of(self.scope.state(attributes.resource))
+            case "assign":
+                self._assign(position, node)
+            case "draw":
+                self._draw(position, node)
+            case "matmul":
+                self._contract(position, node)
+            case "concat":
+                self._concat(position, node)
+            case "cumsum":
+                self._scan(position, node)
+            case "scatter_add":
+                self._scatter(position, node)
+            case "if" | "while" | "for" | "assert" | "checkpoint_save" | "checkpoint_restore":
+                self._step(position, node)
+            case _:
+                self._reduce(position, node)
+
+    def claim(self, value: Value, target: Target) -> bool:
+        """Makes memory of this block the memory of a result, if the value has some of its own."""
+        place = self.scope.places.get(value)
+        result = target.place.storage
+        if place is None or result.role is not Role.RESULT or value not in self.result.positions:
+            return False
+        storage = place.storage
+        if storage.role is not Role.ARENA or not place.whole:
+            return False
+        storage.role, storage.index, storage.name = Role.RESULT, result.index, result.name
+        self.scope.claimed[result] = place
+        return True
+
+    def _add(self, item: Item, *used: Value) -> Item:
+        item.used = used
+        self.result.items.append(item)
+        if item.result is not None:
+            self.result.roots[item.result] = item
+        for value in used:
+            self.result.use(value, item)
+        return item
+
+    def store(self, key: tuple[int, int], value: Value, target: Target, name: str, span: Span) -> Item:
+        """An item that stores a value, broadcast to the region that the target selects."""
+        shape = _region_shape(target)
+        extents, point = domain(shape)
+        item = Item(key, Kind.STORE, name, span, value=value, target=_with_axes(target, point), extents=extents)
+        item.point = broadcast_point(point, shape, value.tensor.shape)
+        item.writes.add(target.place.storage)
+        if target.mode != ":=":
+            item.reads.add(target.place.storage)
+        ids = [index.ids for index in target.index if isinstance(index, Selector)]
+        return self._add(item, value, *ids)
+
+    def _assign(self, position: int, node: Node) -> None:
+        attributes = node.attributes
+        assert isinstance(attributes, AssignAttributes)
+        storage = self.scope.state(attributes.resource)
+        target = _whole(place_of(storage)) if not attributes.index else _selected(storage, node, attributes)
+        item = self.store((position, 0), node.operands[0], target, attributes.resource, node.span)
+        item.node = node
+
+    def _draw(self, position: int, node: Node) -> None:
+        attributes = node.attributes
+        assert isinstance(attributes, DrawAttributes)
+        state = self.scope.state(attributes.resource)
+        source = Value(tensor(U64, 4), attributes.resource)
+        self.scope.places[source] = place_of(state)
+        self.result.draws[node] = source
+        extents, point = domain(node.result.tensor.shape)
+        item = Item((position, 0), Kind.VALUE, node.name, node.span, value=node.result, result=node.result, node=node)
+        item.extents, item.point, item.result_point = extents, point, point
+        self._add(item, source)
+        one = Node("constant", (), (tensor(U64),), attributes=ConstantAttributes(Literal(np.array(1, np.uint64))))
+        count = Target(place_of(state), (Affine((), dim(2)),), "+=")
+        self.store((position, 1), one.result, count, attributes.resource, node.span)
+
+    def _contract(self, position: int, node: Node) -> None:
+        a, b = node.operands
+        *batch, m, k = a.tensor.shape
+        n = b.tensor.shape[-1]
+        item = Item((position, 0), Kind.CONTRACT, node.name, node.span, result=node.result, node=node)
+        item.extents = (*batch, m, n, k)
+        result = tuple(along(axis) for axis in range(len(batch) + 2))
+        item.result_point = tuple(
+            ORIGIN if d == ONE else index for index, d in zip(result, node.result.tensor.shape, strict=True)
+        )
+        self._add(item, a, b)
+
+    def _concat(self, position: int, node: Node) -> None:
+        """Every part is stored into its own piece of the result."""
+        attributes = node.attributes
+        assert isinstance(attributes, AxisAttributes)
+        kind = node.result.tensor
+        place = self.scope.places[node.result] = place_of(fresh(kind.machine, kind.shape, node.name))
+        start = ZERO
+        for number, part in enumerate(node.operands):
+            shape = part.tensor.shape
+            index = tuple(
+                shifted(along(axis), start) if axis == attributes.axis else along(axis) for axis in range(len(shape))
+            )
+            self.store((position, number), part, Target(place, index, region=shape), node.name, node.span)
+            start = start + shape[attributes.axis]
+
+    def _scan(self, position: int, node: Node) -> None:
+        attributes = node.attributes
+        assert isinstance(attributes, AxisAttributes)
+        item = Item((position, 0), Kind.SCAN, node.name, node.span, node.operands[0], node.result, node)
+        shape = node.result.tensor.shape
+        item.extents = shape
+        item.point = item.result_point = tuple(along(axis) for axis in range(len(shape)))
+        self._add(item, node.operands[0])
+
+    def _scatter(self, position: int, node: Node) -> None:
+        attributes = node.attributes
+        assert isinstance(attributes, ScatterAttributes)
+        ids, rows = node.operands
+        item = Item((position, 0), Kind.SCATTER, node.name, node.span, rows, node.result, node)
+        item.extents = rows.tensor.shape
+        item.point = tuple(along(axis) for axis in range(len(item.extents)))
+        self._add(item, ids, rows)
+
+    def _reduce(self, position: int, node: Node) -> None:
+        lowering = registry.record(node.op).lowering
+        attributes = node.attributes
+        operand = node.operands[0]
+        if isinstance(attributes, ArgAttributes):
+            axes, keep = (attributes.axis,), False
+        else:
+            assert isinstance(lowering, Reduce), f"{node.op} reaches fusion"
+            assert isinstance(attributes, ReduceAttributes)
+            axes, keep = attributes.axes, attributes.keep_dims
+        item = Item((position, 0), Kind.REDUCE, node.name, node.span, operand, node.result, node)
+        item.extents, item.point = _reduced_domain(operand.tensor, axes)
+        kept = [ORIGIN if axis in axes else i for axis, i in enumerate(item.point) if keep or axis not in axes]
+        item.result_point = tuple(kept)
+        self._add(item, operand)
+
+    def _step(self, position: int, node: Node) -> None:
+        item = Item((position, 9), Kind.STEP, node.name, node.span, node=node)
+        captured = list(dict.fromkeys(v for region in node.regions for v in free_values(region) if _is_tensor(v)))
+        used = dict.fromkeys([*_step_operands(node), *captured])
+        for name, written in _state_effects(node):
+            (item.writes if written else item.reads).add(self.scope.state(name))
+        if node.regions:
+            self._regions(position, node, item)
+        self._add(item, *used)
+
+    def _regions(self, position: int, node: Node, item: Item) -> None:
+        memory = self.result.regions[node] = Regions()
+        first = 2 if node.op == "for" else 0
+        carries = [v for v in node.operands[first:] if _is_tensor(v)] if node.op != "if" else []
+        kept = [v for v in node.results if _is_tensor(v)]
+        count = len(kept)
+        if node.op == "for":
+            assert isinstance(node.attributes, ForAttributes)
+            count = node.attributes.carries
+        for number, result in enumerate(kept):
+            storage = fresh(result.tensor.machine, result.tensor.shape, result.name)
+            place = self.scope.places[result] = place_of(storage)
+            (memory.carried if number < count else memory.stacked).append(place)
+            item.writes.add(storage)
+        for number, (value, place) in enumerate(zip(carries, memory.carried, strict=False)):
+            self.store((position, number - len(carries)), value, _whole(place), node.name, node.span)
+
+
+def is_alias_node(node: Node) -> bool:
+    return node.op == "reshape" and is_alias(node)
+
+
+def whole(place: Place) -> Target:
+    """A store of every element of a place."""
+    return _whole(place)
+
+
+def _whole(place: Place) -> Target:
+    index = tuple(along(axis) for axis in range(len(place.shape)))
+    return Target(place, index, whole=True)
+
+
+def _is_tensor(value: Value) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+def _step_operands(node: Node) -> list[Value]:
+    """The operands a step looks at itself; carried values were stored before it."""
+    match node.op:
+        case "if" | "assert":
+            return [node.operands[0]]
+        case "for":
+            return list(node.operands[:2])
+        case _:
+            return []
+
+
+def _state_effects(node: Node) -> list[tuple[str, bool]]:
+    """Which state a step reads (False) or writes (True), nested regions included."""
+    effects: dict[tuple[str, bool], None] = {}
+    for inner in (node, *(n for region in node.regions for n in nodes(region))):
+        attributes = inner.attributes
+        match attributes:
+            case ResourceAttributes():
+                effects[attributes.resource, False] = None
+            case AssignAttributes() | DrawAttributes():
+                effects[attributes.resource, True] = None
+            case HostAttributes():
+                effects.update(((name, inner.op == "checkpoint_restore"), None) for name in attributes.resources)
+            case _:
+                pass
+    return list(effects)
+
+
+def _reduced_domain(operand: TensorType, axes: Sequence[int]) -> tuple[tuple[Dim, ...], Point]:
+    """Local axes of a fold: as `domain`, but a folded axis of length one stays an axis."""
+    extents: list[Dim] = []
+    point: list[Affine] = []
+    for axis, d in enumerate(operand.shape):
+        point.append(along(len(extents)) if axis in axes or d != ONE else ORIGIN)
+        if axis in axes or d != ONE:
+            extents.append(d)
+    return tuple(extents), tuple(point)
+
+
+def _selected(storage: Storage, node: Node, attributes: AssignAttributes) -> Target:
+    """The target of an assignment to part of a variable; indices are over the axes of the region, not of the item."""
+    index: list[Affine | Selector] = []
+    ids = node.operands[1:-1]
+    axis = 0
+    ordered = False
+    for selector in attributes.index:
+        if isinstance(selector, OperandSelector):
+            value = ids[selector.operand]
+            rank = value.tensor.rank
+            index.append(Selector(value, tuple(along(axis + i) for i in range(rank))))
+            axis += rank
+            ordered = ordered or rank > 0
+        else:
+            index.append(shifted(scaled(along(axis), selector.step), selector.start))
+            axis += 1
+    return Target(place_of(storage), tuple(index), attributes.mode, ordered=ordered, region=_sizes(node, attributes))
+
+
+def _sizes(node: Node, attributes: AssignAttributes) -> tuple[Dim, ...]:
+    shape: list[Dim] = []
+    for selector in attributes.index:
+        if isinstance(selector, OperandSelector):
+            shape.extend(node.operands[1 + selector.operand].tensor.shape)
+        else:
+            shape.append(selector.size)
+    return tuple(shape)
+
+
+def _region_shape(target: Target) -> tuple[Dim, ...]:
+    return target.place.shape if target.whole else target.region
+
+
+def _with_axes(target: Target, point: Point) -> Target:
+    """The target over the local axes of its item: region axis i is taken at point[i]."""
+
+    def at(index: Affine) -> Affine:
+        if not index.terms:
+            return index
+        ((axis, step),) = index.terms
+        return shifted(scaled(point[axis], step), index.offset)
+
+    changed = tuple(
+        Selector(i.ids, tuple(at(p) for p in i.point)) if isinstance(i, Selector) else at(i) for i in target.index
+    )
+    return Target(target.place, changed, target.mode, target.whole, target.ordered, target.region)

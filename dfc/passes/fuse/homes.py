@@ -1,0 +1,104 @@
+"""Memory for values that others read: that of a variable or result they are stored to anyway, else some of their own.
+
+Assumes groups in order. Guarantees that `scope.places` has every value read outside its group, and those read again in
+a later stage of the group that are too expensive to compute twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dfc.ir.graph import Value
+from dfc.passes.fuse.collect import Collected
+from dfc.passes.fuse.groups import Group
+from dfc.passes.fuse.items import Item, Kind
+from dfc.passes.fuse.places import Place, Storage, fresh, place_of
+from dfc.passes.fuse.scope import Scope
+
+REPEATED = 6  # weight of what a later stage may compute again
+
+
+@dataclass(slots=True)
+class _Readers:
+    """Who reads a value from memory."""
+
+    outside: bool = False
+    last: tuple[int, int] = (-1, -1)  # key of the last reader in another group
+    levels: set[int] = field(default_factory=set[int])  # later levels of the same group that read it
+
+
+def settle(scope: Scope, found: Collected, groups: Sequence[Group]) -> set[Value]:
+    """Gives places to values; returns those that a STORE item of their group writes (not to be stored twice)."""
+    readers = _readers(found, groups)
+    writers = _writers(found)
+    homed: set[Value] = set()
+    for group in groups:
+        for value, item in group.values.items():
+            reading = readers.get(value)
+            if reading is None:
+                continue
+            place = _home(group, item, value, reading, writers)
+            if place is not None:
+                homed.add(value)
+            elif reading.outside or _keep(item, reading):
+                place = place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
+            if place is not None:
+                scope.places[value] = place
+    return homed
+
+
+def _readers(found: Collected, groups: Sequence[Group]) -> dict[Value, _Readers]:
+    readers: dict[Value, _Readers] = {}
+    for group in groups:
+        for item in group.items:
+            for value, point in item.leaves:
+                root = found.roots.get(value)
+                if root is None or root is item:
+                    continue
+                reading = readers.setdefault(value, _Readers())
+                if value not in group.values or point is None:
+                    reading.outside = True
+                    reading.last = max(reading.last, item.key)
+                elif item.level > root.level:
+                    reading.levels.add(item.level)
+    return readers
+
+
+def _writers(found: Collected) -> dict[Storage, list[tuple[int, int]]]:
+    writers: dict[Storage, list[tuple[int, int]]] = {}
+    for item in found.items:
+        for storage in item.writes:
+            writers.setdefault(storage, []).append(item.key)
+    return writers
+
+
+def _home(
+    group: Group, item: Item, value: Value, reading: _Readers, writers: dict[Storage, list[tuple[int, int]]]
+) -> Place | None:
+    """Memory that a store of the same group fills with the value, if it stays so until the last reader."""
+    for store in group.items:
+        target = store.target
+        if target is None or store.value is not value or not target.whole or target.place.shape != value.tensor.shape:
+            continue
+        if target.mode != ":=" or not _same_point(store, item):
+            continue
+        if any(level <= store.level for level in reading.levels):
+            continue
+        later = (key for key in writers[target.place.storage] if key > store.key)
+        overwritten = min(later, default=None)
+        if overwritten is None or reading.last < overwritten:
+            return target.place
+    return None
+
+
+def _same_point(store: Item, item: Item) -> bool:
+    """Whether element i of the value is stored at i."""
+    assert store.target is not None
+    return store.point == store.target.index and len(store.point) == len(item.result_point)
+
+
+def _keep(item: Item, reading: _Readers) -> bool:
+    if item.kind is not Kind.VALUE or not reading.levels:
+        return False
+    return item.weight > REPEATED or item.source is not None

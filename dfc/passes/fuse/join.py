@@ -1,0 +1,203 @@
+"""Items join into groups.
+
+In program order, an item joins the last group it depends on if it reads that group's values at its own point: element-
+wise after element-wise, a fold after what it folds, row-wise consumers after a fold, element-wise after a product.
+Else it may join a group over the same index space that reads the same memory (siblings; scalars always). Else it
+opens a group.
+
+Because a group only takes items all of whose dependencies are in groups of no higher rank, ranks are an order of
+execution, and no search for cycles is needed. Dependencies are values, memory that is overwritten (read before write
+before read), and failure before effects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import floor
+
+from dfc.ir.dims import Dim
+from dfc.ir.graph import Value
+from dfc.kernels.body import Affine
+from dfc.kernels.program import Role
+from dfc.passes.fuse.collect import Collected
+from dfc.passes.fuse.fit import fit
+from dfc.passes.fuse.groups import Fit, Group
+from dfc.passes.fuse.indexing import Point, renamed
+from dfc.passes.fuse.items import Item, Kind, Selector
+from dfc.passes.fuse.places import Storage
+from dfc.passes.fuse.scope import Scope
+
+LOOPS = (Kind.VALUE, Kind.REDUCE, Kind.STORE)
+GROUP_LIMIT = 256  # nodes in a kernel
+OPERAND_LIMIT = 24  # memory operands of a kernel
+
+
+@dataclass(slots=True)
+class _Joiner:
+    scope: Scope
+    found: Collected
+    groups: list[Group] = field(default_factory=list[Group])
+    by_rank: dict[float, Group] = field(default_factory=dict[float, Group])
+    rank_of: dict[Item, float] = field(default_factory=dict["Item", float])
+    written: dict[Storage, float] = field(default_factory=dict[Storage, float])
+    read: dict[Storage, float] = field(default_factory=dict[Storage, float])
+    spaces: dict[tuple[Dim, ...], Group] = field(default_factory=dict[tuple[Dim, ...], Group])
+    homes: dict[Value, Storage] = field(default_factory=dict[Value, Storage])
+    check: float = -1.0
+    failing: float = -1.0
+
+    def run(self) -> list[Group]:
+        for item in self.found.items:
+            self._place(item)
+        return sorted(self.groups, key=lambda group: group.rank)
+
+    def _place(self, item: Item) -> None:
+        bound = self._bound(item)
+        group, found = self._choose(item, bound)
+        if group is None or found is None:
+            group, found = self._open(item, bound)
+        group.add(item, found)
+        group.touched += accesses(self.scope, item)
+        self._note(item, group.rank)
+
+    def _bound(self, item: Item) -> float:
+        """The highest rank that the item must not run before."""
+        bound = -1.0
+        for value, _ in item.leaves:
+            root = self.found.roots.get(value)
+            if root is not None and root is not item:
+                bound = max(bound, self.rank_of[root])
+        for storage in item.reads:
+            bound = max(bound, self.written.get(storage, -1.0))
+        for storage in item.writes:
+            bound = max(bound, self.written.get(storage, -1.0), self.read.get(storage, -1.0))
+        if item.faults:
+            bound = max(bound, self.check)
+        if item.kind is Kind.STEP or any(storage.role is Role.RESOURCE for storage in item.writes):
+            bound = max(bound, self.check, self.failing)
+        return bound
+
+    def _note(self, item: Item, rank: float) -> None:
+        self.rank_of[item] = rank
+        stored_in = [self.homes[value] for value, _ in item.leaves if value in self.homes]
+        for storage in (*item.reads, *stored_in):
+            self.read[storage] = max(self.read.get(storage, -1.0), rank)
+        if item.target is not None and item.target.whole and item.value is not None:
+            self.homes.setdefault(item.value, item.target.place.storage)
+        for storage in item.writes:
+            self.written[storage] = max(self.written.get(storage, -1.0), rank)
+        if item.kind is Kind.STEP:
+            self.check = max(self.check, rank)
+        elif item.faults:
+            self.failing = max(self.failing, rank)
+
+    def _choose(self, item: Item, bound: float) -> tuple[Group | None, Fit | None]:
+        if not self.scope.fusing or item.kind not in LOOPS or (item.target is not None and item.target.ordered):
+            return None, None
+        last = self.by_rank.get(bound)
+        if last is not None and not last.closed:
+            found = self._fits(item, last)
+            if found is not None:
+                return last, found
+        return self._sibling(item, bound)
+
+    def _fits(self, item: Item, group: Group) -> Fit | None:
+        loads = len(group.loads | {value for value, _ in item.leaves})
+        if group.nodes + len(item.nodes) > GROUP_LIMIT or loads > OPERAND_LIMIT:
+            group.reasons.append(f"split before {item.name}: the kernel would grow too large")
+            return None
+        found = fit(item, group)
+        if found is None or not self._safe(item, group, found):
+            return None
+        return found
+
+    def _safe(self, item: Item, group: Group, found: Fit) -> bool:
+        """Whether accesses of the item and of the group to the same memory stay at one point, in order."""
+        for storage, point, stored, _ in accesses(self.scope, item, found.axes):
+            for other, other_point, other_stored, other_level in group.touched:
+                if other is not storage or not (stored or other_stored):
+                    continue
+                same = point is not None and point == other_point and not other_stored and other_level <= found.level
+                if not (stored and same):
+                    group.reasons.append(f"split before {item.name}: {storage.name} is used at other points")
+                    return False
+        return True
+
+    def _sibling(self, item: Item, bound: float) -> tuple[Group | None, Fit | None]:
+        if item.kind is Kind.REDUCE:
+            return None, None
+        if not item.extents:
+            return self._scalars(item, bound)
+        group = self.spaces.get(item.extents)
+        if group is None or group.rank <= bound or group.closed or group.folds:
+            return None, None
+        if not any(value in group.loads for value, _ in item.leaves):
+            return None, None
+        axes = tuple(range(len(item.extents)))
+        found = Fit(axes, 0)
+        if group.nodes + len(item.nodes) > GROUP_LIMIT or not self._safe(item, group, found):
+            return None, None
+        return group, found
+
+    def _scalars(self, item: Item, bound: float) -> tuple[Group | None, Fit | None]:
+        """The group of scalar items right behind the group at `bound`, so that scalars never hold arrays apart."""
+        group = self.by_rank.get(floor(bound) + 0.5)
+        if group is None or group.rank <= bound or group.nodes + len(item.nodes) > GROUP_LIMIT:
+            return None, None
+        found = Fit((), 0)
+        return (group, found) if self._safe(item, group, found) else (None, None)
+
+    def _open(self, item: Item, bound: float) -> tuple[Group, Fit]:
+        kind = item.kind if item.kind not in LOOPS else Kind.VALUE
+        rank = self._new_rank(item, bound)
+        kept = [axis for axis in range(len(item.extents)) if axis not in item.folded]
+        group = Group(rank, kind, list(item.extents), kept)
+        group.closed = kind not in (Kind.VALUE, Kind.CONTRACT) or (item.target is not None and item.target.ordered)
+        self.groups.append(group)
+        self.by_rank[rank] = group
+        if kind is Kind.VALUE and item.kind is not Kind.REDUCE and not group.closed:
+            self.spaces[item.extents] = group
+        return group, Fit(tuple(range(len(item.extents))), 0)
+
+    def _new_rank(self, item: Item, bound: float) -> float:
+        """Behind everything so far; scalars right behind what they need, if there is room."""
+        end = float(len(self.groups))
+        if not self.scope.fusing or item.extents or item.kind not in (Kind.VALUE, Kind.STORE):
+            return end
+        rank = (max(bound, floor(bound) + 0.0) + floor(bound) + 1.0) / 2
+        return rank if bound < rank < floor(bound) + 1.0 and rank not in self.by_rank else end
+
+
+def join(scope: Scope, found: Collected) -> list[Group]:
+    """Groups in an order of execution."""
+    return _Joiner(scope, found).run()
+
+
+def accesses(
+    scope: Scope, item: Item, axes: tuple[int, ...] | None = None
+) -> list[tuple[Storage, Point | None, bool, int]]:
+    """What an item reads and writes of memory that changes over time: where, whether it stores, at which level."""
+    names = axes if axes is not None else item.axes
+    found: list[tuple[Storage, Point | None, bool, int]] = []
+    for value, point in item.leaves:
+        place = scope.place(value)
+        if place is None or place.storage.role is Role.CONSTANT:
+            continue
+        at = renamed(point, names) if point is not None and place.whole else None
+        found.append((place.storage, at, False, item.level))
+    if item.source is not None:
+        found.append((item.source.storage, renamed(item.point, names), False, item.level))
+    if item.target is not None:
+        found.append((item.target.place.storage, target_point(item, names), True, item.level))
+    return found
+
+
+def target_point(item: Item, axes: tuple[int, ...]) -> Point | None:
+    """Where a store writes, over group axes; None if an index is computed."""
+    assert item.target is not None
+    index: list[Affine] = []
+    for i in item.target.index:
+        if isinstance(i, Selector):
+            return None
+        index.append(i)
+    return renamed(tuple(index), axes)

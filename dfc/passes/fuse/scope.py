@@ -1,0 +1,74 @@
+"""What all blocks of one entry share while they are fused: where values are, and the program that is being made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dfc.ir.attributes import Literal
+from dfc.ir.graph import Node, Value
+from dfc.kernels.program import Program, Role
+from dfc.ops.attributes import ConstantAttributes
+from dfc.passes.fuse.inline import is_alias
+from dfc.passes.fuse.places import Place, Storage, place_of
+from dfc.source import Span
+
+
+@dataclass(slots=True)
+class Scope:
+    """`places` says where values are that have memory; a reshape that is no index arithmetic is looked up through its
+    operand."""
+
+    program: Program
+    fusing: bool = True  # False: every node its own kernel (for tests and for narrowing down mistakes)
+    numbers: dict[Literal, int] = field(default_factory=dict[Literal, int])  # of the program's constants
+    places: dict[Value, Place] = field(default_factory=dict[Value, Place])
+    texts: dict[Value, int] = field(default_factory=dict[Value, int])  # numbers of text arguments
+    claimed: dict[Storage, Place] = field(default_factory=dict[Storage, Place])  # results that a block made itself
+    states: dict[str, Storage] = field(default_factory=dict[str, Storage])
+    constants: dict[Literal, Storage] = field(default_factory=dict[Literal, Storage])
+    fault_sites: dict[tuple[Node, str], int] = field(default_factory=dict[tuple[Node, str], int])
+
+    def place(self, value: Value) -> Place | None:
+        """Where a value is, if it has memory by now."""
+        base = base_of(value)
+        found = self.places.get(base)
+        if found is None or base is value:
+            return found
+        return Place(found.storage, value.tensor.shape)
+
+    def state(self, name: str) -> Storage:
+        """The memory of a variable or rng."""
+        found = self.states.get(name)
+        if found is None:
+            kind = self.program.resources[name].type
+            found = self.states[name] = Storage(Role.RESOURCE, kind.machine, kind.shape, name, resource=name)
+        return found
+
+    def constant(self, node: Node) -> Place:
+        """The memory of a constant array; equal constants share it."""
+        attributes = node.attributes
+        assert isinstance(attributes, ConstantAttributes)
+        literal = attributes.value
+        found = self.constants.get(literal)
+        if found is None:
+            kind = node.result.tensor
+            number = self.numbers.setdefault(literal, len(self.numbers))
+            if number == len(self.program.constants):
+                self.program.constants.append(literal)
+            found = Storage(Role.CONSTANT, kind.machine, kind.shape, node.name, index=number)
+            self.constants[literal] = found
+        return place_of(found)
+
+    def fault(self, node: Node, kind: str, message: str, span: Span) -> int:
+        """The fault site of a node: one however often the node is computed."""
+        found = self.fault_sites.get((node, kind))
+        if found is None:
+            found = self.fault_sites[node, kind] = self.program.fault(kind, message, span)
+        return found
+
+
+def base_of(value: Value) -> Value:
+    """The value whose memory a chain of reshapes names."""
+    while value.node is not None and value.node.op == "reshape" and is_alias(value.node):
+        value = value.node.operands[0]
+    return value

@@ -1,0 +1,85 @@
+"""Steps over places: the form between fusion and the planning of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dfc.kernels.form import Kernel
+from dfc.passes.fuse.places import Place
+from dfc.source import Span
+
+
+@dataclass(slots=True)
+class DraftLaunch:
+    kernel: Kernel
+    places: tuple[Place, ...]
+    names: tuple[str, ...]
+    span: Span
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class DraftIf:
+    condition: Place
+    then: list[Draft]
+    otherwise: list[Draft]
+
+
+@dataclass(slots=True)
+class DraftWhile:
+    condition: list[Draft]
+    test: Place
+    body: list[Draft]
+
+
+@dataclass(slots=True)
+class DraftFor:
+    index: Place
+    start: Place
+    stop: Place
+    body: list[Draft]
+
+
+@dataclass(slots=True)
+class DraftCheck:
+    condition: Place
+    fault: int
+
+
+@dataclass(slots=True)
+class DraftHost:
+    kind: str
+    path: int
+    resources: tuple[str, ...]
+
+
+Draft = DraftLaunch | DraftIf | DraftWhile | DraftFor | DraftCheck | DraftHost
+
+
+def inner_blocks(step: Draft) -> Sequence[list[Draft]]:
+    """The lists of steps inside a step, in the order in which they run."""
+    match step:
+        case DraftIf():
+            return (step.then, step.otherwise)
+        case DraftWhile():
+            return (step.condition, step.body)
+        case DraftFor():
+            return (step.body,)
+        case _:
+            return ()
+
+
+def own_places(step: Draft) -> tuple[Place, ...]:
+    """The places a step itself uses, without those of inner steps."""
+    match step:
+        case DraftLaunch():
+            return step.places
+        case DraftIf() | DraftCheck():
+            return (step.condition,)
+        case DraftWhile():
+            return (step.test,)
+        case DraftFor():
+            return (step.index, step.start, step.stop)
+        case DraftHost():
+            return ()

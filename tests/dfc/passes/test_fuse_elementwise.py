@@ -1,0 +1,63 @@
+"""Element-wise chains, views and folds: what programs compute, and how few kernels they take."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dfc.ir.dims import Symbol
+from dfc.ir.dtypes import F32
+from dfc.ir.types import tensor
+from dfc.ops.attributes import PermutationAttributes, ReduceAttributes, ShapeAttributes
+from tests.support.lowering import agree
+from tests.support.making import Making
+
+B = Symbol("B")
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.linspace(-2, 3, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+
+
+def test_a_chain_is_one_kernel():
+    m = Making()
+    x, y = m.feed("x", tensor(F32, B, 5)), m.feed("y", tensor(F32, 5))
+    z = m.op("exp", m.op("mul", m.op("add", x, y), m.op("neg", x)))
+    _, ran = agree(m.graph(z, dims=[B]), {"x": numbers(3, 5), "y": numbers(5)}, sizes={"B": 3})
+    assert ran.launches == 1
+
+
+def test_a_batch_of_nothing_runs():
+    m = Making()
+    x = m.feed("x", tensor(F32, B, 5))
+    agree(
+        m.graph(m.op("exp", x), m.op("sum", x, attributes=ReduceAttributes((0,))), dims=[B]),
+        {"x": numbers(0, 5)},
+        sizes={"B": 0},
+    )
+
+
+def test_softmax_is_one_kernel():
+    m = Making()
+    x = m.feed("x", tensor(F32, B, 6))
+    keep = ReduceAttributes((1,), True)
+    e = m.op("exp", m.op("sub", x, m.op("max", x, attributes=keep)))
+    _, ran = agree(
+        m.graph(m.op("div", e, m.op("sum", e, attributes=keep)), dims=[B]), {"x": numbers(4, 6)}, sizes={"B": 4}
+    )
+    assert ran.launches == 1
+
+
+def test_a_transposed_view_is_no_kernel():
+    m = Making()
+    x = m.feed("x", tensor(F32, 3, 4))
+    t = m.op("transpose", x, attributes=PermutationAttributes((1, 0)))
+    _, ran = agree(m.graph(m.op("exp", t)), {"x": numbers(3, 4)})
+    assert ran.launches == 1
+
+
+def test_a_reshape_of_memory_is_an_alias():
+    m = Making()
+    x = m.feed("x", tensor(F32, B, 2, 3))
+    flat = m.op("reshape", m.op("exp", x), attributes=ShapeAttributes(tensor(F32, B, 6).shape))
+    _, ran = agree(m.graph(m.op("neg", flat), dims=[B]), {"x": numbers(2, 2, 3)}, sizes={"B": 2})
+    assert ran.launches == 2

@@ -1,0 +1,405 @@
+"""Executes a scheduled program point by point on small arrays: what its kernels, steps and memory plan mean.
+
+Independent of every target. Arena memory starts as NaN (bytes 0xff), so that a read of memory that nothing
+wrote, or that was written over, shows. Scalar functions are NumPy's; f16 and bf16 are computed in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from dfc.ir.dims import Dim, Symbol
+from dfc.ir.dtypes import DType
+from dfc.kernels.body import (
+    Accumulated,
+    Affine,
+    Apply,
+    AxisIndex,
+    Index,
+    Instruction,
+    Load,
+    Number,
+    Philox,
+    Reduced,
+    Size,
+)
+from dfc.kernels.form import ContractKernel, LoopKernel, Reduction, Stage, Store
+from dfc.kernels.program import Buffer, Check, Copy, EntryProgram, For, Host, If, Launch, Program, Role, Step, While
+from dfc.ops import philox
+from dfc.ops.special import erf
+
+
+class Failed(Exception):
+    """A fault site was reached."""
+
+    def __init__(self, site: int) -> None:
+        super().__init__(f"fault {site}")
+        self.site = site
+
+
+def computing(dtype: DType) -> np.dtype[Any]:
+    """The type values of an element type are computed in."""
+    return np.dtype(np.float32) if dtype.name in ("f16", "bf16") else dtype.numpy
+
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.mod,
+    "pow": np.power,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "sign": np.sign,
+    "exp": np.exp,
+    "log": np.log,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: np.reciprocal(np.sqrt(x)),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "erf": lambda x: np.asarray(erf(np.asarray(x)))[()],
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.round,
+    "trunc": np.trunc,
+    "is_finite": np.isfinite,
+    "not": np.logical_not,
+}
+NEUTRAL: dict[str, Any] = {"add": 0, "mul": 1, "and": True, "or": False}
+FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+
+
+def cast(value: Any, dtype: DType) -> Any:
+    target = computing(dtype)
+    if dtype.is_bool:
+        return np.bool_(value != 0)
+    if dtype.is_integer and np.asarray(value).dtype.kind == "f":
+        if np.isnan(value):
+            return target.type(0)
+        limits = np.iinfo(target)
+        return target.type(min(max(int(np.trunc(np.clip(value, -1e30, 1e30))), int(limits.min)), int(limits.max)))
+    if dtype.name in ("f16", "bf16"):
+        return np.float32(np.asarray(value).astype(dtype.numpy))
+    return np.asarray(value).astype(target)[()]
+
+
+def neutral(reduction: Reduction) -> Any:
+    target = computing(reduction.dtype)
+    if reduction.combine in NEUTRAL:
+        return target.type(NEUTRAL[reduction.combine])
+    low = reduction.combine == "max"
+    if target.kind == "f":
+        return target.type(-np.inf if low else np.inf)
+    if target.kind == "b":
+        return np.bool_(not low)
+    limits = np.iinfo(target)
+    return target.type(limits.min if low else limits.max)
+
+
+@dataclass
+class _Call:
+    """One launch: concrete axes, operands as arrays, symbols of the kernel."""
+
+    operands: list[Any]
+    sizes: dict[Symbol, int]
+    extents: list[int]
+    accesses: list[str]
+    reduced: list[list[Any]] = field(default_factory=list)
+    accumulated: Any = None
+
+    def offset(self, size: Dim) -> int:
+        return size.evaluate(self.sizes)
+
+    def index(self, index: Sequence[Index], point: Sequence[int], values: Sequence[Any], shape: Sequence[int]) -> tuple:
+        found: list[int] = []
+        for i, extent in zip(index, shape, strict=True):
+            if isinstance(i, Affine):
+                found.append(sum(c * point[axis] for axis, c in i.terms) + self.offset(i.offset))
+            else:
+                row = int(values[i.instruction])
+                row += extent if row < 0 else 0
+                if not 0 <= row < extent:
+                    raise Failed(i.fault)
+                found.append(row)
+        return tuple(found)
+
+    def body(self, body: Sequence[Instruction], point: Sequence[int]) -> list[Any]:
+        values: list[Any] = []
+        for instruction in body:
+            values.append(self.value(instruction, values, point))
+        return values
+
+    def value(self, instruction: Instruction, values: list[Any], point: Sequence[int]) -> Any:
+        operation, dtype = instruction.operation, instruction.dtype
+        arguments = [values[a] for a in instruction.arguments]
+        match operation:
+            case Load():
+                return self.load(operation, values, point, dtype)
+            case Number():
+                return computing(dtype).type(np.frombuffer(operation.bits, dtype.numpy)[0])
+            case AxisIndex():
+                return np.int64(point[operation.axis])
+            case Size():
+                return np.int64(self.offset(operation.size))
+            case Reduced():
+                return self.reduced[operation.stage][operation.reduction]
+            case Accumulated():
+                return self.accumulated
+            case Philox():
+                return random_number(operation.distribution, dtype, [int(a) for a in arguments])
+            case Apply():
+                return apply(operation, arguments, dtype)
+
+    def load(self, load: Load, values: list[Any], point: Sequence[int], dtype: DType) -> Any:
+        array = self.operands[load.operand]
+        assert self.accesses[load.operand] != "write", "a load from a slot that is only written"
+        index = self.index(load.index, point, values, array.shape)
+        if load.mask is not None:
+            at = list(index)
+            for axis, step in load.mask.indices:
+                if at[axis] % step or not 0 <= at[axis] // step < array.shape[axis]:
+                    return values[load.mask.otherwise]
+                at[axis] //= step
+            index = tuple(at)
+        assert all(0 <= i < n for i, n in zip(index, array.shape, strict=True)), (index, array.shape)
+        return computing(dtype).type(array[index])
+
+    def store(self, store: Store, values: list[Any], point: Sequence[int]) -> None:
+        array = self.operands[store.operand]
+        assert self.accesses[store.operand] != "read", "a store to a slot that is only read"
+        index = self.index(store.index, point, values, array.shape)
+        assert all(0 <= i < n for i, n in zip(index, array.shape, strict=True)), (index, array.shape)
+        value = values[store.value]
+        array[index] = array[index] + value if store.combine == "add" else value
+
+
+def apply(operation: Apply, arguments: list[Any], dtype: DType) -> Any:
+    name = operation.function
+    if name == "cast":
+        return cast(arguments[0], dtype)
+    if name == "select":
+        return arguments[1] if arguments[0] else arguments[2]
+    if name == "fma":
+        return computing(dtype).type(np.float64(arguments[0]) * np.float64(arguments[1]) + np.float64(arguments[2]))
+    if name in ("floordiv", "mod") and dtype.is_integer and arguments[1] == 0:
+        raise Failed(operation.fault)
+    result = UNARY[name](*arguments) if name in UNARY else BINARY[name](*arguments)
+    return np.bool_(result) if dtype.is_bool else computing(dtype).type(result)
+
+
+def random_number(distribution: str, dtype: DType, arguments: list[int]) -> Any:
+    element, key0, key1, draw = arguments
+    numbers = philox.numbers(distribution, dtype, (element + 1,), (key0, key1), draw)
+    return computing(dtype).type(numbers[element])
+
+
+class Interpreter:
+    """Runs one call of an entry."""
+
+    def __init__(self, program: Program, entry: EntryProgram, state: dict[str, Any], sizes: Mapping[Symbol, int]):
+        self.program = program
+        self.entry = entry
+        self.state = state
+        self.sizes = dict(sizes)
+        self.arena = np.full(entry.arena.evaluate(self.sizes), 0xFF, np.uint8)
+        self.arguments: dict[int, Any] = {}
+        self.results: dict[int, Any] = {}
+        self.registers: dict[int, Any] = {}
+        self.launches = 0
+
+    def array(self, number: int) -> Any:
+        buffer = self.entry.buffers[number]
+        shape = [d.evaluate(self.sizes) for d in buffer.shape]
+        match buffer.role:
+            case Role.ARGUMENT:
+                return self.arguments[buffer.index].reshape(shape)
+            case Role.CONSTANT:
+                return self.program.constants[buffer.index].array.reshape(shape)
+            case Role.RESOURCE:
+                return self.state[buffer.resource].reshape(shape)
+            case Role.RESULT:
+                return self.results.setdefault(buffer.index, poisoned(buffer, shape)).reshape(shape)
+            case Role.REGISTER:
+                assert not shape
+                return self.registers.setdefault(number, poisoned(buffer, shape))
+            case Role.ARENA:
+                start = buffer.offset.evaluate(self.sizes)
+                count = int(np.prod(shape, dtype=np.int64)) * buffer.dtype.size
+                assert start + count <= len(self.arena), "a buffer leaves the arena"
+                return self.arena[start : start + count].view(buffer.dtype.numpy).reshape(shape)
+
+    def run(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            match step:
+                case Launch():
+                    self.launch(step)
+                case Copy():
+                    self.array(step.target)[...] = self.array(step.source)
+                case If():
+                    self.run(step.then if self.array(step.condition) else step.otherwise)
+                case While():
+                    self.run(step.condition)
+                    while self.array(step.test):
+                        self.run(step.body)
+                        self.run(step.condition)
+                case For():
+                    for i in range(int(self.array(step.start)), int(self.array(step.stop))):
+                        self.array(step.index)[...] = i
+                        self.run(step.body)
+                case Check():
+                    if not self.array(step.condition):
+                        raise Failed(step.fault)
+                case Host():
+                    raise NotImplementedError(step.kind)
+
+    def launch(self, step: Launch) -> None:
+        self.launches += 1
+        kernel = self.program.kernels[step.kernel]
+        sizes = {Symbol(f"d{n}"): d.evaluate(self.sizes) for n, d in enumerate(step.sizes)}
+        arrays = [self.array(number) for number in step.buffers]
+        for array, operand in zip(arrays, kernel.operands, strict=True):
+            assert array.shape == tuple(d.evaluate(sizes) for d in operand.shape), "a buffer does not fit its slot"
+            assert array.dtype == operand.dtype.numpy
+        self.check_overlap(step, kernel.operands)
+        extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
+        call = _Call(arrays, sizes, extents, [operand.access for operand in kernel.operands])
+        with np.errstate(all="ignore"):
+            if isinstance(kernel, ContractKernel):
+                contract(kernel, call)
+            else:
+                loops(kernel, call)
+
+    def check_overlap(self, step: Launch, operands: Sequence[Any]) -> None:
+        """Two slots of one launch never overlap in memory if one is written."""
+        arrays = [self.array(number) for number in step.buffers]
+        for i, a in enumerate(arrays):
+            for j in range(i):
+                if operands[i].access != "read" or operands[j].access != "read":
+                    assert not np.shares_memory(a, arrays[j]), f"slots {j} and {i} of {step.names} overlap"
+
+
+def poisoned(buffer: Buffer, shape: Sequence[int]) -> Any:
+    count = int(np.prod(shape, dtype=np.int64)) * buffer.dtype.size
+    return np.full(count, 0xFF, np.uint8).view(buffer.dtype.numpy).reshape(shape)
+
+
+def loops(kernel: LoopKernel, call: _Call) -> None:
+    outer = call.extents[: kernel.outer]
+    points = list(product(*map(range, outer)))
+    if not kernel.ordered:
+        points.reverse()  # outer points are independent: any order will do
+    for point in points:
+        call.reduced = []
+        for stage in kernel.stages:
+            call.reduced.append(run_stage(kernel, stage, call, point))
+
+
+def run_stage(kernel: LoopKernel, stage: Stage, call: _Call, outer: tuple[int, ...]) -> list[Any]:
+    totals = [neutral(r) if not r.combine.startswith("arg") else None for r in stage.reductions]
+    best: list[int] = [0] * len(totals)
+    for number, inner in enumerate(product(*(range(call.extents[axis]) for axis in stage.axes))):
+        point = [*outer, *([0] * (len(call.extents) - len(outer)))]
+        for axis, i in zip(stage.axes, inner, strict=True):
+            point[axis] = i
+        values = call.body(stage.body, point)
+        for r, reduction in enumerate(stage.reductions):
+            element = values[reduction.value]
+            if reduction.combine.startswith("arg"):
+                if totals[r] is None or better(reduction.combine, element, totals[r]):
+                    totals[r], best[r] = element, number
+            else:
+                totals[r] = FOLD[reduction.combine](totals[r], element)
+        for store in stage.stores:
+            call.store(store, values, point)
+    return [
+        computing(r.dtype).type(best[n]) if r.combine.startswith("arg") else totals[n]
+        for n, r in enumerate(stage.reductions)
+    ]
+
+
+def better(combine: str, new: Any, old: Any) -> bool:
+    if np.isnan(old) if np.asarray(old).dtype.kind == "f" else False:
+        return False
+    if np.isnan(new) if np.asarray(new).dtype.kind == "f" else False:
+        return True
+    return bool(new > old) if combine == "argmax" else bool(new < old)
+
+
+def contract(kernel: ContractKernel, call: _Call) -> None:
+    *rest, depth = call.extents
+    accumulator = computing(kernel.accumulator)
+    for outer in product(*map(range, rest)):
+        total = accumulator.type(0)
+        for k in range(depth):
+            point = [*outer, k]
+            a, b = (
+                call.operands[f.operand][call.index(f.index, point, (), call.operands[f.operand].shape)]
+                for f in (kernel.a, kernel.b)
+            )
+            total = accumulator.type(total + accumulator.type(a) * accumulator.type(b))
+        call.accumulated = total
+        point = [*outer, 0]
+        values = call.body(kernel.epilogue, point)
+        for store in kernel.stores:
+            call.store(store, values, point)
+
+
+@dataclass
+class Ran:
+    """Results by position, the number of launches, the interpreter for closer looks."""
+
+    results: list[Any]
+    launches: int
+    interpreter: Interpreter
+
+
+def run(
+    program: Program,
+    entry: str,
+    feeds: Sequence[Any] = (),
+    state: dict[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Ran:
+    """Calls an entry. `state` is changed in place; `sizes` are by name of the symbol."""
+    chosen = next(e for e in program.entries if e.name == entry)
+    symbols = {symbol: sizes[str(symbol)] for symbol in chosen.dims} if sizes else {}
+    machine = Interpreter(program, chosen, state if state is not None else {}, symbols)
+    for number, feed in enumerate(feeds):
+        array = np.array(feed)
+        array.setflags(write=False)
+        machine.arguments[number] = array
+    machine.run(chosen.steps)
+    results = [np.array(machine.array(number)) for number in chosen.results]
+    for array, number in zip(results, chosen.results, strict=True):
+        buffer = chosen.buffers[number]
+        assert buffer.role is Role.RESULT, "results lie in the memory of the caller"
+        assert array.dtype == buffer.dtype.numpy
+    return Ran(results, machine.launches, machine)
