@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -37,6 +36,8 @@ def rename(old: Path, new: Path) -> None:
 
 def remove_folder(path: Path) -> None:
     """Removes a folder with all that is in it; what resists is left."""
+    import shutil  # it loads three compressors, and loading a bundle needs none
+
     shutil.rmtree(path, ignore_errors=True)
 
 

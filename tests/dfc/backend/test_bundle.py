@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dfc_runtime
+from dfc.backend import bundle
+from dfc.backend.bundle import Bundle
+from dfc.backend.lower import lower_graph
+from dfc.backend.target import CodeImage, Lowered, load_target
+from dfc.diagnostics import CompileError
+from dfc.ir.dims import Symbol, dim
+from dfc.ir.dtypes import F32, I64
+from dfc.ir.graph import Entry, Graph, Resource, ResourceKind, Value
+from dfc.ir.types import TensorType, tensor
+from dfc.kernels.program import Host, Program
+from dfc.ops.attributes import AssignAttributes, ResourceAttributes
+from dfc.ops.builder import Builder
+from dfc.options import TargetOptions
+from dfc.source import NOWHERE, SourceFile
+from dfc_runtime.errors import FeedError, FileError
+from dfc_runtime.formats.manifest import HostStep, NativeStep
+from tests.support.graphs import entry, token, variable
+
+B = Symbol("B")
+
+
+def block_of(*parameters: Value) -> tuple[Entry, Builder]:
+    made = entry("none", parameters, (), ())
+    return made, Builder(made.block)
+
+
+def finished(name: str, made: Entry, *outputs: Value, dims: tuple[Symbol, ...] = ()) -> Entry:
+    return entry(name, made.block.parameters, made.block.nodes, outputs, dims=dims)
+
+
+def add_entry() -> Entry:
+    x, y = Value(tensor(F32), "x"), Value(tensor(F32), "y")
+    made, build = block_of(x, y)
+    return finished("add", made, build.apply("add", x, y))
+
+
+def scale_entry() -> Entry:
+    x, rate = Value(tensor(F32, B, 4), "x"), Value(tensor(F32), "rate")
+    made, build = block_of(x, rate)
+    return finished("scale", made, build.apply("mul", x, rate), dims=(B,))
+
+
+def tick_entry(resource: Resource, name: str, step: int) -> Entry:
+    before = token(resource.name)
+    made, build = block_of(before)
+    value, after = build.add("read", (before,), (resource.type, before.type), ResourceAttributes(resource.name)).results
+    new = build.apply("add", value, build.constant(step, I64))
+    done = build.add("assign", (new, after), (before.type,), AssignAttributes(resource.name, ":="))
+    return finished(name, made, new, done.result)
+
+
+def init_entry(resource: Resource) -> Entry:
+    before = token(resource.name)
+    made, build = block_of(before)
+    zero = build.constant(40, I64)
+    done = build.add("assign", (zero, before), (before.type,), AssignAttributes(resource.name, ":="))
+    return finished("init", made, done.result)
+
+
+def graph() -> Graph:
+    count = variable("count", TensorType(I64))
+    entries = (init_entry(count), add_entry(), scale_entry(), tick_entry(count, "tick", 2))
+    return Graph("model", {"count": count}, {e.name: e for e in entries})
+
+
+def compiled() -> Bundle:
+    program = lower_graph(graph())
+    lowered = load_target("cpu").lower(program, TargetOptions())
+    return bundle.write(program, lowered, "source text\n", {"WIDTH": 4, "RATE": 0.5})
+
+
+def test_a_program_runs_from_its_bundle(tmp_path: Path) -> None:
+    path = compiled().save(tmp_path / "model.bundle")
+    model = dfc_runtime.load(path, threads=2)
+    assert model.add(1.5, 2.0) == (3.5,)
+    for rows in (1, 7, 0, 1000):
+        x = np.random.default_rng(rows).random((rows, 4), "f4")
+        np.testing.assert_array_equal(model.scale(x, 3).r0, x * np.float32(3))
+    assert [model.tick().r0 for _ in range(3)] == [42, 44, 46]
+    model.save(tmp_path / "there")
+    model.init()
+    assert model.tick().r0 == 42
+    model.restore(tmp_path / "there")
+    assert model.tick().r0 == 48
+    with pytest.raises(FeedError, match=r"wants x: f32\[B, 4\]"):
+        model.scale(np.zeros((1, 5), "f4"), 1)
+
+
+def test_the_manifest_says_what_a_caller_and_a_reader_need() -> None:
+    found = dfc_runtime.inspect(compiled().to_bytes())
+    assert found.source == "source text\n"
+    assert dict(found.manifest.settings) == {"WIDTH": 4, "RATE": 0.5}
+    assert [str(e) for e in found.manifest.entries][:3] == [
+        "entry init()",
+        "entry add(x: f32, y: f32) -> (r0: f32)",
+        "entry scale[B](x: f32[B, 4], rate: f32) -> (r0: f32[B, 4])",
+    ]
+    assert compiled().entries == ("init", "add", "scale", "tick")
+    assert [str(s) for s in found.manifest.state] == ["i64"]
+
+
+SCRIPT = "import sys; from tests.dfc.backend.test_bundle import compiled; compiled().save(sys.argv[1])"
+
+
+def test_bytes_do_not_depend_on_the_folder_or_the_hash_seed(tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    files = []
+    for seed in ("0", "1"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": os.pathsep.join(str(root / part) for part in (".", "runtime", "targets")),
+        }
+        subprocess.run([sys.executable, "-c", SCRIPT, "x.bundle"], cwd=folder, env=environment, check=True)
+        files.append((folder / "x.bundle").read_bytes())
+    assert files[0] == files[1] == compiled().to_bytes()
+
+
+def test_saving_replaces_the_file_and_spares_its_users(tmp_path: Path) -> None:
+    path = tmp_path / "model.bundle"
+    made = compiled()
+    made.save(path)
+    with path.open("rb") as before:
+        made.save(path)
+        assert before.read() == path.read_bytes()
+    assert [each.name for each in tmp_path.iterdir()] == ["model.bundle"]
+    with pytest.raises(FileError, match="cannot write"):
+        made.save(tmp_path / "absent" / "model.bundle")
+
+
+def empty_lowered() -> Lowered:
+    return Lowered("cpu", (CodeImage("fake", b"code", {}, ()),), b"", (), {})
+
+
+def test_host_steps_cut_an_entry_into_numbered_functions() -> None:
+    program = lower_graph(graph())
+    made = program.entries[3]
+    program.entries, program.signatures = [made], [program.signatures[3]]
+    save = Host("checkpoint_save", 0, ("count",))
+    native = made.steps[0]
+    for steps, expected in (
+        ((save,), [0]),
+        ((native, native), [None]),
+        ((native, save, save, native), [None, 0, 0, 2]),
+        ((save, native, save), [0, 1, 0]),
+    ):
+        made.steps = steps
+        (written,) = bundle.write(program, empty_lowered(), "", {}).manifest.entries
+        assert [s.part if isinstance(s, NativeStep) else s.path for s in written.steps] == [
+            0 if number is None else number for number in expected
+        ]
+        assert [isinstance(s, HostStep) for s in written.steps] == [isinstance(s, Host) for s in _merged(steps)]
+
+
+def _merged(steps: tuple[object, ...]) -> list[object]:
+    """Steps with native ones that follow each other taken for one."""
+    return [s for i, s in enumerate(steps) if isinstance(s, Host) or i == 0 or isinstance(steps[i - 1], Host)]
+
+
+def test_state_without_a_constant_size_is_refused() -> None:
+    span = SourceFile("model.dfg", "param w: f32[N]\n").span(6, 7)
+    odd = Resource("w", ResourceKind.VARIABLE, tensor(F32, dim(Symbol("N"))), True, None, span)
+    with pytest.raises(CompileError, match="`w` has a size that is not a constant"):
+        bundle.write(Program("model", resources={"w": odd}), empty_lowered(), "", {})
+
+
+def test_places_carry_their_line() -> None:
+    program = lower_graph(graph())
+    file = SourceFile("model.dfg", "first\n  let x = y / z\n")
+    program.fault("division", "", file.span(16, 21))
+    program.fault("assert", "no", NOWHERE)
+    first, second = bundle.write(program, empty_lowered(), "", {}).manifest.faults[-2:]
+    assert (str(first.place), first.place.text) == ("model.dfg:2:11", "  let x = y / z")
+    assert second.place.text == ""
