@@ -24,7 +24,10 @@ PARTS_PER_THREAD = 2
 
 def lower_loop_kernel(lowering: Lowering, kernel: LoopKernel, number: int) -> str:
     """The functions of one kernel; the name to launch it by."""
-    plan = plan_loops(kernel, lowering.machine)
+    return lower_loop_plan(lowering, plan_loops(kernel, lowering.machine), number)
+
+
+def lower_loop_plan(lowering: Lowering, plan: LoopPlan, number: int) -> str:
     ranged = _range_function(lowering, plan, number)
     return _run_function(lowering, plan, number, ranged)
 

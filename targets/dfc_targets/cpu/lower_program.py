@@ -14,11 +14,12 @@ from dfc_targets.cpu.llvm_text import ModuleText
 from dfc_targets.cpu.lower_access import can_fault, kernel_access, written_operands
 from dfc_targets.cpu.lower_contract import as_product, contract_faults
 from dfc_targets.cpu.lower_frames import Lowering
-from dfc_targets.cpu.lower_kernels import lower_loop_kernel
+from dfc_targets.cpu.lower_kernels import lower_loop_plan
 from dfc_targets.cpu.lower_layout import AnyStep, Layout, frame_words, lay_out, outlined_in
 from dfc_targets.cpu.lower_plan import plan_loops
 from dfc_targets.cpu.lower_product import lower_contraction, product_workspace_bytes
 from dfc_targets.cpu.lower_steps import EntryScope, Launchable, StepCode
+from dfc_targets.cpu.lower_whole import is_whole, lower_whole_kernel
 from dfc_targets.cpu.machine import Machine
 from dfc_targets.cpu.threads import stop_entry, worker_entry
 
@@ -71,7 +72,9 @@ def lower_kernel(lowering: Lowering, kernel: Kernel, number: int) -> Launchable:
     written = written_operands(kernel.stages)
     if not kernel.axes:
         return Launchable("", plan_loops(kernel, lowering.machine), faults, written)
-    return Launchable(lower_loop_kernel(lowering, kernel, number), None, faults, written)
+    plan = plan_loops(kernel, lowering.machine)
+    lower = lower_whole_kernel if is_whole(plan) else lower_loop_plan
+    return Launchable(lower(lowering, plan, number), None, faults, written)
 
 
 def lower_entry(scope: EntryScope, layout: Layout) -> list[str]:

@@ -214,7 +214,7 @@ def test_thousands_of_steps_become_several_functions() -> None:
     call = slots(1.0, 2.0, 0, 0, 0)
     assert driver.entry(0).call(call.ctypes.data) == 0
     assert call[2:3].view(np.float32)[0] == 6001.0
-    assert lowered.notes["spill_bytes"] == 24
+    assert lowered.notes["spill_bytes"] == 64
 
 
 def test_equal_programs_give_equal_bytes() -> None:
