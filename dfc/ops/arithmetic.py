@@ -14,7 +14,7 @@ from dfc.ops import samples
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
-from dfc.ops.gradients import div, mul, scaled, select, sub, unbroadcast, zeros_like
+from dfc.ops.gradients import div, mul, scaled, select, sub, unbroadcast
 from dfc.ops.numeric import Numeric, pointwise
 from dfc.ops.record import OPERATOR, Elementwise, Gradient, OpError, OpRecord, Parameter, Sample
 from dfc.ops.registry import register
@@ -159,7 +159,7 @@ def _choice_row(comparison: str) -> Row:
     """The chosen operand gets the slope; at a tie each gets half."""
 
     def row(b: Builder, x: Value, y: Value, _result: Value, dy: Value) -> Pair:
-        zero = zeros_like(b, dy)
+        zero = b.scalar_like(0, dy)
         tie = select(b, b.apply("equal", x, y), scaled(b, dy, 0.5), zero)
         dx = select(b, b.apply(comparison, x, y), dy, tie)
         return dx, select(b, b.apply(comparison, y, x), dy, tie)
@@ -178,7 +178,7 @@ binary(
     np.add,
     lambda _b, _x, _y, _r, dy: (dy, dy),
     operator="+",
-    identities=("commutative", "associative", "neutral 0"),
+    identities=("commutative", "neutral 0"),
 )
 binary(
     "sub",
@@ -196,7 +196,7 @@ binary(
     np.multiply,
     lambda b, x, y, _r, dy: (mul(b, dy, y), mul(b, dy, x)),
     operator="*",
-    identities=("commutative", "associative", "neutral 1", "integer absorbing 0"),
+    identities=("commutative", "neutral 1", "integer absorbing 0"),
 )
 binary(
     "div",
@@ -237,7 +237,7 @@ binary(
     _pow,
     _pow_row,
     operator="**",
-    identities=("right neutral 1", "power 0 is 1", "power 2 is square"),
+    identities=("right neutral 1", "power 2 is square"),
     lowering=Elementwise(_emit_pow),
     inputs=samples.binary("number", positive=True),
 )
@@ -247,7 +247,7 @@ binary(
     "The smaller one; NaN if one is NaN. At a tie each gets half of the slope.",
     np.minimum,
     _choice_row("less"),
-    identities=("commutative", "associative", "idempotent"),
+    identities=("commutative", "idempotent"),
     smooth=False,
 )
 binary(
@@ -256,6 +256,6 @@ binary(
     "The larger one; NaN if one is NaN. At a tie each gets half of the slope.",
     np.maximum,
     _choice_row("greater"),
-    identities=("commutative", "associative", "idempotent"),
+    identities=("commutative", "idempotent"),
     smooth=False,
 )

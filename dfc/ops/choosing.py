@@ -18,7 +18,7 @@ from dfc.ops.binding import element_type
 from dfc.ops.broadcasting import broadcast
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
-from dfc.ops.gradients import select, unbroadcast, zeros_like
+from dfc.ops.gradients import select, unbroadcast
 from dfc.ops.numeric import Numeric, convert, narrow, numpy_of, pointwise
 from dfc.ops.record import Arguments, Array, Elementwise, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
@@ -41,7 +41,7 @@ def _select_gradient(b: Builder, node: Node, cotangents: Sequence[Value | None])
     mask, x, y = node.operands
     if dy is None:
         return (None, None, None)
-    zero = zeros_like(b, dy)
+    zero = b.scalar_like(0, dy)
     dx = unbroadcast(b, select(b, mask, dy, zero), x.tensor.shape)
     return (None, dx, unbroadcast(b, select(b, mask, zero, dy), y.tensor.shape))
 
@@ -97,7 +97,7 @@ def _clamp_gradient(b: Builder, node: Node, cotangents: Sequence[Value | None]) 
     x, low, high = node.operands
     if dy is None:
         return (None, None, None)
-    zero = zeros_like(b, dy)
+    zero = b.scalar_like(0, dy)
     below, above = b.apply("less", x, low), b.apply("greater", x, high)
     rows = (
         select(b, below, zero, select(b, above, zero, dy)),

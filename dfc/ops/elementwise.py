@@ -15,7 +15,7 @@ from dfc.kernels.body import BodyBuilder
 from dfc.ops import samples
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
-from dfc.ops.gradients import add, div, mul, scaled, select, sub, zeros_like
+from dfc.ops.gradients import add, div, mul, scaled, select, sub
 from dfc.ops.numeric import Numeric, pointwise
 from dfc.ops.record import Elementwise, Gradient, InferTypes, OpRecord, Parameter, Sample, declared
 from dfc.ops.registry import register
@@ -119,7 +119,7 @@ def _gelu_row(b: Builder, x: Value, _y: Value, dy: Value) -> Value:
 
 
 def _relu_row(b: Builder, x: Value, _y: Value, dy: Value) -> Value:
-    return select(b, b.apply("greater", x, b.scalar_like(0, x)), dy, zeros_like(b, x))
+    return select(b, b.apply("greater", x, b.scalar_like(0, x)), dy, b.scalar_like(0, x))
 
 
 def _one_minus(b: Builder, x: Value) -> Value:

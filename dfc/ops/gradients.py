@@ -34,10 +34,6 @@ def select(b: Builder, mask: Value, x: Value, y: Value) -> Value:
     return b.apply("select", mask, x, y)
 
 
-def zeros_like(b: Builder, x: Value) -> Value:
-    return b.broadcast(b.scalar_like(0, x), x.tensor.shape)
-
-
 def indicator(b: Builder, mask: Value, like: Value) -> Value:
     """1 where the mask holds, else 0, in the element type of `like`."""
     assert mask.tensor.dtype == BOOL

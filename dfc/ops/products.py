@@ -175,7 +175,6 @@ register(
             "the node: a matrix meets no batch (a call flattens or repeats it).",
         ),
         gradient=_gradient,
-        identities=("transpose of product",),
         samples=_samples,
         operator="@",
         build=build_matmul,

@@ -14,6 +14,7 @@ from dfc.ir.types import TensorType
 from dfc.ops import attributes as vocabulary
 from dfc.ops import registry
 from dfc.ops.record import Effect, OpError, OpRecord
+from dfc.passes.rules import RULES
 from dfc.source import SourceFile
 from tests.support.ops import evaluate_sample, samples, types_of
 
@@ -128,3 +129,8 @@ def test_records_know_no_pass_and_no_target() -> None:
     folder = Path(registry.__file__).parent
     text = "\n".join(path.read_text() for path in folder.glob("*.py"))
     assert "dfc.passes" not in text and "dfc_targets" not in text and "dfc.backend" not in text
+
+
+def test_every_identity_is_one_a_pass_can_use() -> None:
+    usable = {rule.identity for rule in RULES} | {"commutative"}
+    assert {identity for record in RECORDS for identity in record.identities} <= usable
