@@ -6,7 +6,8 @@ launched. Dimensions inside a kernel are symbols of the kernel (`d0`, `d1`, ...)
 Forms
 - `LoopKernel`: outer parallel axes, then stages executed one after the other at each outer point. A stage iterates its
   own inner axes; it either folds reductions or stores, or both. One stage without reductions is a `map`; otherwise it
-  is a `reduce` whose later stages use the results (softmax: max, then sum with the exponentials stored, then a division).
+  is a `reduce` whose later stages use the results (softmax: max, then sum with the exponentials stored, then a
+  division).
   The points of a stage are independent of each other except through its reductions; a store may be read back by later
   stages at the same outer point. With `ordered` the axes of each stage run in ascending lexicographic order (scan,
   scatter).

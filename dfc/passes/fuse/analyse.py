@@ -142,7 +142,7 @@ def _repair(scope: Scope, found: Collected) -> None:
             continue
         moved = True
         earliest = min((w for _, w in late), key=lambda w: w.key)
-        if _may_move(found, item, earliest):
+        if _may_move(scope, found, item, earliest):
             item.key = (earliest.key[0], earliest.key[1] - 1)
             continue
         for value, writer in late:
@@ -170,10 +170,12 @@ def _overwriter(
     return known[value]
 
 
-def _may_move(found: Collected, item: Item, writer: Item) -> bool:
+def _may_move(scope: Scope, found: Collected, item: Item, writer: Item) -> bool:
     """Whether an item can run before `writer`: it stores to a result of the call, from what exists by then."""
     if item.kind is not Kind.STORE or item.target is None or item.target.place.storage.role is not Role.RESULT:
         return False
+    if any(place.storage is item.target.place.storage for place in scope.claimed.values()):
+        return False  # memory that a loop carries
     for value, _ in item.leaves:
         root = found.roots.get(value)
         if root is not None and root.key >= writer.key:

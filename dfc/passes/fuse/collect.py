@@ -174,6 +174,7 @@ class _Collector:
         source = Value(tensor(U64, 4), attributes.resource)
         self.scope.places[source] = place_of(state)
         self.result.draws[node] = source
+        self.result.positions[source] = position
         extents, point = domain(node.result.tensor.shape)
         item = Item((position, 0), Kind.VALUE, node.name, node.span, value=node.result, result=node.result, node=node)
         item.extents, item.point, item.result_point = extents, point, point
