@@ -1,8 +1,7 @@
 """Contractions as calls of the matrix product, with the epilogue as a function over finished rectangles.
 
-The sums are made in the memory of the result where it has their type and rows, else in a tile of the workspace; the
-epilogue reads them there. A result that shares its memory with something the epilogue reads (known only when it runs)
-takes the tile as well.
+The sums are made in the memory of a result where that has their type and rows and is not read besides, else in a tile
+of the workspace; the epilogue reads them there. Assumes that different operands of a kernel do not overlap.
 
 Rectangles reach the epilogue through a tile record of 8-byte words: context, frame, address of the sums, their row
 stride, number of the first row and column, then the batch indices.
@@ -103,30 +102,12 @@ class _Part(FrameFunction):
 
     def _product(self, indices: Sequence[Value], share: tuple[Value, Value]) -> None:
         """All of one product, or this part's share of it."""
-        p, f = self.p, self.f
+        p = self.p
         a, b = (self._first_element(access, indices) for access in (p.a, p.b))
         if p.direct == NONE:
-            return self._tiles(indices, share, a, b)
-        target = p.epilogue.stores[p.direct]
-        if not p.loads:
-            return self._whole(indices, share, a, b, target)
-        direct, tiled, done = (f.label(x) for x in ("direct", "tiled", "done"))
-        f.branch_if(self._shares_memory(target), tiled, direct)
-        f.begin(direct)
-        self._whole(indices, share, a, b, target)
-        f.branch(done)
-        f.begin(tiled)
-        self._tiles(indices, share, a, b)
-        f.branch(done)
-        f.begin(done)
-        return None
-
-    def _shares_memory(self, target: Access) -> Value:
-        found = FALSE
-        for operand in sorted({one.operand for one in self.p.loads}):
-            same = self.f.icmp("eq", self.pointers[operand], self.pointers[target.operand])
-            found = self.f.bit_or(found, same)
-        return found
+            self._tiles(indices, share, a, b)
+        else:
+            self._whole(indices, share, a, b, p.epilogue.stores[p.direct])
 
     def _first_element(self, access: Access, indices: Sequence[Value]) -> Value:
         """The address of an operand at a batch point, in its first row and column."""
@@ -164,20 +145,26 @@ class _Part(FrameFunction):
         """Tile after tile through the workspace; tiles are dealt out to the parts in turn."""
         p, f = self.p, self.f
         m, n, k = (self.extents[axis] for axis in (p.m, p.n, p.k))
-        across = self._blocks(n, TILE_COLUMNS)
+        across, down = self._blocks(n, i64(TILE_COLUMNS)), self._even_blocks(m, share[1])
+        height = self._blocks(m, down)
         c = f.gep("i8", self.workspace, i64(gemm_workspace_bytes(self.lowering.machine, p.element)))
-        with f.counted_loop(share[0], f.mul(self._blocks(m, TILE_ROWS), across), share[1], "tile") as loop:
-            block = f.assign("i64", f"udiv {loop.index}, {across.text}")
-            row = f.mul(block, i64(TILE_ROWS))
+        with f.counted_loop(share[0], f.mul(down, across), share[1], "tile") as loop:
+            block = f.udiv(loop.index, across)
+            row = f.minimum(f.mul(block, height), m)
             column = f.mul(f.sub(loop.index, f.mul(block, across)), i64(TILE_COLUMNS))
-            rows, columns = f.minimum(i64(TILE_ROWS), f.sub(m, row)), f.minimum(i64(TILE_COLUMNS), f.sub(n, column))
+            rows, columns = f.minimum(height, f.sub(m, row)), f.minimum(i64(TILE_COLUMNS), f.sub(n, column))
             self._write_record(c, i64(TILE_COLUMNS), (row, column), indices)
             a_tile = f.gep(p.element, a, f.mul(row, self.value(p.a.coefficients[p.m])))
             b_tile = f.gep(p.element, b, f.mul(column, self.value(p.b.coefficients[p.n])))
             self._call(a_tile, b_tile, c, (rows, columns, k, i64(TILE_COLUMNS)), (i64(0), i64(1)), False)
 
-    def _blocks(self, extent: Value, size: int) -> Value:
-        return self.f.assign("i64", f"udiv {self.f.add(extent, i64(size - 1))}, {size}")
+    def _even_blocks(self, m: Value, parts: Value) -> Value:
+        """Row blocks of at most `TILE_ROWS`, as many for each part."""
+        blocks = self._blocks(m, i64(TILE_ROWS))
+        return self.f.maximum(self.f.mul(self._blocks(blocks, parts), parts), i64(1))
+
+    def _blocks(self, extent: Value, size: Value) -> Value:
+        return self.f.udiv(self.f.add(extent, self.f.sub(size, i64(1))), size)
 
 
 class _Epilogue(FrameFunction):

@@ -141,25 +141,22 @@ def test_large_tiles_through_the_workspace_and_threads() -> None:
             assert np.all(np.abs(turned(outs[0], number == 0) - a.astype(np.float64) @ b) <= bound(a, b))
 
 
-def residual() -> ContractKernel:
-    """x w + r, where the result may take the place of r."""
+def test_result_in_the_place_of_an_epilogue_operand() -> None:
     x = Maker()
     a, b = x.factor(F32, x.m, x.k), x.factor(F32, x.k, x.n)
-    total = x.body.apply("add", x.accumulated(F32), x.load(F32, x.m, x.n))
-    return x.finish(a, b, F32, x.store(total, x.m, x.n))
-
-
-def test_result_in_the_place_of_an_epilogue_operand() -> None:
-    runner = Runner([residual()])
-    m, n, k = 230, 90, 40
-    a, b, r = (sample(F32, s, i).reshape(h, -1) for i, (s, h) in enumerate(((m * k, m), (k * n, k), (m * n, m))))
-    apart = np.zeros((m, n), np.float32)
-    assert runner.run(0, [a, b, r, apart], [m, n, k]) == 0
-    assert np.all(np.abs(apart - (a.astype(np.float64) @ b + r)) <= bound(a, b) + 1e-6 * np.abs(r))
-    for threads in (1, 2):
-        together = r.copy()
-        assert runner.run(0, [a, b, together, together], [m, n, k], threads=threads) == 0
-        assert np.array_equal(together, apart)
+    state = x.operand(F32, (x.m, x.n), "update")
+    old = x.body.append(Load(state, axis_index(x.m, x.n)), (), F32)
+    new = x.body.apply("sub", old, x.accumulated(F32))
+    runner = Runner([x.finish(a, b, F32, Store(state, axis_index(x.m, x.n), new))])
+    for m, n, k in ((230, 90, 40), (5, 7, 3), (784, 100, 100)):
+        a_, b_ = sample(F32, m * k, 1).reshape(m, k), sample(F32, k * n, 2).reshape(k, n)
+        w, outs = sample(F32, m * n, 3).reshape(m, n), []
+        for threads in (1, 2):
+            outs.append(w.copy())
+            assert runner.run(0, [a_, b_, outs[-1]], [m, n, k], threads=threads) == 0
+        assert np.array_equal(*outs)
+        error = np.abs(outs[0] - (w - a_.astype(np.float64) @ b_))
+        assert np.all(error <= bound(a_, b_) + 1e-6 * np.abs(w))
 
 
 def test_batches_with_any_order_of_axes() -> None:
