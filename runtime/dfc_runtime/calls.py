@@ -214,19 +214,22 @@ def make_call(machinery: Machinery, number: int) -> Callable[..., object]:
     made = EntryCall(machinery, number)
     entry = made.entry
     plain = len(made.natives) == len(entry.steps) == 1 and not entry.dims
-    if plain and not any(each.shape for each in (*entry.parameters, *entry.results)):
+    if plain and not made.beside_others and not any(each.shape for each in (*entry.parameters, *entry.results)):
         return scalar_call(made)
     return tensor_call(made)
 
 
 def scalar_call(made: EntryCall) -> Callable[..., object]:
-    """For entries of one native function whose feeds and results all have rank 0."""
+    """For entries of one native function, one call at a time, whose feeds and results all have rank 0."""
     count = len(made.feeds)
     names, by_name = _getter(made)
     quick: set[tuple[type, ...]] = set()
     (native,) = made.natives.values()
     arena = made.plan((), None).arena
-    unset, entry, pack, gate, frames = made.machinery.state.unset, made.entry, made.pack, made.gate, made.frames
+    unset, entry, pack, gate, wrap = made.machinery.state.unset, made.entry, made.pack, made.gate, made.wrap
+    frame = made.frame()
+    buffer, slots, scalars = frame.buffer, frame.address, frame.scalars
+    only = scalars[0] if entry.unnamed_result else None
 
     def check(arguments: Sequence[object]) -> Sequence[object]:
         """Values to pack; remembers types for which this does nothing."""
@@ -246,21 +249,18 @@ def scalar_call(made: EntryCall) -> Callable[..., object]:
         if tuple(map(type, values)) not in quick:
             values = check(values)
         with gate:
-            frame = made.frame()
+            if unset:
+                made.machinery.state.require(entry)
             try:
-                if unset:
-                    made.machinery.state.require(entry)
-                pack(frame.buffer, 0, *values, made.reserve(frame, arena))
-                if native(frame.address):
-                    raise made.fault()
-                if unset:
-                    unset.difference_update(entry.writes)
-                return made.wrap([scalar[0] for scalar in frame.scalars])
+                pack(buffer, 0, *values, made.reserve(frame, arena) if arena else 0)
             except (struct.error, OverflowError):
                 made.refuse_scalars(given)
                 raise
-            finally:
-                frames.append(frame)
+            if native(slots):
+                raise made.fault()
+            if unset:
+                unset.difference_update(entry.writes)
+            return only[0] if only is not None else wrap([scalar[0] for scalar in scalars])
 
     return call
 
@@ -271,6 +271,7 @@ def tensor_call(made: EntryCall) -> Callable[..., object]:
     binds_always = bool(made.entry.dim_feeds)
     names, by_name = _getter(made)
     unset, entry, pack, gate = made.machinery.state.unset, made.entry, made.pack, made.gate
+    own_frame = None if made.beside_others else made.frame()
     one_native = next(iter(made.natives.values())) if len(made.natives) == len(entry.steps) == 1 else None
     mixed = any(is_tensor for _, is_tensor in made.makers) and not all(is_tensor for _, is_tensor in made.makers)
 
@@ -287,7 +288,7 @@ def tensor_call(made: EntryCall) -> Callable[..., object]:
         sizes = made.plan(shapes, bound)
         tensors = made.allocate(sizes, values)
         with gate:
-            frame = made.frame()
+            frame = own_frame or made.frame()
             try:
                 if unset:
                     made.machinery.state.require(entry)
@@ -303,7 +304,8 @@ def tensor_call(made: EntryCall) -> Callable[..., object]:
                 made.refuse_scalars(given)
                 raise
             finally:
-                made.frames.append(frame)
+                if own_frame is None:
+                    made.frames.append(frame)
 
     return call
 
