@@ -5,11 +5,13 @@ A third party adds ops through the entry point group `dfc.ops` (each entry point
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from dfc.ops.record import OpRecord
 
+PLUG_INS = "dfc.ops"
 _RECORDS: dict[str, OpRecord] = {}
 _MODULES = (
     "dfc.ops.sources",
@@ -47,8 +49,17 @@ def load_all() -> None:
     _loaded = True
     for module in _MODULES:
         import_module(module)
-    for point in entry_points(group="dfc.ops"):
+    for point in entry_points(group=PLUG_INS):
+        _load_plug_in(point)
+
+
+def _load_plug_in(point: EntryPoint) -> None:
+    """A plug-in that cannot be loaded costs its own ops only; the warning names it."""
+    try:
         point.load()
+    except Exception as problem:
+        package = point.dist.name if point.dist is not None else point.value
+        warnings.warn(f"the ops of {package} ({point.value}) are missing: {problem}", RuntimeWarning, stacklevel=2)
 
 
 def record(name: str) -> OpRecord:
