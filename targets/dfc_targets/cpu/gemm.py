@@ -2,10 +2,12 @@
 
 Assumes contiguous rows of C, which overlaps neither A nor B, and a workspace of `GemmShape.workspace_bytes` for each
 part. Guarantees: each element of C is one chain of multiply-adds over ascending k, starting from zero (or from C), so
-the bits depend neither on the parts nor on M and N; M, N, K of any size, also 0; the epilogue is called on disjoint
-rectangles that cover the part, each right after its last multiply-add, on the thread that made it.
+the bits do not depend on the parts (products of few rows by contiguous columns are inner products along k instead);
+M, N, K of any size, also 0; the epilogue is called on disjoint rectangles that cover the part, each right after its
+last multiply-add, on the thread that made it.
 """
 
+from dfc_targets.cpu.gemm_dot import dot_rows, swapped_epilogue
 from dfc_targets.cpu.gemm_kernel import KERNEL_PARAMETERS, gemm_kernel
 from dfc_targets.cpu.gemm_pack import Panels, pack_any, pack_columns, pack_rows
 from dfc_targets.cpu.gemm_shape import GemmShape
@@ -33,6 +35,9 @@ GEMM_PARAMETERS = (
 )
 """Strides in elements. `epilogue`: null or `void (ptr frame, i64 row0, i64 row1, i64 column0, i64 column1)`."""
 
+_STREAM_DEPTH = 32
+_FAR_BYTES = 512 << 10
+
 _BLOCK_PARAMETERS = (*KERNEL_PARAMETERS[:8], *(Parameter("i64", x) for x in ("rows", "columns", "most", "packed")))
 _BLOCK_PARAMETERS += (Parameter("i1", "accumulate"),)
 
@@ -40,7 +45,31 @@ _BLOCK_PARAMETERS += (Parameter("i1", "accumulate"),)
 def gemm(module: ModuleText, shape: GemmShape) -> str:
     """The product for one element type: `void (GEMM_PARAMETERS)`, entered by every thread with its `part`."""
     name = f"gemm_{shape.element}"
-    return module.define(name, lambda: _Driver(module, name, shape).build())
+    return module.define(name, lambda: _entry(module, name, shape))
+
+
+def _entry(module: ModuleText, name: str, shape: GemmShape) -> FunctionText:
+    """A single column is made as a single row: the transposed product has vectors to work on."""
+    core_name = f"gemm_core_{shape.element}"
+    core = module.define(core_name, lambda: _Driver(module, core_name, shape).build())
+    f = module.function(name, "void", GEMM_PARAMETERS, linkage="hidden")
+    arg = f.argument
+    column = f.bit_and(f.icmp("eq", arg("n"), i64(1)), f.icmp("eq", arg("c_rs"), i64(1)))
+    swap, plain = f.label("swap"), f.label("plain")
+    pair = f.alloca("ptr", 2)
+    f.branch_if(column, swap, plain)
+    f.begin(plain)
+    f.call(core, "void", f.arguments)
+    f.ret()
+    f.begin(swap)
+    f.store(arg("frame"), pair)
+    f.store(arg("epilogue"), f.gep("ptr", pair, i64(1)))
+    epilogue = Value("ptr", f"@{swapped_epilogue(module)}")
+    left = [arg("b"), arg("b_cs"), arg("b_rs"), arg("a"), arg("a_cs"), arg("a_rs")]
+    rest = [arg("n"), arg("m"), *f.arguments[12:]]
+    f.call(core, "void", [pair, epilogue, *left, arg("c"), i64(1), *rest])
+    f.ret()
+    return f
 
 
 class _Driver:
@@ -48,7 +77,7 @@ class _Driver:
 
     def __init__(self, module: ModuleText, name: str, shape: GemmShape) -> None:
         self.module, self.shape = module, shape
-        self.f = module.function(name, "void", GEMM_PARAMETERS, linkage="hidden")
+        self.f = module.function(name, "void", GEMM_PARAMETERS, attributes="nounwind noinline")
 
     def build(self) -> FunctionText:
         f, arg = self.f, self.f.argument
@@ -64,6 +93,12 @@ class _Driver:
         self._empty_sums(row0, row1, column0, column1)
         f.branch(done)
         f.begin(sums)
+        dots, tiles = f.label("dots"), f.label("tiles")
+        f.branch_if(self._along_k(contiguous), dots, tiles)
+        f.begin(dots)
+        self._dots(row0, row1, column0, column1)
+        f.branch(done)
+        f.begin(tiles)
         pack = f.select(contiguous, self._worth_packing(rows), TRUE)
         few = f.icmp("sle", rows, i64(self.shape.few_rows))
         most = f.select(few, i64(self.shape.wide), i64(self.shape.vectors))
@@ -75,6 +110,23 @@ class _Driver:
         f.begin(done)
         f.ret()
         return f
+
+    def _along_k(self, contiguous: Value) -> Value:
+        """Whether the product is one of few rows with columns of B: decided by the whole shape, not by the part."""
+        f, arg = self.f, self.f.argument
+        few = f.icmp("sle", arg("m"), i64(self.shape.few_rows))
+        lines = f.bit_and(f.icmp("eq", arg("a_cs"), i64(1)), f.icmp("eq", arg("b_rs"), i64(1)))
+        return f.select(contiguous, FALSE, f.bit_and(few, lines))
+
+    def _dots(self, row0: Value, row1: Value, column0: Value, column1: Value) -> None:
+        f, arg, element = self.f, self.f.argument, self.shape.element
+        a = f.gep(element, arg("a"), f.mul(row0, arg("a_rs")))
+        b = f.gep(element, arg("b"), f.mul(column0, arg("b_cs")))
+        c = f.gep(element, arg("c"), f.add(f.mul(row0, arg("c_rs")), column0))
+        columns, rows = f.sub(column1, column0), f.sub(row1, row0)
+        operands = [a, arg("a_rs"), b, arg("b_cs"), c, arg("c_rs"), arg("k"), columns, arg("accumulate"), rows]
+        f.call(dot_rows(self.module, self.shape), "void", operands)
+        self._finish(TRUE, row0, rows, column0, columns)
 
     def _part(self) -> tuple[Value, Value, Value, Value]:
         """Rows are shared out when there are enough of them for full tiles, else columns; in twos, in vectors."""
@@ -99,10 +151,8 @@ class _Driver:
 
     def _worth_packing(self, rows: Value) -> Value:
         """B read in place suits small problems; far-apart rows cost too many pages and cache conflicts otherwise."""
-        f, arg = self.f, self.f.argument
-        reach = f.mul(arg("b_rs"), f.minimum(arg("k"), i64(self.shape.kc)))
-        far = f.icmp("sgt", reach, i64((512 << 10) // self.shape.element_bytes))
-        return f.select(far, f.icmp("sge", rows, i64(4 * self.shape.rows)), FALSE)
+        f = self.f
+        return f.select(self._far(), f.icmp("sge", rows, i64(4 * self.shape.rows)), FALSE)
 
     def _even_step(self, extent: Value, most: int, unit: int) -> Value:
         """The step that cuts an extent into the fewest blocks of at most `most`, nearly equal, in whole units."""
@@ -122,20 +172,34 @@ class _Driver:
 
     def _column_block(self, row0: Value, row1: Value, column0: Value, width: Value, most: Value, pack: Value) -> None:
         f, arg, shape = self.f, self.f.argument, self.shape
-        with f.counted_loop(i64(0), arg("k"), shape.kc, "pc") as pc:
-            depth = f.minimum(i64(shape.kc), f.sub(arg("k"), pc.index))
+        step_k = self._depth(row1, row0, pack)
+        with f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc:
+            depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
             at = f.add(f.mul(pc.index, arg("b_rs")), f.mul(column0, arg("b_cs")))
             b = f.gep(shape.element, arg("b"), at)
             with f.when(pack, "pack"):
                 self._pack(b, depth, width, most)
             going_on = f.icmp("sgt", pc.index, i64(0))
             accumulate = f.bit_or(arg("accumulate"), going_on)
-            last = f.icmp("sge", f.add(pc.index, i64(shape.kc)), arg("k"))
+            last = f.icmp("sge", f.add(pc.index, step_k), arg("k"))
             step_m = self._even_step(f.sub(row1, row0), shape.mc, 2)
             with f.counted_loop(row0, row1, step_m, "ic") as ic:
                 rows = f.minimum(step_m, f.sub(row1, ic.index))
                 self._block(ic.index, rows, pc.index, depth, column0, width, (most, pack, b, accumulate))
                 self._finish(last, ic.index, rows, column0, width)
+
+    def _depth(self, row1: Value, row0: Value, pack: Value) -> Value:
+        """Few rows make one pass over B in place: shallow blocks, so that it is read in as few pages as possible."""
+        f = self.f
+        streaming = f.icmp("slt", f.sub(row1, row0), i64(4 * self.shape.rows))
+        shallow = f.select(f.select(pack, FALSE, streaming), self._far(), FALSE)
+        return f.select(shallow, i64(_STREAM_DEPTH), i64(self.shape.kc))
+
+    def _far(self) -> Value:
+        """Whether the rows of B that belong to one block of k are spread over much memory."""
+        f, arg = self.f, self.f.argument
+        reach = f.mul(arg("b_rs"), f.minimum(arg("k"), i64(self.shape.kc)))
+        return f.icmp("sgt", reach, i64(_FAR_BYTES // self.shape.element_bytes))
 
     def _pack(self, b: Value, depth: Value, width: Value, most: Value) -> None:
         f, arg = self.f, self.f.argument
