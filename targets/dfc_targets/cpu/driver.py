@@ -7,6 +7,7 @@ only.
 
 import ctypes
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,11 +90,7 @@ def bind_context(address: int, context: Context) -> Callable[[int], int]:
     """The native function with its first argument filled in."""
     pointer = ctypes.c_void_p(ctypes.addressof(context))
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(address)
-
-    def call(slots: int) -> int:
-        return function(pointer, slots)
-
-    return call
+    return partial(function, pointer)
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
