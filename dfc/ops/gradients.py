@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dfc.ir.dims import ONE, Dim
-from dfc.ir.dtypes import BOOL, I64
+from dfc.ir.dtypes import BOOL, I64, DType
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxesAttributes, TypeAttributes
@@ -61,6 +61,12 @@ def with_axes(b: Builder, x: Value, axes: tuple[int, ...], rank: int) -> Value:
 
 def reverse(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
     return b.apply("reverse", x, attributes=AxesAttributes(axes))
+
+
+def widened(b: Builder, x: Value) -> Value:
+    """f16 and bf16 as f32: for counts, totals and logarithms that the narrow type cannot hold."""
+    dtype = x.tensor.dtype
+    return b.cast(x, dtype.accumulator) if isinstance(dtype, DType) else x
 
 
 def count_up(b: Builder, size: Dim) -> Value:

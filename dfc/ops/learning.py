@@ -17,7 +17,7 @@ from dfc.ops.attributes import AxisAttributes, ReduceAttributes
 from dfc.ops.broadcasting import same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
-from dfc.ops.gradients import count_up, div, indicator, mul, select, sub
+from dfc.ops.gradients import count_up, div, indicator, mul, select, sub, widened
 from dfc.ops.numeric import Numeric, narrow, widen
 from dfc.ops.ordering import axis_samples, bind_last_axis
 from dfc.ops.picking import INDEX_OUT_OF_RANGE
@@ -59,20 +59,25 @@ def _relative(b: Builder, x: Value, axis: int) -> Value:
     return sub(b, x, b.apply("max", x, attributes=ReduceAttributes((axis,), True)))
 
 
+def _rounded(b: Builder, node: Node, result: Value) -> Value:
+    """The result in the element type of the op: narrow floats are computed in f32."""
+    return b.cast(result, node.result.tensor.dtype)
+
+
 def _log_total(b: Builder, below: Value, axis: int) -> Value:
     return b.apply("log", b.sum(b.apply("exp", below), (axis,), keep_dims=True))
 
 
 def _decompose_softmax(b: Builder, node: Node) -> Sequence[Value]:
     axis = axis_of(node.attributes)
-    powers = b.apply("exp", _relative(b, node.operands[0], axis))
-    return (div(b, powers, b.sum(powers, (axis,), keep_dims=True)),)
+    powers = b.apply("exp", _relative(b, widened(b, node.operands[0]), axis))
+    return (_rounded(b, node, div(b, powers, b.sum(powers, (axis,), keep_dims=True))),)
 
 
 def _decompose_log_softmax(b: Builder, node: Node) -> Sequence[Value]:
     axis = axis_of(node.attributes)
-    below = _relative(b, node.operands[0], axis)
-    return (sub(b, below, _log_total(b, below, axis)),)
+    below = _relative(b, widened(b, node.operands[0]), axis)
+    return (_rounded(b, node, sub(b, below, _log_total(b, below, axis))),)
 
 
 def _softmax_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -88,8 +93,11 @@ def _log_softmax_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cot
     (dy,) = cotangents
     if dy is None:
         return (None,)
+    x = node.operands[0]
     total = b.sum(dy, (axis_of(node.attributes),), keep_dims=True)
-    return (sub(b, dy, mul(b, b.apply("exp", node.result), total)),)
+    narrow_logarithm = widened(b, x) is not x
+    chances = b.apply("softmax", x, attributes=node.attributes) if narrow_logarithm else b.apply("exp", node.result)
+    return (sub(b, dy, mul(b, chances, total)),)
 
 
 register(
@@ -173,11 +181,11 @@ def _checked_labels(b: Builder, logits: Value, labels: Value) -> Value:
 def _decompose_cross_entropy(b: Builder, node: Node) -> Sequence[Value]:
     logits, labels = node.operands
     axis = logits.tensor.rank - 1
-    below = _relative(b, logits, axis)
+    below = _relative(b, widened(b, logits), axis)
     chosen = _mask(b, logits, _checked_labels(b, logits, labels))
     picked = b.sum(select(b, chosen, below, b.scalar_like(0, below)), (axis,), keep_dims=True)
     losses = sub(b, _log_total(b, below, axis), picked)
-    return (b.reshape(losses, node.result.tensor.shape),)
+    return (b.reshape(_rounded(b, node, losses), node.result.tensor.shape),)
 
 
 def _mask(b: Builder, logits: Value, labels: Value) -> Value:

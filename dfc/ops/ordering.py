@@ -16,7 +16,7 @@ from dfc.ops.attributes import ArgAttributes, AxisAttributes, ReduceAttributes
 from dfc.ops.binding import element_type, integer, normalised_axis, wrong
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
-from dfc.ops.gradients import add, mul, reverse, select, sub, with_axes
+from dfc.ops.gradients import add, mul, reverse, select, sub, widened, with_axes
 from dfc.ops.numeric import Numeric, accumulator, narrow, widen
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.reductions import PARAMETERS, bind_reduction, infer_reduction, reduction, reduction_samples
@@ -214,11 +214,11 @@ def finite_top(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
 
 
 def _decompose_logsumexp(b: Builder, node: Node) -> Sequence[Value]:
-    x, where = node.operands[0], reduction(node.attributes)
+    x, where = widened(b, node.operands[0]), reduction(node.attributes)
     top = finite_top(b, x, where.axes)
     total = b.sum(b.apply("exp", sub(b, x, top)), where.axes, keep_dims=True)
     result = add(b, b.apply("log", total), top)
-    return (b.reshape(result, node.result.tensor.shape),)
+    return (b.reshape(b.cast(result, node.result.tensor.dtype), node.result.tensor.shape),)
 
 
 def _logsumexp_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -226,11 +226,13 @@ def _logsumexp_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotan
     (dy,) = cotangents
     if dy is None:
         return (None,)
-    x, where, y = node.operands[0], reduction(node.attributes), node.result
+    x, where, y = widened(b, node.operands[0]), reduction(node.attributes), node.result
+    if x.tensor.dtype != y.tensor.dtype:
+        y = b.apply("logsumexp", x, attributes=where)
     if not where.keep_dims:
         y, dy = (with_axes(b, v, where.axes, x.tensor.rank) for v in (y, dy))
     y = select(b, b.apply("is_finite", y), y, b.scalar_like(0, x))
-    return (mul(b, dy, b.apply("exp", sub(b, x, y))),)
+    return (mul(b, dy, b.cast(b.apply("exp", sub(b, x, y)), dy.tensor.dtype)),)
 
 
 register(

@@ -18,7 +18,7 @@ from dfc.ops.attributes import ReduceAttributes
 from dfc.ops.binding import element_type, flag, normalised_axes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_class
-from dfc.ops.gradients import div, indicator, mul, select, with_axes
+from dfc.ops.gradients import div, indicator, mul, select, widened, with_axes
 from dfc.ops.numeric import Numeric, accumulator, highest, lowest, narrow, widen
 from dfc.ops.record import Arguments, Array, Gradient, OpError, OpRecord, Parameter, Reduce, Sample, Sizes
 from dfc.ops.registry import register
@@ -177,9 +177,9 @@ def _spread(b: Builder, node: Node, _y: Value, dy: Value) -> Value:
 
 
 def _mean_row(b: Builder, node: Node, _y: Value, dy: Value) -> Value:
-    x = node.operands[0].tensor
-    count = b.cast(b.size(product(x.shape[a] for a in reduction(node.attributes).axes)), x.dtype)
-    return b.broadcast(div(b, dy, count), x.shape)
+    x, wide = node.operands[0].tensor, widened(b, dy)
+    count = b.cast(b.size(product(x.shape[a] for a in reduction(node.attributes).axes)), wide.tensor.dtype)
+    return b.broadcast(b.cast(div(b, wide, count), x.dtype), x.shape)
 
 
 def _extreme_row(b: Builder, node: Node, y: Value, dy: Value) -> Value:
@@ -206,7 +206,9 @@ def _prod_row(b: Builder, node: Node, _y: Value, dy: Value) -> Value:
 def _divide_by_count(body: BodyBuilder, total: int, node: Node) -> int:
     x = node.operands[0].tensor
     count = body.size(product(x.shape[a] for a in reduction(node.attributes).axes))
-    return body.apply("div", total, body.cast(count, body.dtype(total)))
+    wide = body.dtype(total).accumulator
+    mean = body.apply("div", body.cast(total, wide), body.cast(count, wide))
+    return body.cast(mean, node.result.tensor.machine)
 
 
 def _mean(x: Numeric, axes: tuple[int, ...], keep: bool) -> object:

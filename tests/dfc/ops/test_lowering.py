@@ -130,3 +130,16 @@ def test_a_singular_matrix_gives_no_finite_number() -> None:
             assert not np.any(np.isfinite(scratch.run([result])[0]))
         reference = record.evaluate([matrix, np.array([1.0, 5.0, 2.0])], node.attributes, {})[0]
         assert not np.any(np.isfinite(reference))
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "cross_entropy"])
+def test_decompositions_of_narrow_floats_round_once(name: str) -> None:
+    record = registry.record(name)
+    sample = next(s for s in record.samples() if s.operands[0].dtype == np.float16 and s.kind == "regular")
+    scratch = Scratch()
+    node = scratch.builder.node(name, [scratch.feed(x) for x in sample.operands], sample.attributes)
+    assert isinstance(record.lowering, Decompose)
+    (result,) = record.lowering.rewrite(scratch.builder, node)
+    scratch.block.nodes.remove(node)
+    (wanted,) = evaluate_sample(record, sample)
+    np.testing.assert_allclose(scratch.run([result])[0], wanted, rtol=2.0**-10, atol=0)
