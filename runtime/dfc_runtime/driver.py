@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.errors import BundleError
+from dfc_runtime.formats.fields import shown
 
 Array = NDArray[np.generic]
 
@@ -91,6 +92,7 @@ def find_driver(name: str) -> DriverType:
     if len(points) == 1:
         return cast(DriverType, points[0].load())
     if points:
-        raise BundleError(f"driver {name!r} is offered by {', '.join(p.value for p in points)}", code="E0907")
+        offers = shown(", ".join(p.value for p in points), 100)
+        raise BundleError(f"driver {shown(name)} is offered more than once: {offers}", code="E0907")
     known = ", ".join(sorted({p.name for p in entry_points(group="dfc.drivers")})) or "none"
-    raise BundleError(f"the bundle needs the driver {name!r}; installed drivers: {known}", code="E0907")
+    raise BundleError(f"the bundle needs the driver {shown(name)}; installed: {shown(known, 80)}", code="E0907")

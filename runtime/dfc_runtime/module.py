@@ -99,9 +99,8 @@ class Module:
             self._machinery.driver.close()
 
     def __getattr__(self, name: str) -> NoReturn:
-        known = [*self.__dict__.get("entries", ()), *_OWN]
-        text = f"the program {self.__dict__['manifest'].name!r} has no entry {name!r}" if known else name
-        raise AttributeError(text + did_you_mean(name, known))
+        entries: Mapping[str, ModuleEntry] = self.__dict__.get("entries", {})  # empty while it is being made
+        raise AttributeError(f"the program has no entry {name!r}{did_you_mean(name, entries)}")
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.entries})

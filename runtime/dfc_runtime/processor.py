@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc_runtime.errors import BundleError
+from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import ImageEntry
 
 CPU_INFO = "/proc/cpuinfo"
@@ -29,7 +30,7 @@ def choose_image(images: Sequence[ImageEntry], bits: frozenset[str] | None = Non
     for image in images:
         if present.issuperset(image.required_bits):
             return image
-    offered = ", ".join(image.isa for image in images) or "no code"
-    missing = sorted(set(images[-1].required_bits) - present)[:6] if images else []
-    lacks = f"; this processor lacks {' '.join(missing)}" if missing else ""
+    offered = shown(", ".join(image.isa for image in images) or "no machine", 60)
+    missing = shown(" ".join(sorted(set(images[-1].required_bits) - present)), 60) if images else ""
+    lacks = f"; this processor lacks {missing}" if missing else ""
     raise BundleError(f"the bundle holds code for {offered}{lacks}", code="E0907")

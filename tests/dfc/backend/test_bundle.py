@@ -10,74 +10,18 @@ import pytest
 
 import dfc_runtime
 from dfc.backend import bundle
-from dfc.backend.bundle import Bundle
 from dfc.backend.lower import lower_graph
-from dfc.backend.target import CodeImage, Lowered, load_target
+from dfc.backend.target import CodeImage, Lowered
 from dfc.diagnostics import CompileError
 from dfc.ir.dims import Symbol, dim
-from dfc.ir.dtypes import F32, I64
-from dfc.ir.graph import Entry, Graph, Resource, ResourceKind, Value
-from dfc.ir.types import TensorType, tensor
+from dfc.ir.dtypes import F32
+from dfc.ir.graph import Resource, ResourceKind
+from dfc.ir.types import tensor
 from dfc.kernels.program import Host, Program
-from dfc.ops.attributes import AssignAttributes, ResourceAttributes
-from dfc.ops.builder import Builder
-from dfc.options import TargetOptions
 from dfc.source import NOWHERE, SourceFile
 from dfc_runtime.errors import FeedError, FileError
 from dfc_runtime.formats.manifest import HostStep, NativeStep
-from tests.support.graphs import entry, token, variable
-
-B = Symbol("B")
-
-
-def block_of(*parameters: Value) -> tuple[Entry, Builder]:
-    made = entry("none", parameters, (), ())
-    return made, Builder(made.block)
-
-
-def finished(name: str, made: Entry, *outputs: Value, dims: tuple[Symbol, ...] = ()) -> Entry:
-    return entry(name, made.block.parameters, made.block.nodes, outputs, dims=dims)
-
-
-def add_entry() -> Entry:
-    x, y = Value(tensor(F32), "x"), Value(tensor(F32), "y")
-    made, build = block_of(x, y)
-    return finished("add", made, build.apply("add", x, y))
-
-
-def scale_entry() -> Entry:
-    x, rate = Value(tensor(F32, B, 4), "x"), Value(tensor(F32), "rate")
-    made, build = block_of(x, rate)
-    return finished("scale", made, build.apply("mul", x, rate), dims=(B,))
-
-
-def tick_entry(resource: Resource, name: str, step: int) -> Entry:
-    before = token(resource.name)
-    made, build = block_of(before)
-    value, after = build.add("read", (before,), (resource.type, before.type), ResourceAttributes(resource.name)).results
-    new = build.apply("add", value, build.constant(step, I64))
-    done = build.add("assign", (new, after), (before.type,), AssignAttributes(resource.name, ":="))
-    return finished(name, made, new, done.result)
-
-
-def init_entry(resource: Resource) -> Entry:
-    before = token(resource.name)
-    made, build = block_of(before)
-    zero = build.constant(40, I64)
-    done = build.add("assign", (zero, before), (before.type,), AssignAttributes(resource.name, ":="))
-    return finished("init", made, done.result)
-
-
-def graph() -> Graph:
-    count = variable("count", TensorType(I64))
-    entries = (init_entry(count), add_entry(), scale_entry(), tick_entry(count, "tick", 2))
-    return Graph("model", {"count": count}, {e.name: e for e in entries})
-
-
-def compiled() -> Bundle:
-    program = lower_graph(graph())
-    lowered = load_target("cpu").lower(program, TargetOptions())
-    return bundle.write(program, lowered, "source text\n", {"WIDTH": 4, "RATE": 0.5})
+from tests.support.compiled import compiled, graph
 
 
 def test_a_program_runs_from_its_bundle(tmp_path: Path) -> None:
@@ -110,7 +54,7 @@ def test_the_manifest_says_what_a_caller_and_a_reader_need() -> None:
     assert [str(s) for s in found.manifest.state] == ["i64"]
 
 
-SCRIPT = "import sys; from tests.dfc.backend.test_bundle import compiled; compiled().save(sys.argv[1])"
+SCRIPT = "import sys; from tests.support.compiled import compiled; compiled().save(sys.argv[1])"
 
 
 def test_bytes_do_not_depend_on_the_folder_or_the_hash_seed(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""2,000 damaged bundles: each is refused with one line and exit code 4, or is as good as the original. Mutants run in
-forked children, a batch each, so that a signal would be seen as one."""
+"""2,000 damaged bundles, half of them of native code: each is refused with one line and exit code 4, or is as good as
+the original. Mutants run in forked children, a batch each, so that a signal would be seen as one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 import dfc_runtime
 from dfc_runtime.errors import BundleError, LimitError
 from dfc_runtime.loading import load
+from tests.support.compiled import compiled
 from tests.support.mutants import MUTATORS, mutant
 from tests.support.natives import program
 
@@ -61,7 +62,8 @@ def in_child(data: bytes, first: int) -> int:
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
 def test_damaged_bundles_are_refused_in_one_line(first: int) -> None:
-    assert in_child(program().to_bytes(), first) == 0
+    whole = program().to_bytes() if first % (2 * BATCH) else compiled().to_bytes()
+    assert in_child(whole, first) == 0
 
 
 def test_every_kind_of_damage_is_refused_at_least_sometimes(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""One small program from graph to bundle, without the front end: scalars, a symbolic batch, state."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from dfc.backend import bundle
+from dfc.backend.bundle import Bundle
+from dfc.backend.lower import lower_graph
+from dfc.backend.target import load_target
+from dfc.ir.dims import Symbol
+from dfc.ir.dtypes import F32, I64
+from dfc.ir.graph import Entry, Graph, Resource, Value
+from dfc.ir.types import TensorType, tensor
+from dfc.ops.attributes import AssignAttributes, ResourceAttributes
+from dfc.ops.builder import Builder
+from dfc.options import TargetOptions
+from tests.support.graphs import entry, token, variable
+
+B = Symbol("B")
+
+
+def block_of(*parameters: Value) -> tuple[Entry, Builder]:
+    made = entry("none", parameters, (), ())
+    return made, Builder(made.block)
+
+
+def finished(name: str, made: Entry, *outputs: Value, dims: tuple[Symbol, ...] = ()) -> Entry:
+    return entry(name, made.block.parameters, made.block.nodes, outputs, dims=dims)
+
+
+def add_entry() -> Entry:
+    x, y = Value(tensor(F32), "x"), Value(tensor(F32), "y")
+    made, build = block_of(x, y)
+    return finished("add", made, build.apply("add", x, y))
+
+
+def scale_entry() -> Entry:
+    x, rate = Value(tensor(F32, B, 4), "x"), Value(tensor(F32), "rate")
+    made, build = block_of(x, rate)
+    return finished("scale", made, build.apply("mul", x, rate), dims=(B,))
+
+
+def tick_entry(resource: Resource, name: str, step: int) -> Entry:
+    before = token(resource.name)
+    made, build = block_of(before)
+    value, after = build.add("read", (before,), (resource.type, before.type), ResourceAttributes(resource.name)).results
+    new = build.apply("add", value, build.constant(step, I64))
+    done = build.add("assign", (new, after), (before.type,), AssignAttributes(resource.name, ":="))
+    return finished(name, made, new, done.result)
+
+
+def init_entry(resource: Resource) -> Entry:
+    before = token(resource.name)
+    made, build = block_of(before)
+    zero = build.constant(40, I64)
+    done = build.add("assign", (zero, before), (before.type,), AssignAttributes(resource.name, ":="))
+    return finished("init", made, done.result)
+
+
+def graph() -> Graph:
+    count = variable("count", TensorType(I64))
+    entries = (init_entry(count), add_entry(), scale_entry(), tick_entry(count, "tick", 2))
+    return Graph("model", {"count": count}, {e.name: e for e in entries})
+
+
+@cache
+def compiled() -> Bundle:
+    """Entries init, add, scale[B] and tick; one variable."""
+    program = lower_graph(graph())
+    lowered = load_target("cpu").lower(program, TargetOptions())
+    return bundle.write(program, lowered, "source text\n", {"WIDTH": 4, "RATE": 0.5})
