@@ -93,7 +93,7 @@ def _infer_div(types: Sequence[TensorType], _attributes: Attributes) -> Sequence
             "`/` is for floating-point numbers",
             blame=OPERATOR,
             label=f"{a.dtype} divided by {b.dtype}",
-            helps=("write `{0} // {1}` for the whole part", "write `{0} as f32 / {1} as f32` for the exact quotient"),
+            helps=("write `{0} // {1}` for the whole part", "write `{0 as f32} / {1 as f32}` for the exact quotient"),
         )
     return (elementwise(types, "float"),)
 

@@ -35,6 +35,10 @@ OPERATOR = "@operator"  # a `blame`: the operator sign of the expression (the wh
 _APPLIED = re.compile(r"<<(.*?)\|\|(.*?)>>")
 
 
+_CONVERTED = re.compile(r"\{(\d+) as (\w+)\}")
+_LITERAL = re.compile(r"-?[0-9][\w.]*")
+
+
 def applied(left: str, right: str) -> str:
     """In a text of an `OpError`: the operation on these operands, as an operator or as a call."""
     return f"<<{left}||{right}>>"
@@ -45,8 +49,8 @@ class OpError(Exception):
 
     `blame` is the operand number, the parameter name or `OPERATOR`: where the caret belongs; None for the whole
     expression. `operand_labels` are words to put under operands besides. All texts may hold `{0}`, `{1}`, ..: the text
-    of that operand as the author wrote it, `{op}`: the operator or function as written, and what `applied` makes: the
-    whole expression with other operands. `filled` puts them in.
+    of that operand as the author wrote it, `{0 as T}`: converted (a number adapts by itself), `{op}`: the operator or
+    function as written, and what `applied` makes: the whole expression with other operands. `filled` puts them in.
     """
 
     def __init__(
@@ -76,8 +80,12 @@ class OpError(Exception):
             left, right = match.groups()
             return f"{op}({left}, {right})" if op.isidentifier() and op not in WORDS else f"{left} {op} {right}"
 
+        def convert(match: re.Match[str]) -> str:
+            operand = operands[int(match[1])] if int(match[1]) < len(operands) else match[0]
+            return operand if _LITERAL.fullmatch(operand) else f"{operand} as {match[2]}"
+
         def fill(text: str) -> str:
-            text = _APPLIED.sub(apply, text).replace("{op}", op)
+            text = _CONVERTED.sub(convert, _APPLIED.sub(apply, text).replace("{op}", op))
             for number, operand in enumerate(operands):
                 text = text.replace(f"{{{number}}}", operand)
             return text

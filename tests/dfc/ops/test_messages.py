@@ -52,7 +52,9 @@ def test_the_remedy_converts_to_the_wider_type(a: object, b: object, help_: str)
 def test_dividing_integers() -> None:
     error = _refusal("div", tensor(I32), tensor(I32)).filled("/", ["n", "k"])
     assert (error.code, error.title, error.blame) == ("E0303", "`/` is for floating-point numbers", OPERATOR)
-    assert error.helps[0] == "write `n // k` for the whole part"
+    assert error.helps == ("write `n // k` for the whole part", "write `n as f32 / k as f32` for the exact quotient")
+    literal = _refusal("div", tensor(I32), tensor(I32)).filled("/", ["n", "2"])
+    assert literal.helps[1] == "write `n as f32 / 2` for the exact quotient"
 
 
 def test_a_reshape_that_changes_the_number_of_elements() -> None:
