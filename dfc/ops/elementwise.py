@@ -118,8 +118,9 @@ def _gelu_row(b: Builder, x: Value, _y: Value, dy: Value) -> Value:
     return mul(b, dy, add(b, half, mul(b, x, bell)))
 
 
-def _relu_row(b: Builder, x: Value, _y: Value, dy: Value) -> Value:
-    return select(b, b.apply("greater", x, b.scalar_like(0, x)), dy, b.scalar_like(0, x))
+def _relu_row(b: Builder, _x: Value, y: Value, dy: Value) -> Value:
+    """Looks at the result, which is positive where the operand is, so that the operand need not be kept."""
+    return select(b, b.apply("greater", y, b.scalar_like(0, y)), dy, b.scalar_like(0, y))
 
 
 def _one_minus(b: Builder, x: Value) -> Value:

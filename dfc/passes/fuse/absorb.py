@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from dfc.ir.graph import Node, Value
 from dfc.passes.fuse.collect import Collected, User, is_alias_node
-from dfc.passes.fuse.inline import is_generator, is_view, needs_memory, weight
+from dfc.passes.fuse.inline import is_generator, is_table, is_view, needs_memory, weight
 from dfc.passes.fuse.items import Item, Kind, domain
 from dfc.passes.fuse.places import Storage
 from dfc.passes.fuse.scope import Scope, base_of
@@ -142,6 +142,9 @@ class _Absorber:
 
     def _root(self, position: int, node: Node) -> None:
         value = node.result
+        if is_table(node):
+            self.scope.places[value] = self.scope.table(node)
+            return
         extents, point = domain(value.tensor.shape)
         item = Item((position, 0), Kind.VALUE, node.name, node.span, value=value, result=value, node=node)
         item.extents, item.point, item.result_point = extents, point, point

@@ -18,8 +18,43 @@ EPILOGUE_LIMIT = 64  # nodes after a product
 
 
 def fit(item: Item, group: Group) -> Fit | None:
-    """How the item can join the group, or None."""
-    known = _known_axes(item, group)
+    """How the item can join the group whose values it reads, or None."""
+    return _fit(item, group, _known_axes(item, group))
+
+
+def fit_sibling(item: Item, group: Group) -> Fit | None:
+    """How the item can join a group that reads the same memory at the same points, or None."""
+    known: dict[int, int] = {}
+    for value, point in item.leaves:
+        shared = group.points.get(value)
+        if shared is not None and point is not None and not _overlay(point, shared, known):
+            return None
+    found = _fit(item, group, known if len(set(known.values())) == len(known) else None) if known else None
+    return found
+
+
+def fit_total(item: Item, group: Group) -> Fit | None:
+    """How a fold to a scalar joins another one over the same axes."""
+    if item.kind is not Kind.REDUCE or group.outer or len(item.folded) != len(item.extents):
+        return None
+    if list(item.extents) != group.extents or any(value in group.values for value, _ in item.leaves):
+        return None
+    return Fit(tuple(range(len(item.extents))), 0)
+
+
+def _overlay(point: Point, shared: Point, known: dict[int, int]) -> bool:
+    """Extends the axes by what makes two reads of one memory the same."""
+    for index, own in zip(point, shared, strict=True):
+        axis, wanted = plain_axis(index), plain_axis(own)
+        if axis is None or wanted is None:
+            if index.terms or own.terms or index.offset != own.offset:
+                return False
+        elif known.setdefault(axis, wanted) != wanted:
+            return False
+    return True
+
+
+def _fit(item: Item, group: Group, known: dict[int, int] | None) -> Fit | None:
     if known is None:
         return None
     if not item.extents:

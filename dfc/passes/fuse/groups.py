@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
-from dfc.passes.fuse.indexing import Point
+from dfc.passes.fuse.indexing import Point, renamed
 from dfc.passes.fuse.items import Item, Kind
 from dfc.passes.fuse.places import Storage
 
@@ -39,6 +39,7 @@ class Group:
     touched: list[tuple[Storage, Point | None, bool, int]] = field(
         default_factory=list[tuple[Storage, "Point | None", bool, int]]
     )
+    points: dict[Value, Point] = field(default_factory=dict[Value, Point])  # where memory is read, over the axes
     nodes: int = 0
     reasons: list[str] = field(default_factory=list[str])
     closed: bool = False
@@ -58,7 +59,10 @@ class Group:
         self.nodes += 1 + len(item.nodes)
         if item.result is not None:
             self.values[item.result] = item
-        self.loads.update(value for value, _ in item.leaves)
+        for value, point in item.leaves:
+            self.loads.add(value)
+            if point is not None and value not in self.values:
+                self.points.setdefault(value, renamed(point, item.axes))
 
     def __repr__(self) -> str:
         return f"<group {self.rank} {self.kind.value} {self.items}>"

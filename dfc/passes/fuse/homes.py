@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dfc.ir.graph import Value
+from dfc.kernels.program import Role
 from dfc.passes.fuse.collect import Collected
 from dfc.passes.fuse.groups import Group
 from dfc.passes.fuse.items import Item, Kind
@@ -33,6 +34,7 @@ def settle(scope: Scope, found: Collected, groups: Sequence[Group]) -> set[Value
     readers = _readers(found, groups)
     writers = _writers(found)
     homed: set[Value] = set()
+    lent: set[Storage] = set()
     for group in groups:
         for value, item in group.values.items():
             reading = readers.get(value)
@@ -41,8 +43,8 @@ def settle(scope: Scope, found: Collected, groups: Sequence[Group]) -> set[Value
             place = _home(group, item, value, reading, writers)
             if place is not None:
                 homed.add(value)
-            elif reading.outside or _keep(item, reading):
-                place = place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
+            elif reading.outside or _keep(group, item, reading):
+                place = _borrowed(group, item, value, reading, lent) or _own(value)
             if place is not None:
                 scope.places[value] = place
     return homed
@@ -98,7 +100,30 @@ def _same_point(store: Item, item: Item) -> bool:
     return store.point == store.target.index and len(store.point) == len(item.result_point)
 
 
-def _keep(item: Item, reading: _Readers) -> bool:
+def _keep(group: Group, item: Item, reading: _Readers) -> bool:
+    """Whether later stages should read the value back: it is expensive, or what it reads has changed by then."""
     if item.kind is not Kind.VALUE or not reading.levels:
         return False
-    return item.weight > REPEATED or item.source is not None
+    written = {storage for storage, _, stored, _ in group.touched if stored}
+    return item.weight > REPEATED or item.source is not None or not written.isdisjoint(item.reads)
+
+
+def _own(value: Value) -> Place:
+    return place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
+
+
+def _borrowed(group: Group, item: Item, value: Value, reading: _Readers, lent: set[Storage]) -> Place | None:
+    """For a value that only later stages read back: the memory of a result that one of them, or a later one, writes."""
+    if reading.outside:
+        return None
+    for store in group.items:
+        target = store.target
+        if target is None or not target.whole or target.place.storage.role is not Role.RESULT:
+            continue
+        place = target.place
+        fits = place.shape == value.tensor.shape and place.dtype == value.tensor.machine and place.storage not in lent
+        unread = all(stored for storage, _, stored, _ in group.touched if storage is place.storage)
+        if fits and unread and store.axes == item.axes and store.level >= max(reading.levels):
+            lent.add(place.storage)
+            return place
+    return None

@@ -7,6 +7,7 @@ analysis of items and the emission of bodies use it, so they can't disagree.
 from __future__ import annotations
 
 from dfc.ir.attributes import Literal
+from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
 from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes, ConstantAttributes, TypeAttributes
@@ -22,6 +23,7 @@ from dfc.passes.fuse.indexing import (
     unit_reshape_point,
 )
 
+TABLE_LIMIT = 4096  # elements of an array of ascending numbers that is kept as a constant
 VIEWS = frozenset(("transpose", "slice", "reverse", "broadcast", "reshape"))
 GENERATORS = frozenset(("constant", "dim", "iota", "eye"))
 _HEAVY = {
@@ -58,6 +60,12 @@ def is_generator(node: Node) -> bool:
         assert isinstance(attributes, ConstantAttributes)
         return is_splat(attributes.value)
     return node.op in GENERATORS
+
+
+def is_table(node: Node) -> bool:
+    """Whether a generator that someone needs in memory is a small constant array."""
+    size = product(node.result.tensor.shape).constant
+    return node.op == "iota" and size is not None and size <= TABLE_LIMIT
 
 
 def is_view(node: Node) -> bool:

@@ -12,6 +12,7 @@ before read), and failure before effects.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import floor
 
@@ -20,7 +21,7 @@ from dfc.ir.graph import Value
 from dfc.kernels.body import Affine
 from dfc.kernels.program import Role
 from dfc.passes.fuse.collect import Collected
-from dfc.passes.fuse.fit import fit
+from dfc.passes.fuse.fit import fit, fit_sibling, fit_total
 from dfc.passes.fuse.groups import Fit, Group
 from dfc.passes.fuse.indexing import Point, renamed
 from dfc.passes.fuse.items import Item, Kind, Selector
@@ -28,6 +29,7 @@ from dfc.passes.fuse.places import Storage
 from dfc.passes.fuse.scope import Scope
 
 LOOPS = (Kind.VALUE, Kind.REDUCE, Kind.STORE)
+Fitting = Callable[[Item, Group], Fit | None]
 GROUP_LIMIT = 256  # nodes in a kernel
 OPERAND_LIMIT = 24  # memory operands of a kernel
 
@@ -42,6 +44,8 @@ class _Joiner:
     written: dict[Storage, float] = field(default_factory=dict[Storage, float])
     read: dict[Storage, float] = field(default_factory=dict[Storage, float])
     spaces: dict[tuple[Dim, ...], Group] = field(default_factory=dict[tuple[Dim, ...], Group])
+    readers: dict[Value, Group] = field(default_factory=dict[Value, Group])
+    totals: dict[tuple[Dim, ...], Group] = field(default_factory=dict[tuple[Dim, ...], Group])
     homes: dict[Value, Storage] = field(default_factory=dict[Value, Storage])
     check: float = -1.0
     failing: float = -1.0
@@ -58,6 +62,9 @@ class _Joiner:
             group, found = self._open(item, bound)
         group.add(item, found)
         group.touched += accesses(self.scope, item)
+        self.readers.update((value, group) for value, point in item.leaves if point is not None)
+        if item.kind is Kind.REDUCE and not group.outer:
+            self.totals[item.extents] = group
         self._note(item, group.rank)
 
     def _bound(self, item: Item) -> float:
@@ -101,12 +108,12 @@ class _Joiner:
                 return last, found
         return self._sibling(item, bound)
 
-    def _fits(self, item: Item, group: Group) -> Fit | None:
+    def _fits(self, item: Item, group: Group, fitting: Fitting = fit) -> Fit | None:
         loads = len(group.loads | {value for value, _ in item.leaves})
         if group.nodes + len(item.nodes) > GROUP_LIMIT or loads > OPERAND_LIMIT:
             group.reasons.append(f"split before {item.name}: the kernel would grow too large")
             return None
-        found = fit(item, group)
+        found = fitting(item, group)
         if found is None or not self._safe(item, group, found):
             return None
         return found
@@ -124,10 +131,30 @@ class _Joiner:
         return True
 
     def _sibling(self, item: Item, bound: float) -> tuple[Group | None, Fit | None]:
-        if item.kind is Kind.REDUCE:
-            return None, None
         if not item.extents:
             return self._scalars(item, bound)
+        for group in self._readers(item, bound):
+            found = self._fits(item, group, fit_sibling)
+            if found is not None:
+                return group, found
+        if item.kind is Kind.REDUCE:
+            return self._total(item, bound)
+        return self._same_space(item, bound)
+
+    def _readers(self, item: Item, bound: float) -> list[Group]:
+        """Groups that read memory that the item reads too and may still take it, the latest first."""
+        found = {self.readers[value] for value, _ in item.leaves if value in self.readers}
+        able = [group for group in found if group.rank > bound and not group.closed and group.kind is Kind.VALUE]
+        return sorted(able, key=lambda group: -group.rank)
+
+    def _total(self, item: Item, bound: float) -> tuple[Group | None, Fit | None]:
+        group = self.totals.get(item.extents)
+        if group is None or group.rank <= bound:
+            return None, None
+        found = self._fits(item, group, fit_total)
+        return (group, found) if found is not None else (None, None)
+
+    def _same_space(self, item: Item, bound: float) -> tuple[Group | None, Fit | None]:
         group = self.spaces.get(item.extents)
         if group is None or group.rank <= bound or group.closed or group.folds:
             return None, None

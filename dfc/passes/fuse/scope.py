@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from dfc.ir.attributes import Literal
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import Program, Role
@@ -45,10 +47,20 @@ class Scope:
         return found
 
     def constant(self, node: Node) -> Place:
-        """The memory of a constant array; equal constants share it."""
+        """The memory of a constant array."""
         attributes = node.attributes
         assert isinstance(attributes, ConstantAttributes)
-        literal = attributes.value
+        return self.literal(attributes.value, node)
+
+    def table(self, node: Node) -> Place:
+        """The memory of a small array of ascending numbers."""
+        kind = node.result.tensor
+        size = kind.shape[0].constant
+        assert size is not None, node
+        return self.literal(Literal(np.arange(size).astype(kind.machine.numpy)), node)
+
+    def literal(self, literal: Literal, node: Node) -> Place:
+        """The memory of constant elements; equal ones share it."""
         found = self.constants.get(literal)
         if found is None:
             kind = node.result.tensor
