@@ -41,13 +41,19 @@ def _parsed(text: str) -> llvm.ModuleRef:
 
 
 def _optimise(module: llvm.ModuleRef, target: llvm.TargetMachine, speed_level: int) -> None:
-    options = llvm.create_pipeline_tuning_options(speed_level=speed_level)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    options.loop_unrolling = False
-    options.loop_interleaving = False
-    builder = llvm.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
+    """The few passes that matter to text whose loops are already in shape; what is invariant in a loop is hoisted when
+    code is generated. The standard pipelines take five times as long, for code of the same speed."""
+    builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=speed_level))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_new_gvn_pass()
+    passes.add_dead_code_elimination_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)
 
 
 @functools.cache
