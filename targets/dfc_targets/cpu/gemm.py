@@ -7,7 +7,7 @@ M, N, K of any size, also 0; the epilogue is called on disjoint rectangles that 
 last multiply-add, on the thread that made it.
 """
 
-from dfc_targets.cpu.gemm_dot import dot_rows, swapped_epilogue
+from dfc_targets.cpu.gemm_dot import dot_heights, dot_rows, swapped_epilogue
 from dfc_targets.cpu.gemm_kernel import KERNEL_PARAMETERS, gemm_kernel
 from dfc_targets.cpu.gemm_pack import Panels, pack_any, pack_columns, pack_rows
 from dfc_targets.cpu.gemm_shape import GemmShape
@@ -119,14 +119,18 @@ class _Driver:
         return f.select(contiguous, FALSE, f.bit_and(few, lines))
 
     def _dots(self, row0: Value, row1: Value, column0: Value, column1: Value) -> None:
+        """All rows (few rows are never shared out, see `_part`), by the binary digits of their number."""
         f, arg, element = self.f, self.f.argument, self.shape.element
-        a = f.gep(element, arg("a"), f.mul(row0, arg("a_rs")))
-        b = f.gep(element, arg("b"), f.mul(column0, arg("b_cs")))
-        c = f.gep(element, arg("c"), f.add(f.mul(row0, arg("c_rs")), column0))
-        columns, rows = f.sub(column1, column0), f.sub(row1, row0)
-        operands = [a, arg("a_rs"), b, arg("b_cs"), c, arg("c_rs"), arg("k"), columns, arg("accumulate"), rows]
-        f.call(dot_rows(self.module, self.shape), "void", operands)
-        self._finish(TRUE, row0, rows, column0, columns)
+        b, columns = f.gep(element, arg("b"), f.mul(column0, arg("b_cs"))), f.sub(column1, column0)
+        count = f.sub(row1, row0)
+        for height in dot_heights(self.shape):
+            with f.when(f.icmp("ne", f.bit_and(count, i64(height)), i64(0)), "rows"):
+                row = f.add(row0, f.bit_and(count, i64(-2 * height)))
+                a = f.gep(element, arg("a"), f.mul(row, arg("a_rs")))
+                c = f.gep(element, arg("c"), f.add(f.mul(row, arg("c_rs")), column0))
+                operands = [a, arg("a_rs"), b, arg("b_cs"), c, arg("c_rs"), arg("k"), columns, arg("accumulate")]
+                f.call(dot_rows(self.module, self.shape, height), "void", operands)
+        self._finish(TRUE, row0, f.sub(row1, row0), column0, columns)
 
     def _part(self) -> tuple[Value, Value, Value, Value]:
         """Rows are shared out when there are enough of them for full tiles, else columns; in twos, in vectors."""

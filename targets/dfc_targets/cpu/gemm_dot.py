@@ -22,37 +22,31 @@ DOT_PARAMETERS = (
 )
 
 
-def dot_rows(module: ModuleText, shape: GemmShape) -> str:
-    """`void (DOT_PARAMETERS, i64 rows)`: all columns for up to `few_rows` rows."""
-    return module.define(f"gemm_dots_{shape.element}", lambda: _dot_rows(module, shape))
+def dot_heights(shape: GemmShape) -> list[int]:
+    """Numbers of rows that are made at once: powers of two that add up to any number up to `few_rows`."""
+    return [rows for rows in (4, 2, 1) if rows <= shape.few_rows]
 
 
-def _dot_rows(module: ModuleText, shape: GemmShape) -> FunctionText:
-    name = f"gemm_dots_{shape.element}"
-    formals = (*DOT_PARAMETERS, Parameter("i64", "rows"))
-    f = module.function(name, "void", formals, attributes="nounwind noinline")
-    done, heights = f.label("done"), [(rows, f.label("rows")) for rows in range(1, shape.few_rows + 1)]
-    f.switch(f.argument("rows"), done, heights)
-    for rows, label in heights:
-        f.begin(label)
-        width = 8 if rows == 1 else 4
-        kernel = module.define(f"gemm_dot_{shape.element}_{rows}", lambda r=rows, w=width: _kernel(module, shape, r, w))
-        with f.counted_loop(i64(0), f.argument("columns"), width, "columns") as loop:
-            b = f.gep(shape.element, f.argument("b"), f.mul(loop.index, f.argument("b_cs")))
-            c = f.gep(shape.element, f.argument("c"), loop.index)
-            rest = f.sub(f.argument("columns"), loop.index)
-            named = [f.argument(x) for x in ("a", "a_rs", "b_cs", "c_rs", "k", "accumulate")]
-            a, a_rs, b_cs, c_rs, k, accumulate = named
-            f.call(kernel, "void", [a, a_rs, b, b_cs, c, c_rs, k, rest, accumulate])
-        f.branch(done)
-    f.begin(done)
+def dot_rows(module: ModuleText, shape: GemmShape, rows: int) -> str:
+    """`void (DOT_PARAMETERS)`: all columns for so many rows."""
+    return module.define(f"gemm_dots_{shape.element}_{rows}", lambda: _dot_rows(module, shape, rows))
+
+
+def _dot_rows(module: ModuleText, shape: GemmShape, rows: int) -> FunctionText:
+    name, width = f"gemm_dot_{shape.element}_{rows}", 8 if rows == 1 else 4
+    kernel = module.define(name, lambda: _kernel(module, name, shape, rows, width))
+    f = module.function(f"gemm_dots_{shape.element}_{rows}", "void", DOT_PARAMETERS, attributes="nounwind noinline")
+    a, a_rs, b, b_cs, c, c_rs, k, columns, accumulate = f.arguments
+    with f.counted_loop(i64(0), columns, width, "columns") as loop:
+        first = f.gep(shape.element, b, f.mul(loop.index, b_cs))
+        target = f.gep(shape.element, c, loop.index)
+        f.call(kernel, "void", [a, a_rs, first, b_cs, target, c_rs, k, f.sub(columns, loop.index), accumulate])
     f.ret()
     return f
 
 
-def _kernel(module: ModuleText, shape: GemmShape, rows: int, width: int) -> FunctionText:
+def _kernel(module: ModuleText, name: str, shape: GemmShape, rows: int, width: int) -> FunctionText:
     """`rows` x `width` inner products; columns beyond `columns` repeat the last one and are not stored."""
-    name = f"gemm_dot_{shape.element}_{rows}"
     f = module.function(name, "void", DOT_PARAMETERS, attributes="nounwind noinline")
     last = f.sub(f.argument("columns"), i64(1))
     columns = [
@@ -64,8 +58,10 @@ def _kernel(module: ModuleText, shape: GemmShape, rows: int, width: int) -> Func
         sums = [[loop.carry(zero(shape.vector)) for _ in columns] for _ in lines]
         _multiply(f, shape, loop, lines, columns, sums)
     full = _tail(f, shape, whole, lines, columns, sums)
-    for i, row in enumerate(full):
-        _store_row(f, shape, f.gep(shape.element, f.argument("c"), f.mul(f.argument("c_rs"), i64(i))), row)
+    scalars = _lane_sums(f, shape, full)
+    for i in range(rows):
+        line = f.gep(shape.element, f.argument("c"), f.mul(f.argument("c_rs"), i64(i)))
+        _store_row(f, shape, line, f.gep(shape.element, scalars, i64(i * width)), width)
     f.ret()
     return f
 
@@ -123,14 +119,24 @@ def sum_of_lanes(f: FunctionText, vector: Value) -> Value:
     return vector
 
 
-def _store_row(f: FunctionText, shape: GemmShape, address: Value, sums: list[Value]) -> None:
-    packed = poison(vector_type(len(sums), shape.element))
-    for j, vector in enumerate(sums):
-        packed = f.insert(packed, sum_of_lanes(f, vector), j)
-    mask = f.tail_mask(f.argument("columns"), len(sums))
-    wanted = f.bit_and(mask, f.splat(f.argument("accumulate"), len(sums)))
-    old = f.masked_load(packed.type, address, wanted, constant(packed.type, -0.0))
-    f.masked_store(f.fadd(packed, old), address, mask)
+def _lane_sums(f: FunctionText, shape: GemmShape, sums: Grid) -> Value:
+    """An array of the sums, row after row. A loop, not unrolled code: it compiles in a fraction of the time."""
+    flat = [vector for row in sums for vector in row]
+    vectors, scalars = f.alloca(shape.vector, len(flat)), f.alloca(shape.element, len(flat))
+    for i, vector in enumerate(flat):
+        f.store(vector, f.gep(shape.vector, vectors, i64(i)))
+    with f.counted_loop(i64(0), i64(len(flat))) as loop:
+        total = sum_of_lanes(f, f.load(shape.vector, f.gep(shape.vector, vectors, loop.index)))
+        f.store(total, f.gep(shape.element, scalars, loop.index))
+    return scalars
+
+
+def _store_row(f: FunctionText, shape: GemmShape, address: Value, sums: Value, width: int) -> None:
+    row = vector_type(width, shape.element)
+    mask = f.tail_mask(f.argument("columns"), width)
+    wanted = f.bit_and(mask, f.splat(f.argument("accumulate"), width))
+    old = f.masked_load(row, address, wanted, constant(row, -0.0))
+    f.masked_store(f.fadd(f.load(row, sums), old), address, mask)
 
 
 def swapped_epilogue(module: ModuleText) -> str:

@@ -7,7 +7,7 @@ read them, but never store what follows from them.
 
 from dfc_targets.cpu.gemm_shape import GemmShape
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
-from dfc_targets.cpu.llvm_values import i64, zero
+from dfc_targets.cpu.llvm_values import i64, lane_count, vector_type, zero
 
 PACK_PARAMETERS = (
     Parameter("ptr", "panels", "noalias"),
@@ -19,6 +19,9 @@ PACK_PARAMETERS = (
     Parameter("i64", "most"),
 )
 """`most`: vectors of the widest panel."""
+
+SQUARE = 8
+"""Side of the squares that are transposed in registers: larger ones take long to compile."""
 
 
 class Panels:
@@ -50,7 +53,7 @@ def pack_any(module: ModuleText, shape: GemmShape) -> str:
 
 
 def pack_columns(module: ModuleText, shape: GemmShape) -> str:
-    """For B with contiguous columns: squares of lanes x lanes, transposed in registers."""
+    """For B with contiguous columns: square by square, transposed in registers."""
     return module.define(f"gemm_pack_columns_{shape.element}", lambda: _pack_columns(module, shape))
 
 
@@ -97,14 +100,14 @@ def _pack_columns(module: ModuleText, shape: GemmShape) -> FunctionText:
     name = f"gemm_pack_columns_{shape.element}"
     f = module.function(name, "void", PACK_PARAMETERS, attributes="nounwind noinline")
     target, b, _, b_cs, k, columns, most = f.arguments
-    panels, lanes = Panels(f, shape, columns, most), shape.lanes
+    panels, lanes, side = Panels(f, shape, columns, most), shape.lanes, min(shape.lanes, SQUARE)
     with f.counted_loop(i64(0), panels.count) as outer:
         start, width = panels.panel(outer.index)
         column = f.mul(start, i64(lanes))
         panel = f.gep(shape.element, target, f.mul(column, k))
         stride = f.mul(width, i64(lanes))
-        with f.counted_loop(i64(0), k, lanes) as rows, f.counted_loop(i64(0), stride, lanes) as offset:
-            mask = f.tail_mask(f.sub(k, rows.index), lanes)
+        with f.counted_loop(i64(0), k, side) as rows, f.counted_loop(i64(0), stride, side) as offset:
+            mask = f.tail_mask(f.sub(k, rows.index), side)
             first = f.add(column, offset.index)
             square = _load_square(f, shape, f.gep(shape.element, b, rows.index), b_cs, first, columns, mask)
             write = f.gep(shape.element, panel, f.add(offset.index, f.mul(rows.index, stride)))
@@ -118,13 +121,13 @@ def _pack_columns(module: ModuleText, shape: GemmShape) -> FunctionText:
 def _load_square(
     f: FunctionText, shape: GemmShape, b: Value, b_cs: Value, first: Value, columns: Value, mask: Value
 ) -> list[Value]:
-    """One vector along k from each of `lanes` columns; columns beyond the last repeat it."""
-    last = f.sub(columns, i64(1))
+    """One vector along k from each column of a square; columns beyond the last repeat it."""
+    last, vector = f.sub(columns, i64(1)), vector_type(lane_count(mask.type), shape.element)
     square = []
-    for lane in range(shape.lanes):
+    for lane in range(lane_count(mask.type)):
         column = f.minimum(f.add(first, i64(lane)), last)
         address = f.gep(shape.element, b, f.mul(column, b_cs))
-        square.append(f.masked_load(shape.vector, address, mask, zero(shape.vector)))
+        square.append(f.masked_load(vector, address, mask, zero(vector)))
     return square
 
 
