@@ -1,0 +1,398 @@
+"""Writing: `=` for loop variables, `:= += -= *= /=` for variables and parts of them.
+
+The value is broadcast to its target, never the reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.frontend.context import Context
+from dfc.frontend.convert import element_type, is_operand, not_an_operand, tensor
+from dfc.frontend.effects import record_effect
+from dfc.frontend.fitting import fit
+from dfc.frontend.indexing import Added, Picked, Point, Range, Selector, select
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake
+from dfc.frontend.names import no_such_name
+from dfc.frontend.operations import Place, assuming
+from dfc.frontend.operators import whole_quotient
+from dfc.frontend.scope import Binding, Role
+from dfc.frontend.syntax import tree
+from dfc.frontend.types import DeclaredType, TupleType
+from dfc.frontend.values import (
+    Constant,
+    Entity,
+    ListValue,
+    Opaque,
+    Tensor,
+    TupleValue,
+    Unknown,
+    VariableValue,
+    describe,
+)
+from dfc.frontend.variables import Variable
+from dfc.ir.dims import ONE, Dim
+from dfc.ir.graph import ResourceKind, Value
+from dfc.ir.types import TensorType, TokenType
+from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector
+from dfc.ops.broadcasting import stretches_to
+from dfc.source import Span
+
+# ----------------------------------------------------------- loop variables --
+
+
+def run_rebind(context: Context, statement: tree.Rebind) -> None:
+    targets = [_loop_variable(context, target, statement) for target in statement.targets]
+    if len(targets) == 1:
+        name = targets[0].name
+        context.label = f"{context.frame.path}/{name}"
+    entity = context.engine.right_hand_side(context, statement.value, _expected(targets))
+    parts = [entity] if len(targets) == 1 else split(entity, len(targets), statement.value.span)
+    for binding, part in zip(targets, parts, strict=True):
+        _give_next(context, binding, part, statement.value.span)
+
+
+def _expected(targets: Sequence[Binding]) -> TensorType | None:
+    value = targets[0].value if len(targets) == 1 else None
+    return value.type if isinstance(value, Tensor) else None
+
+
+def _loop_variable(context: Context, target: tree.Place, statement: tree.Rebind) -> Binding:
+    if not isinstance(target, tree.Name):
+        place = target.operand.span if isinstance(target, tree.Index | tree.Member) else target.span
+        raise mistake(
+            "E0404",
+            "variables are written with `:=`",
+            target.span,
+            "`=` gives a new value to a loop variable",
+            helps=(f"write `{target.span.text} := {statement.value.span.text}`",) if place is not target.span else (),
+        )
+    name = target.text
+    binding = context.scope.find(name)
+    if binding is not None and binding.role in (Role.STATE, Role.REFERENCE):
+        raise _equals_sign(binding, target, statement)
+    if binding is not None and isinstance(binding.entity, Unknown):
+        raise Abandoned
+    if binding is None or binding.role is not Role.LOOP:
+        raise _no_loop_variable(target, statement, binding)
+    if context.loop is None or context.loop.carries.get(name) is not binding:
+        raise mistake(
+            "E0405",
+            f"`{name}` belongs to a loop further out",
+            target.span,
+            secondary=[(binding.span, "carried by this loop")],
+            helps=(f"carry it through the inner loop too: `loop {name} = {name} for ...`",),
+        )
+    return binding
+
+
+def _equals_sign(binding: Binding, target: tree.Name, statement: tree.Rebind) -> Mistake:
+    value = statement.value.span.text
+    start = statement.span.text.find("=", target.span.end - statement.span.start)
+    place = statement.span.start + start
+    helps = [f"write `{target.text} := {value}`"] if "\n" not in value else []
+    for sign in ("+", "-", "*"):
+        prefix = f"{target.text} {sign} "
+        if value.startswith(prefix) and "\n" not in value and _simple(value[len(prefix) :], sign):
+            helps.append(f"or shorter: `{target.text} {sign}= {value[len(prefix) :]}`")
+    return mistake(
+        "E0404",
+        "variables are written with `:=`",
+        Span(target.span.file, place, place + 1),
+        "`=` gives a new value to a loop variable",
+        secondary=[(binding.span, f"`{target.text}` is a variable")],
+        helps=helps,
+    )
+
+
+def _simple(rest: str, sign: str) -> bool:
+    """Whether `w - rest` means the same as `w -= rest`."""
+    return sign == "+" or not any(f" {other} " in rest for other in "+-") or rest.startswith("(")
+
+
+def _no_loop_variable(target: tree.Name, statement: tree.Rebind, binding: Binding | None) -> Mistake:
+    name, value = target.text, statement.value.span.text
+    helps = [f"write `let {name} = {value}`"] if "\n" not in value else [f"write `let {name} = ...`"]
+    if binding is None or binding.role is Role.PRELUDE:
+        label = "a new name is introduced with `let`"
+        return mistake("E0405", f"there is no loop variable `{name}`", target.span, label, helps=helps)
+    label = f"a {binding.role.value} keeps its value" if binding.role is not Role.LET else "a name keeps its value"
+    return mistake(
+        "E0405",
+        f"`{name}` is not a loop variable",
+        target.span,
+        label,
+        secondary=[(binding.span, "defined here")] if not binding.span.is_nowhere else [],
+        helps=[f"{helps[0]}: a new name may hide an old one"],
+    )
+
+
+def declared_of(entity: Entity) -> DeclaredType:
+    """The type of what a loop variable holds."""
+    match entity:
+        case Tensor(value):
+            return value.tensor
+        case TupleValue(items, names):
+            return TupleType(tuple(declared_of(item) for item in items), names)
+        case _:
+            raise Abandoned
+
+
+def _give_next(context: Context, binding: Binding, entity: Entity, span: Span) -> None:
+    declared = declared_of(binding.value)
+
+    def complain(wanted: str, got: str) -> Exception:
+        return mistake(
+            "E0601",
+            f"`{binding.name}` must keep its type from one round to the next",
+            span,
+            f"{got} after the first round",
+            secondary=[(binding.span, f"{wanted} before it")],
+            helps=("collect results with `for x in xs { emit ... }`; the loop stacks them for you",),
+        )
+
+    binding.entity = fit(context, entity, declared, span, complain)
+    assert context.loop is not None
+    context.loop.rebound.add(binding.name)
+
+
+def split(entity: Entity, count: int, span: Span) -> Sequence[Entity]:
+    match entity:
+        case TupleValue(items) | ListValue(items) if len(items) == count:
+            return items
+        case Unknown():
+            raise Abandoned
+        case TupleValue(items) | ListValue(items):
+            raise mistake("E0316", f"{count} names for {len(items)} values", span)
+        case _:
+            raise mistake("E0316", f"{count} names for one value", span, describe(entity))
+
+
+# ---------------------------------------------------------------- variables --
+
+
+def run_update(context: Context, statement: tree.Update) -> None:
+    value = statement.value
+    if len(statement.targets) > 1:
+        entity = context.engine.right_hand_side(context, value)
+        for target, part in zip(statement.targets, split(entity, len(statement.targets), value.span), strict=True):
+            _update(context, statement, target, part)
+        return
+    target = statement.targets[0]
+    known = _target(context, target)
+    expected = known.variable.type if isinstance(known, VariableValue) and not isinstance(target, tree.Index) else None
+    entity = context.engine.right_hand_side(context, value, expected)
+    _update(context, statement, target, entity)
+
+
+def _target(context: Context, place: tree.Place) -> Entity:
+    if isinstance(place, tree.Index):
+        return _target(context, place.operand)  # type: ignore[arg-type]
+    if isinstance(place, tree.Call):
+        raise mistake("E0406", "the result of a call cannot be written to", place.span)
+    if isinstance(place, tree.Member):
+        return context.engine.evaluate(context.operand(), place)
+    if not isinstance(place, tree.Name):
+        raise mistake("E0406", "this cannot be written to", place.span)
+    binding = context.scope.find(place.text)
+    if binding is None:
+        raise no_such_name(context, place.text, place.span)
+    entity = binding.value
+    if isinstance(entity, Unknown):
+        raise Abandoned
+    if binding.role is Role.LOOP:
+        title = f"`{place.text}` is a loop variable; it is given its next value with `=`"
+        raise mistake("E0404", title, place.span, secondary=[(binding.span, "carried by this loop")])
+    if binding.role is Role.PARAMETER:
+        raise _a_copy(binding, place)
+    if not isinstance(entity, VariableValue | TupleValue):
+        raise _not_a_variable(binding, place, entity)
+    return entity
+
+
+def _a_copy(binding: Binding, place: tree.Name) -> Mistake:
+    text = binding.span.text
+    name = place.text
+    return mistake(
+        "E0406",
+        f"`{name}` is a copy; writing to it would have no effect outside",
+        place.span,
+        secondary=[(binding.span, "a value parameter")],
+        helps=(f"declare it as `ref {text}`, so that the caller passes the variable itself",),
+    )
+
+
+def _not_a_variable(binding: Binding, place: tree.Name, entity: Entity) -> Mistake:
+    secondary = [(binding.span, "defined here")] if not binding.span.is_nowhere else []
+    title = f"`{place.text}` is not a variable"
+    helps = (f"declare it at the top of the file: `var {place.text}: ... = ...`",)
+    return mistake("E0406", title, place.span, f"this is {describe(entity)}", secondary=secondary, helps=helps)
+
+
+def _update(context: Context, statement: tree.Update, target: tree.Place, entity: Entity) -> None:
+    place = _target(context, target)
+    if isinstance(place, TupleValue):
+        if isinstance(target, tree.Index):
+            raise mistake("E0406", "a tuple of variables has no axes", target.span)
+        _update_tuple(context, statement, target, place, entity)
+        return
+    if not isinstance(place, VariableValue):
+        raise mistake("E0406", f"this is {describe(place)}, not a variable", target.span)
+    variable = place.variable
+    if variable.kind is ResourceKind.RNG:
+        raise mistake("E0406", f"`{variable.name}` is an rng: it changes when numbers are drawn", target.span)
+    selectors = _selectors(context, variable, target)
+    assign(context, variable, statement.operator, entity, selectors, statement)
+
+
+def _update_tuple(
+    context: Context, statement: tree.Update, target: tree.Place, place: TupleValue, entity: Entity
+) -> None:
+    if isinstance(entity, Constant | Opaque):
+        entity = TupleValue((entity,) * len(place.items))
+    if not isinstance(entity, TupleValue) or len(entity.items) != len(place.items):
+        raise mistake(
+            "E0316", f"`{target.span.text}` has {len(place.items)} fields", statement.value.span, describe(entity)
+        )
+    for part, item in zip(place.items, entity.items, strict=True):
+        if isinstance(part, TupleValue):
+            _update_tuple(context, statement, target, part, item)
+        elif isinstance(part, VariableValue):
+            assign(context, part.variable, statement.operator, item, None, statement)
+        else:
+            raise mistake("E0406", "this is not a variable", target.span)
+
+
+def _selectors(context: Context, variable: Variable, target: tree.Place) -> list[Selector] | None:
+    if not isinstance(target, tree.Index):
+        return None
+    if isinstance(target.operand, tree.Index):
+        raise mistake("E0406", "one pair of brackets is enough", target.span)
+    selectors = select(context, variable.type, target)
+    if any(isinstance(s, Added) for s in selectors):
+        raise mistake("E0406", "a target cannot gain axes", target.span)
+    return selectors
+
+
+def assign(
+    context: Context,
+    variable: Variable,
+    mode: str,
+    entity: Entity,
+    selectors: Sequence[Selector] | None,
+    statement: tree.Update,
+) -> None:
+    """Appends one write; `selectors` pick the part that is written."""
+    span = statement.value.span
+    record_effect(context, "writes", variable.name, statement.span)
+    if not is_operand(entity):
+        if isinstance(entity, Unknown):
+            raise Abandoned
+        raise not_an_operand(entity, span)
+    if mode == "/=" and not variable.type.dtype.is_float:
+        place = Place("/", statement.span, (statement.targets[0].span, span), statement.operator_span)
+        raise whole_quotient(f"{variable.type.dtype} divided", place)
+    value = tensor(context, entity, span, variable.type.dtype if element_type(entity) is None else None)
+    target = _target_shape(variable, selectors)
+    _check_value(context, variable, value, target, statement)
+    value, attributes, operands = _write(context, variable, mode, value, selectors, target, span)
+    write(context, variable, value, attributes, operands, statement.span)
+
+
+def write(
+    context: Context,
+    variable: Variable,
+    value: Value,
+    attributes: AssignAttributes,
+    operands: Sequence[Value],
+    span: Span,
+) -> None:
+    region = context.region
+    token = region.token(variable.name)
+    node = context.at(span).add("assign", (value, *operands, token), (TokenType(variable.name),), attributes)
+    region.advance(variable.name, node.result)
+    region.wrote(variable.name)
+
+
+def assign_whole(context: Context, variable: Variable, value: Value, span: Span) -> None:
+    write(context, variable, value, AssignAttributes(variable.name, ":="), (), span)
+
+
+def _target_shape(variable: Variable, selectors: Sequence[Selector] | None) -> tuple[Dim, ...]:
+    """The shape of the part that is written, as the author sees it."""
+    if selectors is None:
+        return variable.type.shape
+    shape: list[Dim] = []
+    for selector in selectors:
+        match selector:
+            case Range(_, size, _):
+                shape.append(size)
+            case Picked(ids):
+                shape += ids.tensor.shape
+            case _:
+                pass
+    return tuple(shape)
+
+
+def _check_value(
+    context: Context, variable: Variable, value: Value, target: tuple[Dim, ...], statement: tree.Update
+) -> None:
+    got, span = value.tensor, statement.value.span
+    wanted = TensorType(variable.type.dtype, target)
+    text = statement.targets[0].span.text
+    if got.dtype != wanted.dtype:
+        helps = (f"write `({span.text}) as {wanted.dtype}`",) if "\n" not in span.text else ()
+        note = "nothing is converted silently in .dfg, not even to a wider type"
+        raise mistake("E0302", f"`{text}` is {wanted}, but this is {got}", span, notes=(note,), helps=helps)
+    with assuming(context.facts):
+        if stretches_to(got.shape, target):
+            return
+    raise mistake(
+        "E0305",
+        f"`{text}` is {wanted}, but this is {got}",
+        span,
+        notes=("the value of an assignment is broadcast to its target, never the reverse",),
+    )
+
+
+def _write(
+    context: Context,
+    variable: Variable,
+    mode: str,
+    value: Value,
+    selectors: Sequence[Selector] | None,
+    target: tuple[Dim, ...],
+    span: Span,
+) -> tuple[Value, AssignAttributes, list[Value]]:
+    """The value with an axis of size 1 for every point, the selectors, and the index operands."""
+    if selectors is None:
+        return value, AssignAttributes(variable.name, mode), []
+    operands: list[Value] = []
+    index: list[RangeSelector | OperandSelector] = []
+    for selector in selectors:
+        match selector:
+            case Point(start):
+                index.append(RangeSelector(start, ONE))
+            case Range(start, size, step):
+                index.append(RangeSelector(start, size, step))
+            case Picked(ids):
+                index.append(OperandSelector(len(operands)))
+                operands.append(ids)
+            case Added():
+                raise AssertionError(selector)
+    if any(isinstance(s, Point) for s in selectors) and value.tensor.rank:
+        value = context.at(span).reshape(value, _with_points(value.tensor.shape, selectors, len(target)))
+    return value, AssignAttributes(variable.name, mode, tuple(index)), operands
+
+
+def _with_points(shape: tuple[Dim, ...], selectors: Sequence[Selector], rank: int) -> list[Dim]:
+    left = [ONE] * (rank - len(shape)) + list(shape)
+    found: list[Dim] = []
+    for selector in selectors:
+        if isinstance(selector, Point):
+            found.append(ONE)
+        else:
+            width = selector.ids.tensor.rank if isinstance(selector, Picked) else 1
+            found += left[:width]
+            left = left[width:]
+    return found

@@ -1,0 +1,135 @@
+"""Which effects are allowed where: `fn` has none, a `readonly entry` writes nothing, an operand has none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dfc.diagnostics import Diagnostic, error
+from dfc.frontend.context import Context, Effect, Frame, Root
+from dfc.frontend.mistakes import Mistake, mistake
+from dfc.frontend.syntax import tree
+from dfc.source import Span
+
+HARMLESS_VERBS = frozenset({"saves"})
+
+
+def record_effect(context: Context, verb: str, resource: str, span: Span) -> None:
+    """Notes that the statement at `span` changes a resource; E0401 inside a `fn`."""
+    context.frame.root.effects.append(Effect(verb, resource, span, context.frame))
+    frame: Frame | None = context.frame
+    place, direct = span, True
+    while frame is not None:
+        if frame.kind == "fn":
+            raise _effect_in_function(frame, verb, resource, place, direct)
+        place, direct, frame = frame.call_span, False, frame.parent
+
+
+def _effect_in_function(frame: Frame, verb: str, resource: str, span: Span, direct: bool) -> Mistake:
+    title = "a `fn` cannot write to a variable" if verb == "writes" else "a `fn` cannot have an effect"
+    if not direct:
+        title = "a `fn` cannot call something that has an effect"
+    return mistake(
+        "E0401",
+        title,
+        span,
+        f"{verb} `{resource}`",
+        secondary=[(frame.span, "this promises to have no effect")],
+        helps=("make it a `proc`: its calls then happen in the order in which they are written",),
+    )
+
+
+def effect_in_operand(span: Span, effect: Effect) -> Mistake:
+    """E0403: the order of effects is the order of lines."""
+    return mistake(
+        "E0403",
+        "a call with effects must stand on a line of its own",
+        span,
+        f"{effect.verb} `{effect.resource}`",
+        notes=("the order of effects is the order of lines; inside an expression there would be none",),
+    )
+
+
+def with_remedy(diagnostic: Diagnostic, statement: tree.Node) -> Diagnostic:
+    """E0403 with the statement written out on several lines, once the statement is known."""
+    if diagnostic.code != "E0403" or diagnostic.helps:
+        return diagnostic
+    text = separate_lines(diagnostic.span, statement)
+    return replace(diagnostic, helps=(text,)) if text else diagnostic
+
+
+def separate_lines(span: Span, statement: tree.Node) -> str:
+    """`let a = f(x)`, `let b = f(y)` and the statement with `a` and `b` in their place."""
+    culprit = next((n for n in tree.walk(statement) if isinstance(n, tree.Call) and n.span == span), None)
+    if culprit is None or "\n" in statement.span.text:
+        return ""
+    same = [n for n in tree.walk(statement) if isinstance(n, tree.Call) and n.function == culprit.function]
+    same = [n for n in same if not any(m is not n and _inside(n.span, m.span) for m in same)][:3]
+    used = {n.text for n in tree.walk(statement) if isinstance(n, tree.Name)}
+    names = [name for name in "abcdeuvw" if name not in used]
+    text, start = statement.span.text, statement.span.start
+    lets: list[str] = []
+    for call, name in sorted(zip(same, names, strict=False), key=lambda pair: -pair[0].span.start):
+        text = text[: call.span.start - start] + name + text[call.span.end - start :]
+        lets.insert(0, f"`let {name} = {call.span.text}`")
+    return f"write {', '.join(lets)} and `{text}`"
+
+
+def _inside(inner: Span, outer: Span) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
+# --------------------------------------------------------------- readonly --
+
+
+def readonly_violations(root: Root) -> list[Diagnostic]:
+    """E0402: one message for each statement of a readonly entry that changes something."""
+    entry = root.readonly
+    if entry is None:
+        return []
+    by_place: dict[Span, list[Effect]] = {}
+    for effect in root.effects:
+        if effect.verb not in HARMLESS_VERBS:
+            by_place.setdefault(_outermost(effect), []).append(effect)
+    return [_readonly_violation(entry, span, effects) for span, effects in by_place.items()]
+
+
+def _outermost(effect: Effect) -> Span:
+    frame, span = effect.frame, effect.span
+    while frame.parent is not None:
+        frame, span = frame.parent, frame.call_span
+    return span
+
+
+def _readonly_violation(entry: tree.EntryItem, span: Span, effects: list[Effect]) -> Diagnostic:
+    first = effects[0]
+    others = len({(e.verb, e.resource) for e in effects}) - 1
+    more = f" and {others} more" if others else ""
+    promise = Span(entry.span.file, entry.span.start, entry.span.start + len("readonly"))
+    return error(
+        "E0402",
+        "a readonly entry may not write",
+        span,
+        f"{first.verb} {first.resource}{more}",
+        secondary=[(promise, "the promise")],
+        notes=_trace(first),
+        helps=_remedy(span, entry),
+    )
+
+
+def _trace(effect: Effect) -> tuple[str, ...]:
+    frames: list[Frame] = []
+    frame: Frame | None = effect.frame
+    while frame is not None and frame.parent is not None:
+        frames.append(frame)
+        frame = frame.parent
+    if not frames:
+        return ()
+    path = " -> ".join(each.name for each in reversed(frames))
+    short = effect.resource.rsplit(".", 1)[-1]
+    return (f"{path} {effect.verb} {short} at {effect.span.name}:{effect.span.line}",)
+
+
+def _remedy(span: Span, entry: tree.EntryItem) -> tuple[str, ...]:
+    if "training = true" in span.text:
+        return ("write `training = false`",)
+    return (f"drop `readonly`: `entry {entry.name.text}` may write",)

@@ -1,0 +1,161 @@
+"""Looking up names and members, and the messages for those that are not there."""
+
+from __future__ import annotations
+
+from dfc.frontend.context import Context
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake
+from dfc.frontend.scope import Binding, Role, Scope
+from dfc.frontend.suggestions import closest, did_you_mean, listed
+from dfc.frontend.syntax import tree
+from dfc.frontend.values import (
+    Entity,
+    Instance,
+    ModuleValue,
+    PreludeModule,
+    RngMethod,
+    Routine,
+    TupleValue,
+    Unknown,
+    VariableValue,
+    describe,
+)
+from dfc.ir.graph import ResourceKind
+from dfc.source import Span
+
+RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation")
+
+
+def look_up(context: Context, name: str, span: Span) -> Binding:
+    binding = context.scope.find(name)
+    if binding is None:
+        raise no_such_name(context, name, span)
+    return binding
+
+
+def no_such_name(context: Context, name: str, span: Span) -> Mistake:
+    visible = list(context.scope.bindings())
+    near = closest(name, (b.name for b in visible))
+    if not near:
+        hint = FOREIGN_NAMES.get(name)
+        helps = (hint,) if hint else ()
+        return mistake("E0201", f"there is no `{name}` here", span, helps=helps)
+    found = next(b for b in visible if b.name == near)
+    secondary = [(found.span, "defined here")] if not found.span.is_nowhere and found.span.file == span.file else []
+    return mistake(
+        "E0201",
+        f"there is no `{name}` here",
+        span,
+        did_you_mean(near),
+        secondary=secondary,
+        helps=(f"change `{name}` to `{near}`",),
+    )
+
+
+FOREIGN_NAMES = {
+    "print": 'write `debug.print("{}", x)`',
+    "len": "the size of an axis is a dimension: declare it, as in `fn f[N](x: f32[N])`, and use `N`",
+    "range": "write `for i in 0..n { ... }`",
+    "np": "functions need no prefix: write `exp(x)`",
+    "self": "inside a block its members are used by their names",
+    "None": "there is no missing value in .dfg",
+    "True": "write `true`",
+    "False": "write `false`",
+    "float": "an element type is `f32` or `f64`",
+    "where": "to choose element by element, write `select(mask, a, b)`",
+    "matmul": "write `a @ b`",
+    "add": "write `a + b`",
+    "power": "write `a ** b`",
+    "pow": "write `a ** b`",
+    "T": "write `transpose(x)`",
+}
+
+
+def member(context: Context, owner: Entity, name: tree.Identifier, whole: tree.Member) -> Entity:
+    """`owner.name`"""
+    match owner:
+        case ModuleValue(module, scope):
+            return _module_member(module, scope, name)
+        case Instance():
+            return _instance_member(owner, name)
+        case PreludeModule(module, members):
+            if name.text in members:
+                return members[name.text]
+            near = closest(name.text, members)
+            shown = () if len(members) > 20 else (f"{module} offers {listed(sorted(members))}",)
+            raise mistake("E0203", f"`{module}` has no `{name.text}`", name.span, did_you_mean(near), notes=shown)
+        case TupleValue(items, names):
+            if name.text in names:
+                return items[names.index(name.text)]
+            raise _no_field(names, name)
+        case VariableValue(variable) if variable.kind is ResourceKind.RNG:
+            if name.text in RNG_METHODS:
+                return RngMethod(variable, name.text)
+            near = closest(name.text, RNG_METHODS)
+            note = f"an rng offers {listed(RNG_METHODS)}"
+            raise mistake("E0203", f"an rng has no `{name.text}`", name.span, did_you_mean(near), notes=(note,))
+        case Unknown():
+            raise Abandoned
+        case _:
+            raise _no_members(owner, name, whole)
+
+
+def _no_members(owner: Entity, name: tree.Identifier, whole: tree.Member) -> Mistake:
+    text = whole.operand.span.text
+    remedies = {
+        "shape": "a size is a dimension: declare it, as in `fn f[N](x: f32[N])`, and use `N`",
+        "T": f"write `transpose({text})`",
+        "astype": f"write `{text} as f32`",
+        "grad": "write `grad(loss, w)`",
+    }
+    prelude = {"sum", "mean", "max", "min", "reshape", "transpose", "argmax", "prod", "all", "any"}
+    if name.text in prelude:
+        remedies[name.text] = f"write `{name.text}({text})`"
+    helps = (remedies[name.text],) if name.text in remedies else ()
+    return mistake("E0203", f"{describe(owner)} has no members", name.span, f"no `{name.text}`", helps=helps)
+
+
+def _no_field(names: tuple[str, ...], name: tree.Identifier) -> Mistake:
+    known = [n for n in names if n]
+    note = f"its fields are {listed(known)}" if known else "its fields have no names: write `let a, b = ...`"
+    near = closest(name.text, known)
+    return mistake("E0203", f"the tuple has no field `{name.text}`", name.span, did_you_mean(near), notes=(note,))
+
+
+def exported(scope: Scope) -> list[str]:
+    """The names a module offers to others."""
+    roles = (Role.IMPORT, Role.PRELUDE)
+    return sorted(
+        (n for n, b in scope.names.items() if not n.startswith("_") and b.role not in roles),
+        key=lambda n: (n[0].islower(), n),
+    )
+
+
+def missing_export(module: str, scope: Scope, name: tree.Identifier) -> Mistake:
+    names = exported(scope)
+    near = closest(name.text, names)
+    notes = (f"{module} offers {listed(names)}",) if names else (f"{module} offers nothing",)
+    return mistake("E0203", f"`{module}` has no `{name.text}`", name.span, did_you_mean(near), notes=notes)
+
+
+def _module_member(module: str, scope: Scope, name: tree.Identifier) -> Entity:
+    binding = scope.own(name.text)
+    if binding is None or name.text not in exported(scope):
+        if binding is not None and name.text.startswith("_"):
+            raise mistake("E0203", f"`{name.text}` is private to `{module}`", name.span)
+        raise missing_export(module, scope, name)
+    return binding.value
+
+
+def _instance_member(instance: Instance, name: tree.Identifier) -> Entity:
+    binding = instance.scope.own(name.text)
+    generic = {g.name.text for g in instance.item.generics}
+    if binding is None or name.text.startswith("_"):
+        names = [n for n in instance.scope.names if not n.startswith("_") and n not in generic]
+        near = closest(name.text, names)
+        title = f"`{instance.item.name.text}` has no `{name.text}`"
+        note = (f"it has {listed(names)}",) if names else ()
+        raise mistake("E0203", title, name.span, did_you_mean(near), notes=note)
+    entity = binding.value
+    if isinstance(entity, Routine) and entity.owner is None:
+        return Routine(entity.item, entity.scope, instance, entity.explicit)
+    return entity

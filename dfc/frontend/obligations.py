@@ -1,0 +1,119 @@
+"""Conditions on sizes: proved from the facts at hand, refuted, or left to the entry to check when it is called."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dfc.frontend.context import Context
+from dfc.frontend.mistakes import mistake
+from dfc.frontend.operators import as_size
+from dfc.frontend.regions import Region
+from dfc.frontend.scope import Scope
+from dfc.frontend.syntax import tree
+from dfc.frontend.values import Constant, SizeCondition
+from dfc.ir.dims import Dim, dim
+from dfc.ir.facts import OPPOSITE
+from dfc.ir.graph import DimCheck
+from dfc.source import Span
+
+Comparison = tuple[Dim, str, Dim]
+
+
+def require(context: Context, left: Dim, relation: str, right: Dim | int, reason: str, span: Span) -> bool | None:
+    """Whether a condition holds; one that is open becomes a check of the entry, and a fact from here on."""
+    wanted = dim(right)
+    answer = context.facts.holds(left, relation, wanted)
+    if answer is None and not context.generic:
+        add_check(context, left, relation, wanted, reason, span)
+        context.facts = context.facts.assume(left, relation, wanted)
+    return answer
+
+
+def add_check(context: Context, left: Dim, relation: str, right: Dim, reason: str, span: Span) -> None:
+    if relation in ("<", "<="):
+        left, relation, right = right, {"<": ">", "<=": ">="}[relation], left
+    check = DimCheck(left, relation, right, reason, span)
+    checks = context.frame.root.checks
+    if not any((c.left, c.relation, c.right) == (left, relation, right) for c in checks):
+        checks.append(check)
+
+
+def comparisons(context: Context, condition: tree.Expression) -> list[Comparison]:
+    """The comparisons of sizes that must all hold where a condition holds; others are left out."""
+    match condition:
+        case tree.Group():
+            return comparisons(context, condition.inner)
+        case tree.LogicalAnd():
+            return comparisons(context, condition.left) + comparisons(context, condition.right)
+        case tree.Comparison():
+            found = _comparison(context, condition)
+            return [found] if found is not None else []
+        case _:
+            return []
+
+
+def refused(context: Context, condition: tree.Expression) -> list[Comparison]:
+    """The comparisons that hold where a condition does not."""
+    match condition:
+        case tree.Group():
+            return refused(context, condition.inner)
+        case tree.LogicalOr():
+            return refused(context, condition.left) + refused(context, condition.right)
+        case tree.LogicalNot():
+            return comparisons(context, condition.operand)
+        case tree.Comparison():
+            return [(a, OPPOSITE[r], b) for a, r, b in comparisons(context, condition)]
+        case _:
+            return []
+
+
+def _comparison(context: Context, condition: tree.Comparison) -> Comparison | None:
+    if not (_may_be_size(condition.left) and _may_be_size(condition.right)):
+        return None
+    scratch = replace(context, region=Region(context.region), scope=Scope(context.scope), may_affect=False)
+    left = as_size(context.engine.evaluate(scratch, condition.left))
+    right = as_size(context.engine.evaluate(scratch, condition.right))
+    if left is None or right is None:
+        return None
+    return left, condition.operator, right
+
+
+def _may_be_size(expression: tree.Expression) -> bool:
+    allowed = (tree.Name, tree.IntegerLiteral, tree.Binary, tree.Group, tree.Negate, tree.Call, tree.Identifier)
+    return all(isinstance(node, allowed) for node in tree.walk(expression))
+
+
+def where_conditions(context: Context, conditions: tuple[tree.Expression, ...]) -> list[tuple[Comparison, Span]]:
+    """What the `where` of a declaration says about sizes, in the scope where its generic names are known."""
+    found: list[tuple[Comparison, Span]] = []
+    for condition in conditions:
+        for part in _conjuncts(condition):
+            comparison = _comparison(context, part) if isinstance(part, tree.Comparison) else None
+            if comparison is not None:
+                found.append((comparison, part.span))
+                continue
+            entity = context.engine.evaluate(context.operand(), part)
+            if isinstance(entity, SizeCondition):
+                found.append(((entity.left, entity.relation, entity.right), part.span))
+            elif not isinstance(entity, Constant) or not isinstance(entity.value, bool):
+                raise mistake(
+                    "E0309",
+                    "`where` compares dimensions",
+                    part.span,
+                    "this is not a comparison of dimensions",
+                    helps=("what depends on values is checked by `assert` in the body",),
+                )
+    return found
+
+
+def _conjuncts(condition: tree.Expression) -> list[tree.Expression]:
+    if isinstance(condition, tree.Group):
+        return _conjuncts(condition.inner)
+    if isinstance(condition, tree.LogicalAnd):
+        return _conjuncts(condition.left) + _conjuncts(condition.right)
+    return [condition]
+
+
+def assume_all(context: Context, found: list[Comparison]) -> None:
+    for left, relation, right in found:
+        context.facts = context.facts.assume(left, relation, right)

@@ -1,0 +1,125 @@
+"""Appending nodes on behalf of the author: what an op refuses becomes a message about the author's own text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from dfc.frontend.context import Context
+from dfc.frontend.mistakes import Mistake, mistake
+from dfc.frontend.scope import Role
+from dfc.ir.attributes import Attributes
+from dfc.ir.dims import Dim
+from dfc.ir.facts import Facts
+from dfc.ir.graph import Value
+from dfc.ops.broadcasting import dims_equal
+from dfc.ops.builder import Builder
+from dfc.ops.record import OPERATOR, OpError
+from dfc.source import Span
+
+Result = TypeVar("Result")
+_QUOTED = re.compile(r"`(\w+)`")
+
+
+class Place:
+    """Where the parts of an operation stand in the text."""
+
+    __slots__ = ("arguments", "op", "operands", "operator", "span")
+
+    def __init__(
+        self,
+        op: str,
+        span: Span,
+        operands: Sequence[Span] = (),
+        operator: Span | None = None,
+        arguments: Mapping[str, Span] | None = None,
+    ) -> None:
+        self.op = op
+        self.span = span
+        self.operands = tuple(operands)
+        self.operator = operator if operator is not None else span
+        self.arguments = arguments or {}
+
+
+@contextmanager
+def assuming(facts: Facts) -> Iterator[None]:
+    """Shape rules compare sizes with the facts that hold here."""
+    if not facts:
+        yield
+        return
+
+    def equal(a: Dim, b: Dim) -> bool:
+        return facts.equal(a, b) is True
+
+    token = dims_equal.set(equal)
+    try:
+        yield
+    finally:
+        dims_equal.reset(token)
+
+
+def operate(context: Context, place: Place, build: Callable[[Builder], Result]) -> Result:
+    """Runs `build` at the end of the current block; an `OpError` becomes a mistake of the author."""
+    builder = context.at(place.span)
+    try:
+        if not context.facts:
+            return build(builder)
+        with assuming(context.facts):
+            return build(builder)
+    except OpError as problem:
+        raise explained(context, problem, place) from None
+
+
+def apply(
+    context: Context, op: str, operands: Sequence[Value], place: Place, attributes: Attributes | None = None
+) -> Value:
+    return operate(context, place, lambda builder: builder.node(op, operands, attributes).result)
+
+
+def explained(context: Context, problem: OpError, place: Place) -> Mistake:
+    filled = problem.filled(place.op, [span.text for span in place.operands])
+    span = place.span
+    if problem.blame == OPERATOR:
+        span = place.operator
+    elif isinstance(problem.blame, int) and problem.blame < len(place.operands):
+        span = place.operands[problem.blame]
+    elif isinstance(problem.blame, str):
+        span = place.arguments.get(problem.blame, span)
+    secondary = [
+        (place.operands[number], words)
+        for number, words in filled.operand_labels.items()
+        if number < len(place.operands) and place.operands[number] != span
+    ]
+    helps = list(filled.helps)
+    if problem.code == "E0305":
+        introduced = list(_introductions(context, filled.title))
+        secondary += introduced
+        helps = [_one_name(context, filled.title, help_) for help_ in helps]
+    return mistake(problem.code, filled.title, span, filled.label, secondary=secondary, notes=filled.notes, helps=helps)
+
+
+def _introductions(context: Context, title: str) -> Iterator[tuple[Span, str]]:
+    """Where the dimensions named in a title were declared."""
+    for name in _QUOTED.findall(title):
+        binding = context.scope.find(name)
+        if binding is not None and binding.role is Role.DIMENSION and not binding.span.is_nowhere:
+            yield binding.span, "introduced here"
+
+
+def _one_name(context: Context, title: str, text: str) -> str:
+    """Spells out "use one name for both" with the author's own declaration, if it is short."""
+    routine = context.frame.routine
+    names = _QUOTED.findall(title)
+    if text != "if they are always equal, use one name for both" or routine is None or len(names) != 2:
+        return text
+    item = routine.item
+    if not item.parameters:
+        return text
+    parameters = ", ".join(parameter.span.text for parameter in item.parameters)
+    kept, dropped = names
+    generics = [generic.span.text for generic in item.generics if generic.span.text != dropped]
+    renamed = re.sub(rf"\b{dropped}\b", kept, parameters)
+    signature = f"{context.frame.kind} {item.name.text}[{', '.join(generics)}]({renamed})"
+    return f"if they are always equal, use one name: `{signature}`" if len(signature) < 80 else text

@@ -1,0 +1,235 @@
+"""Operators: on constants and sizes at compile time, otherwise one node."""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable
+from fractions import Fraction
+
+from dfc.frontend.context import Context
+from dfc.frontend.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
+from dfc.frontend.mistakes import Abandoned, mistake
+from dfc.frontend.operations import Place, apply
+from dfc.frontend.values import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown
+from dfc.ir.dims import Dim, dim
+from dfc.source import Span
+
+OPERATORS = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "div",
+    "//": "floordiv",
+    "%": "mod",
+    "@": "matmul",
+    "**": "pow",
+    "and": "and",
+    "or": "or",
+    **COMPARISONS,
+}
+Number = int | float
+_FOLDS: dict[str, Callable[[Number, Number], Number]] = {
+    "+": python.add,
+    "-": python.sub,
+    "*": python.mul,
+    "/": python.truediv,
+    "//": python.floordiv,
+    "%": python.mod,
+    "**": python.pow,
+}
+_COMPARES: dict[str, Callable[[object, object], bool]] = {
+    "==": python.eq,
+    "!=": python.ne,
+    "<": python.lt,
+    "<=": python.le,
+    ">": python.gt,
+    ">=": python.ge,
+}
+LARGEST_CONSTANT = 2**64
+
+
+def binary(context: Context, op: str, left: Entity, right: Entity, place: Place) -> Entity:
+    """`left op right`"""
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        raise Abandoned
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return _fold(op, left.value, right.value, place)
+    folded = _on_sizes(context, op, left, right)
+    if folded is not None:
+        return folded
+    if isinstance(left, Opaque | Constant) and isinstance(right, Opaque | Constant):
+        return _unknown_result(op, left, right, place)
+    return _on_tensors(context, op, left, right, place)
+
+
+def negate(context: Context, operand: Entity, place: Place) -> Entity:
+    match operand:
+        case Constant(bool() | str()):
+            raise mistake("E0302", "`-` needs a number", place.operands[0])
+        case Constant(value):
+            return Constant(-value)
+        case Size(size, adapts):
+            return Size(-size, adapts)
+        case Opaque("float"):
+            return operand
+        case _:
+            value = tensor(context, operand, place.operands[0])
+            return Tensor(apply(context, "neg", [value], place))
+
+
+def invert(context: Context, operand: Entity, place: Place) -> Entity:
+    match operand:
+        case Constant(bool() as value):
+            return Constant(not value)
+        case Opaque("bool"):
+            return operand
+        case _:
+            value = tensor(context, operand, place.operands[0])
+            return Tensor(apply(context, "not", [value], place))
+
+
+# ---------------------------------------------------------- compile time --
+
+
+def _fold(op: str, left: bool | Number | str, right: bool | Number | str, place: Place) -> Constant:
+    if op in ("and", "or"):
+        if isinstance(left, bool) and isinstance(right, bool):
+            return Constant(left and right if op == "and" else left or right)
+        raise mistake("E0302", f"`{op}` needs two bools", place.span)
+    if isinstance(left, str) != isinstance(right, str) or isinstance(left, bool) != isinstance(right, bool):
+        raise mistake("E0302", f"`{op}` needs two operands of one type", place.operator)
+    if op in _COMPARES:
+        if isinstance(left, bool | str) and op not in ("==", "!="):
+            raise mistake("E0302", f"`{op}` needs two numbers", place.operator)
+        return Constant(_COMPARES[op](left, right))
+    if isinstance(left, str) and isinstance(right, str) and op == "+":
+        return Constant(left + right)
+    if isinstance(left, bool | str) or isinstance(right, bool | str):
+        raise mistake("E0302", f"`{op}` needs two numbers", place.operator)
+    return Constant(_compute(op, left, right, place))
+
+
+def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
+    whole = isinstance(left, int) and isinstance(right, int)
+    if op == "@":
+        raise mistake("E0301", "`@` multiplies matrices, and these are numbers", place.operator)
+    if op == "/" and whole:
+        raise whole_quotient(context_free_label(left, right), place)
+    if op == "**" and (abs(right) > 4096 or (whole and abs(left) > 1 and abs(right) > 64)):
+        raise mistake("E0311", "this power is too large for a constant", place.span)
+    try:
+        result = _FOLDS[op](left, right)
+        if whole and op == "**" and right < 0:
+            result = float(Fraction(1) / Fraction(left) ** -int(right))
+    except ZeroDivisionError:
+        raise mistake("E0311", "this divides by zero", place.span) from None
+    except OverflowError:
+        raise mistake("E0311", "this is too large for a number", place.span) from None
+    if isinstance(result, complex):
+        raise mistake("E0311", "a power of a negative number with a fraction is no number", place.span)
+    if isinstance(result, int) and abs(result) > LARGEST_CONSTANT:
+        raise mistake("E0311", "this is too large for a constant", place.span)
+    return result
+
+
+def context_free_label(left: Number, right: Number) -> str:
+    del left, right
+    return "a whole number divided by a whole number"
+
+
+def whole_quotient(label: str, place: Place) -> Exception:
+    left, right = (span.text for span in place.operands)
+    exact = f"write `{left}.0 / {right}`" if left.isdigit() else f"write `{left} as f32 / {right}`"
+    return mistake(
+        "E0303",
+        "`/` is for floating-point numbers",
+        place.operator,
+        label,
+        helps=(f"write `{left} // {right}` for the whole part", f"{exact} for the exact quotient"),
+    )
+
+
+def as_size(entity: Entity) -> Dim | None:
+    match entity:
+        case Size(size):
+            return size
+        case Constant(bool()):
+            return None
+        case Constant(int() as value):
+            return dim(value)
+        case _:
+            return None
+
+
+def _on_sizes(context: Context, op: str, left: Entity, right: Entity) -> Entity | None:
+    """Arithmetic and comparison of dimensions; None if it is not that."""
+    a, b = as_size(left), as_size(right)
+    if a is None or b is None:
+        return None
+    adapts = _adapts(left) and _adapts(right)
+    if op in _COMPARES:
+        answer = context.facts.holds(a, op, b)
+        return Constant(answer) if answer is not None else SizeCondition(a, op, b)
+    size = _size_arithmetic(op, a, b)
+    return Size(context.facts.canonical(size), adapts) if size is not None else None
+
+
+def _adapts(entity: Entity) -> bool:
+    return not isinstance(entity, Size) or entity.adapts
+
+
+def _size_arithmetic(op: str, a: Dim, b: Dim) -> Dim | None:
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "//" | "%" if b.constant != 0:
+            return a // b if op == "//" else a % b
+        case "**" if b.constant is not None and 0 <= b.constant <= 8:
+            power = dim(1)
+            for _ in range(b.constant):
+                power = power * a
+            return power
+        case _:
+            return None
+
+
+def _unknown_result(op: str, left: Opaque | Constant, right: Opaque | Constant, place: Place) -> Entity:
+    del place
+    if op in _COMPARES or op in ("and", "or"):
+        known = next((e.value for e in (left, right) if isinstance(e, Constant)), None)
+        if (op == "and" and known is False) or (op == "or" and known is True):
+            return Constant(known)
+        return Opaque("bool")
+    return Opaque("float")
+
+
+# -------------------------------------------------------------- run time --
+
+
+def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: Place) -> Entity:
+    for entity, span in zip((left, right), place.operands, strict=True):
+        if not is_operand(entity):
+            raise not_an_operand(entity, span)
+    known_left, known_right = element_type(left), element_type(right)
+    fallback = default_type(left) if default_type(left) == default_type(right) else default_type(Opaque("float"))
+    dtype = known_left or known_right or fallback
+    if op == "/" and not (dtype.is_float or dtype.is_complex or dtype.is_bool):
+        raise whole_quotient(f"{_kind(left)} divided by {_kind(right)}", place)
+    a = tensor(context, left, place.operands[0], None if known_left else dtype)
+    b = tensor(context, right, place.operands[1], None if known_right else dtype)
+    return Tensor(apply(context, OPERATORS[op], [a, b], place))
+
+
+def _kind(entity: Entity) -> str:
+    dtype = element_type(entity)
+    if dtype is not None:
+        return str(dtype)
+    return "a whole number" if isinstance(entity, Constant) and isinstance(entity.value, int) else "a number"
+
+
+def spans(op: str, left: Span, right: Span, operator: Span, whole: Span) -> Place:
+    return Place(op, whole, (left, right), operator)

@@ -1,0 +1,208 @@
+"""Calls of the program's own functions: the body is elaborated at the place of the call, with the real types.
+
+Assumes that the body has been checked by itself (`dfc.frontend.checking`), so that most mistakes in it have been
+reported already; one that only shows with these arguments is reported at its place in the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dfc.frontend.context import DEPTH_LIMIT, Argument, Context, Expected, Frame, Outcome
+from dfc.frontend.fitting import Complain, fit
+from dfc.frontend.generics import Matching, Signature, read_signature
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
+from dfc.frontend.obligations import assume_all, require, where_conditions
+from dfc.frontend.parameters import bind_all, match_arguments, require_all_known
+from dfc.frontend.scope import Scope
+from dfc.frontend.syntax import tree
+from dfc.frontend.types import DeclaredType, TupleType
+from dfc.frontend.values import NOTHING, UNKNOWN, Entity, Routine, Tensor, TupleValue, describe
+from dfc.ir.graph import Value
+from dfc.ir.types import TensorType
+from dfc.source import Span
+
+
+def call_routine(
+    context: Context, routine: Routine, arguments: Sequence[Argument], span: Span, expected: Expected
+) -> Entity:
+    """Elaborates the body of a `fn` or `proc` here and gives its result."""
+    item = routine.item
+    refuse_recursion(context, routine, span)
+    if isinstance(item, tree.FunctionItem) and item.gradient is not None and not context.generic:
+        raise unsupported("functions with a `gradient` of their own are", span)
+    signature = signature_of(context, routine)
+    matching = Matching(context, signature)
+    matching.give_explicitly(routine.explicit, span, routine.name)
+    bound = match_arguments(context, matching, routine.name, arguments, span, routine.scope)
+    if expected is not None and matching.missing() and isinstance(signature.result, TensorType):
+        matching.match_shape(signature.result.shape, expected.shape)
+        matching.match_dtype(signature.result.dtype, expected.dtype)
+        matching.check()
+    require_all_known(matching, routine.name, span)
+    if id(item) in context.program.broken:
+        return placeholder(matching.instantiate(signature.result)) if signature.result is not None else NOTHING
+    inner = _enter(context, routine, span)
+    bind_all(inner, matching, bound)
+    _check_where(context, inner, item.where, routine.name, span)
+    return _run_body(context, inner, routine, matching, span)
+
+
+def refuse_recursion(context: Context, routine: Routine, span: Span) -> None:
+    frame: Frame | None = context.frame
+    path = [routine.name]
+    while frame is not None:
+        path.append(frame.name)
+        same = frame.routine is not None and frame.routine.item is routine.item
+        if same and frame.routine is not None and frame.routine.owner is routine.owner:
+            raise mistake(
+                "E0208",
+                f"`{routine.name}` calls itself",
+                span,
+                notes=(" -> ".join(reversed(path)),),
+                helps=("the graph is finite: repeat with `loop ... while ... { ... }`",),
+            )
+        frame = frame.parent
+    if context.frame.depth > DEPTH_LIMIT:
+        raise mistake("E1002", f"calls are nested more than {DEPTH_LIMIT} deep", span)
+
+
+def signature_of(context: Context, routine: Routine) -> Signature:
+    """The signature, read once for each scope the function lives in."""
+    item = routine.item
+    key = (id(item), routine.scope)
+    known = context.program.signatures.get(key)
+    if known is None:
+        frame = Frame(kind_of(item), item.name.text, context.frame.path, item.name.span, context.frame.root)
+        here = replace(context, frame=frame, scope=routine.scope)
+        try:
+            known = read_signature(here, routine.scope, item.generics, item.parameters, item.result)[0]
+        except (Mistake, Abandoned):
+            if not context.generic:
+                context.program.broken.add(id(item))
+            raise
+        context.program.signatures[key] = known
+    return known
+
+
+def kind_of(item: tree.FunctionItem | tree.ProcedureItem) -> str:
+    return "fn" if isinstance(item, tree.FunctionItem) else "proc"
+
+
+# ------------------------------------------------------------------- body --
+
+
+def _enter(context: Context, routine: Routine, span: Span) -> Context:
+    frame = context.frame
+    shown = routine.name
+    part = routine.name
+    if routine.owner is not None:
+        short = routine.owner.name.rsplit(".", 1)[-1]
+        shown = f"{short}.{routine.name}"
+        part = short if routine.name == "apply" else f"{short}/{routine.name}"
+    inner = Frame(
+        kind_of(routine.item),
+        shown,
+        f"{frame.path}/{part}",
+        Span(routine.item.span.file, routine.item.span.start, routine.item.span.start + len(kind_of(routine.item))),
+        frame.root,
+        frame,
+        span,
+        routine,
+        frame.depth + 1,
+    )
+    return replace(context, frame=inner, scope=Scope(routine.scope), may_affect=False, outcome=None, loop=None)
+
+
+def _check_where(context: Context, inner: Context, where: tuple[tree.Expression, ...], name: str, span: Span) -> None:
+    """The `where` of a function is proved here, or checked by the entry."""
+    if not where:
+        return
+    for (left, relation, right), condition in where_conditions(inner, where):
+        text = " ".join(condition.text.split())
+        reason = f"`{name}` needs {text}"
+        if require(context, left, relation, right, reason, span) is False:
+            raise mistake(
+                "E0305",
+                f"`{name}` needs {text}",
+                span,
+                f"here {left} {relation} {right} does not hold",
+                secondary=[(condition, "required here")],
+            )
+        assume_all(inner, [(left, relation, right)])
+
+
+def _run_body(context: Context, inner: Context, routine: Routine, matching: Matching, span: Span) -> Entity:
+    item = routine.item
+    declared = matching.signature.result
+    result = matching.instantiate(declared) if declared is not None else None
+    outcome = Outcome("return", expected=result if isinstance(result, TensorType) else None)
+    inner.outcome = outcome
+    if isinstance(item.body, tree.ShortBody):
+        inner.may_affect = True
+        outcome.value = context.engine.right_hand_side(inner, item.body.value, outcome.expected)
+        outcome.span = item.body.value.span
+        inner.may_affect = False
+    else:
+        context.engine.run_suite(inner, item.body)
+    return finish(inner, outcome, result, item.name.text, item.result, span)
+
+
+def finish(
+    context: Context,
+    outcome: Outcome,
+    result: DeclaredType | None,
+    name: str,
+    written: tree.TypeExpression | None,
+    span: Span,
+) -> Entity:
+    """The value of a body, which must have the promised type (E0307)."""
+    value = outcome.value
+    if result is None or written is None:
+        if value is None or value is NOTHING:
+            return NOTHING
+        raise mistake(
+            "E0307",
+            f"`{name}` promises no result but returns {describe(value)}",
+            outcome.span,
+            helps=(f"promise it: `-> {describe(value)}`",),
+        )
+    if value is None or value is NOTHING:
+        place = outcome.span if not outcome.span.is_nowhere else span
+        raise mistake(
+            "E0307",
+            f"`{name}` promises {result} but returns nothing",
+            place,
+            secondary=[(written.span, "promised here")],
+        )
+    return fit(context, value, result, outcome.span, broken_promise(name, written.span, outcome.span))
+
+
+def broken_promise(name: str, promised: Span, returned: Span) -> Complain:
+    def complain(wanted: str, got: str) -> Exception:
+        helps = [f"promise `{got}`"]
+        wanted_dtype, got_dtype = wanted.split("[")[0], got.split("[")[0]
+        if wanted_dtype != got_dtype and wanted.partition("[")[2] == got.partition("[")[2]:
+            helps.append(f"or convert: `{returned.text} as {wanted_dtype}`")
+        return mistake(
+            "E0307",
+            f"`{name}` promises {wanted} but returns {got}",
+            returned,
+            got,
+            secondary=[(promised, "promised here")],
+            helps=helps if "\n" not in returned.text else helps[:1],
+        )
+
+    return complain
+
+
+def placeholder(declared: DeclaredType) -> Entity:
+    """Stands for the result of a function whose body has mistakes of its own."""
+    match declared:
+        case TensorType():
+            return Tensor(Value(declared))
+        case TupleType(fields, names):
+            return TupleValue(tuple(placeholder(f) for f in fields), names)
+        case _:
+            return UNKNOWN

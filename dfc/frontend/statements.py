@@ -1,0 +1,348 @@
+"""Statements, one after the other. A statement with a mistake is reported and its names are unknown from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from dfc.frontend.assignments import run_rebind, run_update
+from dfc.frontend.branches import run_if
+from dfc.frontend.context import Context, Expected
+from dfc.frontend.convert import condition, tensor
+from dfc.frontend.effects import with_remedy
+from dfc.frontend.fitting import fit
+from dfc.frontend.loops import run_for, run_loop
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
+from dfc.frontend.names import no_such_name
+from dfc.frontend.obligations import add_check, assume_all, comparisons
+from dfc.frontend.scope import PROTECTED, Role
+from dfc.frontend.syntax import tree
+from dfc.frontend.types import resolve_type
+from dfc.frontend.values import (
+    NOTHING,
+    UNKNOWN,
+    Entity,
+    ListValue,
+    SizeCondition,
+    Tensor,
+    TupleValue,
+    Unknown,
+    VariableValue,
+    describe,
+)
+from dfc.ir.graph import ResourceKind
+from dfc.ir.types import TensorType, TokenType
+from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
+from dfc.source import Span
+
+
+def run_suite(context: Context, suite: tree.Suite) -> None:
+    """Elaborates a block; `context.outcome` gets the value of its `return` or `yield`."""
+    for statement in suite.statements:
+        _guarded(context, statement, lambda s=statement: _run(context, suite, s))
+    if suite.final is not None:
+        final = suite.final
+        if not _guarded(context, final, lambda: _finish(context, final)) and context.outcome is not None:
+            context.outcome.value = UNKNOWN
+
+
+def _guarded(context: Context, node: tree.Node, run: Callable[[], None]) -> bool:
+    """Whether a statement went well."""
+    try:
+        run()
+        return True
+    except Mistake as problem:
+        context.program.reporter.report(with_remedy(problem.diagnostic, node))
+    except Abandoned:
+        pass
+    for name in _introduced(node):
+        context.scope.forget(name.text, name.span)
+    return False
+
+
+def _introduced(node: tree.Node) -> Iterator[tree.Identifier]:
+    if isinstance(node, tree.Let):
+        yield from (binder.name for binder in node.binders)
+        yield from node.fresh
+
+
+def _run(context: Context, suite: tree.Suite, statement: tree.Statement) -> None:
+    match statement:
+        case tree.Let():
+            _run_let(context, statement)
+        case tree.Rebind():
+            run_rebind(_at_statement(context, statement), statement)
+        case tree.Update():
+            run_update(_at_statement(context, statement), statement)
+        case tree.CallStatement():
+            _run_call(_at_statement(context, statement), statement)
+        case tree.If():
+            run_if(_at_statement(context, statement), statement, wants_value=False)
+        case tree.For():
+            run_for(_at_statement(context, statement), statement.bindings, (), statement.body, statement.span)
+        case tree.Loop():
+            run_loop(_at_statement(context, statement), statement)
+        case tree.EachStatement():
+            for inner, _ in each_round(context, statement.bindings, statement.span):
+                run_suite(inner, statement.body)
+        case tree.Assert():
+            _run_assert(context, statement)
+        case tree.Emit():
+            _run_emit(_at_statement(context, statement), suite, statement)
+
+
+def _at_statement(context: Context, statement: tree.Node, label: str = "") -> Context:
+    """The place of a statement, where a call may have effects."""
+    after = getattr(statement, "after", ())
+    for path in after:
+        first = path.parts[0]
+        if context.scope.find(first.text) is None:
+            raise no_such_name(context, first.text, first.span)
+    return replace(context, label=label or context.label, may_affect=True)
+
+
+# ------------------------------------------------------------ right-hand sides --
+
+
+def right_hand_side(context: Context, value: tree.RightHandSide, expected: Expected = None) -> Entity:
+    match value:
+        case tree.If():
+            return run_if(context, value, wants_value=True)
+        case tree.For():
+            return run_for(context, value.bindings, (), value.body, value.span)
+        case tree.Loop():
+            return run_loop(context, value)
+        case tree.EachMap():
+            rounds = each_round(context, value.bindings, value.span)
+            return ListValue(tuple(inner.engine.evaluate(inner, value.value) for inner, _ in rounds))
+        case _:
+            return context.engine.evaluate(context, value, expected)
+
+
+def each_round(
+    context: Context, bindings: Sequence[tree.Binding], span: Span
+) -> Iterator[tuple[Context, tuple[Entity, ...]]]:
+    """One context for each round of an `each`, in which the names stand for the elements."""
+    lists = [_elements(context, binding) for binding in bindings]
+    if len({len(each) for each in lists}) > 1:
+        sizes = " and ".join(str(len(each)) for each in lists)
+        raise mistake("E0316", "these lists have different lengths", span, f"{sizes} elements")
+    for number, elements in enumerate(zip(*lists, strict=True)):
+        inner = context.nested()
+        if context.instance:
+            key = elements[0].variable.name if isinstance(elements[0], VariableValue) else str(number)
+            inner.instance = f"{context.instance}[{key}]"
+        for binding, entity in zip(bindings, elements, strict=True):
+            _refuse_shadowing(context, binding.name)
+            inner.scope.bind(binding.name.text, entity, binding.name.span, Role.REFERENCE)
+        yield inner, elements
+
+
+def _elements(context: Context, binding: tree.Binding) -> tuple[Entity, ...]:
+    if binding.stop is not None:
+        raise mistake("E0316", "`each` goes over a list; counting is `for i in 0..n`", binding.span)
+    entity = context.engine.evaluate(context.operand(), binding.start)
+    match entity:
+        case ListValue(items) | TupleValue(items):
+            return items
+        case Unknown():
+            raise Abandoned
+        case _:
+            raise mistake(
+                "E0316",
+                "`each` goes over a list of variables or tensors",
+                binding.start.span,
+                f"this is {describe(entity)}",
+                helps=(f"to go over the first axis of a tensor, write `for {binding.name.text} in ...`",),
+            )
+
+
+# ------------------------------------------------------------------ simple --
+
+
+def _run_let(context: Context, statement: tree.Let) -> None:
+    if statement.fresh:
+        raise unsupported("sizes that are only known at run time are", statement.fresh[0].span)
+    binders = statement.binders
+    for binder in binders:
+        _refuse_shadowing(context, binder.name)
+    first = next((b.name.text for b in binders if b.name.text != "_"), "")
+    label = f"{context.frame.path}/{first}" if first else context.frame.path
+    here = _at_statement(context, statement, label)
+    declared = resolve_type(context, binders[0].type) if len(binders) == 1 and binders[0].type else None
+    expected = declared if isinstance(declared, TensorType) else None
+    entity = snapshot(here, right_hand_side(here, statement.value, expected), statement.value.span)
+    parts = (entity,) if len(binders) == 1 else _parts(entity, len(binders), statement)
+    for binder, part in zip(binders, parts, strict=True):
+        _bind(here, binder, part, label, statement.value.span)
+
+
+def _bind(context: Context, binder: tree.Binder, entity: Entity, label: str, span: Span) -> None:
+    name = binder.name.text
+    if binder.type is not None:
+        type_ = resolve_type(context, binder.type)
+
+        def complain(wanted: str, got: str) -> Exception:
+            return mistake(
+                "E0307",
+                f"`{name}` is declared as {wanted}, but this is {got}",
+                span,
+                secondary=[(binder.span, "declared here")],
+            )
+
+        entity = fit(context, entity, type_, span, complain, fill=True)
+    if name == "_":
+        return
+    if isinstance(entity, Tensor) and entity.value.node is not None and entity.value.node.name == label:
+        _name_value(entity, f"{context.frame.path}/{name}")
+    context.scope.bind(name, entity, binder.name.span, Role.LET)
+
+
+def _name_value(tensor: Tensor, name: str) -> None:
+    """Calls the value by the name it is bound to."""
+    node = tensor.value.node
+    if node is not None and len(node.results) == 1:
+        node.name = name
+        tensor.value.name = name
+
+
+def snapshot(context: Context, entity: Entity, span: Span) -> Entity:
+    """A variable becomes its value at this line; there are no aliases."""
+    match entity:
+        case VariableValue(variable):
+            if variable.kind is ResourceKind.RNG:
+                raise mistake("E0316", "an rng cannot have a second name", span)
+            return Tensor(tensor(context, entity, span))
+        case TupleValue(items, names):
+            return TupleValue(tuple(snapshot(context, item, span) for item in items), names)
+        case _:
+            return entity
+
+
+def _parts(entity: Entity, count: int, statement: tree.Let) -> tuple[Entity, ...]:
+    span = statement.value.span
+    match entity:
+        case TupleValue(items) | ListValue(items):
+            if len(items) == count:
+                return items
+            few = "value" if len(items) == 1 else "values"
+            raise mistake(
+                "E0316",
+                f"{count} names for {len(items)} {few}",
+                statement.binders[0].span.to(statement.binders[-1].span),
+                secondary=[(span, f"{len(items)} {few}")],
+            )
+        case Unknown():
+            raise Abandoned
+        case _:
+            names = statement.binders[0].span.to(statement.binders[-1].span)
+            raise mistake("E0316", f"{count} names for one value", names, secondary=[(span, describe(entity))])
+
+
+def _refuse_shadowing(context: Context, name: tree.Identifier) -> None:
+    found = context.scope.find(name.text)
+    if found is None or found.role not in PROTECTED or name.text == "_":
+        return
+    raise mistake(
+        "E0205",
+        f"`{name.text}` is the name of a {found.role.value} already",
+        name.span,
+        secondary=[(found.span, f"the {found.role.value}")] if not found.span.is_nowhere else [],
+        helps=(f"choose another name, such as `{name.text}_here`",),
+    )
+
+
+def _run_call(context: Context, statement: tree.CallStatement) -> None:
+    if not isinstance(statement.call, tree.Call):
+        raise mistake("E0404", "this statement does nothing", statement.span)
+    before = len(context.frame.root.effects)
+    entity = context.engine.evaluate(context, statement.call)
+    if isinstance(entity, Unknown):
+        raise Abandoned
+    if entity is not NOTHING and len(context.frame.root.effects) == before and not context.generic:
+        text = statement.call.span.text
+        helps = (f"write `let result = {text}`",) if "\n" not in text else ()
+        title = "the result of this call is not used, and it has no effect"
+        context.program.reporter.warn("W0407", title, statement.span, helps=helps)
+
+
+def _run_assert(context: Context, statement: tree.Assert) -> None:
+    here = replace(context, may_affect=False)
+    facts = comparisons(here, statement.condition)
+    entity = context.engine.evaluate(here, statement.condition)
+    text = " ".join(statement.condition.span.text.split())
+    message = statement.message.value if statement.message is not None else ""
+    if isinstance(entity, SizeCondition) and context.region.parent is None:
+        if not context.generic:
+            left, relation, right = entity.left, entity.relation, entity.right
+            add_check(context, left, relation, right, message or f"assert {text}", statement.span)
+    else:
+        _append_assert(here, entity, statement, AssertAttributes(message, text))
+    assume_all(context, facts)
+
+
+def _append_assert(context: Context, entity: Entity, statement: tree.Assert, attributes: AssertAttributes) -> None:
+    wanted = condition(context, entity, statement.condition.span, "assert")
+    if wanted is None or wanted is True:
+        return
+    if isinstance(wanted, bool):
+        wanted = tensor(context, entity, statement.condition.span)
+    region = context.region
+    token = region.token(ASSERT_RESOURCE)
+    node = context.at(statement.span).add("assert", (wanted, token), (TokenType(ASSERT_RESOURCE),), attributes)
+    region.advance(ASSERT_RESOURCE, node.result)
+
+
+def _run_emit(context: Context, suite: tree.Suite, statement: tree.Emit) -> None:
+    loop = context.loop
+    if loop is None:
+        raise mistake("E0603", "`emit` stands in the body of a loop", statement.span)
+    if loop.suite is not suite:
+        raise mistake(
+            "E0603",
+            "`emit` must run exactly once in every round",
+            statement.span,
+            "this may run or not",
+            helps=("let the branches yield a value, and emit that at the end of the body",),
+        )
+    if loop.emit_span is not None:
+        raise mistake(
+            "E0603",
+            "`emit` must run exactly once in every round",
+            statement.span,
+            "the second `emit`",
+            secondary=[(loop.emit_span, "the first")],
+            helps=("emit several values at once: `emit a, b`",),
+        )
+    loop.emit_span = statement.span
+    values = [(context.engine.evaluate(context.operand(), e), e.span) for e in statement.values]
+    loop.emitted = tuple(tensor(context, entity, span) for entity, span in values)
+
+
+def _finish(context: Context, final: tree.Final) -> None:
+    outcome = context.outcome
+    word = "return" if isinstance(final, tree.Return) else "yield"
+    if outcome is None or outcome.allows != word:
+        raise _misplaced(outcome.allows if outcome is not None else "", word, final)
+    outcome.span = final.values[0].span.to(final.values[-1].span) if final.values else final.span
+    items = [_finished(context, outcome.names, value, n, len(final.values)) for n, value in enumerate(final.values)]
+    outcome.value = items[0] if len(items) == 1 else TupleValue(tuple(items)) if items else NOTHING
+
+
+def _finished(context: Context, names: Sequence[str], value: tree.RightHandSide, number: int, count: int) -> Entity:
+    named = count == len(names) and bool(names[number])
+    label = f"{context.frame.path}/{names[number]}" if named else context.label
+    here = replace(context, label=label, may_affect=count == 1)
+    outcome = context.outcome
+    expected = outcome.expected if outcome is not None and count == 1 else None
+    return snapshot(here, right_hand_side(here, value, expected), value.span)
+
+
+def _misplaced(allowed: str, word: str, final: tree.Final) -> Mistake:
+    if word == "return":
+        title = "`return` ends a function, and cannot stand inside `if`, `for`, `loop` or `each`"
+        helps = ("give a value with `yield`, and return that at the end",) if allowed == "yield" else ()
+        return mistake("E0604", title, final.span, helps=helps)
+    title = "`yield` gives the value of an `if` that stands behind `=`"
+    helps = ("write `return`",) if allowed == "return" else ()
+    return mistake("E0604", title, final.span, helps=helps)

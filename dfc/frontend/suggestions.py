@@ -1,0 +1,42 @@
+"""Names that the author may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+
+def closest(name: str, candidates: Iterable[str]) -> str:
+    """The candidate most like a misspelt name, or the empty string if none is close."""
+    best, best_score = "", 0.0
+    for candidate in sorted(set(candidates)):
+        score = _likeness(name, candidate)
+        if score > best_score:
+            best, best_score = candidate, score
+    return best if best_score >= 0.7 else ""
+
+
+def did_you_mean(name: str) -> str:
+    return f"did you mean `{name}`?" if name else ""
+
+
+def listed(names: Iterable[str], limit: int = 12) -> str:
+    """`a, b and c`"""
+    ordered = list(names)
+    if len(ordered) > limit:
+        ordered = [*ordered[:limit], f"{len(ordered) - limit} more"]
+    if len(ordered) < 2:
+        return "".join(ordered)
+    return f"{', '.join(ordered[:-1])} and {ordered[-1]}"
+
+
+def _likeness(name: str, candidate: str) -> float:
+    if name.lower().replace("_", "") == candidate.lower().replace("_", ""):
+        return 0.99
+    if abs(len(name) - len(candidate)) > max(len(name), len(candidate)) // 2 + 1:
+        return 0.0
+    score = SequenceMatcher(None, name, candidate).ratio()
+    shorter, longer = sorted((name.lower(), candidate.lower()), key=len)
+    if len(shorter) >= 4 and longer.startswith(shorter):
+        score = max(score, 0.75)
+    return score if len(name) > 1 else 0.0

@@ -1,0 +1,309 @@
+"""Types as the author wrote them: `DeclaredType`, made from the syntax of a type in a scope.
+
+Tensor types are those of the graph. In the signature of a generic function the generic names are symbols of its own,
+and a shape pack `..S` is one dimension whose symbol has the name `..S`; `dfc.frontend.generics` matches such patterns
+against the types of arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from dfc.frontend.context import Context
+from dfc.frontend.mistakes import Abandoned, mistake, unsupported
+from dfc.frontend.scope import Role, Scope
+from dfc.frontend.suggestions import closest, did_you_mean
+from dfc.frontend.syntax import tree
+from dfc.frontend.values import (
+    AliasValue,
+    BlockClass,
+    Constant,
+    ElementType,
+    Entity,
+    ModuleValue,
+    Opaque,
+    Pack,
+    Size,
+    SpecialType,
+    Tensor,
+    TypeValue,
+    Unknown,
+    VariableValue,
+)
+from dfc.ir.dims import Dim, Symbol, dim
+from dfc.ir.dtypes import ALL, CLASSES, DTypeVariable
+from dfc.ir.types import TensorType
+from dfc.source import Span
+
+SPECIAL_TYPES = ("int", "float", "str", "string", "rng", "vars", "tensors", "quant")
+CONST_KINDS = ("int", "float", "bool", "str")
+LARGEST_SIZE = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    fields: tuple[DeclaredType, ...]
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        names = self.names or ("",) * len(self.fields)
+        return f"({', '.join(f'{n}: {t}' if n else str(t) for n, t in zip(names, self.fields, strict=True))})"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionType:
+    parameters: tuple[DeclaredType, ...]
+    result: DeclaredType
+
+    def __str__(self) -> str:
+        return f"fn({', '.join(map(str, self.parameters))}) -> {self.result}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstType:
+    """`int`, `float`, `bool` or `str`, or a list of them."""
+
+    kind: str
+    is_list: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}[]" if self.is_list else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceType:
+    """`rng`, `string`, `vars` or `tensors`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+DeclaredType: TypeAlias = TensorType | TupleType | FunctionType | ConstType | ResourceType
+
+
+def is_pack(size: Dim) -> bool:
+    symbol = size.symbol
+    return symbol is not None and symbol.name.startswith("..")
+
+
+def pack_symbol(name: str, unique: int = 0) -> Dim:
+    return dim(Symbol(f"..{name}", unique))
+
+
+# ------------------------------------------------------------------ types --
+
+
+def resolve_type(context: Context, written: tree.TypeExpression, *, const: bool = False) -> DeclaredType:
+    """The type a piece of syntax stands for; with `const`, that of a `const` parameter."""
+    match written:
+        case tree.TupleType():
+            return _tuple_type(context, written)
+        case tree.FunctionType():
+            parameters = tuple(resolve_type(context, each) for each in written.parameters)
+            return FunctionType(parameters, resolve_type(context, written.result))
+        case tree.TensorType():
+            return _named_type(context, written, const)
+
+
+def _tuple_type(context: Context, written: tree.TupleType) -> TupleType:
+    names: list[str] = []
+    types: list[DeclaredType] = []
+    for each in written.fields:
+        named = isinstance(each, tree.NamedField)
+        names.append(each.name.text if named else "")
+        types.append(resolve_type(context, each.type if named else each))
+    return TupleType(tuple(types), tuple(names) if any(names) else ())
+
+
+def _named_type(context: Context, written: tree.TensorType, const: bool) -> DeclaredType:
+    entity = find_type(context, written.name)
+    if const and isinstance(entity, ElementType) and entity.dtype == ALL["bool"]:
+        return ConstType("bool", bool(written.dimensions))
+    match entity:
+        case ElementType(dtype):
+            if getattr(dtype, "is_complex", False):
+                raise unsupported("complex numbers are", written.span)
+            return TensorType(dtype, dimensions(context, written.dimensions))
+        case SpecialType("quant"):
+            raise unsupported("quantised types are", written.span)
+        case SpecialType(name):
+            return ConstType(name, bool(written.dimensions)) if name in CONST_KINDS else ResourceType(name)
+        case AliasValue():
+            return _alias_type(context, entity, written)
+        case TypeValue(type_):
+            return type_
+        case Unknown():
+            raise Abandoned
+        case BlockClass():
+            raise mistake(
+                "E0316",
+                f"`{written.name.text}` is a block, not a type",
+                written.name.span,
+                helps=(f"an instance is made by `var name = {written.name.text}(...)`",),
+            )
+        case _:
+            raise mistake("E0316", f"`{written.name.text}` is not a type", written.name.span)
+
+
+def find_type(context: Context, path: tree.Path) -> Entity:
+    """What a path of names in a type stands for."""
+    first, *rest = path.parts
+    binding = context.scope.find(first.text)
+    if binding is None:
+        raise _no_such_type(context, path)
+    entity = binding.value
+    for part in rest:
+        if not isinstance(entity, ModuleValue):
+            raise _no_such_type(context, path)
+        inner = entity.scope.own(part.text)
+        if inner is None:
+            raise _no_such_type(context, path)
+        entity = inner.value
+    return entity
+
+
+def _no_such_type(context: Context, path: tree.Path) -> Exception:
+    kinds = (ElementType, SpecialType, AliasValue)
+    names = [
+        each.name
+        for each in context.scope.bindings()
+        if each.role is Role.TYPE or (each.is_resolved and isinstance(each.entity, kinds))
+    ]
+    near = closest(path.text, names)
+    note = () if near else ("element types are bool, i8 to i64, u8 to u64, f16, bf16, f32 and f64",)
+    return mistake("E0201", f"there is no type `{path.text}`", path.span, did_you_mean(near), notes=note)
+
+
+def _alias_type(context: Context, alias: AliasValue, written: tree.TensorType) -> DeclaredType:
+    item = alias.item
+    if not item.generics:
+        inner = resolve_type(replace(context, scope=Scope(alias.scope)), item.type)
+        if written.dimensions and isinstance(inner, TensorType) and not inner.shape:
+            return inner.with_shape(dimensions(context, written.dimensions))
+        if written.dimensions:
+            raise mistake("E0316", f"`{item.name.text}` takes no dimensions", written.span)
+        return inner
+    if len(written.dimensions) != len(item.generics):
+        raise mistake(
+            "E0316",
+            f"`{item.name.text}` needs {len(item.generics)} dimensions, not {len(written.dimensions)}",
+            written.span,
+            secondary=[(item.name.span, "declared here")],
+        )
+    scope = Scope(alias.scope)
+    for generic, each in zip(item.generics, written.dimensions, strict=True):
+        if isinstance(generic, tree.GenericPack) or generic.kind is not None or isinstance(each, tree.ShapePack):
+            raise unsupported("types generic over shapes or element types are", written.span)
+        size = dimension(context, each)
+        scope.bind(generic.name.text, Size(size), generic.span, Role.DIMENSION)
+    return resolve_type(replace(context, scope=scope), item.type)
+
+
+# ------------------------------------------------------------- dimensions --
+
+
+def dimensions(context: Context, written: tuple[tree.Dimension, ...]) -> tuple[Dim, ...]:
+    shape: list[Dim] = []
+    for each in written:
+        if isinstance(each, tree.ShapePack):
+            shape += pack(context, each)
+        else:
+            shape.append(dimension(context, each))
+    return tuple(shape)
+
+
+def pack(context: Context, written: tree.ShapePack) -> tuple[Dim, ...]:
+    """The sizes behind `..S`."""
+    binding = context.scope.find(written.name.text)
+    entity = binding.value if binding is not None else None
+    if isinstance(entity, Unknown):
+        raise Abandoned
+    if not isinstance(entity, Pack):
+        raise undeclared_dimension(context, f"..{written.name.text}", written.span)
+    return entity.shape
+
+
+def dimension(context: Context, written: tree.Expression | tree.UnknownDimension) -> Dim:
+    if isinstance(written, tree.UnknownDimension):
+        raise unsupported("sizes that are only known at run time are", written.span)
+    for node in tree.walk(written):
+        if isinstance(node, tree.Name) and context.scope.find(node.text) is None:
+            raise undeclared_dimension(context, node.text, node.span)
+    entity = context.engine.evaluate(context.operand(), written)
+    return size_of(context, entity, written.span)
+
+
+def size_of(context: Context, entity: Entity, span: Span) -> Dim:
+    """An entity as a dimension."""
+    match entity:
+        case Size(size):
+            result = context.facts.canonical(size)
+        case Constant(bool() | float() | str()):
+            raise mistake("E0309", "a dimension is a whole number", span)
+        case Constant(value):
+            result = dim(int(value))
+        case Unknown():
+            raise Abandoned
+        case Opaque():
+            raise Abandoned
+        case Tensor() | VariableValue():
+            raise mistake(
+                "E0309",
+                "a dimension must be known when the program is compiled",
+                span,
+                "only known when the program runs",
+                helps=("make it a dimension of the entry, `entry name[N](...)`: the caller then passes `N = ..`",),
+            )
+        case _:
+            raise mistake("E0309", "this is not a dimension", span)
+    if context.facts.holds(result, ">=", 0) is False:
+        raise mistake("E0309", f"a dimension cannot be negative, and this is {result}", span)
+    if result.constant is not None and result.constant > LARGEST_SIZE:
+        raise mistake("E0309", f"a dimension of {result} is too large", span)
+    return result
+
+
+def undeclared_dimension(context: Context, name: str, span: Span) -> Exception:
+    frame = context.frame
+    near = closest(name, [b.name for b in context.scope.bindings() if b.role in (Role.DIMENSION, Role.CONST)])
+    if frame.kind in ("fn", "proc", "entry", "block", "type"):
+        what = {"fn": "a function", "proc": "a function", "entry": "an entry", "block": "a block", "type": "a type"}
+        notes = [f"{what[frame.kind]} is generic over the dimensions listed after its name"]
+        listed = ", ".join([*_declared_dimensions(context), name])
+        tail = "(...)" if frame.kind in ("fn", "proc", "entry") else ""
+        helps = [f"write `{frame.kind} {frame.name}[{listed}]{tail}`"]
+    else:
+        notes, helps = [], [f"write `const {name} = ...` above it"]
+    label = did_you_mean(near) or "first use"
+    return mistake("E0202", f"the dimension `{name}` is not declared", span, label, notes=notes, helps=helps)
+
+
+def _declared_dimensions(context: Context) -> list[str]:
+    """The generic names of the item whose signature is being read, in the order they are written."""
+    scope: Scope | None = context.scope
+    while scope is not None:
+        found = [b.name for b in scope.names.values() if b.role is Role.DIMENSION]
+        if found:
+            return found
+        scope = scope.parent
+    return []
+
+
+def element_class(kind: tree.Path) -> str:
+    """The class in `[T: float]`."""
+    if kind.text not in CLASSES:
+        raise mistake(
+            "E0201",
+            f"there is no class of element types `{kind.text}`",
+            kind.span,
+            did_you_mean(closest(kind.text, list(CLASSES))),
+            notes=(f"the classes are {', '.join(sorted(CLASSES))}",),
+        )
+    return kind.text
+
+
+def generic_dtype(name: str, kind: tree.Path) -> DTypeVariable:
+    return DTypeVariable(name, element_class(kind))
