@@ -30,7 +30,7 @@ def block_effects(block: Block) -> frozenset[Effect]:
 
 def is_pure(node: Node) -> bool:
     """Whether a node may be shared, folded and moved: the same operands give the same results, and nothing else."""
-    return not effects(node)
+    return effect(node) is Effect.PURE if not node.regions else not effects(node)
 
 
 def is_ordered(node: Node) -> bool:

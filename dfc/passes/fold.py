@@ -66,11 +66,11 @@ class _Fold(Pass):
 
     def _fold_node(self, site: Site) -> Sequence[Value] | None:
         node = site.node
-        if node.regions or node.op in GRADIENT_OPS or not is_pure(node) or not self._fits(site):
-            return None
         operands = [constant_of(v) for v in site.operands]
         known = [array for array in operands if array is not None]
-        if len(known) != len(operands):
+        if len(known) != len(operands) or node.regions or node.op in GRADIENT_OPS:
+            return None
+        if not is_pure(node) or not self._fits(site):
             return None
         try:
             results = evaluate_node(node, known, {})

@@ -1,0 +1,446 @@
+"""Random graphs of real ops, safe by construction: no division by zero, no index out of range, no wild numbers.
+
+`random_case(seed)` gives a graph with one entry `e`, feeds and state for it. The op records decide what fits: an op is
+drawn, operands and attributes are guessed, and `infer` says whether they belong together. Sizes include 0, 1 and odd
+ones; `N` is symbolic. Control flow, variables and an rng are mixed in. A seed always gives the same graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from dfc.ir.attributes import Attributes, Literal, NoAttributes
+from dfc.ir.dims import ONE, Dim, Symbol, dim
+from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64, DType
+from dfc.ir.graph import Block, Graph, Node, Resource, ResourceKind, Value
+from dfc.ir.types import TensorType, tensor
+from dfc.ops import attributes as a
+from dfc.ops import registry
+from dfc.ops.philox import initial_state
+from dfc.ops.record import Effect, OpError
+from dfc.source import NOWHERE
+from tests.support.making import Making
+
+N = Symbol("N")
+MAX_ELEMENTS = 600
+UNSAFE = frozenset({"solve", "grad", "jacobian", "constant", "random", "scatter_add", "cross_entropy", "gather"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph and what to call it with. `size` is the value of N."""
+
+    graph: Graph
+    seed: int
+    size: int
+
+    def feeds(self) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(self.seed)
+        entry = self.graph.entries["e"]
+        values = zip(entry.parameter_names, entry.block.parameters, strict=False)
+        return {name: array_of(value.tensor, self.size, rng) for name, value in values}
+
+    def state(self) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(self.seed + 1)
+        return {
+            name: initial_state(self.seed, name)
+            if resource.kind is ResourceKind.RNG
+            else array_of(resource.type, self.size, rng)
+            for name, resource in self.graph.resources.items()
+        }
+
+
+def array_of(type_: TensorType, size: int, rng: np.random.Generator) -> np.ndarray:
+    shape = tuple(d.evaluate({N: size}) for d in type_.shape)
+    dtype = type_.machine
+    if dtype.is_bool:
+        return np.asarray(rng.random(shape) < 0.5)
+    if dtype.is_integer:
+        return np.asarray(rng.integers(-4, 5, shape)).astype(dtype.numpy)
+    return np.asarray(rng.normal(size=shape)).astype(dtype.numpy)
+
+
+def random_case(
+    seed: int,
+    *,
+    size: int = 10,
+    floating: DType = F64,
+    control: bool = True,
+    state: bool = True,
+    smooth: bool = False,
+) -> Case:
+    """A graph of about `size` nodes. `smooth` keeps to differentiable ops and adds a scalar loss as first result."""
+    random = Random(seed)
+    grower = _Grower(random, floating, control, state, smooth)
+    graph = grower.run(size)
+    return Case(graph, seed, random.choice([0, 1, 3, 5, 7] if not smooth else [1, 3, 5]))
+
+
+class _Grower:
+    def __init__(self, random: Random, floating: DType, control: bool, state: bool, smooth: bool) -> None:
+        self.random = random
+        self.floating = floating
+        self.control = control
+        self.smooth = smooth
+        pool = [1, 2, 3, 4, 5, 7, 8] if random.random() < 0.9 or smooth else [0, 1, 3]
+        self.sizes: list[Dim] = [dim(N), *(dim(n) for n in random.sample(pool, min(2, len(pool))))]
+        self.making = Making(resources=self._resources() if state else ())
+        self.values: list[Value] = []
+        self.depth = 0
+        self.records = [
+            r
+            for r in registry.all_records()
+            if r.effect is Effect.PURE and r.name not in UNSAFE and r.family not in ("control", "gradient")
+        ]
+        if smooth:
+            self.records = [r for r in self.records if r.gradient is not None and r.smooth]
+
+    def _resources(self) -> list[Resource]:
+        found = [
+            self._resource(f"v{i}", ResourceKind.VARIABLE, self._type(symbolic=False))
+            for i in range(self.random.randint(0, 2))
+        ]
+        if self.random.random() < 0.3:
+            found.append(self._resource("dice", ResourceKind.RNG, tensor(U64, 4)))
+        return found
+
+    def _resource(self, name: str, kind: ResourceKind, type_: TensorType) -> Resource:
+        shape = [d.constant for d in type_.shape]
+        array = np.zeros([n for n in shape if n is not None], type_.machine.numpy)
+        node = Node(
+            "constant",
+            (),
+            (type_,),
+            attributes=a.ConstantAttributes(Literal(array)),
+            name=f"{name}/initial",
+        )
+        return Resource(name, kind, type_, kind is ResourceKind.VARIABLE, Block((), (node,), node.results), NOWHERE)
+
+    # ----------------------------------------------------------------- types --
+
+    def _dtype(self) -> DType:
+        if self.smooth:
+            return self.floating
+        return self.random.choices([self.floating, I32, BOOL, I64], [6, 2, 1, 1])[0]
+
+    def _type(self, symbolic: bool = True, dtype: DType | None = None) -> TensorType:
+        rank = self.random.choices([0, 1, 2, 3], [2, 4, 4, 1])[0]
+        sizes = self.sizes if symbolic else self.sizes[1:]
+        shape = [self.random.choice([*sizes, *sizes, ONE]) for _ in range(rank)]
+        return TensorType(dtype or self._dtype(), tuple(shape))
+
+    def _pick(self, fits: Callable[[Value], bool] = lambda _: True) -> Value | None:
+        """One of the values, the newer the likelier."""
+        found = [v for v in self.values if fits(v)]
+        if not found:
+            return None
+        return found[min(len(found) - 1, int(len(found) * self.random.random() ** 0.6))]
+
+    def _floating_value(self) -> Value:
+        found = self._pick(lambda v: v.tensor.dtype == self.floating)
+        assert found is not None
+        return found
+
+    # ------------------------------------------------------------------ steps --
+
+    def run(self, size: int) -> Graph:
+        for number in range(self.random.randint(1, 3)):
+            dtype = self.floating if number == 0 else None
+            self.values.append(self.making.feed(f"x{number}", self._type(dtype=dtype)))
+        self._grow(size)
+        results = self._results()
+        used = any(N in t.symbols() for v in (*self.making.feeds,) for t in v.tensor.shape)
+        if not used:
+            self.making.feed("n", tensor(BOOL, N))
+        return self.making.graph(*results, dims=[N])
+
+    def _results(self) -> list[Value]:
+        if self.smooth:
+            return [self._loss(), *self._some(1)]
+        return self._some(self.random.randint(1, 4))
+
+    def _some(self, count: int) -> list[Value]:
+        newest = self.values[-1]
+        return [newest, *(self.random.choice(self.values) for _ in range(count - 1))]
+
+    def _loss(self) -> Value:
+        """The mean of everything at the end of the graph that is a float."""
+        making, total = self.making, None
+        for value in self.values[-8:]:
+            every = a.ReduceAttributes(tuple(range(value.tensor.rank)))
+            part = making.op("mean", making.op("tanh", value), attributes=every)
+            total = part if total is None else making.op("add", total, part)
+        assert total is not None
+        return total
+
+    def _grow(self, count: int) -> None:
+        for _ in range(count):
+            step = self.random.choices(self._steps(), self._weights())[0]
+            step()
+
+    def _steps(self) -> list[Callable[[], None]]:
+        plain = [self._op, self._constant, self._safe, self._pure_extra]
+        return [*plain, self._effect, self._branch, self._count, self._loop]
+
+    def _weights(self) -> list[float]:
+        nested = self.control and self.depth < 2
+        loops = nested and not self.smooth
+        state = bool(self.making.resources)
+        return [12, 2, 2, 2, 3 * state, 1.2 * nested, 0.8 * loops, 0.6 * loops]
+
+    def _add(self, value: Value) -> None:
+        elements = value.tensor.elements.substitute({N: 7}).constant
+        if elements is not None and elements <= MAX_ELEMENTS and value.tensor.rank <= 4:
+            self.values.append(value)
+
+    def _op(self) -> None:
+        """Guesses an op, operands and attributes until a record accepts them."""
+        for _ in range(40):
+            record = self.random.choice(self.records)
+            count = sum(1 for p in record.parameters if p.kind == "tensor")
+            if any(p.kind == "tensors" for p in record.parameters):
+                count = self.random.randint(1, 3)
+            operands = self._operands(count)
+            if operands is None:
+                continue
+            attributes = self._attributes(record.attributes, operands)
+            if attributes is None:
+                continue
+            try:
+                operands = self._safe_operands(record.name, operands)
+                self._add(self.making.op(record.name, *operands, attributes=attributes))
+            except OpError:
+                continue
+            return
+
+    def _operands(self, count: int) -> list[Value] | None:
+        first = self._pick()
+        if first is None or not count:
+            return None if count else []
+        operands = [first]
+        for _ in range(count - 1):
+            kin = self._pick(lambda v: v.tensor.dtype == first.tensor.dtype)
+            operands.append(kin if kin is not None and self.random.random() < 0.85 else self.random.choice(self.values))
+        self.random.shuffle(operands)
+        return operands
+
+    def _safe_operands(self, op: str, operands: list[Value]) -> list[Value]:
+        making = self.making
+        x = operands[0] if operands else None
+        if x is None or x.tensor.dtype not in (F32, F64, I32, I64):
+            return operands
+        floating = x.tensor.machine.is_float
+        if op in ("log", "sqrt", "rsqrt", "pow", "log1p", "prod", "cumsum") and floating:
+            positive = making.op("add", making.op("abs", making.op("tanh", x)), making.constant(0.5, x.tensor.machine))
+            return [positive, *(making.op("tanh", v) for v in operands[1:])]
+        if op == "exp" and floating:
+            return [making.op("tanh", x)]
+        if op == "pow":
+            return [x, making.op("abs", making.op("sign", operands[1]))]
+        if op in ("div", "floordiv", "mod") and len(operands) == 2:
+            y = operands[1]
+            if y.tensor.machine.is_float:
+                return [x, making.op("add", making.op("abs", y), making.constant(1, y.tensor.machine))]
+            if y.tensor.machine.is_integer:
+                zero = making.op("equal", y, making.constant(0, y.tensor.machine))
+                return [x, making.op("select", zero, making.constant(3, y.tensor.machine), y)]
+        return operands
+
+    # ------------------------------------------------------------- attributes --
+
+    def _attributes(self, cls: type[Attributes], operands: Sequence[Value]) -> Attributes | None:
+        """A guess that often fits; None if there can be none."""
+        random = self.random
+        shape = operands[0].tensor.shape if operands else ()
+        rank = len(shape)
+        axis = random.randrange(rank) if rank else 0
+        axes = tuple(sorted(random.sample(range(rank), random.randint(0, rank))))
+        makers: dict[type[Attributes], Callable[[], Attributes | None]] = {
+            NoAttributes: NoAttributes,
+            a.AxisAttributes: lambda: a.AxisAttributes(axis) if self._filled(shape, axis) else None,
+            a.AxesAttributes: lambda: a.AxesAttributes(axes),
+            a.ReduceAttributes: lambda: a.ReduceAttributes(axes, random.random() < 0.4),
+            a.ArgAttributes: lambda: a.ArgAttributes(axis, I32) if self._filled(shape, axis) else None,
+            a.PermutationAttributes: lambda: a.PermutationAttributes(tuple(random.sample(range(rank), rank))),
+            a.CastAttributes: lambda: a.CastAttributes(self._dtype()),
+            a.ShapeAttributes: lambda: a.ShapeAttributes(self._new_shape(shape)),
+            a.SliceAttributes: lambda: self._slice(shape),
+            a.PadAttributes: lambda: self._padding(rank),
+            a.DimAttributes: lambda: a.DimAttributes(dim(N) * random.randint(1, 3) + random.randint(0, 2)),
+            a.TypeAttributes: lambda: a.TypeAttributes(self._type()),
+        }
+        maker = makers.get(cls)
+        return None if maker is None else maker()
+
+    def _filled(self, shape: Sequence[Dim], axis: int) -> bool:
+        """Whether an axis has elements for sure (there is no largest of none)."""
+        return bool(shape) and (shape[axis].constant or 0) > 0
+
+    def _new_shape(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+        choice = self.random.randrange(5)
+        if choice == 0:
+            total = ONE
+            for d in shape:
+                total = total * d
+            return (total,)
+        if choice == 1:
+            place = self.random.randint(0, len(shape))
+            return (*shape[:place], ONE, *shape[place:])
+        if choice == 2 and len(shape) >= 2:
+            return (*shape[:-2], shape[-2] * shape[-1])
+        if choice == 3:
+            return (self.random.choice(self.sizes), *shape)
+        return tuple(self.random.choice(self.sizes) if d == ONE else d for d in shape)
+
+    def _slice(self, shape: Sequence[Dim]) -> Attributes:
+        starts: list[Dim] = []
+        sizes: list[Dim] = []
+        steps: list[int] = []
+        for d in shape:
+            size = d.constant
+            if size is None or self.random.random() < 0.4:
+                starts.append(dim(0))
+                sizes.append(d)
+                steps.append(1)
+                continue
+            count = self.random.randint(0 if self.random.random() < 0.1 else min(1, size), size)
+            step = self.random.choice([1, 1, 2, -1]) if count else 1
+            count = max(1, (count + abs(step) - 1) // abs(step)) if count else 0
+            reach = (count - 1) * abs(step) if count else 0
+            first = self.random.randint(0, max(0, size - 1 - reach)) if count else 0
+            starts.append(dim(first + reach if step < 0 else first))
+            sizes.append(dim(count))
+            steps.append(step)
+        return a.SliceAttributes(tuple(starts), tuple(sizes), tuple(steps))
+
+    def _padding(self, rank: int) -> Attributes:
+        low, high = (tuple(dim(self.random.randint(0, 2)) for _ in range(rank)) for _ in range(2))
+        return a.PadAttributes(low, high, tuple(self.random.choice([0, 0, 1]) for _ in range(rank)))
+
+    # ----------------------------------------------------------- other steps --
+
+    def _constant(self) -> None:
+        type_ = self._type(symbolic=False)
+        shape = [d.constant or 0 for d in type_.shape]
+        number = self.random.choice([0, 1, -1, 2, 0.5, -0.0])
+        if self.random.random() < 0.5:
+            self._add(self.making.constant(np.full((), number), type_.machine))
+            return
+        count = int(np.prod(shape)) if shape else 1
+        numbers = [self.random.choice([0, 1, 2, -1, 0.5, 3]) for _ in range(count)]
+        self._add(self.making.constant(np.array(numbers, np.float64).reshape(shape), type_.machine))
+
+    def _safe(self) -> None:
+        """Something that optimisers like: a neutral operand, a double inverse, the same computation again."""
+        making, x = self.making, self._floating_value()
+        dtype = x.tensor.machine
+        choice = self.random.randrange(6)
+        if choice == 0:
+            self._add(making.op("mul", x, making.constant(1, dtype)))
+        elif choice == 1:
+            self._add(making.op("sub", x, making.constant(0, dtype)))
+        elif choice == 2:
+            self._add(making.op("neg", making.op("neg", x)))
+        elif choice == 3:
+            self._add(making.op("add", making.op("tanh", x), making.op("tanh", x)))
+        elif choice == 4 and x.tensor.rank:
+            order = a.PermutationAttributes(tuple(reversed(range(x.tensor.rank))))
+            self._add(making.op("transpose", making.op("transpose", x, attributes=order), attributes=order))
+        else:
+            self._add(making.op("add", x, making.constant(-0.0, dtype)))
+
+    def _pure_extra(self) -> None:
+        """Gathers with indices in range, and random numbers."""
+        making = self.making
+        x = self._pick(lambda v: v.tensor.rank > 0 and (v.tensor.shape[0].constant or 0) > 0)
+        if self.smooth or x is None or self.random.random() < 0.3:
+            if not self.smooth:
+                self._add(making.random(self._type(dtype=self.floating), self.random.choice(["uniform", "normal"])))
+            return
+        extent = x.tensor.shape[0].constant or 1
+        ids = [self.random.randrange(-extent, extent) for _ in range(self.random.randint(0, 4))]
+        indices = making.constant(np.array(ids, np.int64), I64)
+        self._add(making.op("gather", x, indices, attributes=a.AxisAttributes(0)))
+
+    def _effect(self) -> None:
+        making = self.making
+        resource = self.random.choice(list(making.resources.values()))
+        if resource.kind is ResourceKind.RNG:
+            self._add(making.draw(resource.name, self._type(dtype=self.floating)))
+            return
+        if self.random.random() < 0.5:
+            self._add(making.read(resource.name))
+            return
+        value = self._pick(lambda v: v.type == resource.type)
+        if value is None or self.smooth:
+            self._add(making.read(resource.name))
+            return
+        modes = [":="] if resource.type.machine.is_bool else [":=", "+=", "-="]
+        making.assign(resource.name, value, mode=self.random.choice(modes))
+
+    def _inside(self, count: int) -> None:
+        self.depth += 1
+        self._grow(count)
+        self.depth -= 1
+
+    def _branch(self) -> None:
+        x = self._floating_value()
+        making = self.making
+        total = making.op("sum", x, attributes=a.ReduceAttributes(tuple(range(x.tensor.rank))))
+        condition = making.op("greater", total, making.constant(0, self.floating))
+        if self.random.random() < 0.2:
+            condition = making.constant(self.random.random() < 0.5, BOOL)
+        like = [self._floating_value() for _ in range(self.random.randint(1, 2))]
+
+        def side() -> list[Value]:
+            known = len(self.values)
+            self._inside(self.random.randint(0, 3))
+            outputs = [self._like(v) for v in like]
+            del self.values[known:]
+            return outputs
+
+        self.values += making.when(condition, side, side)
+
+    def _like(self, wanted: Value) -> Value:
+        """A value of the same type, made from another one if there is one."""
+        other = self._pick(lambda v: v.type == wanted.type)
+        return self.making.op("sin", other if other is not None else wanted)
+
+    def _count(self) -> None:
+        start = [self._floating_value() for _ in range(self.random.randint(0, 2))]
+        emits = self.random.randint(0 if start else 1, 1)
+
+        def body(_index: Value, *carries: Value) -> list[Value]:
+            known = len(self.values)
+            self.values += carries
+            self._inside(self.random.randint(0, 2))
+            outputs = [self._like(v) for v in start]
+            outputs += [self._like(self._floating_value()) for _ in range(emits)]
+            del self.values[known:]
+            return outputs
+
+        for value in self.making.count(self.random.choice([N, 0, 1, 2, 3]), start, body):
+            self._add(value)
+
+    def _loop(self) -> None:
+        making = self.making
+        start = [making.constant(0, I32), self._floating_value()]
+        limit = making.constant(self.random.randint(0, 3), I32)
+
+        def condition(k: Value, _x: Value) -> list[Value]:
+            return [making.op("less", k, limit)]
+
+        def body(k: Value, x: Value) -> list[Value]:
+            known = len(self.values)
+            self.values.append(x)
+            self._inside(self.random.randint(0, 2))
+            outputs = [making.op("add", k, making.constant(1, I32)), self._like(x)]
+            del self.values[known:]
+            return outputs
+
+        for value in making.loop(start, condition, body):
+            self._add(value)
