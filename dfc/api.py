@@ -7,18 +7,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dfc import pipeline
-from dfc.backend.bundle import Bundle
+from dfc.backend.bundle import Bundle, write
 from dfc.diagnostics import CompileError, Diagnostic
+from dfc.frontend import build
 from dfc.frontend.syntax.reading import read_source
 from dfc.ir.graph import Graph
+from dfc.kernels.printer import print_program
+from dfc.ops.spelling import show as show_graph
 from dfc.options import CompileOptions
+from dfc.pipeline import PASS_NAMES
 from dfc.source import SourceFile
+from dfc.watching import watcher
 from dfc_runtime.errors import FileError, UnsupportedError
 
+__all__ = ["PASS_NAMES", "Shown", "check", "compile", "compile_source", "graph", "show"]
+
 Setting = int | float | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A stage of a program as text, with the warnings of its compilation."""
+
+    text: str
+    diagnostics: tuple[Diagnostic, ...]
 
 
 def compile(
@@ -50,17 +66,44 @@ def _read(path: str | os.PathLike[str]) -> SourceFile:
 
 def compile_source(source: SourceFile, options: CompileOptions) -> Bundle:
     """The bundle of a program that was read already."""
-    return pipeline.compile_source(source, options)
+    built, diagnostics = _built(source, options)
+    watch = watcher(options)
+    optimised = pipeline.optimise(built, options, watch)
+    program, lowered = pipeline.lower(optimised, options, watch)
+    return write(program, lowered, source.text, built.settings, diagnostics)
+
+
+def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
+    """A stage as text: the `graph` (as built, or after the pass `options.stop_after`), its `kernels`, or `llvm`."""
+    built, diagnostics = _built(source, options)
+    if stage == "graph":
+        graph = pipeline.optimise(built, options) if options.stop_after is not None else built
+        return Shown(show_graph(graph), diagnostics)
+    optimised = pipeline.optimise(built, options)
+    if stage == "kernels":
+        return Shown(print_program(pipeline.scheduled(optimised)), diagnostics)
+    wanted = replace(options, target_options=replace(options.target_options, dump_llvm=True))
+    _, lowered = pipeline.lower(optimised, wanted)
+    return Shown("\n".join(lowered.listings), diagnostics)
 
 
 def graph(source: SourceFile, settings: Mapping[str, Setting]) -> Graph:
     """The graph of a program as the front end makes it."""
-    return pipeline.elaborated(source, settings).graph
+    return build.build(source, settings)
 
 
 def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnostic]:
     """Every message about a program, from reading it to its graph; no code is generated."""
-    try:
-        return list(pipeline.elaborated(source, settings).diagnostics)
-    except CompileError as mistakes:
-        return list(mistakes.diagnostics)
+    return list(build.check(source, settings))
+
+
+def _built(source: SourceFile, options: CompileOptions) -> tuple[Graph, tuple[Diagnostic, ...]]:
+    """The graph as the front end makes it, without tests unless they are wanted, and the warnings."""
+    settings = dict(options.settings)
+    made, diagnostics = build.elaborate(source, settings)
+    if made is None:
+        raise CompileError(diagnostics)
+    made.settings.update(settings)
+    if not options.with_tests:
+        made.tests.clear()
+    return made, diagnostics

@@ -110,15 +110,21 @@ def lower(graph: Graph, options: CompileOptions | None = None, watch: Watch = ig
     """Kernels, schedule and memory of an optimised graph, then machine code for them."""
     chosen = options if options is not None else CompileOptions()
     target = load_target(chosen.target)
-    start = time.perf_counter()
-    with guarded("fuse", 0, graph):
-        program = lower_graph(graph)
-    watch(Event(0, "fuse", graph, time.perf_counter() - start))
+    program = scheduled(graph, watch)
     start = time.perf_counter()
     with guarded(target.name, 0, graph):
         lowered = target.lower(program, chosen.target_options)
     watch(Event(0, target.name, graph, time.perf_counter() - start))
     return program, lowered
+
+
+def scheduled(graph: Graph, watch: Watch = ignore) -> Program:
+    """Kernels, schedule and memory of an optimised graph."""
+    start = time.perf_counter()
+    with guarded("fuse", 0, graph):
+        program = lower_graph(graph)
+    watch(Event(0, "fuse", graph, time.perf_counter() - start))
+    return program
 
 
 def check(graph: Graph, phase: str) -> None:

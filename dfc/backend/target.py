@@ -9,6 +9,7 @@ from typing import Protocol
 
 from dfc.kernels.program import Program
 from dfc.options import TargetOptions
+from dfc_runtime.errors import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,14 @@ class CodeImage:
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """What a target made of a program. `driver` is the name of the driver that runs it; `notes` are plain JSON values
-    the driver reads back (for example workspace sizes)."""
+    the driver reads back (for example workspace sizes). `listings` are texts for `dfc show`, when asked for."""
 
     driver: str
     images: tuple[CodeImage, ...]
     constants: bytes
     constant_offsets: tuple[int, ...]
     notes: Mapping[str, object] = field(default_factory=dict[str, object])
+    listings: tuple[str, ...] = ()
 
 
 class Target(Protocol):
@@ -48,13 +50,14 @@ class Target(Protocol):
 
 
 def load_target(name: str) -> Target:
-    """The target of that name; LookupError lists what is installed, ValueError names packages that clash."""
+    """The target of that name; `UnsupportedError` lists what is installed, or names packages that clash."""
     points: list[EntryPoint] = list(entry_points(group="dfc.targets"))
     matching = [p for p in points if p.name == name]
     if not matching:
         known = ", ".join(sorted({p.name for p in points})) or "none"
-        raise LookupError(f"there is no target {name!r}; installed targets: {known}")
+        raise UnsupportedError(f"there is no target {name!r}; installed targets: {known}", code="E1002")
     if len(matching) > 1:
-        raise ValueError(f"target {name!r} is offered by {', '.join(p.value for p in matching)}")
+        offers = ", ".join(p.value for p in matching)
+        raise UnsupportedError(f"the target {name!r} is offered more than once: {offers}", code="E1002")
     made: Target = matching[0].load()()
     return made

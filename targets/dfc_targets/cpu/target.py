@@ -11,6 +11,7 @@ from dfc.backend.target import CodeImage, Lowered
 from dfc.ir.attributes import Literal
 from dfc.kernels.program import Program
 from dfc.options import TargetOptions
+from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cpu.build import build_image
 from dfc_targets.cpu.compile import assembly
 from dfc_targets.cpu.lower_program import LoweredText, lower_program
@@ -34,9 +35,8 @@ class CpuTarget:
             "spill_bytes": max(text.spill_bytes for _, text in lowered),
             "workspace_bytes": max(text.workspace_bytes for _, text in lowered),
         }
-        if options.dump_llvm:
-            notes["llvm"] = {machine.name: "\n".join(text.texts) for machine, text in lowered}
-        return Lowered("cpu", images, constants, offsets, notes)
+        listings = tuple(f"; {m.name}\n" + "\n".join(text.texts) for m, text in lowered) if options.dump_llvm else ()
+        return Lowered("cpu", images, constants, offsets, notes, listings)
 
 
 def machines(options: TargetOptions) -> list[Machine]:
@@ -44,11 +44,13 @@ def machines(options: TargetOptions) -> list[Machine]:
     if options.isas:
         unknown = [name for name in options.isas if name not in MACHINES]
         if unknown:
-            raise LookupError(f"unknown variant {unknown[0]!r}; known: {', '.join(MACHINES)}")
+            known = ", ".join(MACHINES)
+            raise UnsupportedError(f"there is no instruction-set variant {unknown[0]!r}; known: {known}", code="E1002")
         return [MACHINES[name] for name in options.isas]
     host = detect_host()
     if host is None:
-        raise LookupError(f"this processor is below the baseline; name a variant: {', '.join(MACHINES)}")
+        known = ", ".join(MACHINES)
+        raise UnsupportedError(f"this processor is below every variant; name one of {known}", code="E1002")
     return [host]
 
 

@@ -1,0 +1,35 @@
+"""`dfc show`: the graph of a program, its kernels, or its LLVM code, as text."""
+
+from __future__ import annotations
+
+import click
+
+from dfc import api
+from dfc.cli.failures import did_you_mean
+from dfc.cli.programs import print_warnings, source_of
+from dfc.cli.values import settings
+from dfc.options import CompileOptions
+
+
+@click.command("show", short_help="Print a program as the compiler sees it.")
+@click.argument("file", metavar="FILE")
+@click.option("--after", metavar="PASS", help="Stop after the last run of this pass; without it, before all passes.")
+@click.option("--kernels", is_flag=True, help="Print the scheduled kernels instead of the graph.")
+@click.option("--llvm", is_flag=True, help="Print the LLVM code of the kernels instead of the graph.")
+@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
+def command(file: str, after: str | None, kernels: bool, llvm: bool, pairs: tuple[str, ...]) -> int:
+    """Prints the graph of FILE as a .dfg program: as written, or after PASS. What is printed can be compiled again."""
+    if after is not None and (kernels or llvm):
+        raise click.UsageError("--after shows a graph; --kernels and --llvm show what comes after all passes")
+    if kernels and llvm:
+        raise click.UsageError("give --kernels or --llvm, not both")
+    if after is not None and after not in api.PASS_NAMES:
+        known = ", ".join(api.PASS_NAMES)
+        raise click.UsageError(f"there is no pass {after!r}{did_you_mean(after, api.PASS_NAMES)}; passes: {known}")
+    options = CompileOptions(settings=tuple(settings(pairs).items()), stop_after=after, with_tests=True)
+    if kernels or llvm:
+        options = CompileOptions(settings=options.settings)
+    shown = api.show(source_of(file), options, "kernels" if kernels else "llvm" if llvm else "graph")
+    print_warnings(shown.diagnostics)
+    click.echo(shown.text, nl=not shown.text.endswith("\n"))
+    return 0
