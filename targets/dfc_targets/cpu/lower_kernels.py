@@ -1,25 +1,28 @@
-"""Loop kernels as functions: the frame a launch fills in, the function over a range, the choice of parts.
+"""Loop kernels as functions: the function over a range, and the choice of parts.
 
-A launch calls `void run_<n>(ptr context, ptr frame)`. The frame holds 8-byte words: the address of each operand, then
-the value of each size symbol `d0`, `d1`, ... Guarantees that whether and how a kernel is cut into parts changes no
-result, and that small kernels run on the calling thread without any detour.
+A launch calls `void run_<n>(ptr context, ptr frame)`. Guarantees that whether and how a kernel is cut into parts
+changes no result, and that small kernels run on the calling thread without any detour.
 """
 
 from dfc.ir.dims import ONE, Dim, product
 from dfc.kernels.form import LoopKernel
 from dfc_targets.cpu.context_code import load_field
-from dfc_targets.cpu.llvm_text import FunctionText, Parameter, Value
+from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
 from dfc_targets.cpu.llvm_values import i64, literal_int
 from dfc_targets.cpu.lower_access import NONE
-from dfc_targets.cpu.lower_frames import PART, FrameFunction, Lowering
+from dfc_targets.cpu.lower_frames import FRAME, PART, FrameFunction, Lowering
 from dfc_targets.cpu.lower_plan import LoopPlan, plan_loops, point_cost
 from dfc_targets.cpu.lower_stages import LoopCode
+from dfc_targets.cpu.machine import Machine
 from dfc_targets.cpu.threads import pool_run
 
 RANGE = tuple(Parameter("i64", name) for name in ("outer0", "outer1", "first", "last"))
 PART_WORK = 12_000
 """Vector instructions that are worth a part of their own: several times the price of waking a thread."""
 PARTS_PER_THREAD = 2
+_SPREAD_LANES = 256
+"""Length of the pieces of the vector axis where lanes read from rows of their own."""
+_JOB = ("frame", "kernel", "outer", "width", "unit")
 
 
 def lower_loop_kernel(lowering: Lowering, kernel: LoopKernel, number: int) -> str:
@@ -28,19 +31,23 @@ def lower_loop_kernel(lowering: Lowering, kernel: LoopKernel, number: int) -> st
 
 
 def lower_loop_plan(lowering: Lowering, plan: LoopPlan, number: int) -> str:
-    ranged = _range_function(lowering, plan, number)
-    return _run_function(lowering, plan, number, ranged)
+    return _run_function(lowering, plan, number, _range_function(lowering, plan, number))
 
 
 def _range_function(lowering: Lowering, plan: LoopPlan, number: int) -> str:
     """`void kernel_<n>(context, frame, outer0, outer1, first, last)`."""
     function = FrameFunction(lowering, plan.kernel, f"kernel_{number}", RANGE)
-    site = function.site()
-    outer0, outer1, first, last = function.f.arguments[2:]
+    site, f = function.site(), function.f
+    outer0, outer1, first, last = f.arguments[2:]
     whole = _whole_span(plan)
     if whole is not None:
         first, last = i64(0), i64(whole)
-    LoopCode(site, plan).run((outer0, outer1), (first, last))
+    code = LoopCode(site, plan)
+    if plan.spread and plan.outer:
+        with f.counted_loop(first, last, _SPREAD_LANES, "piece") as loop:
+            code.run((outer0, outer1), (loop.index, f.minimum(f.add(loop.index, i64(_SPREAD_LANES)), last)))
+    else:
+        code.run((outer0, outer1), (first, last))
     return function.finish()
 
 
@@ -59,22 +66,15 @@ def _run_function(lowering: Lowering, plan: LoopPlan, number: int, ranged: str) 
     outer = dims.value(product(plan.extents[axis] for axis in plan.outer))
     width = dims.value(plan.extents[plan.vector]) if plan.vector != NONE else i64(1)
     _skip_if_empty(f, f.mul(outer, width))
-    everything = [function.context, function.frame, i64(0), outer, i64(0), width]
-    parts = wanted_parts(f, function, plan)
-    if parts is None:
-        f.call(ranged, "void", everything)
+    cut_width = i64(1) if _whole_span(plan) is not None else width
+    work, unit = dims.value(work_formula(plan)), _part_unit(plan)
+    known = literal_int(work)
+    if (known is not None and known < 2 * unit) or not plan.shape:
+        f.call(ranged, "void", [function.context, function.frame, i64(0), outer, i64(0), cut_width])
         return function.finish()
-    part_function = _part_function(lowering, plan, number, ranged)
-    alone, several, done = f.label("alone"), f.label("several"), f.label("done")
-    f.branch_if(f.icmp("sle", parts, i64(1)), alone, several)
-    f.begin(alone)
-    f.call(ranged, "void", everything)
-    f.branch(done)
-    f.begin(several)
-    run = pool_run(lowering.module, lowering.machine)
-    f.call(run, "void", [function.context, Value("ptr", f"@{part_function}"), function.frame, parts])
-    f.branch(done)
-    f.begin(done)
+    worth = f.udiv(work, i64(unit))
+    arguments = [Value("ptr", f"@{ranged}"), outer, cut_width, i64(max(plan.lanes, 64)), worth]
+    f.call(launch_loops(lowering.module, lowering.machine), "void", [function.context, function.frame, *arguments])
     return function.finish()
 
 
@@ -98,51 +98,59 @@ def work_formula(plan: LoopPlan) -> Dim:
     return inner * product(plan.shape)
 
 
-def wanted_parts(f: FunctionText, function: FrameFunction, plan: LoopPlan) -> Value | None:
-    """How many parts the work is worth on this many threads; None if it is known to be too little."""
-    lanes = max([plan.lanes, *(stage.lanes for stage in plan.stages)])
-    unit = PART_WORK * lanes
-    work = function.dims.value(work_formula(plan))
-    known = literal_int(work)
-    if (known is not None and known < 2 * unit) or not plan.shape:
-        return None
-    return parts_for(f, function.context, work, unit)
+def _part_unit(plan: LoopPlan) -> int:
+    return PART_WORK * max([plan.lanes, *(stage.lanes for stage in plan.stages)])
 
 
-def parts_for(f: FunctionText, context: Value, work: Value, unit: int) -> Value:
+def launch_loops(module: ModuleText, machine: Machine) -> str:
+    """`void (context, frame, kernel, outer, width, unit, worth)`: run a range function over everything, in parts where
+    the work is worth several; `unit`: what the width is cut in."""
+    return module.define("launch_loops", lambda: _launch_loops(module, machine))
+
+
+def _launch_loops(module: ModuleText, machine: Machine) -> FunctionText:
+    extra = [Parameter("ptr", "kernel"), *(Parameter("i64", name) for name in ("outer", "width", "unit", "worth"))]
+    f = module.function("launch_loops", "void", (*FRAME, *extra), attributes="nounwind noinline")
+    context, frame, kernel, outer, width, unit, worth = f.arguments
     threads = load_field(f, context, "threads")
     most = f.select(f.icmp("sgt", threads, i64(1)), f.mul(threads, i64(PARTS_PER_THREAD)), i64(1))
-    return f.minimum(f.assign("i64", f"udiv {work}, {unit}"), most)
+    parts = f.minimum(worth, most)
+    alone, several = f.label("alone"), f.label("several")
+    f.branch_if(f.icmp("sle", parts, i64(1)), alone, several)
+    f.begin(alone)
+    f.call_pointer(kernel, "void", [context, frame, i64(0), outer, i64(0), width])
+    f.ret()
+    f.begin(several)
+    job = f.alloca("i64", count=len(_JOB), align=8)
+    for place, word in enumerate((frame, kernel, outer, width, unit)):
+        f.store(word, f.gep("i64", job, i64(place)))
+    part = Value("ptr", f"@{module.define('part_loops', lambda: _part_loops(module))}")
+    f.call(pool_run(module, machine), "void", [context, part, job, parts])
+    f.ret()
+    return f
 
 
-def _part_function(lowering: Lowering, plan: LoopPlan, number: int, ranged: str) -> str:
-    """`void part_<n>(context, frame, part, parts)`: an even share of the outer points, or of the vector axis where
-    there are few of them."""
-    function = FrameFunction(lowering, plan.kernel, f"part_{number}", PART)
-    f, dims = function.f, function.dims
-    function.begin()
-    part, parts = f.arguments[2:]
-    outer = dims.value(product(plan.extents[axis] for axis in plan.outer))
-    width = dims.value(plan.extents[plan.vector]) if plan.vector != NONE else i64(1)
-    if _whole_span(plan) is not None:
-        spans = [*share(f, outer, 1, part, parts), i64(0), width]
-    elif not plan.outer:
-        spans = [i64(0), i64(1), *share(f, width, max(plan.lanes, 64), part, parts)]
-    else:
-        enough = f.icmp("sge", outer, f.mul(parts, i64(2)))
-        rows, columns = share(f, outer, 1, part, parts), share(f, width, max(plan.lanes, 64), part, parts)
-        whole = [i64(0), outer, i64(0), width]
-        spans = [f.select(enough, rows[i], whole[i]) for i in range(2)]
-        spans += [f.select(enough, whole[i + 2], columns[i]) for i in range(2)]
-    f.call(ranged, "void", [function.context, function.frame, *spans])
-    return function.finish()
+def _part_loops(module: ModuleText) -> FunctionText:
+    """`void (context, job, part, parts)`: an even share of the outer points, or of the width where they are few."""
+    f = module.function("part_loops", "void", (*FRAME, *PART))
+    context, job, part, parts = f.arguments
+    kinds = ("ptr", "ptr", "i64", "i64", "i64")
+    words = [f.load(kind, f.gep("i64", job, i64(place))) for place, kind in enumerate(kinds)]
+    frame, kernel, outer, width, unit = words
+    by_rows = f.bit_or(f.icmp("sge", outer, f.mul(parts, i64(2))), f.icmp("sle", width, unit))
+    rows, columns = share(f, outer, i64(1), part, parts), share(f, width, unit, part, parts)
+    whole = [i64(0), outer, i64(0), width]
+    spans = [f.select(by_rows, rows[i], whole[i]) for i in range(2)]
+    spans += [f.select(by_rows, whole[i + 2], columns[i]) for i in range(2)]
+    f.call_pointer(kernel, "void", [context, frame, *spans])
+    f.ret()
+    return f
 
 
-def share(f: FunctionText, extent: Value, unit: int, part: Value, parts: Value) -> list[Value]:
+def share(f: FunctionText, extent: Value, unit: Value, part: Value, parts: Value) -> list[Value]:
     """Part number `part` of an extent cut evenly in whole units."""
-    units = f.assign("i64", f"udiv {f.add(extent, i64(unit - 1))}, {unit}")
+    units = f.udiv(f.add(extent, f.sub(unit, i64(1))), unit)
     borders: list[Value] = []
     for one in (part, f.add(part, i64(1))):
-        border = f.assign("i64", f"udiv {f.mul(units, one)}, {parts.text}")
-        borders.append(f.minimum(f.mul(border, i64(unit)), extent))
+        borders.append(f.minimum(f.mul(f.udiv(f.mul(units, one), parts), unit), extent))
     return borders

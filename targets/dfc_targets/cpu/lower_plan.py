@@ -45,7 +45,7 @@ class LoopPlan:
     vector: int
     lanes: int
     stages: tuple[StagePlan, ...]
-    cost: int
+    spread: bool  # lanes of some load lie in rows of their own, along which an outer axis runs
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -66,9 +66,9 @@ def plan_loops(kernel: LoopKernel, machine: Machine) -> LoopPlan:
     lanes = _common_lanes(kernel, access, vector, machine)
     by_rows = vector == NONE and not kernel.ordered
     stages = [_plan_stage(s, a, inner, lanes, by_rows, merged.extents, machine) for s, a, inner in work]
-    cost = sum(point_cost(s.body) for s in kernel.stages)
     rest = tuple(axis for axis in outer if axis != vector)
-    return LoopPlan(kernel, tuple(merged.extents), rest, vector, lanes, tuple(stages), cost)
+    spread = vector != NONE and any(_is_spread(one, rest, vector) for a in access for one in a.all())
+    return LoopPlan(kernel, tuple(merged.extents), rest, vector, lanes, tuple(stages), spread)
 
 
 def _all_outer(kernel: LoopKernel) -> LoopKernel:
@@ -79,6 +79,12 @@ def _all_outer(kernel: LoopKernel) -> LoopKernel:
     if stage.axes != tuple(range(kernel.outer, len(kernel.axes))):
         return kernel
     return replace(kernel, outer=len(kernel.axes), stages=(replace(stage, axes=()),))
+
+
+def _is_spread(one: Access, outer: Sequence[int], vector: int) -> bool:
+    """Whether neighbours along an outer axis are neighbours in memory, and lanes are not."""
+    step = one.coefficients[vector].constant
+    return step not in (0, 1, -1) and any(one.coefficients[axis] == ONE for axis in outer)
 
 
 class _Merging:
