@@ -45,14 +45,11 @@ class Phase:
 
 PHASES: tuple[Phase, ...] = (
     Phase("prune", prune, "no later pass need look at what nobody asks for"),
-    Phase("simplify", simplify, "identities on the graph as written; gradients then differentiate less"),
-    Phase("fold", fold, "constants decide branches, whose other side needs no gradient"),
-    Phase("cse", cse, "a value computed twice would get two gradients to be added"),
-    Phase("dce", dce, "what folding left unused inside branches and loops"),
-    Phase("autodiff", autodiff, "gradients are nodes from here on: they fuse, fold and share like any other"),
+    Phase("autodiff", autodiff, "before any pass that merges equal values: a gradient is with respect to one of them"),
     Phase("simplify", simplify, "gradient rows are general: factors of one, double transposes"),
     Phase("fold", fold, "seeds and factors of gradients are constants"),
     Phase("cse", cse, "rows repeat what the forward pass computes, and the branches of gradients too"),
+    Phase("dce", dce, "what folding left unused inside branches and loops need not be expanded"),
     Phase("expand", expand, "fusion sees through simple ops only"),
     Phase("simplify", simplify, "expansion adds casts and reshapes that may do nothing"),
     Phase("fold", fold, "and constants"),
