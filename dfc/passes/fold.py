@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dfc.ir.attributes import Literal
-from dfc.ir.dims import Dim, dim
+from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Cloner, Pass, Site, map_blocks, rebuild
@@ -22,7 +22,8 @@ from dfc.ops.attributes import ConstantAttributes, ForAttributes
 from dfc.ops.effects import is_pure
 from dfc.ops.evaluate import evaluate_node
 from dfc.ops.record import Array
-from dfc.passes.matching import GRADIENT_OPS, constant_of, size_of
+from dfc.ops.rounds import rounds_between, size_of
+from dfc.passes.matching import GRADIENT_OPS, constant_of
 from dfc_runtime.errors import DfcError
 
 NAME = "fold"
@@ -143,9 +144,6 @@ def _fold_for(site: Site) -> Sequence[Value] | None:
 
 
 def rounds(start: Value, stop: Value) -> Dim | None:
-    """The number of rounds of a `for`, if both bounds are sizes or constants; negative counts are none."""
+    """The number of rounds of a `for`, if both bounds are sizes or constants."""
     first, last = size_of(start), size_of(stop)
-    if first is None or last is None:
-        return None
-    count = last - first
-    return dim(0) if count.constant is not None and count.constant < 0 else count
+    return rounds_between(first, last) if first is not None and last is not None else None

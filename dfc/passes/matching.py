@@ -1,12 +1,11 @@
-"""What passes ask about values: constants, sizes, defining nodes."""
+"""What passes ask about values: constants, defining nodes."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dfc.ir.dims import Dim, dim
 from dfc.ir.graph import Node, Value
-from dfc.ops.attributes import ConstantAttributes, DimAttributes
+from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.record import Array
 
 GRADIENT_OPS = frozenset({"grad", "jacobian"})
@@ -31,19 +30,6 @@ def uniform_of(value: Value) -> Array | None:
     first = array.reshape(-1)[:1]
     same = array.tobytes() == first.tobytes() * array.size
     return np.asarray(first[0]) if same else None
-
-
-def size_of(value: Value) -> Dim | None:
-    """The dimension an integer scalar stands for: the result of a `dim` node or an integer constant."""
-    node = value.node
-    if node is None:
-        return None
-    if isinstance(node.attributes, DimAttributes):
-        return node.attributes.size
-    array = constant_of(value)
-    if array is None or array.shape or array.dtype.kind not in "iu":
-        return None
-    return dim(int(array))
 
 
 def made_by(value: Value, op: str) -> Node | None:

@@ -16,7 +16,7 @@ import numpy as np
 from dfc.ir.attributes import Attributes, Literal, NoAttributes
 from dfc.ir.dims import ONE, Dim, Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64, DType
-from dfc.ir.graph import Block, Graph, Node, Resource, ResourceKind, Value
+from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Value
 from dfc.ir.types import TensorType, tensor
 from dfc.ops import attributes as a
 from dfc.ops import registry
@@ -118,7 +118,8 @@ class _Grower:
             attributes=a.ConstantAttributes(Literal(array)),
             name=f"{name}/initial",
         )
-        return Resource(name, kind, type_, kind is ResourceKind.VARIABLE, Block((), (node,), node.results), NOWHERE)
+        trained = kind is ResourceKind.VARIABLE and type_.machine.is_float
+        return Resource(name, kind, type_, trained, Block((), (node,), node.results), NOWHERE)
 
     # ----------------------------------------------------------------- types --
 
@@ -156,7 +157,18 @@ class _Grower:
         used = any(N in t.symbols() for v in (*self.making.feeds,) for t in v.tensor.shape)
         if not used:
             self.making.feed("n", tensor(BOOL, N))
-        return self.making.graph(*results, dims=[N])
+        graph = self.making.graph(*results, dims=[N])
+        if graph.resources:
+            graph.entries["init"] = self._init()
+        return graph
+
+    def _init(self) -> Entry:
+        """What the front end makes for a program that has state and no `init`."""
+        making = Making("init", list(self.making.resources.values()))
+        for name, resource in making.resources.items():
+            shape = [d.constant or 0 for d in resource.type.shape]
+            making.assign(name, making.constant(np.zeros(shape), resource.type.machine))
+        return making.entry()
 
     def _results(self) -> list[Value]:
         if self.smooth:
