@@ -180,6 +180,7 @@ class LoopState:
     suite: tree.Suite
     carries: dict[str, Binding] = field(default_factory=dict[str, Binding])
     rebound: set[str] = field(default_factory=set[str])
+    failed: set[str] = field(default_factory=set[str])  # whose next value has a mistake
     emitted: tuple[Value, ...] = ()
     emit_span: Span | None = None
 

@@ -113,7 +113,7 @@ def cuts(value: Value) -> str:
 def make_grad(context: Context, given: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
     """`grad(loss, w)`, `grad(loss, [w, b])`, `grad(loss, params(net))`"""
     del expected
-    loss = _loss(context, given["loss"])
+    loss = _loss(context, given["loss"], given["targets"])
     entity = value_of(context, given["targets"])
     if isinstance(entity, Unknown):
         raise Abandoned
@@ -152,7 +152,7 @@ def _operand(context: Context, argument: Argument) -> Value:
     return tensor(context, entity, argument.span)
 
 
-def _loss(context: Context, argument: Argument) -> Value:
+def _loss(context: Context, argument: Argument, targets: Argument) -> Value:
     loss = _operand(context, argument)
     text = argument.span.text
     if loss.tensor.shape:
@@ -163,7 +163,7 @@ def _loss(context: Context, argument: Argument) -> Value:
             argument.span,
             f"{loss.tensor}{per_example}",
             helps=(
-                f"average them: `grad(mean({text}), ...)`",
+                f"average them: `grad(mean({text}), {targets.span.text})`",
                 "for one row per element of the loss, use `jacobian`",
             ),
         )

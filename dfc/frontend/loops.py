@@ -21,12 +21,24 @@ from dfc.frontend.regions import Region, parameter, tokens_after, touched
 from dfc.frontend.scope import PROTECTED, Role, Scope
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import resolve_type
-from dfc.frontend.values import NOTHING, Constant, Entity, ListValue, Size, Tensor, TupleValue, Unknown, describe
-from dfc.ir.dims import ZERO, Dim, dim, maximum
+from dfc.frontend.values import (
+    NOTHING,
+    UNKNOWN,
+    Constant,
+    Entity,
+    ListValue,
+    Size,
+    Tensor,
+    TupleValue,
+    Unknown,
+    describe,
+)
+from dfc.ir.dims import ZERO, Dim, dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Value
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import AxisAttributes, ForAttributes
+from dfc.ops.rounds import rounds_between, size_of
 from dfc.source import Span
 
 
@@ -37,6 +49,7 @@ class Carried:
     name: str
     initial: Entity
     span: Span
+    value_span: Span
 
 
 @dataclass(slots=True)
@@ -90,8 +103,8 @@ def _carried(context: Context, carry: tree.Carry) -> Carried:
         def complain(wanted: str, got: str) -> Exception:
             return mistake("E0307", f"`{name}` is declared as {wanted}, but this is {got}", carry.value.span)
 
-        return Carried(name, fit(here, entity, declared, carry.value.span, complain, fill=True), carry.span)
-    return Carried(name, _as_tensors(here, entity, carry.value.span), carry.span)
+        return Carried(name, fit(here, entity, declared, carry.value.span, complain, fill=True), carry.span, carry.span)
+    return Carried(name, _as_tensors(here, entity, carry.value.span), carry.span, carry.value.span)
 
 
 def _as_tensors(context: Context, entity: Entity, span: Span) -> Entity:
@@ -111,7 +124,7 @@ def _enter(
     scope = Scope(context.scope)
     for each in carried:
         entity = _parameters(region, each.initial, each.name)
-        state.carries[each.name] = scope.bind(each.name, entity, each.span, Role.LOOP)
+        state.carries[each.name] = scope.bind(each.name, entity, each.value_span, Role.LOOP)
     inner = replace(context, region=region, scope=scope, loop=state, outcome=Outcome(""), may_affect=False)
     return inner, state
 
@@ -168,7 +181,7 @@ def _run_while(context: Context, node: tree.Loop, head: tree.WhileHead, carried:
     operand_types: list[Type] = [value.type for value in operands]
     made = context.at(node.span).add("while", operands, operand_types, None, blocks)
     tokens_after(context.region, made, resources, regions)
-    return _result(carried, list(made.results[: len(operands) - len(resources)]), ())
+    return _result(carried, list(made.results[: len(operands) - len(resources)]), (), body.state.failed)
 
 
 def _while_round(
@@ -212,8 +225,9 @@ def _check_ends(context: Context, node: tree.Loop, head: tree.WhileHead, carried
     )
 
 
-def _result(carried: Sequence[Carried], values: list[Value], emits: Sequence[Value]) -> Entity:
-    items = [rebuild(each.initial, values) for each in carried]
+def _result(carried: Sequence[Carried], values: list[Value], emits: Sequence[Value], failed: set[str]) -> Entity:
+    rebuilt = [(each.name, rebuild(each.initial, values)) for each in carried]
+    items: list[Entity] = [UNKNOWN if name in failed else entity for name, entity in rebuilt]
     items += [Tensor(value) for value in emits]
     if not items:
         return NOTHING
@@ -245,7 +259,7 @@ def run_for(
     made = context.at(span).add("for", operands, types, attributes, blocks)
     tokens_after(context.region, made, resources, [body.region])
     results = list(made.results[: len(initial) + len(stacked)])
-    return _result(carried, results[: len(initial)], results[len(initial) :])
+    return _result(carried, results[: len(initial)], results[len(initial) :], body.state.failed)
 
 
 def _stacked(type_: TensorType, trips: Dim | None) -> TensorType:
@@ -303,11 +317,15 @@ def _range(context: Context, binding: tree.Binding) -> Counting:
     if start.tensor.dtype != stop.tensor.dtype:
         title = f"the bounds of a loop must have one type, not {start.tensor.dtype} and {stop.tensor.dtype}"
         raise mistake("E0302", title, binding.start.span.to(binding.stop.span))
-    first, last = as_size(low), as_size(high)
-    trips = context.facts.canonical(last - first) if first is not None and last is not None else None
-    if trips is not None and context.facts.holds(trips, ">=", 0) is not True:
-        trips = maximum(trips, dim(0))
+    first, last = _bound(low), _bound(high)
+    trips = rounds_between(first, last, context.facts) if first is not None and last is not None else None
     return Counting(start, stop, first if first is not None else start, trips)
+
+
+def _bound(entity: Entity) -> Dim | None:
+    """A bound as a size, also where a node has made a number of it."""
+    size = as_size(entity)
+    return size_of(entity.value) if size is None and isinstance(entity, Tensor) else size
 
 
 def _over(context: Context, binding: tree.Binding, counting: Counting | None) -> Counting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
@@ -189,6 +190,16 @@ def _part(context: Context, x: Value, axis: int, size: Dim, number: int, span: S
     attributes = SliceAttributes(starts, sizes, (1,) * len(shape))
     place = Place("split", span, (span,))
     return Tensor(operate(context, place, lambda b: b.apply("slice", x, attributes=attributes)))
+
+
+def make_norm(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+    """The Euclidean length: the square root of the sum of squares, along all axes or those given."""
+    del expected
+    argument = given["x"]
+    squared = context.engine.call_prelude(context, "square", [replace(argument, name="")], span, None)
+    rest = [replace(each, name=name) for name, each in given.items() if name != "x"]
+    total = context.engine.call_prelude(context, "sum", [replace(argument, name="", entity=squared), *rest], span, None)
+    return context.engine.call_prelude(context, "sqrt", [replace(argument, name="", entity=total)], span, None)
 
 
 # ------------------------------------------------------------------- sizes --

@@ -20,6 +20,7 @@ from dfc.ops.record import OPERATOR, OpError
 from dfc.source import Span
 
 Result = TypeVar("Result")
+_VERBS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 _QUOTED = re.compile(r"`(\w+)`")
 
 
@@ -93,11 +94,13 @@ def explained(context: Context, problem: OpError, place: Place) -> Mistake:
         if number < len(place.operands) and place.operands[number] != span
     ]
     helps = list(filled.helps)
+    label = filled.label
     if problem.code == "E0305":
+        label = label.replace(" against ", f" {_VERBS.get(place.op, 'against')} ")
         introduced = list(_introductions(context, filled.title))
         secondary += introduced
         helps = [_one_name(context, filled.title, help_) for help_ in helps]
-    return mistake(problem.code, filled.title, span, filled.label, secondary=secondary, notes=filled.notes, helps=helps)
+    return mistake(problem.code, filled.title, span, label, secondary=secondary, notes=filled.notes, helps=helps)
 
 
 def _introductions(context: Context, title: str) -> Iterator[tuple[Span, str]]:

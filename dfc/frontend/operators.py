@@ -9,9 +9,10 @@ from fractions import Fraction
 from dfc.frontend.context import Context
 from dfc.frontend.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.mistakes import Abandoned, mistake
-from dfc.frontend.operations import Place, apply
+from dfc.frontend.operations import Place, apply, operate
 from dfc.frontend.values import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown
 from dfc.ir.dims import Dim, dim
+from dfc.ops import binding, registry
 from dfc.source import Span
 
 OPERATORS = {
@@ -221,6 +222,9 @@ def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: P
         raise whole_quotient(f"{_kind(left)} divided by {_kind(right)}", place)
     a = tensor(context, left, place.operands[0], None if known_left else dtype)
     b = tensor(context, right, place.operands[1], None if known_right else dtype)
+    if op == "@":
+        record = registry.record("matmul")
+        return Tensor(operate(context, place, lambda builder: binding.call(builder, record, [a, b], {})))
     return Tensor(apply(context, OPERATORS[op], [a, b], place))
 
 

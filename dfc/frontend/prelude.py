@@ -68,6 +68,7 @@ SPECIAL: dict[str, Special] = {
     "reset": Special("reset(const container: str)", 1, state_calls.run_reset),
     "checkpoint.save": Special("checkpoint.save(path: string, what)", 2, state_calls.run_save),
     "checkpoint.restore": Special("checkpoint.restore(path: string, what)", 2, state_calls.run_restore),
+    "norm": Special("norm(x, const axis, const keep, const keep_dims: bool = false)", 1, makers.make_norm),
     "setting": Special("setting(const name: str, const default)", 2, settings.make_setting),
     "load": Special("load(const path: str)", 1, settings.make_load),
 }
@@ -77,6 +78,8 @@ UNSUPPORTED: dict[str, str] = {
     "conv2d": 'conv2d(x, kernel, const stride: int = 1, const pad: str = "valid")',
     "max_pool": 'max_pool(x, const size: int, const stride: int = size, const pad: str = "valid")',
     "mean_pool": 'mean_pool(x, const size: int, const stride: int = size, const pad: str = "valid")',
+    "roll": "roll(x, const shift: int, const axis: int = 0)",
+    "tile": "tile(x, const times)",
     "top_k": "top_k(x, const k: int)",
     "unique": "unique(x)",
     "nonzero": "nonzero(x)",
@@ -88,7 +91,7 @@ UNSUPPORTED: dict[str, str] = {
     "fifo": "fifo(const capacity: int)",
     "shuffle_queue": "shuffle_queue(const capacity: int, const ready: int, const seed: int = 0)",
     "staging": "staging(const depth: int)",
-    "record_files": "record_files(const pattern: str)",
+    "record_files": "record_files(const pattern: str, const passes: int, const shuffle: bool, const seed: int)",
     "split_text": "split_text(text, separator)",
     "matches": "matches(text, const pattern: str)",
     "parse_example": "parse_example(record, fields)",
@@ -100,7 +103,7 @@ UNSUPPORTED: dict[str, str] = {
     "summary.histogram": "summary.histogram(const tag: str, x)",
 }
 SIZES = ("min", "max", "ceil_div")
-COMPOSITE = ("norm", "outer", "dot", "one_hot", "roll", "tile")
+COMPOSITE = ("outer", "dot", "one_hot")
 """Functions of the prelude that `std/core.dfg` defines."""
 
 

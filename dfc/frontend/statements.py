@@ -55,15 +55,24 @@ def _guarded(context: Context, node: tree.Node, run: Callable[[], None]) -> bool
         context.program.reporter.report(with_remedy(problem.diagnostic, node))
     except Abandoned:
         pass
-    for name in _introduced(node):
+    for name in _introduced(context, node):
         context.scope.forget(name.text, name.span)
     return False
 
 
-def _introduced(node: tree.Node) -> Iterator[tree.Identifier]:
+def _introduced(context: Context, node: tree.Node) -> Iterator[tree.Identifier | tree.Name]:
+    """The names that are unknown after a statement that was given up."""
     if isinstance(node, tree.Let):
         yield from (binder.name for binder in node.binders)
         yield from node.fresh
+    elif isinstance(node, tree.Rebind):
+        for target in node.targets:
+            if not isinstance(target, tree.Name):
+                continue
+            if context.loop is not None and target.text in context.loop.carries:
+                context.loop.failed.add(target.text)
+            elif context.scope.find(target.text) is None:
+                yield target
 
 
 def _run(context: Context, suite: tree.Suite, statement: tree.Statement) -> None:
