@@ -111,10 +111,8 @@ class _Formatter:
         if first.kind in CLOSERS:
             return self.stack[-1].indent
         in_brackets = bool(self.stack) and self.stack[-1].kind != "LBRACE"
-        if first.kind == COMMENT or first.start in self.starts or in_brackets:
+        if first.kind in (COMMENT, "GRADIENT") or first.start in self.starts or in_brackets:
             return base
-        if first.kind == "GRADIENT":
-            return self.item_indent
         if first.kind in ("ARROW", "WHERE"):
             return base + SIGNATURE_STEP
         return self.last_indent if self.last_first in LOOP_WORDS else base + STEP

@@ -1,7 +1,8 @@
 """Text to tokens.
 
 The terminals, their order and the keywords come from the tables generated from the grammar. Guarantees that the
-tokens and comments of a text, together with the white space between them, are the whole text.
+tokens, comments, white space and strange characters of a text are the whole text, and that any text is cut in
+linear time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 END = "$END"
 COMMENT = "COMMENT"
 WHITE_SPACE = "WS"
+STRANGE = "STRANGE"
+# What begins no token: an unclosed string spoils the rest of its line, everything else itself alone.
+STRANGE_PATTERN = r"""["'][^\n]*|[^\x00-\x7f]+|[\s\S]"""
 
 
 @dataclass(slots=True)
@@ -26,36 +30,35 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Lexed:
-    """What a text consists of. `stop` is where the first character lies that begins no token, if there is one."""
+    """What a text consists of; `strange` holds the offsets of what begins no token."""
 
     tokens: list[Token]
     comments: list[Token]
-    stop: int | None = None
+    strange: list[int]
 
 
 class Lexer:
     """Cuts a text into tokens, the leftmost alternative first."""
 
     def __init__(self, terminals: list[tuple[str, str]], keywords: dict[str, str]) -> None:
-        self._pattern = re.compile("|".join(f"(?P<{name}>{regexp})" for name, regexp in terminals))
+        alternatives = [*terminals, (STRANGE, STRANGE_PATTERN)]
+        self._pattern = re.compile("|".join(f"(?P<{name}>{regexp})" for name, regexp in alternatives))
         self._keywords = keywords
 
-    def lex(self, text: str, start: int = 0, end: int | None = None) -> Lexed:
-        """The tokens of `text[start:end]`, at their offsets in `text`."""
+    def lex(self, text: str) -> Lexed:
         tokens: list[Token] = []
         comments: list[Token] = []
-        limit = len(text) if end is None else end
-        keywords, position = self._keywords, start
-        for match in self._pattern.finditer(text, start, limit):
-            if match.start() != position:
-                break
-            position = match.end()
+        strange: list[int] = []
+        keywords = self._keywords
+        for match in self._pattern.finditer(text):
             kind = match.lastgroup
             if kind == "NAME":
                 word = match.group()
-                tokens.append(Token(keywords.get(word, kind), word, match.start(), position))
+                tokens.append(Token(keywords.get(word, kind), word, match.start(), match.end()))
             elif kind == COMMENT:
-                comments.append(Token(kind, match.group(), match.start(), position))
+                comments.append(Token(kind, match.group(), match.start(), match.end()))
+            elif kind == STRANGE:
+                strange.append(match.start())
             elif kind is not None and kind != WHITE_SPACE:
-                tokens.append(Token(kind, match.group(), match.start(), position))
-        return Lexed(tokens, comments, position if position < limit else None)
+                tokens.append(Token(kind, match.group(), match.start(), match.end()))
+        return Lexed(tokens, comments, strange)

@@ -12,7 +12,7 @@ from dfc.frontend.syntax.build_items import TreeBuilder
 from dfc.frontend.syntax.documentation import find_documentation
 from dfc.frontend.syntax.layout import check_edition
 from dfc.frontend.syntax.limits import check_chains, check_text
-from dfc.frontend.syntax.recovery import lex, read_whole, recover
+from dfc.frontend.syntax.recovery import Text, read_whole, recover
 from dfc.frontend.syntax.tree import Module
 from dfc.source import SourceFile
 
@@ -33,12 +33,14 @@ def parse_recovering(source: SourceFile, diagnostics: Diagnostics) -> Module | N
     if problem is not None:
         diagnostics.add(problem)
         return None
-    text = lex(source, load_automaton())
-    problem = check_edition(source, text.tokens)
+    automaton = load_automaton()
+    lexed = automaton.lexer.lex(source.text)
+    text = Text(source, automaton, lexed.tokens, lexed.strange)
+    problem = check_edition(source, lexed.tokens)
     if problem is not None:
         diagnostics.add(problem)
         return None
-    builder = TreeBuilder(source, find_documentation(source.text, text.tokens, text.comments))
+    builder = TreeBuilder(source, find_documentation(source.text, lexed.tokens, lexed.comments))
     found = Diagnostics()
     outcome = read_whole(text, builder)
     if not isinstance(outcome, Module):

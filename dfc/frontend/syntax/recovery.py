@@ -29,30 +29,12 @@ UNFINISHED = frozenset({"READONLY", "COLON", "ARROW", "EQUAL", "COMMA", "FROM"})
 
 @dataclass(frozen=True)
 class Text:
-    """A text cut into tokens, and the offsets of characters that belong to none."""
+    """A text cut into tokens, and the offsets of what begins none."""
 
     file: SourceFile
     automaton: Automaton
     tokens: list[Token]
-    comments: list[Token]
     strange: list[int]
-
-
-def lex(file: SourceFile, automaton: Automaton) -> Text:
-    """All tokens of a text, going on behind characters that begin none."""
-    text, position = file.text, 0
-    result = Text(file, automaton, [], [], [])
-    while True:
-        lexed = automaton.lexer.lex(text, position)
-        result.tokens.extend(lexed.tokens)
-        result.comments.extend(lexed.comments)
-        if lexed.stop is None:
-            return result
-        result.strange.append(lexed.stop)
-        position = lexed.stop + 1
-        if text[lexed.stop] in "\"'":
-            end = text.find("\n", position)
-            position = len(text) if end < 0 else end
 
 
 def recover(text: Text, builder: TreeBuilder, diagnostics: Diagnostics) -> Module:

@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from dfc.frontend.syntax import parse, tree
@@ -27,6 +27,8 @@ from dfc.source import SourceFile
 from tests.support.corpus import CORPUS, load
 from tests.support.trees import RandomTrees, without_groups
 
+PHASES = (Phase.explicit, Phase.generate)  # shrinking a random tree takes minutes and tells little
+
 
 def reparse(module: Module) -> Module:
     return parse(SourceFile("printed.dfg", to_text(module)))
@@ -38,7 +40,7 @@ def test_printed_programs_parse_to_the_same_tree(path: Path) -> None:
     assert reparse(module) == module
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, phases=PHASES)
 @given(st.randoms(use_true_random=False))
 def test_random_modules_survive_printing(random: Random) -> None:
     module = RandomTrees(random, 3).module()
@@ -47,7 +49,7 @@ def test_random_modules_survive_printing(random: Random) -> None:
     assert reparse(once) == once
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, phases=PHASES)
 @given(st.randoms(use_true_random=False))
 def test_random_expressions_get_the_parentheses_they_need(random: Random) -> None:
     expression = RandomTrees(random, 5).expression()
@@ -56,7 +58,7 @@ def test_random_expressions_get_the_parentheses_they_need(random: Random) -> Non
     assert without_groups(item.value) == expression
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, phases=PHASES)
 @given(st.randoms(use_true_random=False))
 def test_printed_text_has_the_layout_of_the_formatter(random: Random) -> None:
     text = to_text(parse(SourceFile("first.dfg", to_text(RandomTrees(random, 3).module()))))
