@@ -18,6 +18,7 @@ from dfc.frontend.syntax.lexer import END, Lexer, Token
 
 NESTING_LIMIT = 200
 NESTING_SYMBOLS = frozenset({"LPAR", "LSQB", "LBRACE", "NOT", "POWER", "THEN", "ARROW"})
+CLOSING_SYMBOLS = frozenset({"RPAR", "RSQB", "RBRACE"})
 
 # The children of a rule are nodes, tokens, None for absent parts: each builder knows its own rule.
 Children: TypeAlias = list[Any]
@@ -128,7 +129,8 @@ class Automaton:
         """How many brackets, prefix operators and the like are open on a stack of states."""
         symbols = [self._symbols[state] for state in states]
         negations = sum(symbol == "MINUS" and before != "sum" for before, symbol in pairwise(symbols))
-        return negations + sum(symbol in NESTING_SYMBOLS for symbol in symbols)
+        opened = sum(symbol in NESTING_SYMBOLS for symbol in symbols)
+        return negations + opened - sum(symbol in CLOSING_SYMBOLS for symbol in symbols)
 
 
 def _row(numbers: list[int], names: list[str]) -> dict[str, int]:
