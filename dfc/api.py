@@ -19,12 +19,11 @@ from dfc.ir.graph import Graph
 from dfc.kernels.printer import print_program
 from dfc.ops.spelling import show as show_graph
 from dfc.options import CompileOptions
-from dfc.pipeline import PASS_NAMES
 from dfc.source import SourceFile
 from dfc.watching import watcher
 from dfc_runtime.errors import FileError, UnsupportedError
 
-__all__ = ["PASS_NAMES", "Shown", "check", "compile", "compile_source", "graph", "show"]
+__all__ = ["Shown", "check", "compile", "compile_source", "graph", "pass_names", "show"]
 
 Setting = int | float | bool | str
 
@@ -85,6 +84,11 @@ def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
     wanted = replace(options, target_options=replace(options.target_options, dump_llvm=True))
     _, lowered = pipeline.lower(optimised, wanted)
     return Shown("\n".join(lowered.listings), diagnostics)
+
+
+def pass_names() -> tuple[str, ...]:
+    """Every pass, in the order of its first run."""
+    return tuple(dict.fromkeys(phase.name for phase in pipeline.all_phases()))
 
 
 def graph(source: SourceFile, settings: Mapping[str, Setting]) -> Graph:

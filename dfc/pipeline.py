@@ -10,9 +10,12 @@ built and after the last pass; with `verify_each` after every pass.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 
 from dfc.backend.lower import lower_graph
 from dfc.backend.target import Lowered, load_target
@@ -59,6 +62,32 @@ PHASES: tuple[Phase, ...] = (
 """The only place where the order of passes is decided."""
 
 PASS_NAMES = tuple(dict.fromkeys(phase.name for phase in PHASES))
+PLUG_INS = "dfc.passes"
+
+
+@dataclass(frozen=True, slots=True)
+class PlugIn:
+    """A pass of another package, offered as an entry point of the group `dfc.passes`: it runs after the last run of the
+    pass `after`."""
+
+    phase: Phase
+    after: str
+
+
+@cache
+def all_phases() -> tuple[Phase, ...]:
+    """The phases in order, those of installed packages among them. A plug-in that cannot be loaded is a warning that
+    names it."""
+    found = list(PHASES)
+    for point in sorted(entry_points(group=PLUG_INS), key=lambda each: each.name):
+        try:
+            plug_in: PlugIn = point.load()
+            places = [number for number, phase in enumerate(found) if phase.name == plug_in.after]
+            found.insert(places[-1] + 1, plug_in.phase)
+        except Exception as problem:
+            package = point.dist.name if point.dist is not None else point.value
+            warnings.warn(f"the pass {point.name} of {package} is missing: {problem!r}", RuntimeWarning, stacklevel=2)
+    return tuple(found)
 
 
 class InternalError(DfcError):
@@ -75,7 +104,7 @@ def optimise(graph: Graph, options: CompileOptions | None = None, watch: Watch =
     """All passes on a graph, as far as `pass_limit` and `stop_after` let them go."""
     chosen = options if options is not None else CompileOptions()
     check(graph, "build")
-    phases = limited(PHASES, chosen)
+    phases = limited(all_phases(), chosen)
     for number, phase in enumerate(phases, 1):
         graph = run_phase(phase, number, graph, watch, must_verify=chosen.verify_each or number == len(phases))
     return graph

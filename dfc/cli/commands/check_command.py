@@ -8,6 +8,9 @@ from dfc import api
 from dfc.cli.programs import count, print_diagnostics, source_of
 from dfc.cli.values import settings
 from dfc.diagnostics import EXIT_MISTAKE, EXIT_UNSUPPORTED, NOT_SUPPORTED_YET, Diagnostic
+from dfc.frontend.syntax import parse
+from dfc.frontend.syntax.layout import check_style
+from dfc.source import SourceFile
 
 
 @click.command("check", short_help="Read a program and report its mistakes.")
@@ -21,6 +24,8 @@ def command(files: tuple[str, ...], pairs: tuple[str, ...], shapes: bool) -> int
         source = source_of(path)
         diagnostics = api.check(source, settings(pairs))
         found += diagnostics
+        if not any(d.is_error for d in diagnostics):
+            found += style_warnings(source)
         if shapes and not any(d.is_error for d in diagnostics):
             _print_shape_checks(path, pairs)
     print_diagnostics(found)
@@ -29,6 +34,11 @@ def command(files: tuple[str, ...], pairs: tuple[str, ...], shapes: bool) -> int
         return 0
     click.echo(f"\n{count(len(errors), 'error')}", err=True)
     return EXIT_UNSUPPORTED if all(d.code == NOT_SUPPORTED_YET for d in errors) else EXIT_MISTAKE
+
+
+def style_warnings(source: SourceFile) -> list[Diagnostic]:
+    """What is allowed but better otherwise: no edition, long lines."""
+    return list(check_style(source, parse(source)))
 
 
 def _print_shape_checks(path: str, pairs: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dfc import api
+from dfc.cli import passes
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings
 from dfc.options import CompileOptions, TargetOptions
@@ -38,6 +39,7 @@ def command(
     pass_limit: int | None,
 ) -> int:
     """Compiles FILE into one bundle that `dfc run` and `dfc_runtime.load` execute without the compiler."""
+    passes.check_names(print_after)
     source = source_of(file)
     options = CompileOptions(
         target=target,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dfc import api
-from dfc.cli.failures import did_you_mean
+from dfc.cli import passes
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings
 from dfc.options import CompileOptions
@@ -23,9 +23,7 @@ def command(file: str, after: str | None, kernels: bool, llvm: bool, pairs: tupl
         raise click.UsageError("--after shows a graph; --kernels and --llvm show what comes after all passes")
     if kernels and llvm:
         raise click.UsageError("give --kernels or --llvm, not both")
-    if after is not None and after not in api.PASS_NAMES:
-        known = ", ".join(api.PASS_NAMES)
-        raise click.UsageError(f"there is no pass {after!r}{did_you_mean(after, api.PASS_NAMES)}; passes: {known}")
+    passes.check_names((after,) if after is not None else ())
     options = CompileOptions(settings=tuple(settings(pairs).items()), stop_after=after, with_tests=True)
     if kernels or llvm:
         options = CompileOptions(settings=options.settings)
