@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from dfc.diagnostics import Diagnostic, Diagnostics, error, warning
+from dfc.diagnostics import Diagnostic, error, warning
 from dfc.frontend.syntax.lexer import Token
 from dfc.frontend.syntax.tree import Call, CallStatement, Final, Module, Node, Statement
 from dfc.source import SourceFile
@@ -81,14 +81,14 @@ def check_edition(file: SourceFile, tokens: list[Token]) -> Diagnostic | None:
     )
 
 
-def check_style(source: SourceFile, module: Module, diagnostics: Diagnostics) -> None:
+def check_style(source: SourceFile, module: Module) -> Iterator[Diagnostic]:
     """Warns about what `dfc check` alone should mention: no edition, long lines."""
     if module.edition is None:
         remedy = f"write `dfg {EDITION}` on the first line"
-        diagnostics.add(warning("W0001", "this file names no edition", source.span(0, 0), helps=[remedy]))
+        yield warning("W0001", "this file names no edition", source.span(0, 0), helps=[remedy])
     for number, start in enumerate(source.line_starts, 1):
         length = len(source.line_text(number))
         if length > LONGEST_LINE:
             place = source.span(start + LONGEST_LINE, start + length)
             title = f"this line is longer than {LONGEST_LINE} characters"
-            diagnostics.add(warning("W0002", title, place, f"{length} characters"))
+            yield warning("W0002", title, place, f"{length} characters")
