@@ -44,9 +44,12 @@ PRODUCTS = [
 ]
 """M, N, K, and whether A and B are stored by rows (n) or by columns (t)."""
 
+SECONDS, SLICE = 0.4, 3e-4
+"""How long each figure is measured, and in slices of which length."""
+
 _PART = (Parameter("ptr", "context"), Parameter("ptr", "frame"), Parameter("i64", "part"), Parameter("i64", "parts"))
 _RUN = (Parameter("ptr", "context"), Parameter("ptr", "frame"), Parameter("i64", "parts"), Parameter("i64", "times"))
-_PEAK_CHAINS, _PEAK_ROUNDS = 24, 1_000_000
+_PEAK_CHAINS, _PEAK_ROUNDS = 24, 20_000
 
 
 class Kernels:
@@ -57,7 +60,7 @@ class Kernels:
         module = ModuleText(machine.triple)
         worker_entry(module, machine)
         stop_entry(module, machine)
-        parts = {"peak": _peak(module, machine), "product": _product(module), "nothing": _nothing(module)}
+        parts = {"peak": _peak(module, machine), "product": _product(module), "little": _little_work(module)}
         parts |= {name: _elementary(module, machine, name) for name in FUNCTIONS if name != "pow"}
         for name, part in parts.items():
             _repeat(module, machine, name, part)
@@ -65,17 +68,18 @@ class Kernels:
         self.loaded = LoadedImage(self.image.code)
         self.entries = PoolEntries(*(self.loaded.address(self.image.offset(x)) for x in (WORKER_ENTRY, STOP_ENTRY)))
 
-    def seconds(self, name: str, frame: int, threads: int, times: int) -> float:
-        """The best of several runs, for one of `times` fork-joins over `threads` parts."""
+    def seconds(self, name: str, frame: int, threads: int) -> float:
+        """One fork-join over `threads` parts: the best of many short slices, so that other load matters little."""
         context = new_context(self.entries, threads)
         arguments = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         run = self.loaded.function(self.image.offset(f"run_{name}"), None, arguments)
-        best = float("inf")
-        for _ in range(7):
+        best, times, end = float("inf"), 1, time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
             start = time.perf_counter()
             run(ctypes.addressof(context), frame, threads, times)
-            best = min(best, time.perf_counter() - start)
-        return best / times
+            best = min(best, (time.perf_counter() - start) / times)
+            times = max(1, int(SLICE / best))
+        return best
 
 
 def _repeat(module: ModuleText, machine: Machine, name: str, part: str) -> None:
@@ -87,10 +91,22 @@ def _repeat(module: ModuleText, machine: Machine, name: str, part: str) -> None:
     module.add(f)
 
 
-def _nothing(module: ModuleText) -> str:
-    f = module.function("nothing", "void", _PART, attributes="nounwind noinline")
+def _little_work(module: ModuleText) -> str:
+    """About a microsecond of dependent multiplications: enough for the other threads to take their parts."""
+    f = module.function("little", "void", _PART, attributes="nounwind noinline")
+    with f.counted_loop(i64(0), i64(1200)) as loop:
+        x = loop.carry(f.argument("part"))
+        loop.next(x, f.mul(x, f.argument("parts")))
+    f.store(loop.result(x), f.gep("i64", f.argument("frame"), f.mul(f.argument("part"), i64(8))))
     f.ret()
     return module.add(f)
+
+
+def fork_join(kernels: Kernels, threads: int) -> float:
+    """Seconds that a fork and a join add to one part's work, when every thread has one part."""
+    frame = aligned(8 * threads, "i8")
+    alone, together = (kernels.seconds("little", frame.ctypes.data, n) for n in (1, threads))
+    return together - alone
 
 
 def _peak(module: ModuleText, machine: Machine) -> str:
@@ -155,7 +171,7 @@ def peak(kernels: Kernels, threads: int) -> float:
     lanes = kernels.machine.lanes(32)
     frame = aligned(lanes * (threads + 1))
     frame[:lanes] = 0.5
-    seconds = kernels.seconds("peak", frame.ctypes.data, threads, 5)
+    seconds = kernels.seconds("peak", frame.ctypes.data, threads)
     return 2 * lanes * _PEAK_CHAINS * _PEAK_ROUNDS * threads / seconds / 1e9
 
 
@@ -173,24 +189,22 @@ def product(kernels: Kernels, m: int, n: int, k: int, orders: str, threads: int)
     strides = [s // 4 for x in (a, b) for s in x.strides]
     operands = [0, 0, a.ctypes.data, *strides[:2], b.ctypes.data, *strides[2:], c.ctypes.data, n]
     frame = np.array([*operands, m, n, k, 0, 0, 0, workspace.ctypes.data, size], np.int64)
-    times = max(3, int(0.03 / (2 * m * n * k / 2e11 + 1e-6)))
-    seconds = kernels.seconds("product", frame.ctypes.data, threads, times)
+    seconds = kernels.seconds("product", frame.ctypes.data, threads)
     np.testing.assert_allclose(c.reshape(m, n), a @ b, rtol=0, atol=1e-4 * k)
     return seconds
 
 
 def numpy_product(m: int, n: int, k: int, orders: str) -> float:
     a, b = matrix(m, k, orders[0]), matrix(k, n, orders[1])
-    return best_of(lambda: a @ b, max(3, int(0.03 / (2 * m * n * k / 2e11 + 1e-6))))
+    return best_of(lambda: a @ b)
 
 
-def best_of(call: Callable[[], object], times: int) -> float:
-    best = float("inf")
-    for _ in range(5):
+def best_of(call: Callable[[], object]) -> float:
+    best, end = float("inf"), time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
         start = time.perf_counter()
-        for _ in range(times):
-            call()
-        best = min(best, (time.perf_counter() - start) / times)
+        call()
+        best = min(best, time.perf_counter() - start)
     return best
 
 
@@ -199,7 +213,7 @@ def nanoseconds_per_element(kernels: Kernels, name: str) -> float:
     x, y = aligned(count), aligned(count)
     x[:] = np.linspace(0.01, 8, count)
     frame = np.array([x.ctypes.data, y.ctypes.data, count], np.int64)
-    return kernels.seconds(name, frame.ctypes.data, 1, 500) / count * 1e9
+    return kernels.seconds(name, frame.ctypes.data, 1) / count * 1e9
 
 
 def main() -> None:
@@ -210,7 +224,7 @@ def main() -> None:
     machine = detect_host()
     assert machine is not None, "this processor is below every supported variant"
     kernels = Kernels(machine)
-    print(f"{machine.name}; fork and join {kernels.seconds('nothing', 0, options.threads, 10_000) * 1e6:.2f} us")
+    print(f"{machine.name}; fork and join {fork_join(kernels, options.threads) * 1e6:.2f} us")
     peaks = {threads: peak(kernels, threads) for threads in (1, options.threads)}
     print("peak", {threads: f"{value:.0f} GF/s" for threads, value in peaks.items()})
     for m, n, k, orders in PRODUCTS:

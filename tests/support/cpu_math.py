@@ -13,6 +13,29 @@ from tests.support.cpu_code import load
 
 ELEMENTS = {"float": np.float32, "double": np.float64}
 
+SINGLE_BOUNDS = {
+    "exp": 1.5,
+    "exp2": 1.5,
+    "expm1": 2,
+    "sigmoid": 2.5,
+    "tanh": 2.5,
+    "log": 1,
+    "log2": 2,
+    "log10": 2.5,
+    "log1p": 1.5,
+    "erf": 1.5,
+    "sin": 1.5,
+    "cos": 1.5,
+    "rsqrt": 1.5,
+    "sqrt": 0.501,
+    "floor": 0,
+    "ceil": 0,
+    "round": 0,
+    "trunc": 0,
+    "abs": 0,
+}
+"""What each function promises in single precision, in units of the last place."""
+
 
 class ArrayMath:
     """One function, one element type, one width: called on arrays whose size is a multiple of the width."""

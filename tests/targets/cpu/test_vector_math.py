@@ -17,29 +17,8 @@ from dfc_targets.cpu.llvm_values import vector_type
 from dfc_targets.cpu.machine import MACHINES
 from dfc_targets.cpu.vector_math import FUNCTIONS, VectorMath
 from tests.support.cpu_code import host, runnable_machines
-from tests.support.cpu_math import ArrayMath, reference, ulp_distance
+from tests.support.cpu_math import SINGLE_BOUNDS, ArrayMath, reference, ulp_distance
 
-SINGLE_BOUNDS = {
-    "exp": 1.5,
-    "exp2": 1.5,
-    "expm1": 2,
-    "sigmoid": 2.5,
-    "tanh": 2.5,
-    "log": 1,
-    "log2": 2,
-    "log10": 2.5,
-    "log1p": 1.5,
-    "erf": 1.5,
-    "sin": 1.5,
-    "cos": 1.5,
-    "rsqrt": 1.5,
-    "sqrt": 0.501,
-    "floor": 0,
-    "ceil": 0,
-    "round": 0,
-    "trunc": 0,
-    "abs": 0,
-}
 DOUBLE_BOUNDS = {**SINGLE_BOUNDS, "expm1": 3, "sin": 3, "cos": 3}
 del DOUBLE_BOUNDS["erf"]
 INF, NAN = math.inf, math.nan
