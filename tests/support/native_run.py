@@ -1,0 +1,73 @@
+"""Runs an entry of a scheduled program on the CPU target, without bundle and runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dfc.ir.dims import Symbol
+from dfc.kernels.program import Program
+from dfc.options import TargetOptions
+from dfc_targets.cpu.driver import CpuDriver, aligned_bytes
+from dfc_targets.cpu.target import CpuTarget
+
+Arrays = Mapping[str, Any]
+
+
+class NativeRun:
+    """A lowered program over state of its own."""
+
+    def __init__(self, program: Program, state: Arrays, threads: int = 1, isa: str = "") -> None:
+        self.program = program
+        lowered = CpuTarget().lower(program, TargetOptions((isa,) if isa else ()))
+        image = lowered.images[0]
+        constants = aligned_bytes(len(lowered.constants))
+        constants[:] = np.frombuffer(lowered.constants, np.uint8)
+        self.state = {name: aligned_copy(np.asarray(state[name])) for name in program.resources}
+        self.driver = CpuDriver(
+            image=image.code,
+            symbols=image.symbols,
+            notes=lowered.notes,
+            constants=constants,
+            resources=self.state,
+            threads=threads,
+        )
+        self.notes = lowered.notes
+
+    def call(self, entry: str, arguments: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
+        """The results of one call; AssertionError after a fault."""
+        number = next(i for i, e in enumerate(self.program.entries) if e.name == entry)
+        chosen = self.program.entries[number]
+        dims = {symbol: sizes[str(symbol)] for symbol in chosen.dims}
+        given = [np.array(a, order="C") for a in arguments]
+        results = [self._result(chosen.buffers[b], dims) for b in chosen.results]
+        arena = aligned_bytes(chosen.arena.evaluate(dims) + 64)
+        arena[:] = 0xCD
+        words = [_word(a) for a in (*given, *results)] + list(dims.values()) + [arena.ctypes.data]
+        slots = np.array(words, np.uint64)
+        for part in range(self.notes["parts"][number]):
+            code = self.driver.entry(number, part).call(slots.ctypes.data)
+            assert code == 0, self.driver.last_fault()
+        for place, result in enumerate(results, len(given)):
+            if result.shape == ():
+                result[...] = slots[place : place + 1].view(np.uint8)[: result.itemsize].view(result.dtype)[0]
+        return results
+
+    @staticmethod
+    def _result(buffer: Any, dims: Mapping[Symbol, int]) -> Any:
+        return np.zeros(tuple(d.evaluate(dims) for d in buffer.shape), buffer.dtype.numpy)
+
+
+def _word(array: Any) -> int:
+    """A tensor by its address, a scalar by its bytes."""
+    if array.shape:
+        return array.ctypes.data
+    return int.from_bytes(array.tobytes(), "little")
+
+
+def aligned_copy(array: Any) -> Any:
+    copy = aligned_bytes(array.nbytes).view(np.uint8)
+    copy[:] = np.frombuffer(array.tobytes(), np.uint8)
+    return copy.view(array.dtype).reshape(array.shape)
