@@ -12,6 +12,7 @@
  9. Sizes mention only the symbols of the entry; outside entries they are plain numbers.
 10. An entry names every parameter and every result; `dim_feeds` are some of its `dims`.
 11. An op is known, its attributes, operands, results and regions are as its record says (`check`, injected).
+12. A token is there for an effect: an outermost block, or all regions of a node, never just hand it on.
 
 Collects every violation; `VerifyError` shows the graph with the messages in place. Never recurses.
 """
@@ -183,6 +184,8 @@ class _Checker:
             self._report(5, owner, f"a block's {problem}")
         elif _resources(block.parameters) != _resources(block.outputs):
             self._report(5, owner, "a block does not return the tokens it received")
+        for name in _idle([block]) if owner is None else ():
+            self._report(12, owner, f"nothing uses the token of `{name}`")
         return frame
 
     def _define(self, frame: _Frame, values: Sequence[Value]) -> None:
@@ -243,6 +246,8 @@ class _Checker:
         for region in node.regions:
             if _resources(region.parameters) != tokens:
                 self._report(6, node, "a region does not receive the tokens of its node")
+        for name in _idle(node.regions):
+            self._report(12, node, f"nothing inside uses the token of `{name}`")
         for name in tokens:
             if name not in self._situation.resources and not name.startswith("@"):
                 self._report(7, node, f"there is no resource `{name}`")
@@ -268,6 +273,13 @@ class _Checker:
 
 def _resources(values: Iterable[Value]) -> list[str]:
     return [value.type.resource for value in values if isinstance(value.type, TokenType)]
+
+
+def _idle(blocks: Sequence[Block]) -> list[str]:
+    """The resources whose token every block returns as it received it."""
+    returned = [set(block.outputs) for block in blocks]
+    idle = [set(_resources(v for v in b.parameters if v in out)) for b, out in zip(blocks, returned, strict=True)]
+    return sorted(name for name in idle[0] if all(name in other for other in idle)) if idle else []
 
 
 def _token_order(values: Sequence[Value]) -> str | None:

@@ -12,8 +12,8 @@ regions hand on as it came is idle and goes around the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dfc.ir import walk
 from dfc.ir.graph import Block, Graph, Node, Value
@@ -21,6 +21,7 @@ from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.effects import effect
 from dfc.ops.record import Effect
+from dfc.passes.thin import around, is_idle, thin, without_idle_tokens
 
 NAME = "dce"
 
@@ -31,7 +32,7 @@ def dce(graph: Graph) -> Graph:
 
 def dce_block(block: Block) -> Block:
     used = _Marker(block).run()
-    return rebuild(block, _Thin(used))
+    return without_idle_tokens(rebuild(block, _Thin(used)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,91 +171,10 @@ class _Thin(Pass):
     def visit(self, site: Site) -> Sequence[Value] | None:
         node = site.node
         if not any(v in self._used for v in node.results):
-            return _around(site)
+            return around(site)
         if effect(node) is Effect.READ and not any(v in self._used for v in node.results if not v.is_token):
-            return _around(site)
-        thin = _THINNERS.get(node.op)
-        if thin is None:
+            return around(site)
+        if not node.regions:
             return None
-        keep = [v in self._used and not _is_idle(site, i) for i, v in enumerate(node.results)]
-        if not any(keep):
-            return _around(site)
+        keep = [v in self._used and not is_idle(site, i) for i, v in enumerate(node.results)]
         return None if all(keep) else thin(site, keep)
-
-
-def _around(site: Site) -> Sequence[Value]:
-    """Replaces the results of a node that goes: tokens by the tokens it received, the rest is unused."""
-    tokens = iter([v for v in site.operands if v.is_token])
-    return [next(tokens) if v.is_token else v for v in site.node.results]
-
-
-def _is_idle(site: Site, index: int) -> bool:
-    """Whether a token result is the token the node received, because no region does anything with it."""
-    from_end = len(site.node.results) - index
-    return site.node.results[index].is_token and all(
-        region.outputs[-from_end] is region.parameters[-from_end] for region in site.regions
-    )
-
-
-def _kept(values: Sequence[Value], keep: Sequence[bool]) -> list[Value]:
-    return [value for value, wanted in zip(values, keep, strict=True) if wanted]
-
-
-def _thin_if(site: Site, keep: Sequence[bool]) -> Sequence[Value]:
-    tokens = keep[len(keep) - len(site.operands) + 1 :]
-    regions = [Block(_kept(r.parameters, tokens), r.nodes, _kept(r.outputs, keep)) for r in site.regions]
-    return _replace(site, [site.operands[0], *_kept(site.operands[1:], tokens)], regions, keep)
-
-
-def _thin_while(site: Site, keep: Sequence[bool]) -> Sequence[Value]:
-    condition, body = site.regions
-    tokens = keep[len(keep) - len(condition.outputs) + 1 :]
-    outputs = [condition.outputs[0], *_kept(condition.outputs[1:], tokens)]
-    regions = [
-        Block(_kept(condition.parameters, keep), condition.nodes, outputs),
-        Block(_kept(body.parameters, keep), body.nodes, _kept(body.outputs, keep)),
-    ]
-    return _replace(site, _kept(site.operands, keep), regions, keep)
-
-
-def _thin_for(site: Site, keep: Sequence[bool]) -> Sequence[Value]:
-    (body,) = site.regions
-    attributes = site.node.attributes
-    assert isinstance(attributes, ForAttributes)
-    carries = keep[: attributes.carries]
-    tokens = keep[len(keep) - (len(site.operands) - 2 - len(carries)) :]
-    inside = [*carries, *tokens]
-    region = Block([body.parameters[0], *_kept(body.parameters[1:], inside)], body.nodes, _kept(body.outputs, keep))
-    operands = [*site.operands[:2], *_kept(site.operands[2:], inside)]
-    return _replace(site, operands, [region], keep, replace(attributes, carries=sum(carries)))
-
-
-def _replace(
-    site: Site,
-    operands: Sequence[Value],
-    regions: Sequence[Block],
-    keep: Sequence[bool],
-    attributes: ForAttributes | None = None,
-) -> Sequence[Value]:
-    """Appends the node with only the results to keep; idle tokens go around it."""
-    node = site.node
-    new = Node(
-        node.op,
-        operands,
-        [v.type for v in _kept(node.results, keep)],
-        attributes=attributes if attributes is not None else node.attributes,
-        regions=regions,
-        name=node.name,
-        span=node.span,
-    )
-    site.output.append(new)
-    results = iter(new.results)
-    tokens = {v.type: v for v in site.operands if v.is_token}
-    return [next(results) if wanted else tokens.get(v.type, v) for v, wanted in zip(node.results, keep, strict=True)]
-
-
-_THINNERS: dict[str, Callable[[Site, Sequence[bool]], Sequence[Value]]] = {
-    "if": _thin_if,
-    "while": _thin_while,
-    "for": _thin_for,
-}

@@ -24,6 +24,7 @@ from dfc.ops.evaluate import evaluate_node
 from dfc.ops.record import Array
 from dfc.ops.rounds import rounds_between, size_of
 from dfc.passes.matching import GRADIENT_OPS, constant_of
+from dfc.passes.thin import without_idle_tokens
 from dfc_runtime.errors import DfcError
 
 NAME = "fold"
@@ -45,7 +46,8 @@ def fold(graph: Graph, options: FoldOptions = DEFAULTS) -> Graph:
 
 
 def fold_block(block: Block, options: FoldOptions = DEFAULTS) -> Block:
-    return name_nodes(rebuild(block, _Fold(options)), block)
+    folded = rebuild(block, _Fold(options))
+    return block if folded is block else name_nodes(without_idle_tokens(folded), block)
 
 
 class _Fold(Pass):

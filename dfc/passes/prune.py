@@ -17,6 +17,7 @@ from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.effects import effect
 from dfc.ops.record import Effect
+from dfc.passes.thin import without_idle_tokens
 
 NAME = "prune"
 
@@ -27,7 +28,8 @@ def prune(graph: Graph) -> Graph:
 
 def prune_block(block: Block) -> Block:
     """The block without nodes that its outputs do not need."""
-    return rebuild(block, Sweep(needed_nodes(block)))
+    swept = rebuild(block, Sweep(needed_nodes(block)))
+    return block if swept is block else without_idle_tokens(swept)
 
 
 def needed_nodes(block: Block) -> set[Node]:

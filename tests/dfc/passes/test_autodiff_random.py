@@ -31,7 +31,7 @@ def with_results(graph: Graph, make) -> Graph:
     block.outputs = (*plain, *extra, *tokens)
     name_nodes(block, entry.block)
     names = (*entry.result_names, *(f"g{i}" for i in range(len(extra))))
-    return replace(graph, entries={"e": replace(entry, block=block, result_names=names)})
+    return replace(graph, entries={**graph.entries, "e": replace(entry, block=block, result_names=names)})
 
 
 def targets_of(entry: Entry) -> list[Value]:
