@@ -173,21 +173,21 @@ def split(entity: Entity, count: int, span: Span) -> Sequence[Entity]:
 
 def run_update(context: Context, statement: tree.Update) -> None:
     value = statement.value
-    if len(statement.targets) > 1:
+    target, *others = statement.targets
+    if others:
         entity = context.engine.right_hand_side(context, value)
-        for target, part in zip(statement.targets, split(entity, len(statement.targets), value.span), strict=True):
-            _update(context, statement, target, part)
+        for each, part in zip(statement.targets, split(entity, len(statement.targets), value.span), strict=True):
+            _update(context, statement, each, part)
         return
-    target = statement.targets[0]
     known = _target(context, target)
     expected = known.variable.type if isinstance(known, VariableValue) and not isinstance(target, tree.Index) else None
     entity = context.engine.right_hand_side(context, value, expected)
     _update(context, statement, target, entity)
 
 
-def _target(context: Context, place: tree.Place) -> Entity:
+def _target(context: Context, place: tree.Expression) -> Entity:
     if isinstance(place, tree.Index):
-        return _target(context, place.operand)  # type: ignore[arg-type]
+        return _target(context, place.operand)
     if isinstance(place, tree.Call):
         raise mistake("E0406", "the result of a call cannot be written to", place.span)
     if isinstance(place, tree.Member):

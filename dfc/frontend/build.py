@@ -8,7 +8,7 @@ independent ones, and that a graph is only given for a program without errors.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -107,7 +107,7 @@ def elaborate(
 
 
 @contextmanager
-def deep_recursion() -> Iterator[None]:
+def deep_recursion() -> Generator[None]:
     """Nested expressions and calls may be deeper than Python allows by default; their depth is bounded elsewhere."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, RECURSION_LIMIT))

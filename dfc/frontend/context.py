@@ -17,7 +17,7 @@ from dfc.frontend.scope import Binding, Scope
 from dfc.frontend.syntax import tree
 from dfc.frontend.values import BlockClass, Entity, EntryValue, Routine
 from dfc.frontend.variables import Variable
-from dfc.ir.dims import Dim, Symbol
+from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.facts import Facts
 from dfc.ir.graph import Block, DimCheck, Graph, Value
 from dfc.ir.types import TensorType
@@ -154,9 +154,6 @@ class Context:
         """The same place, where a call may have no effect."""
         return replace(self, may_affect=False) if self.may_affect else self
 
-    def inside(self, region: Region, scope: Scope, **changes: object) -> Context:
-        return replace(self, region=region, scope=scope, **changes)  # pyright: ignore[reportArgumentType]
-
     def nested(self) -> Context:
         """The same block with a scope of its own."""
         return replace(self, scope=Scope(self.scope))
@@ -207,10 +204,13 @@ class Program:
     node_count: int = 0
     fresh_symbols: int = 0
 
+    def fresh_number(self) -> int:
+        self.fresh_symbols += 1
+        return self.fresh_symbols
+
     def fresh_symbol(self, name: str) -> Dim:
         """A size that is different from every other one of its name."""
-        self.fresh_symbols += 1
-        return Dim((((Symbol(name, self.fresh_symbols),), 1),))
+        return dim(Symbol(name, self.fresh_number()))
 
     def resolve_state(self) -> None:
         """Makes sure that every variable of the program is known, in the order of the declarations."""

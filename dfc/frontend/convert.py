@@ -153,7 +153,7 @@ def check_fits(value: int | float, dtype: Element, span: Span) -> None:
     if dtype.is_bool:
         raise mistake("E0302", f"`{text}` is a number, and a bool is needed", span, helps=(f"write `{text} != 0`",))
     if isinstance(value, float) and not dtype.is_float:
-        helps = []
+        helps: list[str] = []
         if value.is_integer():
             helps.append(f"write `{int(value)}`")
         helps.append("convert the other operand: `... as f32`")
@@ -161,8 +161,8 @@ def check_fits(value: int | float, dtype: Element, span: Span) -> None:
     if isinstance(dtype, DTypeVariable):
         return
     if dtype.is_integer:
-        info = np.iinfo(dtype.numpy)
-        low, high = int(info.min), int(info.max)
+        bits = 8 * dtype.size
+        low, high = (0, 2**bits - 1) if dtype.kind == "unsigned" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         if not low <= value <= high:
             raise mistake("E0311", f"`{text}` does not fit {dtype}", span, f"{dtype} goes from {low} to {high}")
         return

@@ -72,12 +72,12 @@ def declare(
 ) -> None:
     """Binds the name of an item; `state` makes the variables of a declaration."""
     known = scope.own(item.name.text)
-    if (known is not None and known.role is not Role.IMPORT) or (known is not None and not known.span.is_nowhere):
+    if known is not None:
         raise mistake(
             "E0205",
             f"`{item.name.text}` is declared twice",
             item.name.span,
-            secondary=[(known.span, "the first time")] if known is not None else [],
+            secondary=[(known.span, "the first time")],
         )
     scope.bind(item.name.text, _meaning(program, scope, item, state), item.name.span, ROLES[type(item)])
 

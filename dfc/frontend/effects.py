@@ -118,8 +118,8 @@ def _readonly_violation(entry: tree.EntryItem, span: Span, effects: list[Effect]
 
 def _trace(effect: Effect) -> tuple[str, ...]:
     frames: list[Frame] = []
-    frame: Frame | None = effect.frame
-    while frame is not None and frame.parent is not None:
+    frame = effect.frame
+    while frame.parent is not None:
         frames.append(frame)
         frame = frame.parent
     if not frames:

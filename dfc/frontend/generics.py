@@ -68,7 +68,7 @@ def bind_generics(scope: Scope, signature: Signature, context: Context, *, rigid
     for generic in signature.generics:
         name = generic.name.text
         if isinstance(generic, tree.GenericPack):
-            shape = pack_symbol(name, 0 if rigid else context.program.fresh_symbol(name).terms[0][0][0].unique)  # pyright: ignore
+            shape = pack_symbol(name, 0 if rigid else context.program.fresh_number())
             signature.packs[name] = shape
             sizes = tuple(dim(Symbol(name, n + 1)) for n in range(PACK_RANK)) if rigid else (shape,)
             scope.bind(name, Pack(sizes), generic.name.span, Role.DIMENSION)
@@ -219,7 +219,7 @@ class Matching:
         if len(unknown) != 1:
             return False
         symbol = unknown[0]
-        mentions = [(m, c) for m, c in pattern.terms if any(symbol in dim(a).symbols() for a in m)]  # type: ignore[arg-type]
+        mentions = [(m, c) for m, c in pattern.terms if symbol in Dim(((m, 1),)).symbols()]
         if len(mentions) != 1 or mentions[0][0] != (symbol,):
             return False
         coefficient = mentions[0][1]

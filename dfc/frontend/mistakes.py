@@ -57,8 +57,8 @@ class Reporter:
             self._known.add(key)
             self.diagnostics.add(diagnostic)
 
-    def warn(self, code: str, title: str, span: Span, label: str = "", **more: Iterable[str]) -> None:
-        self.report(warning(code, title, span, label, **more))
+    def warn(self, code: str, title: str, span: Span, helps: Iterable[str] = ()) -> None:
+        self.report(warning(code, title, span, helps=helps))
 
     @property
     def error_count(self) -> int:

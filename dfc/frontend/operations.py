@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -45,7 +45,7 @@ class Place:
 
 
 @contextmanager
-def assuming(facts: Facts) -> Iterator[None]:
+def assuming(facts: Facts) -> Generator[None]:
     """Shape rules compare sizes with the facts that hold here."""
     if not facts:
         yield

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator as python
 from collections.abc import Callable
-from fractions import Fraction
 
 from dfc.frontend.context import Context
 from dfc.frontend.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
@@ -30,21 +28,21 @@ OPERATORS = {
 }
 Number = int | float
 _FOLDS: dict[str, Callable[[Number, Number], Number]] = {
-    "+": python.add,
-    "-": python.sub,
-    "*": python.mul,
-    "/": python.truediv,
-    "//": python.floordiv,
-    "%": python.mod,
-    "**": python.pow,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "**": lambda a, b: a**b,
 }
-_COMPARES: dict[str, Callable[[object, object], bool]] = {
-    "==": python.eq,
-    "!=": python.ne,
-    "<": python.lt,
-    "<=": python.le,
-    ">": python.gt,
-    ">=": python.ge,
+_COMPARES: dict[str, Callable[[Number, Number], bool]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
 }
 LARGEST_CONSTANT = 2**64
 
@@ -65,9 +63,9 @@ def binary(context: Context, op: str, left: Entity, right: Entity, place: Place)
 
 def negate(context: Context, operand: Entity, place: Place) -> Entity:
     match operand:
-        case Constant(bool() | str()):
-            raise mistake("E0302", "`-` needs a number", place.operands[0])
         case Constant(value):
+            if isinstance(value, bool | str):
+                raise mistake("E0302", "`-` needs a number", place.operands[0])
             return Constant(-value)
         case Size(size, adapts):
             return Size(-size, adapts)
@@ -93,21 +91,26 @@ def invert(context: Context, operand: Entity, place: Place) -> Entity:
 
 
 def _fold(op: str, left: bool | Number | str, right: bool | Number | str, place: Place) -> Constant:
-    if op in ("and", "or"):
-        if isinstance(left, bool) and isinstance(right, bool):
-            return Constant(left and right if op == "and" else left or right)
-        raise mistake("E0302", f"`{op}` needs two bools", place.span)
-    if isinstance(left, str) != isinstance(right, str) or isinstance(left, bool) != isinstance(right, bool):
-        raise mistake("E0302", f"`{op}` needs two operands of one type", place.operator)
+    if isinstance(left, bool) or isinstance(right, bool) or isinstance(left, str) or isinstance(right, str):
+        return _fold_words(op, left, right, place)
     if op in _COMPARES:
-        if isinstance(left, bool | str) and op not in ("==", "!="):
-            raise mistake("E0302", f"`{op}` needs two numbers", place.operator)
         return Constant(_COMPARES[op](left, right))
+    if op in ("and", "or"):
+        raise mistake("E0302", f"`{op}` needs two bools", place.span)
+    return Constant(_compute(op, left, right, place))
+
+
+def _fold_words(op: str, left: bool | Number | str, right: bool | Number | str, place: Place) -> Constant:
+    """Operators on bools and strings."""
+    if isinstance(left, bool) and isinstance(right, bool) and op in ("and", "or"):
+        return Constant(left and right if op == "and" else left or right)
     if isinstance(left, str) and isinstance(right, str) and op == "+":
         return Constant(left + right)
-    if isinstance(left, bool | str) or isinstance(right, bool | str):
-        raise mistake("E0302", f"`{op}` needs two numbers", place.operator)
-    return Constant(_compute(op, left, right, place))
+    if isinstance(left, bool) != isinstance(right, bool) or isinstance(left, str) != isinstance(right, str):
+        raise mistake("E0302", f"`{op}` needs two operands of one type", place.operator)
+    if op in ("==", "!="):
+        return Constant((left == right) == (op == "=="))
+    raise mistake("E0302", f"`{op}` needs two numbers", place.operator)
 
 
 def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
@@ -115,13 +118,14 @@ def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
     if op == "@":
         raise mistake("E0301", "`@` multiplies matrices, and these are numbers", place.operator)
     if op == "/" and whole:
-        raise whole_quotient(context_free_label(left, right), place)
+        raise whole_quotient("a whole number divided by a whole number", place)
     if op == "**" and (abs(right) > 4096 or (whole and abs(left) > 1 and abs(right) > 64)):
         raise mistake("E0311", "this power is too large for a constant", place.span)
+    if op == "**" and whole and right < 0:
+        title = "a whole number to a negative power is no whole number"
+        raise mistake("E0311", title, place.span, helps=(f"write `{place.operands[0].text}.0 ** {right}`",))
     try:
         result = _FOLDS[op](left, right)
-        if whole and op == "**" and right < 0:
-            result = float(Fraction(1) / Fraction(left) ** -int(right))
     except ZeroDivisionError:
         raise mistake("E0311", "this divides by zero", place.span) from None
     except OverflowError:
@@ -131,11 +135,6 @@ def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
     if isinstance(result, int) and abs(result) > LARGEST_CONSTANT:
         raise mistake("E0311", "this is too large for a constant", place.span)
     return result
-
-
-def context_free_label(left: Number, right: Number) -> str:
-    del left, right
-    return "a whole number divided by a whole number"
 
 
 def whole_quotient(label: str, place: Place) -> Exception:

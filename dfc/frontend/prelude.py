@@ -14,7 +14,7 @@ from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.mistakes import unsupported
 from dfc.frontend.prelude_records import call_graph_op, call_record
-from dfc.frontend.scope import Role, Scope
+from dfc.frontend.scope import Pending, Role, Scope
 from dfc.frontend.types import SPECIAL_TYPES
 from dfc.frontend.values import (
     ElementType,
@@ -107,7 +107,7 @@ COMPOSITE = ("outer", "dot", "one_hot")
 """Functions of the prelude that `std/core.dfg` defines."""
 
 
-def prelude_scope(composite: Callable[[str], Entity]) -> Scope:
+def prelude_scope(composite: Callable[[str], Pending]) -> Scope:
     """All names of the prelude; `composite` finds the functions written in the language."""
     scope = Scope()
     for name, dtype in ALL.items():

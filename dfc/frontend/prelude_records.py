@@ -32,6 +32,7 @@ from dfc.frontend.values import (
     VariableValue,
 )
 from dfc.frontend.variables import Variable
+from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.fields import FieldError, Plain, decode
@@ -252,14 +253,13 @@ def _as_list(value: ConstArgument) -> Plain:
     return value
 
 
-def _append_op(context: Context, record: OpRecord, operands: list[Value], attributes: object, span: Span) -> Entity:
+def _append_op(context: Context, record: OpRecord, operands: list[Value], attributes: Attributes, span: Span) -> Entity:
     """One node; what it does to resources follows from the order of lines."""
     place = Place(f"graph.{record.name}", span, [span] * len(operands))
+    types: Sequence[Type]
     match attributes:
         case ResourceAttributes(resource):
-            variable = _resource(context, resource, span)
-            types: list[Type] = [variable.type]
-            resources, verb = [resource], ""
+            types, resources, verb = [_resource(context, resource, span).type], [resource], ""
         case DrawAttributes(resource):
             types, resources, verb = [attributes.type], [resource], "draws from"
         case AssignAttributes(resource):
@@ -270,7 +270,7 @@ def _append_op(context: Context, record: OpRecord, operands: list[Value], attrib
         case AssertAttributes():
             types, resources, verb = [], [ASSERT_RESOURCE], ""
         case _:
-            node = operate(context, place, lambda builder: builder.node(record.name, operands, attributes))  # type: ignore[arg-type]
+            node = operate(context, place, lambda builder: builder.node(record.name, operands, attributes))
             return _as_entity(list(node.results))
     for resource in resources:
         if resource != ASSERT_RESOURCE:
@@ -280,7 +280,7 @@ def _append_op(context: Context, record: OpRecord, operands: list[Value], attrib
     region = context.region
     tokens = [region.token(resource) for resource in resources]
     all_types = [*types, *(TokenType(resource) for resource in resources)]
-    node = context.at(span).add(record.name, (*operands, *tokens), all_types, attributes)  # type: ignore[arg-type]
+    node = context.at(span).add(record.name, (*operands, *tokens), all_types, attributes)
     for resource, token in zip(resources, node.results[len(types) :], strict=True):
         region.advance(resource, token)
         if verb in ("writes", "restores"):

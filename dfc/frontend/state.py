@@ -117,7 +117,7 @@ def _variables(
         case ResourceType("string"):
             raise unsupported("strings are", item.span)
         case _:
-            span = item.type.span if item.type is not None else item.span
+            span = (item.type or item).span
             raise mistake("E0316", f"a variable cannot be of type {declared}", span)
 
 
@@ -141,11 +141,11 @@ def _variable(
 ) -> Variable:
     for size in type_.shape:
         if size.constant is None and not place.generic:
-            span = item.type.span if item.type is not None else item.span
+            span = (item.type or item).span
             raise mistake("E0309", "the shape of a variable is known when the program is compiled", span)
     trained = isinstance(item, tree.ParamItem)
     if trained and not type_.dtype.is_float:
-        span = item.type.span if item.type is not None else item.span
+        span = (item.type or item).span
         raise mistake(
             "E0316",
             f"`{item.name.text}` cannot be trained: {type_.dtype} has no slope",
