@@ -12,8 +12,10 @@ from pathlib import Path
 
 from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
-from dfc.diagnostics import CompileError, Diagnostic
+from dfc.diagnostics import CompileError, Diagnostic, Diagnostics
 from dfc.frontend import build
+from dfc.frontend.syntax.layout import check_style
+from dfc.frontend.syntax.parser import parse_recovering
 from dfc.frontend.syntax.reading import read_source
 from dfc.ir.graph import Graph
 from dfc.kernels.printer import print_program
@@ -97,8 +99,10 @@ def graph(source: SourceFile, settings: Mapping[str, Setting]) -> Graph:
 
 
 def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnostic]:
-    """Every message about a program, from reading it to its graph; no code is generated."""
-    return list(build.check(source, settings))
+    """Every message about a program, from its style to its graph; no code is generated."""
+    module = parse_recovering(source, Diagnostics())  # its messages come from the build below
+    remarks = check_style(source, module) if module is not None else ()
+    return [*build.check(source, settings), *remarks]
 
 
 def _built(source: SourceFile, options: CompileOptions) -> tuple[Graph, tuple[Diagnostic, ...]]:
