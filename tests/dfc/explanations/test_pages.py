@@ -1,0 +1,122 @@
+"""Every message code has a page, whose first program fails with just this code while the second one is accepted."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dfc import api
+from dfc.source import SourceFile
+from tests.support.documents import CodeBlock, code_blocks
+from tests.support.snippets import endings
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = ROOT / "dfc" / "explanations"
+CODE = re.compile(r"\b[EW]\d{4}\b")
+LONGEST_PROSE = 900
+pytestmark = pytest.mark.xdist_group("explanations")
+
+
+def codes_of_the_source() -> list[str]:
+    files = [path for folder in ("dfc", "runtime", "targets") for path in sorted((ROOT / folder).rglob("*.py"))]
+    return sorted({code for path in files for code in CODE.findall(path.read_text(encoding="utf-8"))})
+
+
+CODES = codes_of_the_source()
+PAGED = sorted(path.stem for path in PAGES.glob("*.md"))
+
+
+def programs(code: str) -> dict[str, CodeBlock]:
+    return {block.heading: block for block in code_blocks(PAGES / f"{code}.md")}
+
+
+def language(code: str) -> str:
+    return programs(code)["Fails"].language
+
+
+IN_DFG = [code for code in PAGED if language(code) == "dfg"]
+IN_PYTHON = [code for code in PAGED if language(code) == "python"]
+IN_SHELL = [code for code in PAGED if language(code) == "sh"]
+
+
+def test_codes_are_found_in_the_source() -> None:
+    assert {"E0112", "E0304", "E0901", "E1001", "W0310"} <= set(CODES)
+    assert len(CODES) > 100
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_code_has_a_page(code: str) -> None:
+    assert (PAGES / f"{code}.md").is_file(), (
+        f"write dfc/explanations/{code}.md: what the rule is, why, and two programs"
+    )
+
+
+@pytest.mark.parametrize("code", PAGED)
+def test_a_page_has_its_form(code: str) -> None:
+    assert code in CODES, "no message bears this code any more"
+    text = (PAGES / f"{code}.md").read_text(encoding="utf-8")
+    title, _, rest = text.partition("\n")
+    assert re.fullmatch(rf"# {code}: \S.*[^.]", title)
+    prose = rest.split("\n## ")[0].strip()
+    assert prose.endswith(".")
+    assert 60 < len(prose) < LONGEST_PROSE
+    assert list(programs(code)) == ["Fails", "Fixed"]
+    assert {block.language for block in programs(code).values()} <= {"dfg", "python", "sh"}
+    assert max(map(len, prose.splitlines())) <= 120
+    assert text.endswith("```\n")
+
+
+def codes_of(block: CodeBlock) -> list[str]:
+    return sorted({each.code for each in api.check(SourceFile("program.dfg", block.text), {})})
+
+
+@pytest.mark.parametrize("code", IN_DFG)
+def test_the_program_that_fails_gives_exactly_this_code(code: str) -> None:
+    assert codes_of(programs(code)["Fails"]) == [code]
+
+
+@pytest.mark.parametrize("code", IN_DFG)
+def test_the_fixed_program_gives_no_message(code: str) -> None:
+    assert codes_of(programs(code)["Fixed"]) == []
+
+
+@pytest.fixture(scope="module")
+def python_endings(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
+    """How the Python programs of all pages end, by code and heading."""
+    keys: list[tuple[str, str]] = []
+    pieces: list[tuple[Path, Path]] = []
+    for code in IN_PYTHON:
+        for heading, block in programs(code).items():
+            folder = tmp_path_factory.mktemp(code)
+            file = folder / "snippet.py"
+            file.write_text(block.text, encoding="utf-8")
+            keys.append((code, heading))
+            pieces.append((folder, file))
+    return dict(zip(keys, endings(pieces), strict=True))
+
+
+@pytest.mark.parametrize("code", IN_PYTHON)
+def test_the_python_programs_end_as_the_page_says(code: str, python_endings: dict[tuple[str, str], str]) -> None:
+    assert python_endings[code, "Fails"] == code
+    assert python_endings[code, "Fixed"] == ""
+
+
+@pytest.mark.parametrize("code", IN_SHELL)
+def test_the_commands_end_as_the_page_says(code: str, tmp_path: Path) -> None:
+    outcomes = {heading: _shell(block.text, tmp_path) for heading, block in programs(code).items()}
+    failed, fixed = outcomes["Fails"], outcomes["Fixed"]
+    assert failed.returncode == 2
+    assert set(CODE.findall(failed.stderr)) == {code}
+    assert (fixed.returncode, fixed.stderr) == (0, "")
+
+
+def _shell(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["sh", "-e", "-c", text]
+    environment = {**os.environ, "PATH": here}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
