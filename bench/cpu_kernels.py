@@ -135,7 +135,7 @@ def _product(module: ModuleText) -> str:
         value = f.load("i64" if parameter.type == "i1" else parameter.type, f.gep("i64", frame, i64(number)))
         operands.append(f.icmp("ne", value, i64(0)) if parameter.type == "i1" else value)
     operands[14], operands[15] = part, f.argument("parts")
-    operands[16] = f.gep("i8", operands[16], f.mul(part, f.load("i64", f.gep("i64", frame, i64(17)))))
+    operands[16] = f.gep("i8", operands[16], f.mul(part, f.load("i64", f.gep("i64", frame, i64(18)))))
     f.call(declare_gemm(module, "float"), "void", operands)
     f.ret()
     return module.add(f)
@@ -188,7 +188,7 @@ def product(kernels: Kernels, m: int, n: int, k: int, orders: str, threads: int)
     workspace = aligned(size * threads, "u1")
     strides = [s // 4 for x in (a, b) for s in x.strides]
     operands = [0, 0, a.ctypes.data, *strides[:2], b.ctypes.data, *strides[2:], c.ctypes.data, n]
-    frame = np.array([*operands, m, n, k, 0, 0, 0, workspace.ctypes.data, size], np.int64)
+    frame = np.array([*operands, m, n, k, 0, 0, 0, workspace.ctypes.data, m, size], np.int64)
     seconds = kernels.seconds("product", frame.ctypes.data, threads)
     np.testing.assert_allclose(c.reshape(m, n), a @ b, rtol=0, atol=1e-4 * k)
     return seconds

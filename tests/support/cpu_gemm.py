@@ -14,7 +14,7 @@ from tests.support.cpu_code import Code, aligned
 DTYPES = {"float": np.float32, "double": np.float64}
 _SIZES = (ctypes.c_int64, ctypes.c_int64)
 _ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *_SIZES, ctypes.c_void_p, *_SIZES, ctypes.c_void_p)
-_ARGUMENTS += (ctypes.c_int64,) * 4 + (ctypes.c_bool, *_SIZES, ctypes.c_void_p)
+_ARGUMENTS += (ctypes.c_int64,) * 4 + (ctypes.c_bool, *_SIZES, ctypes.c_void_p, ctypes.c_int64)
 
 
 def count_epilogue(module: ModuleText, element: str) -> None:
@@ -50,12 +50,11 @@ class GemmCode:
         self.workspace_bytes = gemm_workspace_bytes(machine, element)
         self.workspace = aligned((self.workspace_bytes,), "u1")
 
-    def part(self, a, b, c, accumulate=False, part=0, parts=1, seen=None, workspace=None) -> None:
+    def part(self, a, b, c, accumulate=False, part=0, parts=1, seen=None, whole_m=None) -> None:
         """`c[:] = a @ b` (or +=), the share of one part; `seen`: a matrix that counts what the epilogue was given."""
         (m, k), n, size = a.shape, b.shape[1], c.itemsize
         strides = [s // size for x in (a, b) for s in x.strides]
         frame = None if seen is None else np.array([seen.ctypes.data, seen.shape[1]], np.int64)
-        workspace = self.workspace if workspace is None else workspace
         self.call(
             None if frame is None else frame.ctypes.data,
             None if frame is None else self.note,
@@ -66,5 +65,6 @@ class GemmCode:
             c.ctypes.data,
             c.strides[0] // size,
             *(m, n, k, accumulate, part, parts),
-            workspace.ctypes.data,
+            self.workspace.ctypes.data,
+            m if whole_m is None else whole_m,
         )

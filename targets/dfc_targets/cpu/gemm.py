@@ -32,8 +32,11 @@ GEMM_PARAMETERS = (
     Parameter("i64", "part"),
     Parameter("i64", "parts"),
     Parameter("ptr", "workspace"),
+    Parameter("i64", "whole_m"),
 )
-"""Strides in elements. `epilogue`: null or `void (ptr frame, i64 row0, i64 row1, i64 column0, i64 column1)`."""
+"""Strides in elements. `epilogue`: null or `void (ptr frame, i64 row0, i64 row1, i64 column0, i64 column1)`. `whole_m`:
+rows of the product of which this call may make but a tile; it decides on the form of the sums, so that tiles of any
+height agree in their bits."""
 
 _STREAM_DEPTH = 32
 _FAR_BYTES = 512 << 10
@@ -66,7 +69,7 @@ def _entry(module: ModuleText, name: str, shape: GemmShape) -> FunctionText:
     f.store(arg("epilogue"), f.gep("ptr", pair, i64(1)))
     epilogue = Value("ptr", f"@{swapped_epilogue(module)}")
     left = [arg("b"), arg("b_cs"), arg("b_rs"), arg("a"), arg("a_cs"), arg("a_rs")]
-    rest = [arg("n"), arg("m"), *f.arguments[12:]]
+    rest = [arg("n"), arg("m"), *f.arguments[12:17], i64(1)]
     f.call(core, "void", [pair, epilogue, *left, arg("c"), i64(1), *rest])
     f.ret()
     return f
@@ -114,7 +117,7 @@ class _Driver:
     def _along_k(self, contiguous: Value) -> Value:
         """Whether the product is one of few rows with columns of B: decided by the whole shape, not by the part."""
         f, arg = self.f, self.f.argument
-        few = f.icmp("sle", arg("m"), i64(self.shape.few_rows))
+        few = f.icmp("sle", arg("whole_m"), i64(self.shape.few_rows))
         lines = f.bit_and(f.icmp("eq", arg("a_cs"), i64(1)), f.icmp("eq", arg("b_rs"), i64(1)))
         return f.select(contiguous, FALSE, f.bit_and(few, lines))
 

@@ -129,7 +129,7 @@ class _Part(FrameFunction):
         epilogue = NULL if plain or not self.epilogue else Value("ptr", f"@{self.epilogue}")
         c_pointer, c_step = c, sizes[3]
         arguments = [self.record, epilogue, a, steps[0], steps[1], b, steps[2], steps[3], c_pointer, c_step]
-        arguments += [*sizes[:3], FALSE, *share, self.workspace]
+        arguments += [*sizes[:3], FALSE, *share, self.workspace, self.extents[p.m]]
         self.f.call(self.gemm, "void", arguments)
 
     def _whole(self, indices: Sequence[Value], share: tuple[Value, Value], a: Value, b: Value, target: Access) -> None:

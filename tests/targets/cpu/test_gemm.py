@@ -87,6 +87,19 @@ def test_a_row_has_the_same_bits_in_any_batch(machine: str, element: str):
 
 
 @pytest.mark.parametrize("machine, element", VARIANTS)
+def test_tiles_agree_with_the_whole_in_their_bits(machine: str, element: str):
+    gemm = code(machine, element)
+    for rows in (3, 8):
+        a, b = matrix(rows, 300, "rows", gemm.dtype, 5), matrix(300, 70, "columns", gemm.dtype, 6)
+        whole, tiled = np.zeros((rows, 70), gemm.dtype), np.zeros((rows, 70), gemm.dtype)
+        gemm.part(a, b, whole)
+        for row in range(0, rows, 2):
+            gemm.part(a[row : row + 2], b[:, :32], tiled[row : row + 2, :32], whole_m=rows)
+            gemm.part(a[row : row + 2], b[:, 32:], tiled[row : row + 2, 32:], whole_m=rows)
+        np.testing.assert_array_equal(whole, tiled)
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_epilogue_covers_each_element_once(machine: str, element: str, parts: int):
     gemm = code(machine, element)
