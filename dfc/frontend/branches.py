@@ -82,7 +82,7 @@ def _run_side(context: Context, suite: tree.Suite, wants_value: bool) -> Entity:
         if wants_value and not isinstance(suite.final, tree.Yield):
             raise mistake("E0307", "this side of the `if` gives no value", suite.span, helps=("end it with `yield`",))
         return NOTHING
-    return outcome.value
+    return outcome.value if wants_value else NOTHING
 
 
 def choose(context: Context, expression: tree.Conditional, expected: Expected) -> Entity:
@@ -167,6 +167,8 @@ def _join(context: Context, test: Value, sides: list[Side], span: Span) -> Entit
     for side in sides:
         current = [side.changed.get(name, carries[name].value) for name in names]
         structures.append([side.value, *current])
+    if any(isinstance(side.value, Unknown) for side in sides):
+        raise Abandoned
     flat = [[leaf for entity in entities for leaf in leaves(entity)] for entities in structures]
     if len(flat[0]) != len(flat[1]) or not _alike(structures[0][0], structures[1][0]):
         raise _different(sides, describe(sides[0].value), describe(sides[1].value))

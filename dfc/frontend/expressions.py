@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dfc.frontend.context import Argument, Context, Expected
-from dfc.frontend.convert import check_fits, is_operand, not_an_operand, tensor
+from dfc.frontend.convert import check_fits, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.indexing import index
 from dfc.frontend.mistakes import Abandoned, mistake
 from dfc.frontend.names import look_up, member
@@ -30,6 +30,7 @@ from dfc.frontend.values import (
     TupleValue,
     TypeValue,
     Unknown,
+    describe,
 )
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import BOOL, DType, DTypeVariable
@@ -124,9 +125,15 @@ def _logical(context: Context, node: tree.LogicalAnd | tree.LogicalOr, left: Ent
         return left
     right = evaluate(context.operand(), node.right)
     place = Place(op, node.span, (node.left.span, node.right.span), node.operator_span)
-    if isinstance(left, Constant) and isinstance(left.value, bool) and is_operand(right):
+    for entity, operand in ((left, node.left), (right, node.right)):
+        dtype = element_type(entity)
+        if is_operand(entity) and dtype != BOOL:
+            shown = describe(entity)
+            helps = (f"write `{operand.span.text} != 0`",) if "\n" not in operand.span.text else ()
+            raise mistake("E0302", f"`{op}` needs two bools", operand.span, f"this is {shown}", helps=helps)
+    if isinstance(left, Constant):
         return right
-    if isinstance(right, Constant) and isinstance(right.value, bool) and is_operand(left):
+    if isinstance(right, Constant):
         return right if right.value == (op == "or") else left
     return binary(context, op, left, right, place)
 
