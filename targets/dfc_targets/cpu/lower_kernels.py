@@ -4,7 +4,7 @@ A launch calls `void run_<n>(ptr context, ptr frame)`. Guarantees that whether a
 changes no result, and that small kernels run on the calling thread without any detour.
 """
 
-from dfc.ir.dims import ONE, Dim, product
+from dfc.ir.dims import Dim, product
 from dfc.kernels.form import LoopKernel
 from dfc_targets.cpu.context_code import load_field
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
@@ -93,8 +93,7 @@ def work_formula(plan: LoopPlan) -> Dim:
     """Lane instructions of the whole kernel, as a formula in its sizes."""
     inner = Dim(())
     for stage in plan.stages:
-        points = product(plan.extents[axis] for axis in stage.inner) if stage.inner else ONE
-        inner = inner + points * max(1, point_cost(stage.stage.body) + 2 * len(stage.stage.stores))
+        inner = inner + stage.points * max(1, point_cost(stage.stage.body) + 2 * len(stage.stage.stores))
     return inner * product(plan.shape)
 
 

@@ -11,7 +11,7 @@ of the kernel and the machine alone, never of the number of threads.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dfc.ir.dims import ONE, Dim
+from dfc.ir.dims import ONE, Dim, product
 from dfc.kernels.body import Apply, Instruction, Number, Philox, Size
 from dfc.kernels.form import LoopKernel, Stage
 from dfc_targets.cpu.lower_access import NONE, Access, StageAccess, dependencies, kernel_access, named_axes
@@ -25,14 +25,21 @@ MOST_LANES, MOST_GATHERED_LANES = 64, 16
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage: its inner axes in loop order (merged ones gone); `vector` is the last of them, or none."""
+    """One stage: its inner axes in loop order (merged ones gone: `extents` are its own); `vector` is the last of them,
+    or none."""
 
     stage: Stage
     access: StageAccess
     inner: tuple[int, ...]
+    extents: tuple[Dim, ...]
     vector: int
     lanes: int
     unroll: int
+
+    @property
+    def points(self) -> Dim:
+        """How many inner points there are."""
+        return product(self.extents[axis] for axis in self.inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +65,20 @@ def plan_loops(kernel: LoopKernel, machine: Machine) -> LoopPlan:
     """The schedule of a kernel."""
     kernel = _all_outer(kernel)
     access = kernel_access(kernel)
-    merged = _Merging(kernel, access)
-    outer = merged.merge(tuple(range(kernel.outer)), access, not kernel.ordered)
-    inners = [merged.merge(s.axes, [a], not kernel.ordered) for s, a in zip(kernel.stages, access, strict=True)]
-    work = list(zip(kernel.stages, access, inners, strict=True))
-    vector = _outer_vector(outer, work, merged.extents, kernel.ordered)
+    merging = _Merging(kernel, access)
+    extents = [axis.extent for axis in kernel.axes]
+    outer = merging.merge(tuple(range(kernel.outer)), access, extents)
+    work: list[_StageWork] = []
+    for stage, one in zip(kernel.stages, access, strict=True):
+        own = list(extents)
+        work.append(_StageWork(stage, one, merging.merge(stage.axes, [one], own), tuple(own)))
+    vector = _outer_vector(outer, work, extents, kernel.ordered)
     lanes = _common_lanes(kernel, access, vector, machine)
     by_rows = vector == NONE and not kernel.ordered
-    stages = [_plan_stage(s, a, inner, lanes, by_rows, merged.extents, machine) for s, a, inner in work]
+    stages = [_plan_stage(one, lanes, by_rows, machine) for one in work]
     rest = tuple(axis for axis in outer if axis != vector)
     spread = vector != NONE and any(_is_spread(one, rest, vector) for a in access for one in a.all())
-    return LoopPlan(kernel, tuple(merged.extents), rest, vector, lanes, tuple(stages), spread)
+    return LoopPlan(kernel, tuple(extents), rest, vector, lanes, tuple(stages), spread)
 
 
 def _all_outer(kernel: LoopKernel) -> LoopKernel:
@@ -91,27 +101,26 @@ class _Merging:
     """Axes with neighbours merged: the extent of the inner one becomes the product, the outer one goes."""
 
     def __init__(self, kernel: LoopKernel, access: Sequence[StageAccess]) -> None:
-        self.extents = [axis.extent for axis in kernel.axes]
+        self.allowed = not kernel.ordered
         pairs = zip(kernel.stages, access, strict=True)
         self.named = set[int]().union(*(named_axes(s.body, a) for s, a in pairs))
 
-    def merge(self, axes: Sequence[int], accesses: Sequence[StageAccess], allowed: bool) -> tuple[int, ...]:
+    def merge(self, axes: Sequence[int], accesses: Sequence[StageAccess], extents: list[Dim]) -> tuple[int, ...]:
         """What is left of `axes`: those of extent 1 are dropped, neighbours that all accesses step through alike
-        are one."""
+        are one. Changes `extents`."""
         kept: list[int] = []
         for axis in axes:
-            if self.extents[axis] == ONE:
+            if extents[axis] == ONE:
                 continue
-            if kept and allowed and self._mergeable(kept[-1], axis, accesses):
+            if kept and self.allowed and self._mergeable(kept[-1], axis, accesses, extents[axis]):
                 outer = kept.pop()
-                self.extents[axis] = self.extents[outer] * self.extents[axis]
+                extents[axis] = extents[outer] * extents[axis]
             kept.append(axis)
         return tuple(kept)
 
-    def _mergeable(self, outer: int, inner: int, accesses: Sequence[StageAccess]) -> bool:
+    def _mergeable(self, outer: int, inner: int, accesses: Sequence[StageAccess], extent: Dim) -> bool:
         if outer in self.named or inner in self.named:
             return False
-        extent = self.extents[inner]
         return all(
             one.coefficients[outer] == one.coefficients[inner] * extent for stage in accesses for one in stage.all()
         )
@@ -147,24 +156,32 @@ def _misfits(stage_body: Sequence[Instruction], access: StageAccess, axis: int, 
     return loads + sum(_misfit(one, axis, varies, True) for one in access.stores)
 
 
-_Work = Sequence[tuple[Stage, StageAccess, tuple[int, ...]]]
+@dataclass(frozen=True, slots=True)
+class _StageWork:
+    """A stage with its inner axes merged."""
+
+    stage: Stage
+    access: StageAccess
+    inner: tuple[int, ...]
+    extents: tuple[Dim, ...]
+
+    def misfits(self, axis: int, reduced_vary: bool) -> int:
+        return _misfits(self.stage.body, self.access, axis, reduced_vary)
 
 
-def _outer_vector(outer: tuple[int, ...], work: _Work, extents: Sequence[Dim], ordered: bool) -> int:
+def _outer_vector(outer: tuple[int, ...], work: Sequence[_StageWork], extents: Sequence[Dim], ordered: bool) -> int:
     """The outer axis to fill lanes with, or NONE where rows (or single points) are better."""
 
     def misfit(axis: int) -> int:
         few = extents[axis].constant is not None and (extents[axis].constant or 0) < 4
-        return sum(_misfits(stage.body, access, axis, True) for stage, access, _ in work) + few
+        return sum(one.misfits(axis, True) for one in work) + few
 
     best = min(outer, key=lambda axis: (misfit(axis), -outer.index(axis)), default=NONE)
     if best == NONE or (ordered and misfit(best) > 1):
         return NONE
-    if ordered or not any(inner for *_, inner in work):
+    if ordered or not any(one.inner for one in work):
         return best
-    rows = sum(
-        min((_misfits(stage.body, access, axis, False) for axis in inner), default=0) for stage, access, inner in work
-    )
+    rows = sum(min((one.misfits(axis, False) for axis in one.inner), default=0) for one in work)
     return NONE if rows <= misfit(best) else best
 
 
@@ -194,22 +211,15 @@ def _common_lanes(kernel: LoopKernel, access: Sequence[StageAccess], vector: int
     return _lanes(((s.body, a) for s, a in zip(kernel.stages, access, strict=True)), vector, True, machine)
 
 
-def _plan_stage(
-    stage: Stage,
-    access: StageAccess,
-    inner: tuple[int, ...],
-    lanes: int,
-    by_rows: bool,
-    extents: Sequence[Dim],
-    machine: Machine,
-) -> StagePlan:
+def _plan_stage(one: _StageWork, lanes: int, by_rows: bool, machine: Machine) -> StagePlan:
     """`lanes`: what the outer level has; a stage of rows has its own."""
+    stage, access, inner, extents = one.stage, one.access, one.inner, one.extents
     if not by_rows or not inner:
-        return StagePlan(stage, access, inner, NONE, lanes, _unroll(stage, inner, extents))
-    best = min(inner, key=lambda axis: (_misfits(stage.body, access, axis, False), -inner.index(axis)))
+        return StagePlan(stage, access, inner, extents, NONE, lanes, _unroll(stage, inner, extents))
+    best = min(inner, key=lambda axis: (one.misfits(axis, False), -inner.index(axis)))
     order = (*(axis for axis in inner if axis != best), best)
     own = _lanes([(stage.body, access)], best, False, machine)
-    return StagePlan(stage, access, order, best, own, _unroll(stage, order, extents))
+    return StagePlan(stage, access, order, extents, best, own, _unroll(stage, order, extents))
 
 
 def _unroll(stage: Stage, inner: tuple[int, ...], extents: Sequence[Dim]) -> int:

@@ -164,7 +164,8 @@ class LoopCode:
             written=written if len(self.plan.stages) > 1 or self.plan.kernel.ordered else frozenset(),
             in_order=self.plan.kernel.ordered,
         )
-        return StageCode(self.site, plan, number, body, self.outer_levels, self.extents, by_rows)
+        extents = [self.site.dims.value(extent) for extent in plan.extents]
+        return StageCode(self.site, plan, number, body, self.outer_levels, extents, by_rows)
 
     def first_points(self) -> list[Point]:
         """One point for each stage, before all loops."""

@@ -9,7 +9,7 @@ then one word for each result of a reduction.
 
 from collections.abc import Sequence
 
-from dfc.ir.dims import ONE, product
+from dfc.ir.dims import product
 from dfc.kernels.body import Reduced
 from dfc_targets.cpu.llvm_text import Value
 from dfc_targets.cpu.llvm_values import i64
@@ -33,7 +33,7 @@ def is_whole(plan: LoopPlan) -> bool:
     """Whether a kernel has no outer axes, and more than one block of work inside."""
     if plan.shape or plan.kernel.ordered or plan.vector != NONE:
         return False
-    sizes = [product(plan.extents[axis] for axis in stage.inner).constant for stage in plan.stages if stage.inner]
+    sizes = [stage.points.constant for stage in plan.stages if stage.inner]
     return any(size is None or size > BLOCK for size in sizes)
 
 
@@ -130,7 +130,7 @@ class _Run(FrameFunction):
         count, size = self._cut(stage)
         f.store(size, f.gep("i64", self.record, i64(2)))
         cost = max(1, point_cost(stage.stage.body) + 2 * len(stage.stage.stores))
-        points = self.dims.value(product(self.plan.extents[axis] for axis in stage.inner))
+        points = self.dims.value(stage.points)
         large = f.icmp("sge", f.mul(points, i64(cost)), i64(2 * PART_WORK * stage.lanes))
         several, alone, done = (f.label(x) for x in ("several", "alone", "done"))
         f.branch_if(large, several, alone)
@@ -147,9 +147,9 @@ class _Run(FrameFunction):
 
     def _cut(self, stage: StagePlan) -> tuple[Value, Value]:
         """How many blocks along the first inner axis, and their size."""
-        f, extents = self.f, self.plan.extents
+        f, extents = self.f, stage.extents
         first = self.dims.value(extents[stage.inner[0]])
-        rest = self.dims.value(product(extents[axis] for axis in stage.inner[1:]) if stage.inner[1:] else ONE)
+        rest = self.dims.value(product(extents[axis] for axis in stage.inner[1:]))
         enough = f.udiv(f.add(f.maximum(rest, i64(1)), i64(BLOCK - 1)), f.maximum(rest, i64(1)))
         fewest = f.udiv(f.add(first, i64(MOST_BLOCKS - 1)), i64(MOST_BLOCKS))
         size = f.maximum(enough, fewest)

@@ -13,7 +13,6 @@ from dfc.kernels.program import Program
 from dfc.options import TargetOptions
 from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cpu.build import build_image
-from dfc_targets.cpu.compile import assembly
 from dfc_targets.cpu.lower_program import LoweredText, lower_program
 from dfc_targets.cpu.machine import MACHINES, Machine, detect_host
 
@@ -73,16 +72,3 @@ def lay_out_constants(literals: list[Literal]) -> tuple[bytes, tuple[int, ...]]:
 def _image(machine: Machine, text: LoweredText) -> CodeImage:
     built = build_image(text.texts, machine, text.symbols, libraries=text.libraries)
     return CodeImage(machine.name, built.code, dict(built.symbols), machine.required_bits)
-
-
-def show_llvm(program: Program, options: TargetOptions) -> str:
-    """The LLVM text of a program, as `dfc show --llvm` prints it."""
-    _, offsets = lay_out_constants(program.constants)
-    return "\n".join("\n".join(lower_program(program, m, offsets).texts) for m in machines(options))
-
-
-def show_assembly(program: Program, options: TargetOptions) -> str:
-    """The machine code of a program as text."""
-    _, offsets = lay_out_constants(program.constants)
-    found = [assembly(t, m) for m in machines(options) for t in lower_program(program, m, offsets).texts]
-    return "\n".join(found)

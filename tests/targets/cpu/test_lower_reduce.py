@@ -200,3 +200,18 @@ def test_axes_of_length_one_are_folded_once() -> None:
     a, out, where = sample(F32, 21), np.zeros(21, np.float32), np.ones(21, np.int64)
     assert runner.run(0, [a, out, where], [21, dim(1).constant or 0]) == 0
     assert np.array_equal(out, a) and not where.any()
+
+
+def test_each_stage_merges_the_axes_it_shares_by_itself() -> None:
+    k = KernelMaker(2, {0: 7, 1: 8})
+    x = k.load(F32, 0, 1)
+    first = Stage((0, 1), k.take_body(), (Reduction("max", x, F32),))
+    x = k.load_at(0, axis_index(0, 1))
+    lower = k.body.apply("sub", x, k.body.append(Reduced(0, 0), (), F32))
+    second = Stage((0, 1), k.take_body(), (Reduction("add", lower, F32),))
+    total = k.body.append(Reduced(1, 0), (), F32)
+    out = k.operand(F32, (), "write")
+    runner = Runner([k.loops(0, first, second, Stage((), k.take_body(), (), (Store(out, (), total),)))])
+    a, b = sample(F32, 56).reshape(7, 8), np.zeros(1, np.float32)
+    assert runner.run(0, [a, b], []) == 0
+    assert np.isclose(b[0], (a - a.max()).sum(dtype=np.float64), rtol=1e-5)
