@@ -30,6 +30,11 @@ class Schedule:
     epochs: int | None = None
     steps: int | None = None
 
+    @property
+    def repeats(self) -> bool:
+        """Whether more than one call was asked for."""
+        return self != Schedule()
+
     def rounds(self) -> int:
         """Epochs to run at the most; a number of steps goes through the data as often as it needs."""
         if self.epochs is not None:

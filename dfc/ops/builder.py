@@ -32,6 +32,13 @@ class Builder:
         self.name = name
         self.span = span if span is not None else Span.nowhere()
 
+    @classmethod
+    def appending(cls, nodes: list[Node], *, name: str = "", span: Span | None = None) -> Builder:
+        """A builder that appends to a list of nodes, such as the output of a rewriting pass."""
+        block = Block()
+        block.nodes = nodes
+        return cls(block, name=name, span=span)
+
     def add(
         self,
         op: str,

@@ -49,9 +49,7 @@ class _Expand(Pass):
         lowering = registry.record(site.node.op).lowering
         if not isinstance(lowering, Decompose):
             return None
-        block = Block()
-        block.nodes = site.output
         kept = site.kept()
-        builder = Builder(block, name=kept.name, span=kept.span)
+        builder = Builder.appending(site.output, name=kept.name, span=kept.span)
         results = lowering.rewrite(builder, kept)
         return [builder.reshape(new, old.tensor.shape) for new, old in zip(results, kept.results, strict=True)]

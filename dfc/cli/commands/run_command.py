@@ -30,7 +30,11 @@ SIGNALLED = 128
 @click.option("--epochs", type=click.IntRange(min=1), help="Go through the feeds N times.")
 @click.option("--steps", type=click.IntRange(min=1), help="Make N calls, going through the feeds as often as needed.")
 @click.option("--state", metavar="DIR", help="Restore the state from DIR if it exists, and save it there at the end.")
-@click.option("--out", metavar="FILE.npz", help="Write the results (of the last epoch, batches joined) to this file.")
+@click.option(
+    "--out",
+    metavar="FILE.npz",
+    help="Write the results to this file; of several calls those of the last epoch, joined.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads to use; the numbers do not depend on it.")
 def command(
@@ -62,7 +66,8 @@ def command(
     if state is not None:
         module.save(state)
     if out is not None:
-        np.savez(out, allow_pickle=False, **gathered.arrays())
+        arrays = gathered.arrays() if schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
+        np.savez(out, allow_pickle=False, **arrays)
     click.echo(_json(entry, report) if as_json else _text(entry, report))
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
 

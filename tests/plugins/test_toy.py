@@ -1,0 +1,98 @@
+"""An op, a pass and a target from another package work like those of the set: nothing in dfc names them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOY = Path(__file__).resolve().parent / "toy"
+PROGRAM = """dfg 1
+
+readonly entry f[N](x: f64[N]) -> (y: f64[N], slope: f64[N], half: f64[N]) {
+  let y = softplus(x)
+  return y, grad(sum(y), x), x / 2
+}
+"""
+
+
+def dfc(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(TOY), *(str(ROOT / p) for p in (".", "runtime", "targets"))])
+    return subprocess.run(
+        [sys.executable, "-m", "dfc.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "toy.dfg").write_text(PROGRAM)
+    return tmp_path
+
+
+def test_the_op_is_listed(folder: Path) -> None:
+    assert "log(1 + exp(x))" in dfc("ops", "softplus", folder=folder).stdout
+
+
+def test_the_op_is_compiled_and_has_its_gradient(folder: Path) -> None:
+    x = np.array([-800.0, -1.0, 0.0, 2.0, 800.0])
+    np.save(folder / "x.npy", x)
+    done = dfc("run", "toy.dfg", "f", "--feed", "x=x.npy", "--out", "out.npz", folder=folder)
+    assert done.returncode == 0, done.stderr
+    results = np.load(folder / "out.npz")
+    np.testing.assert_allclose(results["y"], np.logaddexp(x, 0), rtol=1e-14)
+    np.testing.assert_allclose(results["slope"], 0.5 * (1 + np.tanh(x / 2)), rtol=1e-13, atol=1e-300)
+    assert results["half"].tolist() == (x / 2).tolist()
+
+
+def test_the_pass_runs_where_it_asks_to(folder: Path) -> None:
+    before = dfc("show", "toy.dfg", "--after", "autodiff", folder=folder)
+    after = dfc("show", "toy.dfg", "--after", "halve", folder=folder)
+    assert " / " in before.stdout
+    assert after.returncode == 0 and " / " not in after.stdout, after.stderr
+
+
+def test_the_target_makes_bundles_that_its_driver_runs(folder: Path) -> None:
+    made = dfc("compile", "toy.dfg", "-o", "toy.bundle", "--target", "portable", folder=folder)
+    assert made.returncode == 0, made.stderr
+    assert "x86-64-v2" in dfc("inspect", "toy.bundle", folder=folder).stdout
+    run = (
+        "import sys, numpy as np, dfc_runtime; m = dfc_runtime.load('toy.bundle');"
+        "print(m.f(np.zeros(1)).y[0], 'llvmlite' in sys.modules, 'dfc' in sys.modules)"
+    )
+    paths = os.pathsep.join([str(TOY), str(ROOT / "runtime"), str(ROOT / "targets")])
+    done = subprocess.run(
+        [sys.executable, "-c", run], capture_output=True, text=True, cwd=folder, env=os.environ | {"PYTHONPATH": paths}
+    )
+    assert done.stdout.startswith("0.693147180559945") and done.stdout.endswith("False False\n"), done.stderr
+
+
+def test_without_the_package_its_op_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "toy.dfg").write_text(PROGRAM)
+    paths = os.pathsep.join(str(ROOT / p) for p in (".", "runtime", "targets"))
+    done = subprocess.run(
+        [sys.executable, "-m", "dfc.cli.main", "check", "toy.dfg"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    assert done.returncode == 2
+    assert "E0201" in done.stderr and "softplus" in done.stderr
+
+
+def test_the_guide_shows_the_very_files_of_the_package() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    shown = re.findall(r"<!-- (tests/plugins/toy/\S+) -->\n```python\n(.*?)```", guide, re.DOTALL)
+    assert {path for path, _ in shown} == {f"tests/plugins/toy/{p.name}" for p in TOY.glob("*.py")}
+    for path, text in shown:
+        assert (ROOT / path).read_text() == text, path

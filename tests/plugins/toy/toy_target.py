@@ -1,0 +1,16 @@
+"""A target of another package: code for every x86-64 machine, run by a driver of its own."""
+
+from dataclasses import replace
+
+from dfc.backend.target import Lowered
+from dfc.kernels.program import Program
+from dfc.options import TargetOptions
+from dfc_targets.cpu.target import CpuTarget
+
+
+class PortableTarget:
+    name = "portable"
+
+    def lower(self, program: Program, options: TargetOptions) -> Lowered:
+        baseline = replace(options, isas=("x86-64-v2",))
+        return replace(CpuTarget().lower(program, baseline), driver="portable")
