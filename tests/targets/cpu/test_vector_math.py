@@ -49,9 +49,9 @@ def test_single_precision_keeps_its_bound(name: str, machine):
     x = single_inputs()
     if machine is not host():
         x = x[::7]
-    distance = ulp_distance(
-        ArrayMath(machine, name, "float", machine.lanes(32))(x), reference(name, x.astype(np.float64))
-    )
+    with np.errstate(invalid="ignore"):
+        exact = reference(name, x.astype(np.float64))
+    distance = ulp_distance(ArrayMath(machine, name, "float", machine.lanes(32))(x), exact)
     worst = int(np.argmax(distance))
     assert distance[worst] <= SINGLE_BOUNDS[name], (name, x[worst])
 
