@@ -12,10 +12,11 @@ from dfc.ir.types import TensorType, TextType
 from dfc.ir.walk import nodes
 from dfc.kernels.program import EntryProgram, EntrySignature, Program, Role
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
-from dfc.passes.fuse.collect import Exit, whole
+from dfc.passes.fuse.collect import Exit
 from dfc.passes.fuse.places import Place, Storage, place_of
 from dfc.passes.fuse.prepare import prepare
 from dfc.passes.fuse.scope import Scope
+from dfc.passes.fuse.targets import whole
 from dfc.passes.memory import finish
 from dfc.passes.memory.finish import Finisher
 from dfc.passes.schedule import schedule
@@ -42,6 +43,7 @@ def _entry(scope: Scope, finisher: Finisher, entry: Entry) -> EntryProgram:
         kind = value.tensor
         place = place_of(Storage(Role.RESULT, kind.machine, kind.shape, name, index=number))
         results.append(place)
+        scope.results.add(place.storage)
         exits.append((value, whole(place)))
     drafts = schedule(scope, block, exits)
     results = [scope.claimed.get(place.storage, place) for place in results]

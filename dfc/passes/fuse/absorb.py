@@ -29,6 +29,7 @@ CHEAP = 3  # weight of a cone that may be repeated
 LOADS = 2  # loads of such a cone
 REPEATS = 4  # items that may repeat it
 NEVER = 1 << 60
+FIRST = 1 << 30  # adopted nodes come before everything else at their position
 
 
 @dataclass(slots=True)
@@ -146,7 +147,16 @@ class _Absorber:
             self.scope.places[value] = self.scope.table(node)
             return
         extents, point = domain(value.tensor.shape)
-        item = Item((position, 0), Kind.VALUE, node.name, node.span, value=value, result=value, node=node)
+        adopted = self.found.adopted.get(value)
+        item = Item(
+            (position, 0 if adopted is None else adopted - FIRST),
+            Kind.VALUE,
+            node.name,
+            node.span,
+            value=value,
+            result=value,
+            node=node,
+        )
         item.extents, item.point, item.result_point = extents, point, point
         self.sizes[item] = 1
         self.found.roots[value] = item

@@ -189,7 +189,7 @@ def _split(scope: Scope, found: Collected) -> None:
     """Gives memory to a value that is stored where its computation reads at other points: a stencil in place."""
     added: list[Item] = []
     for item in found.items:
-        if item.kind is Kind.STORE and _reads_elsewhere(scope, item):
+        if item.kind is Kind.STORE and _reads_elsewhere(scope, found, item):
             added.append(_value_before(scope, found, item))
             item.leaves = []
             item.reads = {s for s in item.reads if item.target is not None and item.target.mode != ":="}
@@ -199,14 +199,22 @@ def _split(scope: Scope, found: Collected) -> None:
         _renumber(found)
 
 
-def _reads_elsewhere(scope: Scope, item: Item) -> bool:
+def _reads_elsewhere(scope: Scope, found: Collected, item: Item) -> bool:
+    """Whether a store's value is computed from the same memory at other points than it is stored to."""
     target = item.target
     assert target is not None
     for value, point in item.leaves:
-        place = scope.place(value)
-        if place is not None and place.storage is target.place.storage and (point != target.index or not place.whole):
+        if target.place.storage in memory_of(scope, found, value) and point != target.index:
             return True
     return False
+
+
+def memory_of(scope: Scope, found: Collected, value: Value) -> set[Storage]:
+    """The memory, of any kind that changes, where a value is or may turn out to be."""
+    place = scope.place(value)
+    if place is None:
+        return found.homes.get(value, set())
+    return set() if place.storage.role is Role.CONSTANT else {place.storage}
 
 
 def _value_before(scope: Scope, found: Collected, store: Item) -> Item:

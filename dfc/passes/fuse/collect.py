@@ -28,17 +28,17 @@ from dfc.ops.attributes import (
     DrawAttributes,
     ForAttributes,
     HostAttributes,
-    OperandSelector,
     ReduceAttributes,
     ResourceAttributes,
     ScatterAttributes,
 )
 from dfc.ops.record import Reduce
-from dfc.passes.fuse.indexing import ORIGIN, Point, along, broadcast_point, scaled, shifted
+from dfc.passes.fuse.indexing import ORIGIN, Point, along, broadcast_point, shifted
 from dfc.passes.fuse.inline import is_alias, is_generator, is_inline
 from dfc.passes.fuse.items import Item, Kind, Selector, Target, domain
 from dfc.passes.fuse.places import Place, Storage, fresh, place_of
 from dfc.passes.fuse.scope import Scope
+from dfc.passes.fuse.targets import region_shape, selected, whole, with_axes
 from dfc.source import Span
 
 User = Node | Item
@@ -64,6 +64,10 @@ class Collected:
     users: dict[Value, list[User]] = field(default_factory=dict[Value, list[User]])
     positions: dict[Value, int] = field(default_factory=dict[Value, int])
     regions: dict[Node, Regions] = field(default_factory=dict["Node", Regions])
+    homes: dict[Value, set[Storage]] = field(
+        default_factory=dict[Value, "set[Storage]"]
+    )  # where values are stored whole
+    adopted: dict[Value, int] = field(default_factory=dict[Value, int])  # results of nodes of outer blocks, in order
     draws: dict[Node, Value] = field(default_factory=dict["Node", Value])
 
     def use(self, value: Value, user: User) -> None:
@@ -96,11 +100,35 @@ class _Collector:
         if node.op == "constant" and not is_generator(node):
             self.scope.places[node.result] = self.scope.constant(node)
         elif is_alias_node(node) or is_inline(node):
-            self.result.inline.append((position, node))
-            for value in node.operands:
-                self.result.use(value, node)
+            self._inline(position, node)
         else:
             self._visit_item(position, node)
+
+    def _inline(self, position: int, node: Node) -> None:
+        self._adopt(position, node.operands)
+        self.result.inline.append((position, node))
+        for value in node.operands:
+            self.result.use(value, node)
+
+    def _adopt(self, position: int, values: Sequence[Value]) -> None:
+        """Takes views and generators of outer blocks that have no memory there as nodes of this block."""
+        pending = [v.node for v in values if self._is_foreign(v) and v.node is not None]
+        while pending:
+            node = pending[-1]
+            below = [v.node for v in node.operands if self._is_foreign(v) and v.node is not None]
+            if below:
+                pending += below
+                continue
+            pending.pop()
+            if self._is_foreign(node.result):
+                self.result.positions[node.result] = position
+                self.result.adopted[node.result] = len(self.result.adopted)
+                self.result.inline.append((position, node))
+                for value in node.operands:
+                    self.result.use(value, node)
+
+    def _is_foreign(self, value: Value) -> bool:
+        return value not in self.result.positions and value.node is not None and self.scope.place(value) is None
 
     def _visit_item(self, position: int, node: Node) -> None:
         match node.op:
@@ -129,7 +157,7 @@ class _Collector:
         """Makes memory of this block the memory of a result, if the value has some of its own."""
         place = self.scope.places.get(value)
         result = target.place.storage
-        if place is None or result.role is not Role.RESULT or value not in self.result.positions:
+        if place is None or result not in self.scope.results or value not in self.result.positions:
             return False
         storage = place.storage
         if storage.role is not Role.ARENA or not place.whole:
@@ -139,6 +167,7 @@ class _Collector:
         return True
 
     def _add(self, item: Item, *used: Value) -> Item:
+        self._adopt(item.key[0], used)
         item.used = used
         self.result.items.append(item)
         if item.result is not None:
@@ -149,11 +178,13 @@ class _Collector:
 
     def store(self, key: tuple[int, int], value: Value, target: Target, name: str, span: Span) -> Item:
         """An item that stores a value, broadcast to the region that the target selects."""
-        shape = _region_shape(target)
+        shape = region_shape(target)
         extents, point = domain(shape)
-        item = Item(key, Kind.STORE, name, span, value=value, target=_with_axes(target, point), extents=extents)
+        item = Item(key, Kind.STORE, name, span, value=value, target=with_axes(target, point), extents=extents)
         item.point = broadcast_point(point, shape, value.tensor.shape)
         item.writes.add(target.place.storage)
+        if target.whole:
+            self.result.homes.setdefault(value, set()).add(target.place.storage)
         if target.mode != ":=":
             item.reads.add(target.place.storage)
         ids = [index.ids for index in target.index if isinstance(index, Selector)]
@@ -163,7 +194,7 @@ class _Collector:
         attributes = node.attributes
         assert isinstance(attributes, AssignAttributes)
         storage = self.scope.state(attributes.resource)
-        target = _whole(place_of(storage)) if not attributes.index else _selected(storage, node, attributes)
+        target = whole(place_of(storage)) if not attributes.index else selected(storage, node, attributes)
         item = self.store((position, 0), node.operands[0], target, attributes.resource, node.span)
         item.node = node
 
@@ -269,21 +300,11 @@ class _Collector:
             (memory.carried if number < count else memory.stacked).append(place)
             item.writes.add(storage)
         for number, (value, place) in enumerate(zip(carries, memory.carried, strict=False)):
-            self.store((position, number - len(carries)), value, _whole(place), node.name, node.span)
+            self.store((position, number - len(carries)), value, whole(place), node.name, node.span)
 
 
 def is_alias_node(node: Node) -> bool:
     return node.op == "reshape" and is_alias(node)
-
-
-def whole(place: Place) -> Target:
-    """A store of every element of a place."""
-    return _whole(place)
-
-
-def _whole(place: Place) -> Target:
-    index = tuple(along(axis) for axis in range(len(place.shape)))
-    return Target(place, index, whole=True)
 
 
 def _is_tensor(value: Value) -> bool:
@@ -327,51 +348,3 @@ def _reduced_domain(operand: TensorType, axes: Sequence[int]) -> tuple[tuple[Dim
         if axis in axes or d != ONE:
             extents.append(d)
     return tuple(extents), tuple(point)
-
-
-def _selected(storage: Storage, node: Node, attributes: AssignAttributes) -> Target:
-    """The target of an assignment to part of a variable; indices are over the axes of the region, not of the item."""
-    index: list[Affine | Selector] = []
-    ids = node.operands[1:-1]
-    axis = 0
-    ordered = False
-    for selector in attributes.index:
-        if isinstance(selector, OperandSelector):
-            value = ids[selector.operand]
-            rank = value.tensor.rank
-            index.append(Selector(value, tuple(along(axis + i) for i in range(rank))))
-            axis += rank
-            ordered = ordered or rank > 0
-        else:
-            index.append(shifted(scaled(along(axis), selector.step), selector.start))
-            axis += 1
-    return Target(place_of(storage), tuple(index), attributes.mode, ordered=ordered, region=_sizes(node, attributes))
-
-
-def _sizes(node: Node, attributes: AssignAttributes) -> tuple[Dim, ...]:
-    shape: list[Dim] = []
-    for selector in attributes.index:
-        if isinstance(selector, OperandSelector):
-            shape.extend(node.operands[1 + selector.operand].tensor.shape)
-        else:
-            shape.append(selector.size)
-    return tuple(shape)
-
-
-def _region_shape(target: Target) -> tuple[Dim, ...]:
-    return target.place.shape if target.whole else target.region
-
-
-def _with_axes(target: Target, point: Point) -> Target:
-    """The target over the local axes of its item: region axis i is taken at point[i]."""
-
-    def at(index: Affine) -> Affine:
-        if not index.terms:
-            return index
-        ((axis, step),) = index.terms
-        return shifted(scaled(point[axis], step), index.offset)
-
-    changed = tuple(
-        Selector(i.ids, tuple(at(p) for p in i.point)) if isinstance(i, Selector) else at(i) for i in target.index
-    )
-    return Target(target.place, changed, target.mode, target.whole, target.ordered, target.region)

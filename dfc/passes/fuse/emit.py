@@ -147,7 +147,7 @@ class _Resolver:
             return None if place is None else expressions.load(place, point)
         if item.kind is Kind.REDUCE:
             return emitter.fold_result(item, expressions)
-        if place is not None and self.key[0] > item.level and emitter.key(item)[1]:
+        if place is not None and self.key > emitter.key(item):
             return expressions.load(place, point)
         return None if item.source is None else expressions.load(item.source, point)
 

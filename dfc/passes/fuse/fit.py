@@ -55,7 +55,7 @@ def _overlay(point: Point, shared: Point, known: dict[int, int]) -> bool:
 
 
 def _fit(item: Item, group: Group, known: dict[int, int] | None) -> Fit | None:
-    if known is None:
+    if known is None or any(item.extents[axis] != group.extents[own] for axis, own in known.items()):
         return None
     if not item.extents:
         return _fit_scalar(item, group)

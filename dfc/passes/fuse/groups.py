@@ -48,6 +48,10 @@ class Group:
     def folds(self) -> bool:
         return any(item.kind is Kind.REDUCE for item in self.items)
 
+    def inner(self, item: Item) -> frozenset[int]:
+        """The axes of an item that its stage iterates."""
+        return frozenset(item.axes).difference(self.outer)
+
     def add(self, item: Item, fit: Fit) -> None:
         """Takes an item as the fit says."""
         self.extents.extend(fit.added)

@@ -20,13 +20,16 @@ from dfc.passes.fuse.scope import Scope
 REPEATED = 6  # weight of what a later stage may compute again
 
 
+Stage = tuple[int, frozenset[int]]  # level and inner axes
+
+
 @dataclass(slots=True)
 class _Readers:
     """Who reads a value from memory."""
 
     outside: bool = False
     last: tuple[int, int] = (-1, -1)  # key of the last reader in another group
-    levels: set[int] = field(default_factory=set[int])  # later levels of the same group that read it
+    stages: set[Stage] = field(default_factory=set[Stage])  # other stages of the same group that read it
 
 
 def settle(scope: Scope, found: Collected, groups: Sequence[Group]) -> set[Value]:
@@ -36,7 +39,7 @@ def settle(scope: Scope, found: Collected, groups: Sequence[Group]) -> set[Value
     homed: set[Value] = set()
     lent: set[Storage] = set()
     for group in groups:
-        for value, item in group.values.items():
+        for value, item in reversed(group.values.items()):
             reading = readers.get(value)
             if reading is None:
                 continue
@@ -47,7 +50,17 @@ def settle(scope: Scope, found: Collected, groups: Sequence[Group]) -> set[Value
                 place = _borrowed(group, item, value, reading, lent) or _own(value)
             if place is not None:
                 scope.places[value] = place
+            if place is None:
+                _pass_on(group, item, reading, readers)
     return homed
+
+
+def _pass_on(group: Group, item: Item, reading: _Readers, readers: dict[Value, _Readers]) -> None:
+    """What a later stage computes again it reads again."""
+    for value, _ in item.leaves:
+        if value in group.values and value in readers:
+            own = group.values[value].level, group.inner(group.values[value])
+            readers[value].stages |= {stage for stage in reading.stages if stage != own}
 
 
 def _readers(found: Collected, groups: Sequence[Group]) -> dict[Value, _Readers]:
@@ -62,8 +75,8 @@ def _readers(found: Collected, groups: Sequence[Group]) -> dict[Value, _Readers]
                 if value not in group.values or point is None:
                     reading.outside = True
                     reading.last = max(reading.last, item.key)
-                elif item.level > root.level:
-                    reading.levels.add(item.level)
+                elif item.level > root.level or group.inner(item) != group.inner(root):
+                    reading.stages.add((item.level, group.inner(item)))
     return readers
 
 
@@ -85,7 +98,7 @@ def _home(
             continue
         if target.mode != ":=" or not _same_point(store, item):
             continue
-        if any(level <= store.level for level in reading.levels):
+        if any(level <= store.level for level, _ in reading.stages):
             continue
         later = (key for key in writers[target.place.storage] if key > store.key)
         overwritten = min(later, default=None)
@@ -102,7 +115,7 @@ def _same_point(store: Item, item: Item) -> bool:
 
 def _keep(group: Group, item: Item, reading: _Readers) -> bool:
     """Whether later stages should read the value back: it is expensive, or what it reads has changed by then."""
-    if item.kind is not Kind.VALUE or not reading.levels:
+    if item.kind is not Kind.VALUE or not reading.stages:
         return False
     written = {storage for storage, _, stored, _ in group.touched if stored}
     return item.weight > REPEATED or item.source is not None or not written.isdisjoint(item.reads)
@@ -114,7 +127,7 @@ def _own(value: Value) -> Place:
 
 def _borrowed(group: Group, item: Item, value: Value, reading: _Readers, lent: set[Storage]) -> Place | None:
     """For a value that only later stages read back: the memory of a result that one of them, or a later one, writes."""
-    if reading.outside:
+    if reading.outside or not group.inner(item):
         return None
     for store in group.items:
         target = store.target
@@ -123,7 +136,9 @@ def _borrowed(group: Group, item: Item, value: Value, reading: _Readers, lent: s
         place = target.place
         fits = place.shape == value.tensor.shape and place.dtype == value.tensor.machine and place.storage not in lent
         unread = all(stored for storage, _, stored, _ in group.touched if storage is place.storage)
-        if fits and unread and store.axes == item.axes and store.level >= max(reading.levels):
+        last = store.level, group.inner(store)
+        late = any(stage[0] > last[0] or (stage[0] == last[0] and stage != last) for stage in reading.stages)
+        if fits and unread and store.axes == item.axes and not late:
             lent.add(place.storage)
             return place
     return None

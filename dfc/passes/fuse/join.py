@@ -20,6 +20,7 @@ from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.kernels.body import Affine
 from dfc.kernels.program import Role
+from dfc.passes.fuse.analyse import memory_of
 from dfc.passes.fuse.collect import Collected
 from dfc.passes.fuse.fit import fit, fit_sibling, fit_total
 from dfc.passes.fuse.groups import Fit, Group
@@ -46,7 +47,6 @@ class _Joiner:
     spaces: dict[tuple[Dim, ...], Group] = field(default_factory=dict[tuple[Dim, ...], Group])
     readers: dict[Value, Group] = field(default_factory=dict[Value, Group])
     totals: dict[tuple[Dim, ...], Group] = field(default_factory=dict[tuple[Dim, ...], Group])
-    homes: dict[Value, Storage] = field(default_factory=dict[Value, Storage])
     check: float = -1.0
     failing: float = -1.0
 
@@ -61,7 +61,7 @@ class _Joiner:
         if group is None or found is None:
             group, found = self._open(item, bound)
         group.add(item, found)
-        group.touched += accesses(self.scope, item)
+        group.touched += accesses(self.scope, self.found, item, group, item.axes)
         self.readers.update((value, group) for value, point in item.leaves if point is not None)
         if item.kind is Kind.REDUCE and not group.outer:
             self.totals[item.extents] = group
@@ -86,11 +86,9 @@ class _Joiner:
 
     def _note(self, item: Item, rank: float) -> None:
         self.rank_of[item] = rank
-        stored_in = [self.homes[value] for value, _ in item.leaves if value in self.homes]
-        for storage in (*item.reads, *stored_in):
+        possible = [storage for value, _ in item.leaves for storage in self.found.homes.get(value, ())]
+        for storage in (*item.reads, *possible):
             self.read[storage] = max(self.read.get(storage, -1.0), rank)
-        if item.target is not None and item.target.whole and item.value is not None:
-            self.homes.setdefault(item.value, item.target.place.storage)
         for storage in item.writes:
             self.written[storage] = max(self.written.get(storage, -1.0), rank)
         if item.kind is Kind.STEP:
@@ -120,7 +118,7 @@ class _Joiner:
 
     def _safe(self, item: Item, group: Group, found: Fit) -> bool:
         """Whether accesses of the item and of the group to the same memory stay at one point, in order."""
-        for storage, point, stored, _ in accesses(self.scope, item, found.axes):
+        for storage, point, stored, _ in accesses(self.scope, self.found, item, group, found.axes):
             for other, other_point, other_stored, other_level in group.touched:
                 if other is not storage or not (stored or other_stored):
                     continue
@@ -201,22 +199,20 @@ def join(scope: Scope, found: Collected) -> list[Group]:
 
 
 def accesses(
-    scope: Scope, item: Item, axes: tuple[int, ...] | None = None
+    scope: Scope, found: Collected, item: Item, group: Group, axes: tuple[int, ...]
 ) -> list[tuple[Storage, Point | None, bool, int]]:
-    """What an item reads and writes of memory that changes over time: where, whether it stores, at which level."""
-    names = axes if axes is not None else item.axes
-    found: list[tuple[Storage, Point | None, bool, int]] = []
+    """What an item of a group reads and writes of memory that changes: where, whether it stores, at which level."""
+    touched: list[tuple[Storage, Point | None, bool, int]] = []
     for value, point in item.leaves:
-        place = scope.place(value)
-        if place is None or place.storage.role is Role.CONSTANT:
+        if value in group.values:
             continue
-        at = renamed(point, names) if point is not None and place.whole else None
-        found.append((place.storage, at, False, item.level))
+        at = renamed(point, axes) if point is not None else None
+        touched += [(storage, at, False, item.level) for storage in memory_of(scope, found, value)]
     if item.source is not None:
-        found.append((item.source.storage, renamed(item.point, names), False, item.level))
+        touched.append((item.source.storage, renamed(item.point, axes), False, item.level))
     if item.target is not None:
-        found.append((item.target.place.storage, target_point(item, names), True, item.level))
-    return found
+        touched.append((item.target.place.storage, target_point(item, axes), True, item.level))
+    return touched
 
 
 def target_point(item: Item, axes: tuple[int, ...]) -> Point | None:

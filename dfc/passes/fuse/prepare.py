@@ -21,12 +21,13 @@ from dfc.ops.attributes import (
     ResourceAttributes,
     ShapeAttributes,
 )
+from dfc.passes.dce import dce_block
 
 MODES = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 
 
 def prepare(block: Block, resources: Mapping[str, Resource]) -> Block:
-    return rebuild(block, _Prepare(resources))
+    return dce_block(rebuild(block, _Prepare(resources)))
 
 
 class _Prepare(Pass):

@@ -25,6 +25,7 @@ class Scope:
     numbers: dict[Literal, int] = field(default_factory=dict[Literal, int])  # of the program's constants
     places: dict[Value, Place] = field(default_factory=dict[Value, Place])
     texts: dict[Value, int] = field(default_factory=dict[Value, int])  # numbers of text arguments
+    results: set[Storage] = field(default_factory=set[Storage])
     claimed: dict[Storage, Place] = field(default_factory=dict[Storage, Place])  # results that a block made itself
     states: dict[str, Storage] = field(default_factory=dict[str, Storage])
     constants: dict[Literal, Storage] = field(default_factory=dict[Literal, Storage])

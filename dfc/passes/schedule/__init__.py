@@ -21,7 +21,7 @@ from dfc.kernels.body import Affine
 from dfc.ops.attributes import AssertAttributes, ConstantAttributes, HostAttributes
 from dfc.passes.fuse.absorb import absorb
 from dfc.passes.fuse.analyse import analyse
-from dfc.passes.fuse.collect import Collected, Exit, Regions, collect, whole
+from dfc.passes.fuse.collect import Collected, Exit, Regions, collect
 from dfc.passes.fuse.emit import Emitter, Made
 from dfc.passes.fuse.groups import Group
 from dfc.passes.fuse.homes import settle
@@ -32,6 +32,7 @@ from dfc.passes.fuse.ordered import ordered
 from dfc.passes.fuse.places import Place, fresh, place_of
 from dfc.passes.fuse.products import product
 from dfc.passes.fuse.scope import Scope
+from dfc.passes.fuse.targets import whole
 from dfc.passes.schedule.draft import Draft, DraftCheck, DraftFor, DraftHost, DraftIf, DraftLaunch, DraftWhile
 from dfc.source import Span
 
@@ -49,6 +50,8 @@ def schedule(scope: Scope, block: Block, exits: Sequence[Exit]) -> list[Draft]:
             steps.append(_step(scope, found, group.items[0]))
         else:
             steps += [_launch(made, group) for made in _kernels(scope, found, group, homed)]
+    for value in found.adopted:
+        scope.places.pop(value, None)
     return steps
 
 
