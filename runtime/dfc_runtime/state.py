@@ -55,6 +55,9 @@ class State(Mapping[str, "Array | np.generic"]):
     def __len__(self) -> int:
         return len(self.arrays)
 
+    def __repr__(self) -> str:
+        return "\n".join(["<state", *(f"  {name}: {entry}" for name, entry in self.entries.items())]) + ">"
+
     def fill(self, name: str, value: Array) -> None:
         """Writes without a lock; type and shape are known to be right."""
         np.copyto(self.arrays[name], value)

@@ -142,6 +142,7 @@ def test_state_is_copied_out_and_checked_in(model: Module) -> None:
     assert model.tick().count == 42
     assert type(model.state["count"]) is np.int64
     assert set(model.state) == {"w", "count", "cache"}
+    assert repr(model.state) == "<state\n  w: f32[2, 3]\n  count: i64\n  cache: f32[4]>"
     with pytest.raises(FeedError, match=r"w is f32\[2, 3\]"):
         model.state["w"] = np.zeros((3, 2), "f4")
     with pytest.raises(FeedError, match="float64"):

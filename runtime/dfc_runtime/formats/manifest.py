@@ -44,7 +44,7 @@ class Parameter:
         return self.dtype == TEXT
 
     def __str__(self) -> str:
-        return described(self.dtype, self.shape)
+        return "string" if self.is_text else described(self.dtype, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
