@@ -7,10 +7,10 @@ Guarantees that what existed before a pass keeps its name and that new names are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dfc.ir import walk
-from dfc.ir.graph import Block, Node
+from dfc.ir.graph import Block, Node, Value
 
 _WORDS = """
 after and as assert block const dfg each else emit entry false fn for from gradient if import in let loop new not or
@@ -76,6 +76,15 @@ def name_nodes(block: Block, before: Block) -> Block:
         for node in added:
             rename(node, names.fresh(node.name or node.op))
     return block
+
+
+def hand_over(old: Sequence[Value], new: Sequence[Value], made: Sequence[Node]) -> None:
+    """Gives the names of replaced values to the nodes made for them, so that full names stay what they were."""
+    fresh = {id(node) for node in made}
+    for before, after in zip(old, new, strict=True):
+        node = after.node
+        if node is not None and id(node) in fresh and len(node.results) == 1:
+            rename(node, before.name)
 
 
 def rename(node: Node, name: str) -> None:

@@ -19,7 +19,7 @@ from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, error
 from dfc.ir import walk
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Block, Graph, Node, Value
-from dfc.ir.names import name_nodes
+from dfc.ir.names import hand_over, name_nodes
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.builder import Builder
 from dfc.ops.known_sizes import sizes_compared
@@ -61,18 +61,22 @@ class _Expand(Pass):
         self._starts.update((parameter, (node, start)) for parameter, start in zip(carried, first, strict=False))
 
     def visit(self, site: Site) -> Sequence[Value] | None:
+        start = len(site.output)
         if site.node.op == "grad":
             loss, *targets = site.operands
-            return self._gradients(site, loss, targets)
-        if site.node.op == "jacobian":
-            return (self._jacobian(site, *site.operands),)
-        return None
+            results = self._gradients(site, loss, targets)
+        elif site.node.op == "jacobian":
+            results = [self._jacobian(site, *site.operands)]
+        else:
+            return None
+        hand_over(site.node.results, results, site.output[start:])
+        return results
 
     def _gradients(self, site: Site, loss: Value, targets: Sequence[Value]) -> Sequence[Value]:
         builder = _builder(site)
         plan = self._plan(site.node, loss, targets)
         found = plan.back({loss: one(builder, loss)}, builder)
-        builder.name, builder.span = site.node.name, site.node.span
+        builder.name, builder.span = f"{site.node.name}/grad", site.node.span
         return [plan.total(found, target, builder) for target in targets]
 
     def _jacobian(self, site: Site, y: Value, x: Value) -> Value:
@@ -86,7 +90,7 @@ class _Expand(Pass):
         for index in range(count):
             seed = builder.constant(_one_hot(y, index), y.tensor.dtype)
             found = plan.back({y: seed}, builder)
-            builder.name, builder.span = site.node.name, site.node.span
+            builder.name, builder.span = f"{site.node.name}/grad", site.node.span
             rows.append(builder.reshape(plan.total(found, x, builder), (ONE, *x.tensor.shape)))
         wanted = (*y.tensor.shape, *x.tensor.shape)
         if not rows:
