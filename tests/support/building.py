@@ -22,7 +22,7 @@ Settings = Mapping[str, int | float | bool | str]
 def graph_of(text: str, settings: Settings | None = None, name: str = "program.dfg") -> Graph:
     """The verified graph of a program."""
     graph = build(SourceFile(name, dedent(text)), settings)
-    verify(graph, check_node)
+    verify(graph, "build", check_node)
     return graph
 
 
