@@ -3,7 +3,7 @@
 The rule: an inline node is absorbed when one item alone uses it; views and generators always; cheap nodes over at most
 two loads also when several items use them (the repeated work costs less than memory traffic). It gets memory when a
 user needs it there (gather, pad and reshape operands, captured by a region), when several items use it and it is
-expensive, when it is a scalar that array code uses, when the item has grown to `LIMIT` nodes, or when the item runs
+expensive or follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses, when the item has grown to `LIMIT` nodes, or when the item runs
 after a variable was overwritten that the node reads.
 
 Before: `d = x - m` used by `exp(d)` and `d * y`, in two items.
@@ -39,6 +39,7 @@ class _Cone:
     weight: int = 0
     loads: int = 0
     deadline: int = NEVER  # position of the first write to a variable it reads
+    product: bool = False  # it reads a product, whose kernel can compute it on the way
 
 
 @dataclass(slots=True)
@@ -75,6 +76,8 @@ class _Absorber:
                 cone.loads = min(cone.loads + inner.loads, NEVER)
                 inner_deadline = inner.deadline
             cone.deadline = min(cone.deadline, inner_deadline)
+            reads_product = operand.node is not None and operand.node.op == "matmul"
+            cone.product = cone.product or reads_product or (inner is not None and inner.product)
         return cone
 
     def _deadline(self, value: Value) -> int:
@@ -90,13 +93,24 @@ class _Absorber:
         for value, users in self.found.users.items():
             if any(_wants_memory(user, value) for user in users):
                 self._force_base(value, any(_wants_itself(user, value) for user in users))
+            if any(isinstance(user, Item) and user.kind is Kind.CONTRACT for user in users):
+                self._force_generated(value)
 
     def _force_base(self, value: Value, itself: bool) -> None:
-        while not itself and value.node is not None and value in self.cones and is_view(value.node):
-            value = value.node.operands[0]
-        value = base_of(value)
+        value = base_of(value) if itself else self._below_views(value)
         if value in self.cones and (itself or value.node is None or not is_generator(value.node)):
             self.forced.add(value)
+
+    def _force_generated(self, value: Value) -> None:
+        """A factor of a product that is made from its index alone, a broadcast constant say, has to be laid out."""
+        below = self._below_views(value)
+        if below in self.cones and below.node is not None and is_generator(below.node):
+            self.forced.add(value)
+
+    def _below_views(self, value: Value) -> Value:
+        while value.node is not None and value in self.cones and is_view(value.node):
+            value = value.node.operands[0]
+        return base_of(value)
 
     def _place(self, position: int, node: Node) -> None:
         value = node.result
@@ -133,7 +147,7 @@ class _Absorber:
             return False
         if len(items) == 1:
             return True
-        cheap = cone.weight <= CHEAP and cone.loads <= LOADS
+        cheap = cone.weight <= CHEAP and cone.loads <= LOADS and not cone.product
         return cheap and len(items) <= REPEATS and bool(node.result.tensor.shape)
 
     def _absorb(self, node: Node, items: tuple[Item, ...]) -> None:
