@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dfc_runtime.loading import load, loads
     from dfc_runtime.module import Module
 
-__version__ = "0.1.0"
+from dfc.version import __version__
 
 __all__ = [
     "Bundle",
@@ -51,6 +51,7 @@ __all__ = [
     "RankError",
     "RunError",
     "UnsupportedError",
+    "__version__",
     "compile",
     "inspect",
     "load",

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dfc import __version__
 from dfc.backend.formulas import Names, formula, name_symbols
 from dfc.backend.target import CodeImage, Lowered
 from dfc.diagnostics import CompileError, Diagnostic, error
@@ -20,6 +19,7 @@ from dfc.ir.dtypes import DType
 from dfc.ir.graph import DimCheck, Resource
 from dfc.kernels.program import EntryProgram, EntrySignature, Host, Program
 from dfc.source import Span
+from dfc.version import __version__
 from dfc_runtime.checkpoints.files import replace_file
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import bundle as bundle_format
