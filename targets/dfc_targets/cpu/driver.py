@@ -1,8 +1,7 @@
 """The run half of the CPU target: maps an image, keeps the addresses of state and constants, calls entries.
 
-Assumes that the image was checked against its hash and suits this processor (`check_variant` says so). Guarantees that
-no call allocates: contexts, tables and scratch memory are made when the driver is. Needs the standard library and NumPy
-only.
+Assumes that the image was checked against its hash and suits this processor. Guarantees that no call allocates:
+contexts, tables and scratch memory are made when the driver is. Needs the standard library and NumPy only.
 """
 
 import ctypes
@@ -12,23 +11,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_targets.cpu.context import Context
-from dfc_targets.cpu.isa import missing_bits
+from dfc_targets.cpu.context import ABI_VERSION, Context
 from dfc_targets.cpu.loader import LoadedImage
 from dfc_targets.cpu.pool import PoolEntries, new_context
 
 ALIGNMENT = 64
-
-
-class UnsuitableMachine(RuntimeError):
-    """This processor lacks instructions the code needs."""
-
-
-def check_variant(variant: str) -> None:
-    """Refuse to run code for a better processor than this one."""
-    missing = missing_bits(variant)
-    if missing:
-        raise UnsuitableMachine(f"the code is for {variant}; this processor lacks {', '.join(missing)}")
 
 
 class CpuEntry:
@@ -55,6 +42,8 @@ class CpuDriver:
         resources: Mapping[str, NDArray[np.generic]],
         threads: int,
     ) -> None:
+        if notes.get("abi") != ABI_VERSION:
+            raise ValueError("its code was made for another version of the driver: compile the program again")
         self._image = LoadedImage(image)
         self._symbols = symbols
         self._kept = (constants, resources)

@@ -13,6 +13,7 @@ from dfc.kernels.program import Program
 from dfc.options import TargetOptions
 from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cpu.build import build_image
+from dfc_targets.cpu.context import ABI_VERSION
 from dfc_targets.cpu.lower_program import LoweredText, lower_program
 from dfc_targets.cpu.machine import MACHINES, Machine, detect_host
 
@@ -30,6 +31,7 @@ class CpuTarget:
         lowered = [(machine, lower_program(program, machine, offsets)) for machine in machines(options)]
         images = tuple(_image(machine, text) for machine, text in lowered)
         notes: dict[str, object] = {
+            "abi": ABI_VERSION,
             "parts": lowered[0][1].parts,
             "spill_bytes": max(text.spill_bytes for _, text in lowered),
             "workspace_bytes": max(text.workspace_bytes for _, text in lowered),
@@ -39,13 +41,13 @@ class CpuTarget:
 
 
 def machines(options: TargetOptions) -> list[Machine]:
-    """The descriptions asked for; the one of this machine when none is named."""
+    """The descriptions asked for, better ones of a family first; the one of this machine when none is named."""
     if options.isas:
         unknown = [name for name in options.isas if name not in MACHINES]
         if unknown:
             known = ", ".join(MACHINES)
             raise UnsupportedError(f"there is no instruction-set variant {unknown[0]!r}; known: {known}", code="E1002")
-        return [MACHINES[name] for name in options.isas]
+        return [machine for name, machine in MACHINES.items() if name in options.isas]
     host = detect_host()
     if host is None:
         known = ", ".join(MACHINES)
