@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.frontend.context import Context
-from dfc.frontend.convert import element_type, is_operand, not_an_operand, tensor
+from dfc.frontend.convert import element_type, is_operand, not_an_operand, snapshot, tensor
 from dfc.frontend.effects import record_effect
 from dfc.frontend.fitting import fit
 from dfc.frontend.indexing import Added, Picked, Point, Range, Selector, select
@@ -46,7 +46,8 @@ def run_rebind(context: Context, statement: tree.Rebind) -> None:
     if len(targets) == 1:
         name = targets[0].name
         context.label = f"{context.frame.path}/{name}"
-    entity = context.engine.right_hand_side(context, statement.value, _expected(targets))
+    span = statement.value.span
+    entity = snapshot(context, context.engine.right_hand_side(context, statement.value, _expected(targets)), span)
     parts = [entity] if len(targets) == 1 else split(entity, len(targets), statement.value.span)
     for binding, part in zip(targets, parts, strict=True):
         _give_next(context, binding, part, statement.value.span)
@@ -175,13 +176,13 @@ def run_update(context: Context, statement: tree.Update) -> None:
     value = statement.value
     target, *others = statement.targets
     if others:
-        entity = context.engine.right_hand_side(context, value)
+        entity = snapshot(context, context.engine.right_hand_side(context, value), value.span)
         for each, part in zip(statement.targets, split(entity, len(statement.targets), value.span), strict=True):
             _update(context, statement, each, part)
         return
     known = _target(context, target)
     expected = known.variable.type if isinstance(known, VariableValue) and not isinstance(target, tree.Index) else None
-    entity = context.engine.right_hand_side(context, value, expected)
+    entity = snapshot(context, context.engine.right_hand_side(context, value, expected), value.span)
     _update(context, statement, target, entity)
 
 

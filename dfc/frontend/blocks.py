@@ -34,7 +34,6 @@ def construct(context: Context, block: BlockClass, arguments: Sequence[Argument]
             if "\n" not in span.text
             else (),
         )
-    _refuse_recursion(context, item, span)
     frame = Frame("block", item.name.text, name, item.name.span, context.frame.root, context.frame, span)
     inner = replace(context, frame=frame, scope=block.scope, instance="")
     signature, _ = read_signature(inner, block.scope, item.generics, item.parameters, None)
@@ -51,11 +50,22 @@ def construct(context: Context, block: BlockClass, arguments: Sequence[Argument]
             title = f"`{item.name.text}` needs {text}"
             label = f"here {left} {relation} {right} does not hold"
             raise mistake("E0305", title, span, label, secondary=[(condition, "required here")])
-    return make_instance(inner, item, name)
+    return make_instance(inner, item, name, span)
 
 
-def make_instance(context: Context, item: tree.BlockItem, name: str) -> Instance:
+def make_instance(context: Context, item: tree.BlockItem, name: str, span: Span) -> Instance:
     """An instance whose generic names and parameters are bound in the scope of `context`."""
+    program = context.program
+    if any(each is item for each in program.open_blocks):
+        raise mistake("E0208", f"the block `{item.name.text}` contains itself", span)
+    program.open_blocks.append(item)
+    try:
+        return _with_members(context, item, name)
+    finally:
+        program.open_blocks.pop()
+
+
+def _with_members(context: Context, item: tree.BlockItem, name: str) -> Instance:
     program = context.program
     instance = Instance(name, item, context.scope)
     place = Declaration(program, context.scope, f"{name}.", context.generic)
@@ -75,11 +85,3 @@ def make_instance(context: Context, item: tree.BlockItem, name: str) -> Instance
             if not isinstance(entity, Unknown):
                 instance.state[each.name.text] = entity
     return instance
-
-
-def _refuse_recursion(context: Context, item: tree.BlockItem, span: Span) -> None:
-    frame: Frame | None = context.frame
-    while frame is not None:
-        if frame.kind == "block" and frame.name == item.name.text and frame.span == item.name.span:
-            raise mistake("E0208", f"the block `{item.name.text}` contains itself", span)
-        frame = frame.parent

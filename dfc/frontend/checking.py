@@ -125,7 +125,7 @@ def check_block(program: Program, scope: Scope, item: tree.BlockItem) -> None:
         _copy_generics(inner.scope, inner_scope)
         for condition, _ in where_conditions(inner, item.where):
             assume_all(inner, [condition])
-        instance = make_instance(inner, item, item.name.text)
+        instance = make_instance(inner, item, item.name.text, item.name.span)
     except Mistake as problem:
         program.reporter.report(problem.diagnostic)
         return

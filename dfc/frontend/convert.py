@@ -121,6 +121,19 @@ def tensor(context: Context, entity: Entity, span: Span, dtype: Element | None =
             raise not_an_operand(entity, span)
 
 
+def snapshot(context: Context, entity: Entity, span: Span) -> Entity:
+    """A variable becomes its value at this line; there are no aliases."""
+    match entity:
+        case VariableValue(variable):
+            if variable.kind is ResourceKind.RNG:
+                raise mistake("E0316", "an rng cannot have a second name", span)
+            return Tensor(tensor(context, entity, span))
+        case TupleValue(items, names):
+            return TupleValue(tuple(snapshot(context, item, span) for item in items), names)
+        case _:
+            return entity
+
+
 def not_an_operand(entity: Entity, span: Span) -> Exception:
     match entity:
         case TupleValue(items):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dfc.frontend.assignments import run_rebind, run_update
 from dfc.frontend.branches import run_if
 from dfc.frontend.context import Context, Expected
-from dfc.frontend.convert import condition, tensor
+from dfc.frontend.convert import condition, snapshot, tensor
 from dfc.frontend.effects import with_remedy
 from dfc.frontend.fitting import fit
 from dfc.frontend.loops import run_for, run_loop
@@ -30,7 +30,6 @@ from dfc.frontend.values import (
     VariableValue,
     describe,
 )
-from dfc.ir.graph import ResourceKind
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
 from dfc.source import Span
@@ -213,19 +212,6 @@ def _name_value(tensor: Tensor, name: str) -> None:
     if node is not None and len(node.results) == 1:
         node.name = name
         tensor.value.name = name
-
-
-def snapshot(context: Context, entity: Entity, span: Span) -> Entity:
-    """A variable becomes its value at this line; there are no aliases."""
-    match entity:
-        case VariableValue(variable):
-            if variable.kind is ResourceKind.RNG:
-                raise mistake("E0316", "an rng cannot have a second name", span)
-            return Tensor(tensor(context, entity, span))
-        case TupleValue(items, names):
-            return TupleValue(tuple(snapshot(context, item, span) for item in items), names)
-        case _:
-            return entity
 
 
 def _parts(entity: Entity, count: int, statement: tree.Let) -> tuple[Entity, ...]:
