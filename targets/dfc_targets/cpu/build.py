@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 
 from dfc_targets.cpu.compile import compile_object
-from dfc_targets.cpu.image import CodeImage, link_image, undefined_symbols
+from dfc_targets.cpu.image import CodeImage, link_image
 from dfc_targets.cpu.machine import Machine
 from dfc_targets.cpu.memory_functions import MEMORY_FUNCTIONS, memory_functions_text
 
@@ -20,9 +20,12 @@ def build_image(
     """One image of one or more module texts, and of `libraries`: texts so plain that they skip the optimiser."""
     objects = [compile_object(text, machine, speed_level=speed_level) for text in texts]
     objects += [_library_object(text, machine) for text in libraries]
-    if MEMORY_FUNCTIONS.intersection(undefined_symbols(objects)):
-        objects.append(_library_object(memory_functions_text(machine), machine))
-    return link_image(objects, exports)
+
+    def supply(names: Sequence[str]) -> bytes | None:
+        wanted = MEMORY_FUNCTIONS.intersection(names)
+        return _library_object(memory_functions_text(machine), machine) if wanted else None
+
+    return link_image(objects, exports, supply)
 
 
 @functools.lru_cache(maxsize=32)

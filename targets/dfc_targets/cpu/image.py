@@ -5,19 +5,31 @@ every reference is resolved inside it, without writable sections, valid at any p
 equal objects. What cannot be so is a `CodeGenerationError` that names the symbol, section or relocation.
 """
 
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.relocation import Relocation, RelocationSection
-from elftools.elf.sections import Section, Symbol, SymbolTableSection
-
+from dfc_targets.cpu.elf import (
+    EM_AARCH64,
+    EM_X86_64,
+    SHF_ALLOC,
+    SHF_WRITE,
+    SHN_UNDEF,
+    SHT_PROGBITS,
+    STB_LOCAL,
+    STV_DEFAULT,
+    ElfObject,
+    Relocation,
+    Section,
+    Symbol,
+)
 from dfc_targets.cpu.errors import CodeGenerationError
-from dfc_targets.cpu.relocations import BY_ARCHITECTURE
+from dfc_targets.cpu.relocations import AARCH64, X86_64
 
-SHF_WRITE, SHF_ALLOC = 1, 2
 PAGE = 4096
+_PATCHES = {EM_X86_64: X86_64, EM_AARCH64: AARCH64}
+
+Supplier = Callable[[Sequence[str]], bytes | None]
+"""From names that are not defined to an object that defines them, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,96 +44,89 @@ class CodeImage:
 
 
 class _Linker:
-    """Sections laid out one behind the other; then symbols; then relocations."""
+    """Sections laid out one behind the other, and their symbols; then relocations."""
 
-    def __init__(self, objects: Sequence[bytes]) -> None:
-        self.files = [ELFFile(io.BytesIO(data)) for data in objects]
+    def __init__(self) -> None:
+        self.files: list[ElfObject] = []
         self.image = bytearray()
         self.places: dict[tuple[int, int], int] = {}
         self.globals: dict[str, int] = {}
         self.exported: dict[str, int] = {}
-        architectures = {file["e_machine"] for file in self.files}
-        if len(architectures) != 1 or not architectures <= set(BY_ARCHITECTURE):
-            raise CodeGenerationError(f"cannot link objects of {sorted(architectures)}")
-        self.patches = BY_ARCHITECTURE[architectures.pop()]
 
-    def lay_out(self) -> None:
-        for file_number, file in enumerate(self.files):
-            for number, section in enumerate(file.iter_sections()):
-                if _belongs_to_image(section):
-                    alignment = max(section["sh_addralign"], 1)
-                    if alignment > PAGE:
-                        raise CodeGenerationError(f"section {section.name} is aligned beyond a page")
-                    self.image += bytes(-len(self.image) % alignment)
-                    self.places[file_number, number] = len(self.image)
-                    self.image += section.data()
+    def add(self, data: bytes) -> None:
+        file = ElfObject(data)
+        known = self.files[0].machine if self.files else file.machine
+        if file.machine not in _PATCHES or file.machine != known:
+            raise CodeGenerationError(f"cannot link objects of the architectures {known} and {file.machine}")
+        self.files.append(file)
+        number = len(self.files) - 1
+        for index, section in enumerate(file.sections):
+            if _belongs_to_image(section):
+                self.image += bytes(-len(self.image) % max(section.alignment, 1))
+                self.places[number, index] = len(self.image)
+                self.image += section.data
+        for symbol in file.symbols:
+            self._take(number, symbol)
 
-    def collect_symbols(self) -> None:
-        for file_number, file in enumerate(self.files):
-            for symbol in _symbols(file):
-                place = self._defined_at(file_number, symbol)
-                if place is None or symbol["st_info"]["bind"] == "STB_LOCAL":
-                    continue
-                if symbol.name in self.globals:
-                    raise CodeGenerationError(f"symbol {symbol.name} is defined twice")
-                self.globals[symbol.name] = place
-                if symbol["st_other"]["visibility"] == "STV_DEFAULT":
-                    self.exported[symbol.name] = place
+    def _take(self, number: int, symbol: Symbol) -> None:
+        place = self._defined_at(number, symbol)
+        if place is None or symbol.bind == STB_LOCAL:
+            return
+        if symbol.name in self.globals:
+            raise CodeGenerationError(f"symbol {symbol.name} is defined twice")
+        self.globals[symbol.name] = place
+        if symbol.visibility == STV_DEFAULT:
+            self.exported[symbol.name] = place
 
-    def _defined_at(self, file_number: int, symbol: Symbol) -> int | None:
-        base = self.places.get((file_number, symbol["st_shndx"]))
-        return None if base is None else base + symbol["st_value"]
+    def _defined_at(self, number: int, symbol: Symbol) -> int | None:
+        base = self.places.get((number, symbol.section))
+        return None if base is None else base + symbol.value
 
     def undefined(self) -> list[str]:
         """Names that some object needs and none defines."""
-        wanted = {
-            symbol.name
-            for file in self.files
-            for symbol in _symbols(file)
-            if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name
-        }
-        return sorted(wanted - set(self.globals))
+        symbols = (symbol for file in self.files for symbol in file.symbols)
+        return sorted({s.name for s in symbols if s.section == SHN_UNDEF and s.name} - set(self.globals))
 
     def relocate(self) -> None:
-        for file_number, file in enumerate(self.files):
-            for section in file.iter_sections():
-                base = self.places.get((file_number, section["sh_info"]))
-                if isinstance(section, RelocationSection) and base is not None:
-                    symbols = file.get_section(section["sh_link"])
-                    for relocation in section.iter_relocations():
-                        self._apply(file_number, base, symbols, relocation)
+        for number, file in enumerate(self.files):
+            for section, relocations in file.relocations():
+                base = self.places.get((number, section))
+                for relocation in relocations if base is not None else ():
+                    self._apply(number, base or 0, relocation)
 
-    def _apply(self, file_number: int, base: int, symbols: SymbolTableSection, relocation: Relocation) -> None:
-        kind = relocation["r_info_type"]
-        symbol = symbols.get_symbol(relocation["r_info_sym"])
-        target = self._defined_at(file_number, symbol)
+    def _apply(self, number: int, base: int, relocation: Relocation) -> None:
+        file = self.files[number]
+        symbol = file.symbols[relocation.symbol]
+        target = self._defined_at(number, symbol)
         if target is None:
             target = self.globals.get(symbol.name)
         if target is None:
             raise CodeGenerationError(f"the code refers to {symbol.name or 'a dropped section'}")
-        if kind not in self.patches:
-            raise CodeGenerationError(f"relocation of type {kind} against {symbol.name or 'a section'}")
-        self.patches[kind](self.image, base + relocation["r_offset"], target + relocation["r_addend"])
+        patch = _PATCHES[file.machine].get(relocation.type)
+        if patch is None:
+            raise CodeGenerationError(f"relocation of type {relocation.type} against {symbol.name or 'a section'}")
+        patch(self.image, base + relocation.offset, target + relocation.addend)
 
 
-def link_image(objects: Sequence[bytes], exports: Sequence[str] | None = None) -> CodeImage:
-    """One image of all objects. `exports` selects and checks the symbols to publish; None publishes all visible."""
-    linker = _Linker(objects)
-    linker.lay_out()
-    linker.collect_symbols()
+def link_image(
+    objects: Sequence[bytes], exports: Sequence[str] | None = None, supplier: Supplier | None = None
+) -> CodeImage:
+    """One image of all objects, and of what `supplier` adds for names they lack.
+
+    `exports` selects and checks the symbols to publish; None publishes all visible ones.
+    """
+    linker = _Linker()
+    for data in objects:
+        linker.add(data)
     missing = linker.undefined()
+    extra = supplier(missing) if supplier is not None and missing else None
+    if extra is not None:
+        linker.add(extra)
+        missing = linker.undefined()
     if missing:
         raise CodeGenerationError(f"the code needs {', '.join(missing)}, which nothing in the image defines")
     linker.relocate()
     return CodeImage(bytes(linker.image), _chosen(linker.exported, exports))
-
-
-def undefined_symbols(objects: Sequence[bytes]) -> list[str]:
-    """What `link_image` would refuse these objects for."""
-    linker = _Linker(objects)
-    linker.lay_out()
-    linker.collect_symbols()
-    return linker.undefined()
 
 
 def _chosen(exported: dict[str, int], names: Sequence[str] | None) -> dict[str, int]:
@@ -135,16 +140,10 @@ def _chosen(exported: dict[str, int], names: Sequence[str] | None) -> dict[str, 
 
 def _belongs_to_image(section: Section) -> bool:
     """Loaded sections but unwind tables (nothing unwinds). A writable one is an error."""
-    if not section["sh_flags"] & SHF_ALLOC or section["sh_size"] == 0:
+    if not section.flags & SHF_ALLOC or section.size == 0 or section.name.startswith(".eh_frame"):
         return False
-    if section.name.startswith(".eh_frame"):
-        return False
-    if section["sh_flags"] & SHF_WRITE:
+    if section.flags & SHF_WRITE:
         raise CodeGenerationError(f"the code has a writable section {section.name}")
-    return section["sh_type"] == "SHT_PROGBITS"
-
-
-def _symbols(file: ELFFile) -> Iterator[Symbol]:
-    for section in file.iter_sections():
-        if isinstance(section, SymbolTableSection):
-            yield from section.iter_symbols()
+    if section.alignment > PAGE:
+        raise CodeGenerationError(f"section {section.name} is aligned beyond a page")
+    return section.type == SHT_PROGBITS

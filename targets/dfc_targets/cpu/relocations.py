@@ -97,5 +97,3 @@ AARCH64: dict[int, Patch] = {
     286: _page_offset(8),  # R_AARCH64_LDST64_ABS_LO12_NC
     299: _page_offset(16),  # R_AARCH64_LDST128_ABS_LO12_NC
 }
-
-BY_ARCHITECTURE: dict[str, dict[int, Patch]] = {"EM_X86_64": X86_64, "EM_AARCH64": AARCH64}
