@@ -3,8 +3,8 @@
 The rule: an inline node is absorbed when one item alone uses it; views and generators always; cheap nodes over at most
 two loads also when several items use them (the repeated work costs less than memory traffic). It gets memory when a
 user needs it there (gather, pad and reshape operands, captured by a region), when several items use it and it is
-expensive or follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses, when the item has grown to `LIMIT` nodes, or when the item runs
-after a variable was overwritten that the node reads.
+expensive or follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses, when the
+item has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads.
 
 Before: `d = x - m` used by `exp(d)` and `d * y`, in two items.
 After: no memory for `d` (cheap, two loads); memory for `exp(d)` if two items use it.
