@@ -13,7 +13,7 @@ import numpy as np
 
 from dfc_runtime.driver import find_driver
 from dfc_runtime.element_types import numpy_dtype
-from dfc_runtime.errors import FeedError
+from dfc_runtime.errors import FeedError, LimitError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.gate import Gate
@@ -92,8 +92,10 @@ def _make(bundle: OpenBundle, threads: int, limit: int) -> Module:
         )
         return Module(manifest, driver, state, gate, limit)
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
-        reason = f"{type(problem).__name__}: {problem}"
+        reason = str(problem) if type(problem) is ValueError else f"{type(problem).__name__}: {problem}"
         raise bundles.damaged(bundle.source.name, f"the driver {manifest.driver} refuses it: {reason}") from problem
+    except MemoryError:
+        raise LimitError("there is no memory for the working space of the program", code="E0905") from None
 
 
 def _restore_captured(bundle: OpenBundle, state: State) -> None:
