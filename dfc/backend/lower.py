@@ -20,6 +20,7 @@ from dfc.passes.fuse.targets import whole
 from dfc.passes.memory import finish
 from dfc.passes.memory.finish import Finisher
 from dfc.passes.schedule import schedule
+from dfc.passes.schedule.hoist import hoist
 
 
 def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:
@@ -36,6 +37,8 @@ def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:
 
 def _entry(scope: Scope, finisher: Finisher, entry: Entry) -> EntryProgram:
     block = prepare(entry.block, scope.program.resources)
+    if scope.fusing:
+        block = hoist(block)
     arguments = [_argument(scope, value, number) for number, value in enumerate(_feeds(entry))]
     results: list[Place] = []
     exits: list[Exit] = []
