@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 
 from dfc.backend.formulas import Names, formula, name_symbols
 from dfc.backend.target import CodeImage, Lowered
 from dfc.diagnostics import CompileError, Diagnostic, error
 from dfc.ir.dims import Dim, Symbol
-from dfc.ir.dtypes import DType
+from dfc.ir.dtypes import ALL, DType, from_numpy
 from dfc.ir.graph import DimCheck, Resource
 from dfc.kernels.program import EntryProgram, EntrySignature, Host, Program
 from dfc.source import Span
 from dfc.version import __version__
 from dfc_runtime.checkpoints.files import replace_file
-from dfc_runtime.errors import FileError
+from dfc_runtime.errors import FeedError, FileError
 from dfc_runtime.formats import bundle as bundle_format
+from dfc_runtime.formats.element_types import STORED_AS, stored_shape
 from dfc_runtime.formats.manifest import (
     TEXT,
     Entry,
@@ -57,6 +58,16 @@ class Bundle:
         """The names of the entries, tests left out."""
         return tuple(entry.name for entry in self.manifest.entries if not entry.is_test)
 
+    def with_state(self, state: Mapping[str, NDArray[np.generic] | np.generic]) -> Bundle:
+        """The same program with these values for all its state (such as `model.state`): loading takes them, and does
+        not run `init`."""
+        missing = [entry.name for entry in self.manifest.state if entry.name not in state]
+        if missing:
+            raise FeedError(f"no value is given for the state {missing[0]}", code="E0901")
+        captured = [_captured(entry, np.asarray(state[entry.name])) for entry in self.manifest.state]
+        kept = [each for each in self.contents if not each.name.startswith(bundle_format.WEIGHTS)]
+        return replace(self, contents=(*kept, *captured))
+
     def to_bytes(self) -> bytes:
         """The file."""
         return b"".join(bundle_format.write(self.manifest, self.contents))
@@ -64,6 +75,8 @@ class Bundle:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the file, or leaves what stood there; a bundle that is in use stays as it was for its user."""
         target = Path(path)
+        if target.is_dir():
+            raise FileError(f"cannot write {target}: it is a folder", code="E0909")
         try:
             replace_file(target, bundle_format.write(self.manifest, self.contents))
         except OSError as problem:
@@ -101,6 +114,13 @@ def write(
     return Bundle(manifest, tuple(contents), tuple(diagnostics))
 
 
+def _captured(entry: StateEntry, array: NDArray[np.generic]) -> NewTensor:
+    if array.shape != entry.shape or from_numpy(array.dtype) != ALL[entry.dtype]:
+        raise FeedError(f"{entry.name} is {entry}, not {array.dtype.name} of shape {array.shape}", code="E0901")
+    name = bundle_format.WEIGHTS + entry.name
+    return NewTensor(name, STORED_AS[entry.dtype], stored_shape(entry.dtype, entry.shape), array.tobytes())
+
+
 def _code(image: CodeImage) -> NewTensor:
     return NewTensor(f"code/{image.isa}", "U8", (len(image.code),), image.code)
 
@@ -111,7 +131,9 @@ def _text(name: str, text: str) -> NewTensor:
 
 
 def _place(span: Span) -> Place:
-    return Place(span.name, span.line, span.column, span.file.line_text(span.line))
+    """A place without the folder the program lies in, so that equal programs give equal bundles."""
+    name = span.name if span.name.startswith("std/") else PurePath(span.name).name
+    return Place(name, span.line, span.column, span.file.line_text(span.line))
 
 
 def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:

@@ -54,6 +54,18 @@ def test_the_manifest_says_what_a_caller_and_a_reader_need() -> None:
     assert [str(s) for s in found.manifest.state] == ["i64"]
 
 
+def test_state_travels_inside_a_bundle() -> None:
+    model = dfc_runtime.loads(compiled().to_bytes())
+    model.tick()
+    carried = dfc_runtime.loads(compiled().with_state(model.state).with_state(model.state).to_bytes())
+    assert carried.state["count"] == 42
+    assert carried.tick().r0 == 44
+    with pytest.raises(FeedError, match="no value is given for the state count"):
+        compiled().with_state({})
+    with pytest.raises(FeedError, match="count is i64, not float64"):
+        compiled().with_state({"count": np.float64(1)})
+
+
 SCRIPT = "import sys; from tests.support.compiled import compiled; compiled().save(sys.argv[1])"
 
 
