@@ -28,8 +28,7 @@ def guarded(action: Callable[[], object]) -> int:
     except (KeyboardInterrupt, click.Abort):
         complain("stopped")
         return INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
+    except SystemExit:  # so click ends, quietly, when whoever reads its output has gone away
         return 0
     except Exception as failure:
         return _report(failure)
@@ -51,8 +50,7 @@ def _report(failure: Exception) -> int:
     if os.environ.get("DFC_TRACEBACK") == "1":
         traceback.print_exception(failure)
     if isinstance(failure, click.ClickException):
-        failure.show(sys.stderr)
-        return USAGE
+        return _report_usage(failure)
     if isinstance(failure, DfcError):
         return _report_mistake(failure)
     if isinstance(failure, MemoryError):
@@ -64,6 +62,18 @@ def _report(failure: Exception) -> int:
         return INPUT_OUTPUT
     complain(f"a bug in dfc ({type(failure).__name__}: {failure}); please report it (DFC_TRACEBACK=1 shows where)")
     return INTERNAL
+
+
+def _report_usage(failure: click.ClickException) -> int:
+    """One line; what click itself finds wrong with the words of a command is followed by where to look."""
+    if type(failure).__name__ == "NoArgsIsHelpError":  # its message is the help; older versions of click lack it
+        click.echo(failure.format_message(), err=True)
+        return USAGE
+    complain(failure.format_message())
+    context = failure.ctx if isinstance(failure, click.UsageError) else None
+    if context is not None and type(failure) is not click.UsageError:
+        click.echo(f"  `{context.command_path} --help` lists what there is", err=True)
+    return USAGE
 
 
 def _report_mistake(failure: DfcError) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 import click
@@ -45,15 +46,20 @@ def settings(pairs: tuple[str, ...]) -> dict[str, Setting]:
     return found
 
 
-def feeds(pairs: tuple[str, ...]) -> dict[str, Feed]:
-    """Every `--feed NAME=VALUE`: a number, `file.npy`, `file.npz:key`, or text for a text parameter."""
-    found: dict[str, Feed] = {}
+def named(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Every `--feed NAME=VALUE` as text; the same name twice is a mistake."""
+    found: dict[str, str] = {}
     for text in pairs:
         name, value = pair(text, "feed")
         if name in found:
             raise click.UsageError(f"the feed {name} is given twice")
-        found[name] = _feed(name, value)
+        found[name] = value
     return found
+
+
+def feeds(given: Mapping[str, str], texts: Container[str]) -> dict[str, Feed]:
+    """Feeds as values: a number, `file.npy`, `file.npz:key`; those in `texts` stay as they are."""
+    return {name: text if name in texts else _feed(name, text) for name, text in given.items()}
 
 
 def _feed(name: str, text: str) -> Feed:

@@ -13,7 +13,7 @@ from dfc.cli import running
 from dfc.cli.bundles import open_module
 from dfc.cli.failures import did_you_mean
 from dfc.cli.listeners import Bar, Lines, Silent
-from dfc.cli.values import feeds, settings
+from dfc.cli.values import feeds, named, settings
 from dfc_runtime import Module
 from dfc_runtime.formats.manifest import Entry
 
@@ -33,7 +33,7 @@ SIGNALLED = 128
 @click.option(
     "--out",
     metavar="FILE.npz",
-    help="Write the results to this file; of several calls those of the last epoch, joined.",
+    help="Write the results to this file (of the last epoch, joined).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads to use; the numbers do not depend on it.")
@@ -53,9 +53,10 @@ def command(
     """Calls ENTRY of a bundle, or of a program FILE.dfg, with the feeds given."""
     if epochs is not None and steps is not None:
         raise click.UsageError("give --epochs or --steps, not both")
-    given = feeds(pairs)
+    texts = named(pairs)
     module = open_module(file, settings(settings_), threads)
     signature = _signature(module, entry)
+    given = feeds(texts, {p.name for p in signature.parameters if p.is_text})
     if state is not None and Path(state).exists():
         module.restore(state)
     schedule = running.Schedule(batch, epochs, steps)

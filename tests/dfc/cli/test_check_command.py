@@ -1,0 +1,107 @@
+"""`dfc check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Command
+
+MISTAKE = "dfg 1\n\nfn half(n: i32) -> i32 = n / 2\n"
+UNSUPPORTED = "dfg 1\n\nqueue pool: (image: f32[784]) = shuffle_queue(capacity = 10, ready = 1)\n"
+RIGHT = "dfg 1\n\nfn half(n: i32) -> i32 = n // 2\n"
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    return name
+
+
+def test_a_right_program_is_met_with_silence(folder: Path, dfc: Command) -> None:
+    ended = dfc("check", "line.dfg")
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+
+
+def test_a_mistake_is_told_with_its_place(folder: Path, dfc: Command) -> None:
+    ended = dfc("check", write(folder, "half.dfg", MISTAKE))
+    assert ended.code == 2
+    assert ended.err.startswith("error[E0303]: ")
+    assert " --> half.dfg:3:28\n" in ended.err
+    assert ended.err.endswith("\n\n1 error\n")
+
+
+def test_mistakes_of_several_files_are_counted_together(folder: Path, dfc: Command) -> None:
+    names = [write(folder, name, MISTAKE) for name in ("a.dfg", "b.dfg")]
+    ended = dfc("check", *names, "line.dfg")
+    assert ended.code == 2
+    assert [line for line in ended.err.splitlines() if "-->" in line] == [" --> a.dfg:3:28", " --> b.dfg:3:28"]
+    assert ended.err.endswith("\n\n2 errors\n")
+
+
+def test_what_is_not_supported_has_a_code_of_its_own(folder: Path, dfc: Command) -> None:
+    ended = dfc("check", write(folder, "queue.dfg", UNSUPPORTED))
+    assert ended.code == 3
+    assert "error[E1001]" in ended.message
+    assert " --> queue.dfg:3:1\n" in ended.err
+
+
+def test_a_mistake_beside_what_is_not_supported_is_a_mistake(folder: Path, dfc: Command) -> None:
+    assert dfc("check", write(folder, "a.dfg", MISTAKE), write(folder, "b.dfg", UNSUPPORTED)).code == 2
+
+
+def test_a_warning_is_told_and_forgiven(folder: Path, dfc: Command) -> None:
+    ended = dfc("check", write(folder, "bare.dfg", "const A = 1\n"))
+    assert ended.code == 0
+    assert ended.err.startswith("warning[W0001]: ")
+
+
+def test_a_program_comes_from_standard_input(folder: Path, dfc: Command) -> None:
+    assert dfc("check", "-", stdin=RIGHT.encode()).code == 0
+    ended = dfc("check", "-", stdin=MISTAKE.encode())
+    assert ended.code == 2
+    assert " --> <stdin>:3:28\n" in ended.err
+
+
+def test_a_setting_reaches_the_program(folder: Path, dfc: Command) -> None:
+    assert dfc("check", "line.dfg", "--set", "WIDTH=8").code == 0
+    assert "E0315" in dfc("check", "line.dfg", "--set", "WIDTH=wide").message
+    assert "E0309" in dfc("check", "line.dfg", "--set", "WIDTH=-1").message
+
+
+@pytest.mark.parametrize(
+    ("pair", "told"),
+    [("WIDTH", "not of the form NAME=VALUE"), ("=3", "not of the form NAME=VALUE"), ("HEIGHT=3", "`HEIGHT`")],
+)
+def test_a_setting_nobody_asks_for_is_refused(pair: str, told: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("check", "line.dfg", "--set", pair)
+    assert ended.code == 2
+    assert told in ended.message
+
+
+def test_a_setting_given_twice_is_refused(folder: Path, dfc: Command) -> None:
+    assert "given twice" in dfc("check", "line.dfg", "--set", "WIDTH=3", "--set", "WIDTH=4").message
+
+
+def test_shapes_lists_the_checks_of_a_call(folder: Path, dfc: Command) -> None:
+    text = "dfg 1\n\nreadonly entry largest[N](x: f32[N]) -> (y: f32) where N >= 3 {\n  return max(x)\n}\n"
+    ended = dfc("check", write(folder, "largest.dfg", text), "--shapes")
+    assert ended.code == 0
+    assert ended.out == "largest: N >= 3  (N >= 3, largest.dfg:3:56)\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("missing.dfg", "there is no file missing.dfg"), (".", ". is a folder; name the .dfg files in it")],
+)
+def test_a_file_that_is_none_is_refused(name: str, told: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("check", name)
+    assert (ended.code, ended.err) == (2, f"error: {told}\n")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"dfg 1\n\0", b"", b"\xef\xbb\xbf", b"(" * 5000, b"\x1b[31m" * 20])
+def test_any_bytes_are_told_in_messages(data: bytes, folder: Path, dfc: Command) -> None:
+    (folder / "strange.dfg").write_bytes(data)
+    ended = dfc("check", "strange.dfg")
+    assert ended.code in (0, 2)
+    assert "\x1b" not in ended.err

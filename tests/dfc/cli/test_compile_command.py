@@ -1,0 +1,100 @@
+"""`dfc compile`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import dfc_runtime
+from dfc import api
+from tests.support.command_line import Command
+
+
+def test_the_bundle_stands_beside_the_program(folder: Path, dfc: Command) -> None:
+    (folder / "line.bundle").unlink()
+    ended = dfc("compile", "line.dfg")
+    assert (ended.code, ended.err) == (0, "")
+    assert re.fullmatch(r"line\.bundle: [\d.]+ KB, entries train, predict, add, [a-z, ]+\n", ended.out)
+    assert dfc_runtime.load(folder / "line.bundle").add(a=1, b=2) == 3
+
+
+def test_the_bundle_goes_where_it_is_told(folder: Path, dfc: Command, compiled: bytes) -> None:
+    assert dfc("compile", "line.dfg", "-o", "other.bundle").code == 0
+    assert (folder / "other.bundle").read_bytes() == compiled, "the same program gives the same bytes"
+
+
+def test_a_setting_changes_the_program(folder: Path, dfc: Command) -> None:
+    assert dfc("compile", "line.dfg", "-o", "wide.bundle", "--set", "WIDTH=5", "--set", "SEED=9").code == 0
+    model = dfc_runtime.load(folder / "wide.bundle")
+    assert model.state["w"].shape == (5,)
+    other = dfc_runtime.load(folder / "line.bundle")
+    assert set(other.state["w"]).isdisjoint(set(model.state["w"]))
+
+
+def test_a_program_from_standard_input_needs_a_place(folder: Path, dfc: Command) -> None:
+    text = (folder / "line.dfg").read_bytes()
+    assert dfc("compile", "-", "-o", "from.bundle", stdin=text).code == 0
+    assert dfc_runtime.load(folder / "from.bundle").add(a=1, b=2) == 3
+    assert "needs -o OUT" in dfc("compile", "-", stdin=text).message
+
+
+def test_time_passes_tells_every_phase(folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--time-passes", "--verify-each")
+    told = re.findall(r"^ +[\d.]+ ms +(\w+)$", ended.err, re.M)
+    assert set(told) == {*api.pass_names(), "fuse", "cpu"}
+
+
+def test_print_after_shows_a_graph_that_compiles_again(folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--print-after", "prune")
+    head, _, text = ended.err.partition("\n")
+    assert re.fullmatch(r"# ---- after prune \(pass \d+\) ----", head)
+    again = dfc("compile", "-", "-o", "again.bundle", stdin=text.encode())
+    assert (again.code, again.err) == (0, "")
+
+
+def test_print_after_all_shows_every_pass(folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--print-after-all")
+    numbers = [int(n) for n in re.findall(r"^# ---- after \w+ \(pass (\d+)\) ----$", ended.err, re.M)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= len(api.pass_names())
+
+
+def test_pass_limit_stops_before_later_passes(folder: Path, dfc: Command) -> None:
+    shown = dfc("compile", "line.dfg", "--pass-limit", 2, "--print-after-all")
+    assert re.findall(r"\(pass (\d+)\)", shown.err) == ["1", "2"]
+
+
+def test_an_unknown_pass_is_refused(folder: Path, dfc: Command) -> None:
+    assert "there is no pass 'fuze'" in dfc("compile", "line.dfg", "--print-after", "fuze").message
+
+
+@pytest.mark.parametrize(("option", "word"), [("--target", "abacus"), ("--isa", "mmx")])
+def test_a_target_that_is_not_there_is_not_supported(option: str, word: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", option, word)
+    assert ended.code == 3
+    assert "error[E1002]: there is no" in ended.message
+    assert repr(word) in ended.err
+
+
+def test_several_variants_share_a_bundle(folder: Path, dfc: Command) -> None:
+    assert dfc("compile", "line.dfg", "--isa", "x86-64-v3", "--isa", "aarch64", "-o", "both.bundle").code == 0
+    images = dfc_runtime.inspect(folder / "both.bundle").manifest.images
+    assert [image.isa for image in images] == ["x86-64-v3", "aarch64"]
+
+
+@pytest.mark.parametrize("path", ["nowhere/x.bundle", "/proc/x.bundle", "."])
+def test_a_place_that_cannot_be_written_is_told(path: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "-o", path)
+    assert ended.code == 6
+    assert ended.err.startswith("error[E0909]: cannot write ")
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_program_with_mistakes_leaves_no_bundle(folder: Path, dfc: Command) -> None:
+    (folder / "half.dfg").write_text("dfg 1\n\nfn half(n: i32) -> i32 = n / 2\n")
+    ended = dfc("compile", "half.dfg")
+    assert ended.code == 2
+    assert "error[E0303]" in ended.message
+    assert not (folder / "half.bundle").exists()
