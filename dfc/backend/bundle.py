@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dfc.backend.formulas import Names, formula, name_symbols
 from dfc.backend.target import CodeImage, Lowered
 from dfc.diagnostics import CompileError, Diagnostic, error
