@@ -1,17 +1,17 @@
 """The run half of the CPU target: maps an image, keeps the addresses of state and constants, calls entries.
 
-Assumes that the image was checked against its hash and suits this processor. Guarantees that no call allocates:
-contexts, tables and scratch memory are made when the driver is. Needs the standard library and NumPy only.
+Assumes that the image was checked against its hash and suits this processor. Guarantees that a
+call allocates nothing, unless more calls overlap than ever before. Needs the standard library and NumPy only.
 """
 
 import ctypes
+import threading
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_targets.cpu.context import ABI_VERSION, Context
+from dfc_targets.cpu.context import Context
 from dfc_targets.cpu.loader import LoadedImage
 from dfc_targets.cpu.pool import PoolEntries, new_context
 
@@ -28,9 +28,9 @@ class CpuEntry:
 
 
 class CpuDriver:
-    """A loaded program. Calls of one driver use one context, so they must not overlap."""
+    """A loaded program. Calls may overlap: each has a context to itself while it runs."""
 
-    reentrant = False
+    reentrant = True
 
     def __init__(
         self,
@@ -42,44 +42,82 @@ class CpuDriver:
         resources: Mapping[str, NDArray[np.generic]],
         threads: int,
     ) -> None:
-        if notes.get("abi") != ABI_VERSION:
-            raise ValueError("its code was made for another version of the driver: compile the program again")
         self._image = LoadedImage(image)
         self._symbols = symbols
         self._kept = (constants, resources)
-        entries = PoolEntries(self._address("dfc_worker"), self._address("dfc_stop"))
-        self._context = new_context(entries, threads)
         self._variables = np.array([a.ctypes.data for a in resources.values()], dtype=np.uint64)
-        self._context.variables = self._variables.ctypes.data
-        self._context.constants = constants.ctypes.data
-        self._scratch = aligned_bytes(_scratch_bytes(notes, threads))
-        self._context.scratch = self._scratch.ctypes.data
-        self._context.scratch_bytes = self._scratch.nbytes
-        self._fault: tuple[int, tuple[int, ...]] = (-1, ())
+        self._constants = constants.ctypes.data
+        self._threads = threads
+        self._scratch_bytes = _scratch_bytes(notes, threads)
+        self._parts = _parts(notes)
+        self._pool = PoolEntries(self._address("dfc_worker"), self._address("dfc_stop"))
+        self._local = threading.local()
+        self._free = [self._context()]
 
     def _address(self, name: str) -> int:
         return self._image.address(self._symbols[name])
 
+    def _context(self) -> "CallContext":
+        context = new_context(self._pool, self._threads)
+        context.variables = self._variables.ctypes.data
+        context.constants = self._constants
+        scratch = aligned_bytes(self._scratch_bytes)
+        context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
+        return CallContext(context, scratch)
+
     def entry(self, number: int, part: int = 0) -> CpuEntry:
+        """The native function `entry_<number>_<part>`. The parts of one call must run in one thread: scalars that pass
+        from part to part stay in a context of that thread."""
         address = self._address(f"entry_{number}_{part}")
-        return CpuEntry(bind_context(address, self._context))
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(address)
+        free, make, note = self._free, self._context, self._note
+        if self._parts[number] > 1:
+            return CpuEntry(lambda slots: self._call_part(function, slots))
+
+        def call(slots: int) -> int:
+            try:
+                context = free.pop()
+            except IndexError:
+                context = make()
+            code = function(context.pointer, slots)
+            if code:
+                note(context)
+            free.append(context)
+            return code
+
+        return CpuEntry(call)
+
+    def _call_part(self, function: Callable[[object, int], int], slots: int) -> int:
+        context = getattr(self._local, "context", None)
+        if context is None:
+            context = self._local.context = self._context()
+        code = function(context.pointer, slots)
+        if code:
+            self._note(context)
+        return code
+
+    def _note(self, context: "CallContext") -> None:
+        """Keep the fault of a failed call for this thread."""
+        self._local.fault = context.structure.take_error()
 
     def last_fault(self) -> tuple[int, tuple[int, ...]]:
-        """The site (counted from 0) and values of the last failed call."""
-        error = self._context.take_error()
-        if error is not None:
-            self._fault = (error[0] - 1, error[1])
-        return self._fault
+        """The site (counted from 0) and values of the last failed call of this thread."""
+        site, values = getattr(self._local, "fault", None) or (0, ())
+        return site - 1, values
 
     def close(self) -> None:
         """Nothing to end: the threads belong to the process, and mapped code stays."""
 
 
-def bind_context(address: int, context: Context) -> Callable[[int], int]:
-    """The native function with its first argument filled in."""
-    pointer = ctypes.c_void_p(ctypes.addressof(context))
-    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(address)
-    return partial(function, pointer)
+class CallContext:
+    """A context with its scratch memory, ready to be passed."""
+
+    __slots__ = ("pointer", "scratch", "structure")
+
+    def __init__(self, structure: Context, scratch: NDArray[np.uint8]) -> None:
+        self.structure = structure
+        self.scratch = scratch
+        self.pointer = ctypes.c_void_p(ctypes.addressof(structure))
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
@@ -87,6 +125,14 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
     raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
+
+
+def _parts(notes: Mapping[str, object]) -> list[int]:
+    """How many native functions each entry has."""
+    parts = notes.get("parts")
+    if not isinstance(parts, list | tuple) or not all(isinstance(count, int) for count in parts):
+        raise ValueError("the notes of the code image are damaged")
+    return [int(count) for count in parts]
 
 
 def _scratch_bytes(notes: Mapping[str, object], threads: int) -> int:

@@ -1,5 +1,7 @@
 """Contractions: layouts, batches, epilogues, element types, edges of the sizes; equal bits on one and two threads."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -206,3 +208,27 @@ def test_offset_and_strided_factors() -> None:
     assert runner.run(0, [big, b_, out], [m, n, k]) == 0
     a_ = big[1:, 3 : 3 + 2 * k : 2]
     assert np.all(np.abs(out - a_.astype(np.float64) @ b_) <= bound(a_, b_))
+
+
+def test_calls_may_overlap() -> None:
+    runner = Runner([plain(F32, F32, False, True, True)], threads=2)
+    m, n, k = 60, 70, 300
+    a = [sample(F32, m * k, i).reshape(m, k) for i in range(4)]
+    b = sample(F32, n * k, 9).reshape(n, k)
+    alone = [np.zeros((n, m), np.float32) for _ in a]
+    for x, out in zip(a, alone, strict=True):
+        assert runner.run(0, [x, b, out], [m, n, k], threads=2) == 0
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            out = np.zeros((n, m), np.float32)
+            if runner.run(0, [a[number], b, out], [m, n, k], threads=2) or out.tobytes() != alone[number].tobytes():
+                wrong.append(number)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
