@@ -200,6 +200,7 @@ class Program:
     resolving: set[str] = field(default_factory=set[str])
     initial_blocks: dict[str, Block] = field(default_factory=dict[str, Block])
     block_facts: dict[int, Facts] = field(default_factory=dict[int, Facts])
+    open_types: list[tree.TypeItem] = field(default_factory=list[tree.TypeItem])
     open_blocks: list[tree.BlockItem] = field(default_factory=list[tree.BlockItem])
     entry_routines: dict[str, Routine] = field(default_factory=dict[str, Routine])
     node_count: int = 0

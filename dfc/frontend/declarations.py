@@ -28,6 +28,7 @@ from dfc.frontend.values import (
     Unknown,
     describe,
 )
+from dfc.ir.dtypes import ALL
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ConstantAttributes
@@ -72,6 +73,8 @@ def declare(
 ) -> None:
     """Binds the name of an item; `state` makes the variables of a declaration."""
     known = scope.own(item.name.text)
+    if item.name.text in ALL:
+        raise mistake("E0205", f"`{item.name.text}` is an element type", item.name.span)
     if known is not None:
         raise mistake(
             "E0205",

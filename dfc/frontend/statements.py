@@ -30,6 +30,7 @@ from dfc.frontend.values import (
     VariableValue,
     describe,
 )
+from dfc.ir.dtypes import ALL
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
 from dfc.source import Span
@@ -236,6 +237,8 @@ def _parts(entity: Entity, count: int, statement: tree.Let) -> tuple[Entity, ...
 
 def _refuse_shadowing(context: Context, name: tree.Identifier) -> None:
     found = context.scope.find(name.text)
+    if name.text in ALL:
+        raise mistake("E0205", f"`{name.text}` is an element type", name.span)
     if found is None or found.role not in PROTECTED or name.text == "_":
         return
     raise mistake(

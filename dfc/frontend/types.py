@@ -178,6 +178,17 @@ def _no_such_type(context: Context, path: tree.Path) -> Exception:
 
 
 def _alias_type(context: Context, alias: AliasValue, written: tree.TensorType) -> DeclaredType:
+    item, open_types = alias.item, context.program.open_types
+    if any(each is item for each in open_types):
+        raise mistake("E0209", f"the type `{item.name.text}` contains itself", written.span)
+    open_types.append(item)
+    try:
+        return _expanded(context, alias, written)
+    finally:
+        open_types.pop()
+
+
+def _expanded(context: Context, alias: AliasValue, written: tree.TensorType) -> DeclaredType:
     item = alias.item
     if not item.generics:
         inner = resolve_type(replace(context, scope=Scope(alias.scope)), item.type)

@@ -1,0 +1,139 @@
+"""Large, deep and hostile programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfc.diagnostics import CompileError
+from dfc.frontend.build import build, check
+from dfc.source import SourceFile
+from tests.support.building import codes, graph_of
+
+
+def test_a_hundred_thousand_statements() -> None:
+    lines = "".join(f"  let v{i + 1} = relu(v{i})\n" for i in range(100_000))
+    text = f"entry f(x: f32) -> f32 {{\n  let v0 = x\n{lines}  return v100000\n}}\n"
+    graph = build(SourceFile("long.dfg", text))
+    assert len(graph.entries["f"].block.nodes) == 100_000
+
+
+def test_a_chain_of_operands() -> None:
+    graph = graph_of(f"entry f(x: f32) -> f32 {{ return x{' + x' * 9_000} }}")
+    assert len(graph.entries["f"].block.nodes) == 9_000
+
+
+@pytest.mark.parametrize("opening", ["(", "relu(", "-(", "if x > 0 then x else ("])
+def test_deep_nesting(opening: str) -> None:
+    depth = 90
+    text = f"entry f(x: f32) -> f32 {{ return {opening * depth}x{')' * (opening.count('(') * depth)} }}"
+    graph_of(text)
+
+
+def test_deep_calls() -> None:
+    functions = "".join(f"fn g{i}(x: f32) -> f32 = g{i + 1}(x) + 1\n" for i in range(100))
+    graph_of(f"{functions}fn g100(x: f32) -> f32 = x\nentry f(x: f32) -> f32 {{ return g0(x) }}\n")
+    functions = "".join(f"fn g{i}(x: f32) -> f32 = g{i + 1}(x) + 1\n" for i in range(200))
+    assert set(codes(f"{functions}fn g200(x: f32) -> f32 = x\n")) == {"E1002"}
+
+
+def test_a_program_that_doubles_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dfc.frontend.context.NODE_LIMIT", 5_000)
+    functions = "".join(f"fn g{i}(x: f32) -> f32 = g{i + 1}(x) + g{i + 1}(x)\n" for i in range(60))
+    with pytest.raises(CompileError) as caught:
+        build(SourceFile("bomb.dfg", f"{functions}fn g60(x: f32) -> f32 = x\n"))
+    assert "E1002" in {d.code for d in caught.value.diagnostics}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "var v: f32[9223372036854775808] = 0\n",
+        "var v: f32[4611686018427387905] = 0\n",
+        "entry f(x: f32) -> f32[2 ** 63] { return broadcast(x, [2 ** 63]) }",
+        "const N = 99999999999999999999999999\nvar v: f32[N] = 0\n",
+    ],
+)
+def test_sizes_beyond_the_machine_are_refused(text: str) -> None:
+    found = codes(text)
+    assert found and all(code.startswith("E") for code in found)
+
+
+HOSTILE = [
+    "",
+    "dfg 1",
+    "entry f() { }",
+    "entry f() -> (a: f32) { }",
+    "entry f() -> f32 { return f }",
+    "entry f() -> f32 { return program }",
+    "entry f() { let x = f32 }",
+    "entry f() { let x = graph }",
+    "entry f() { let x = graph.nothing(1) }",
+    "entry f() { let x = graph.add(1.0 as f32) }",
+    "entry f() { let x = graph.slice(1.0 as f32, starts = [0]) }",
+    'entry f() { graph.assign(1, resource = "nothing", mode = ":=") }',
+    "entry f() { let x = checkpoint }",
+    "entry f() { let x = [] }",
+    "entry f() { let x = concat([]) }",
+    "entry f() { let x = stack([]) }",
+    "entry f() { let x = split([1, 2, 3], 0) }",
+    "entry f() { let x = split([1, 2, 3], 2) }",
+    "entry f() { let x = params(3) }",
+    "entry f() { let x = grad(1, 2) }",
+    "entry f() { let x = zeros() }",
+    "entry f() { let x = zeros(3) }",
+    "entry f() { let x = full(f32[2], [1, 2]) }",
+    "entry f() { let x = zeros(f32[..S]) }",
+    "entry f() { let x = setting(1, 2) }",
+    "const A = B\nconst B = A\n",
+    "const A = A\n",
+    "type T = T\n",
+    "type T[N] = (a: T[N])\n",
+    "type T[N] = f32[M]\n",
+    "var a = a\n",
+    "var a = params(program)\n",
+    "block B(ref x: vars) { var y = each v in x => B(x) }\nvar b = B(params(program))\n",
+    "entry f[..S](x: f32[..S]) { }",
+    "entry f[T: float](x: T) { }",
+    "entry f[T: nothing](x: f32) { }",
+    "entry f(ref x: f32) { }",
+    "entry f(const n: int) { }",
+    "entry f(x: f32 = 1) { }",
+    "entry f(x: (a: f32, b: f32)) { }",
+    "entry f(x: rng) { }",
+    "entry f(x: int) { }",
+    "entry f() -> rng { return 1 }",
+    "entry f() { }\nentry f() { }\n",
+    "entry f(x: f32, x: f32) { }",
+    "fn f(x: f32) -> f32 { }\n",
+    "fn f(x: f32) { return x }\n",
+    "fn f[N, N](x: f32[N]) -> f32 = 1\n",
+    'test "a" { }\ntest "a" { }\n',
+    'test "a" { return 1 }\n',
+    "from std.nn import Dense\nvar d = Dense[0, 0]()\n",
+    "from std.nn import Dense\nvar d = Dense[-1, 2]()\n",
+    "from std.nn import Dense\nvar d = Dense(1)\n",
+    "from std.optim import Adam\nvar a = Adam(3)\n",
+    "entry f(x: f32[2]) -> f32 { let a, b, c = x\n return a }",
+    "entry f(x: f32) -> f32 { let a: f32[3] = x\n return sum(a) }",
+    "entry f(x: c64) -> c64 { return x }",
+    "entry f(x: string) -> f32 { return x }",
+    "entry f(x: string) { checkpoint.save(x, 1) }",
+    "entry f() with concurrent = true { }",
+    "queue q: f32 = fifo(capacity = 3)\n",
+    "runner r { }\n",
+    "entry f(x: f32) -> f32 where x > 0 { return x }",
+    "entry f[N](x: f32[N]) -> f32 where N > N { return 1 }",
+    "entry f[N](x: f32[N % 0]) { }",
+    "entry f[N](x: f32[N // 0]) { }",
+    "entry f[N](x: f32[N ** 9]) { }",
+    "entry f() { let x = iota(i32[1000000000000]) }",
+    "entry f(x: f32) { loop while x > 0 { } }",
+    "entry f(x: f32) -> f32 { return x after y }",
+    "entry f(x: f32) { let y = x after nothing }",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_any_text_gives_a_graph_or_messages(text: str) -> None:
+    for diagnostic in check(SourceFile("hostile.dfg", text)):
+        assert str(diagnostic)
