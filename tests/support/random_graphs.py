@@ -27,6 +27,17 @@ from tests.support.making import Making
 
 N = Symbol("N")
 MAX_ELEMENTS = 600
+COMMON = {
+    "add": 5,
+    "sub": 5,
+    "mul": 4,
+    "slice": 3,
+    "transpose": 3,
+    "reverse": 3,
+    "reshape": 2,
+    "matmul": 3,
+    "concat": 2,
+}
 UNSAFE = frozenset({"solve", "grad", "jacobian", "constant", "random", "scatter_add", "cross_entropy", "gather"})
 
 
@@ -98,6 +109,7 @@ class _Grower:
         ]
         if smooth:
             self.records = [r for r in self.records if r.gradient is not None and r.smooth]
+        self.frequencies = [COMMON.get(r.name, 1) for r in self.records]
 
     def _resources(self) -> list[Resource]:
         found = [
@@ -173,7 +185,7 @@ class _Grower:
     def _results(self) -> list[Value]:
         if self.smooth:
             return [self._loss(), *self._some(1)]
-        return self._some(self.random.randint(1, 4))
+        return self._some(self.random.randint(2, 6))
 
     def _some(self, count: int) -> list[Value]:
         newest = self.values[-1]
@@ -212,7 +224,7 @@ class _Grower:
     def _op(self) -> None:
         """Guesses an op, operands and attributes until a record accepts them."""
         for _ in range(40):
-            record = self.random.choice(self.records)
+            record = self.random.choices(self.records, self.frequencies)[0]
             count = sum(1 for p in record.parameters if p.kind == "tensor")
             if any(p.kind == "tensors" for p in record.parameters):
                 count = self.random.randint(1, 3)
@@ -235,8 +247,10 @@ class _Grower:
             return None if count else []
         operands = [first]
         for _ in range(count - 1):
+            twin = self._pick(lambda v: v.type == first.type and v is not first)
             kin = self._pick(lambda v: v.tensor.dtype == first.tensor.dtype)
-            operands.append(kin if kin is not None and self.random.random() < 0.85 else self.random.choice(self.values))
+            chosen = twin if twin is not None and self.random.random() < 0.6 else kin
+            operands.append(chosen if chosen is not None and self.random.random() < 0.9 else first)
         self.random.shuffle(operands)
         return operands
 
@@ -319,7 +333,8 @@ class _Grower:
                 sizes.append(d)
                 steps.append(1)
                 continue
-            count = self.random.randint(0 if self.random.random() < 0.1 else min(1, size), size)
+            none = self.random.random() < 0.1 and not self.smooth
+            count = self.random.randint(0 if none else min(1, size), size)
             step = self.random.choice([1, 1, 2, -1]) if count else 1
             count = max(1, (count + abs(step) - 1) // abs(step)) if count else 0
             reach = (count - 1) * abs(step) if count else 0
@@ -350,20 +365,36 @@ class _Grower:
         """Something that optimisers like: a neutral operand, a double inverse, the same computation again."""
         making, x = self.making, self._floating_value()
         dtype = x.tensor.machine
-        choice = self.random.randrange(6)
+        twin = self._pick(lambda v: v.type == x.type and v is not x)
+        choice = self.random.randrange(8)
         if choice == 0:
             self._add(making.op("mul", x, making.constant(1, dtype)))
         elif choice == 1:
-            self._add(making.op("sub", x, making.constant(0, dtype)))
+            self._add(
+                making.op(self.random.choice(["add", "sub"]), x, making.constant(self.random.choice([0, -0.0]), dtype))
+            )
         elif choice == 2:
             self._add(making.op("neg", making.op("neg", x)))
         elif choice == 3:
             self._add(making.op("add", making.op("tanh", x), making.op("tanh", x)))
-        elif choice == 4 and x.tensor.rank:
-            order = a.PermutationAttributes(tuple(reversed(range(x.tensor.rank))))
-            self._add(making.op("transpose", making.op("transpose", x, attributes=order), attributes=order))
+        elif choice == 4 and twin is not None:
+            self._add(making.op(self.random.choice(["add", "sub"]), x, making.op("neg", twin)))
+        elif choice == 5 and twin is not None:
+            self._add(making.op("sub", x, twin))
+            self._add(making.op("sub", twin, x))
         else:
-            self._add(making.op("add", x, making.constant(-0.0, dtype)))
+            self._again(x)
+
+    def _again(self, x: Value) -> None:
+        """Two structural ops of one kind, one behind the other."""
+        op, cls = self.random.choice(
+            [("slice", a.SliceAttributes), ("reverse", a.AxesAttributes), ("transpose", a.PermutationAttributes)]
+        )
+        for _ in range(2):
+            attributes = self._attributes(cls, [x])
+            assert attributes is not None
+            x = self.making.op(op, x, attributes=attributes)
+        self._add(x)
 
     def _pure_extra(self) -> None:
         """Gathers with indices in range, and random numbers."""
