@@ -145,7 +145,7 @@ def _repair(scope: Scope, found: Collected) -> None:
         if _may_move(scope, found, item, earliest):
             item.key = (earliest.key[0], earliest.key[1] - 1)
             continue
-        for value, writer in late:
+        for value, writer in dict(late).items():
             copies[value] = _copy(scope, found, value, writer)
     if moved:
         found.items.extend(copies.values())

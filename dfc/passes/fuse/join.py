@@ -47,6 +47,7 @@ class _Joiner:
     spaces: dict[tuple[Dim, ...], Group] = field(default_factory=dict[tuple[Dim, ...], Group])
     readers: dict[Value, Group] = field(default_factory=dict[Value, Group])
     totals: dict[tuple[Dim, ...], Group] = field(default_factory=dict[tuple[Dim, ...], Group])
+    read_through: dict[Storage, dict[Value, float]] = field(default_factory=dict[Storage, "dict[Value, float]"])
     check: float = -1.0
     failing: float = -1.0
 
@@ -78,6 +79,8 @@ class _Joiner:
             bound = max(bound, self.written.get(storage, -1.0))
         for storage in item.writes:
             bound = max(bound, self.written.get(storage, -1.0), self.read.get(storage, -1.0))
+            through = self.read_through.get(storage, {})
+            bound = max([bound, *(rank for value, rank in through.items() if value is not item.value)])
         if item.faults:
             bound = max(bound, self.check)
         if item.kind is Kind.STEP or any(storage.role is Role.RESOURCE for storage in item.writes):
@@ -86,11 +89,16 @@ class _Joiner:
 
     def _note(self, item: Item, rank: float) -> None:
         self.rank_of[item] = rank
-        possible = [storage for value, _ in item.leaves for storage in self.found.homes.get(value, ())]
-        for storage in (*item.reads, *possible):
+        for storage in item.reads:
             self.read[storage] = max(self.read.get(storage, -1.0), rank)
+        for value, _ in item.leaves:
+            for storage in self.found.homes.get(value, ()):
+                through = self.read_through.setdefault(storage, {})
+                through[value] = max(through.get(value, -1.0), rank)
         for storage in item.writes:
             self.written[storage] = max(self.written.get(storage, -1.0), rank)
+            through = self.read_through.get(storage, {})
+            self.read_through[storage] = {value: r for value, r in through.items() if value is item.value}
         if item.kind is Kind.STEP:
             self.check = max(self.check, rank)
         elif item.faults:
