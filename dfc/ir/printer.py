@@ -167,7 +167,7 @@ class _Printer:
 
     def _test(self, test: Entry) -> None:
         self._write(f"test {quoted(test.name)} {{")
-        self._suite(test.block, self._scope(test.dims, f"{test.name}/"), "return ")
+        self._suite(test.block, self._scope(test.dims, "test/"), "return ")
 
     def _suite(self, block: Block, scope: _Scope, last: str) -> None:
         """The statements of an outermost block and the closing brace."""
