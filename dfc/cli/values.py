@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from pathlib import Path
+from typing import cast
 
 import click
 import numpy as np
@@ -88,9 +89,12 @@ def _from_archive(name: str, path: str, key: str) -> NDArray[np.generic]:
             if key not in archive.files:
                 held = ", ".join(sorted(archive.files)) or "nothing"
                 raise click.UsageError(f"the feed {name}: {path} has no array {key!r}; it holds {held}")
-            return archive[key]
+            found: object = archive[key]
     except (ValueError, EOFError, BadZipFile, OSError) as damage:
         raise click.UsageError(f"the feed {name}: {path} is not a usable archive: {_first_line(damage)}") from None
+    if not isinstance(found, np.ndarray):  # a member without the head of an array comes back as bytes
+        raise click.UsageError(f"the feed {name}: {key!r} in {path} is no array")
+    return cast("NDArray[np.generic]", found)
 
 
 def _existing(name: str, path: str) -> Path:

@@ -1,0 +1,165 @@
+"""`dfc show`, `inspect`, `verify`, `test`, `ops` and `explain`: commands that only tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dfc import api
+from dfc.cli.commands.explain_command import codes
+from dfc.ops import registry
+from tests.support.command_line import Command
+
+
+def test_show_prints_a_program_that_shows_the_same_again(folder: Path, dfc: Command) -> None:
+    shown = dfc("show", "line.dfg")
+    assert shown.code == 0
+    assert shown.out.startswith("dfg 1\n")
+    again = dfc("show", "-", stdin=shown.out.encode())
+    assert (again.code, again.err) == (0, "")
+    assert again.out == shown.out
+
+
+@pytest.mark.parametrize("name", api.pass_names())
+def test_show_after_a_pass_prints_a_program(name: str, folder: Path, dfc: Command) -> None:
+    shown = dfc("show", "line.dfg", "--after", name)
+    assert shown.code == 0
+    assert dfc("compile", "-", "-o", "again.bundle", stdin=shown.out.encode()).code == 0
+
+
+def test_show_after_takes_gradients_apart(folder: Path, dfc: Command) -> None:
+    assert "grad(" in dfc("show", "line.dfg").out
+    assert "grad(" not in dfc("show", "line.dfg", "--after", "autodiff").out
+
+
+def test_show_prints_kernels_and_code(folder: Path, dfc: Command) -> None:
+    assert "entry train" in dfc("show", "line.dfg", "--kernels").out
+    code = dfc("show", "line.dfg", "--llvm").out
+    assert "define " in code
+    assert "target triple" in code
+
+
+def test_show_uses_settings(folder: Path, dfc: Command) -> None:
+    assert "f32[17]" in dfc("show", "line.dfg", "--set", "WIDTH=17").out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--after", "autodif"), "there is no pass 'autodif'; did you mean 'autodiff'?; passes: "),
+        (("--kernels", "--llvm"), "give --kernels or --llvm, not both"),
+        (("--after", "cse", "--kernels"), "--after shows a graph"),
+    ],
+)
+def test_show_refuses_what_does_not_go_together(words: tuple[str, ...], told: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("show", "line.dfg", *words)
+    assert ended.code == 2
+    assert told in ended.message
+
+
+def test_inspect_tells_entries_state_memory_and_code(folder: Path, dfc: Command) -> None:
+    ended = dfc("inspect", "line.bundle")
+    assert (ended.code, ended.err) == (0, "")
+    for told in (
+        "setting WIDTH = 3",
+        "  entry train[B](x: f32[B, 3], y: f32[B], rate: f32) -> (loss: f32)\n      One step of gradient descent.\n",
+        "  readonly entry add(a: f32, b: f32) -> f32\n      memory: none beyond feeds and results\n",
+        "state: 52 B, 3 trained numbers",
+        "param w      f32[3]",
+        "rng   dice   u64[4]",
+        "\ncode\n",
+    ):
+        assert told in ended.out
+    assert "test" not in ended.out
+
+
+def test_inspect_gives_the_source_back(folder: Path, dfc: Command) -> None:
+    assert dfc("inspect", "line.bundle", "--source").out == (folder / "line.dfg").read_text()
+
+
+def test_verify_names_every_bundle(folder: Path, dfc: Command) -> None:
+    (folder / "copy.bundle").write_bytes((folder / "line.bundle").read_bytes())
+    ended = dfc("verify", "line.bundle", "copy.bundle")
+    assert ended.code == 0
+    assert [line.split(";")[0] for line in ended.out.splitlines()] == ["line.bundle: whole", "copy.bundle: whole"]
+
+
+@pytest.mark.parametrize("name", ["inspect", "verify"])
+def test_no_bundle_is_refused(name: str, folder: Path, dfc: Command) -> None:
+    assert dfc(name, "missing.bundle").code == 2
+    for other in ("line.dfg", "x.npy"):
+        ended = dfc(name, other)
+        assert ended.code == 4
+        assert "error[E0906]" in ended.message
+
+
+def test_test_runs_every_test_on_fresh_state(folder: Path, dfc: Command) -> None:
+    ended = dfc("test", "line.dfg")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == (
+        "ok      line.dfg: nothing in gives nothing out\n"
+        "ok      line.dfg: a test may change state\n"
+        "ok      line.dfg: every test starts with fresh state\n"
+        "3 tests passed\n"
+    )
+
+
+def test_test_chooses_by_a_word_of_the_name(folder: Path, dfc: Command) -> None:
+    assert dfc("test", "line.dfg", "-k", "fresh").out.endswith("fresh state\n1 test passed\n")
+    assert dfc("test", "line.dfg", "-k", "nowhere").out == "0 tests passed\n"
+
+
+def test_a_test_that_fails_is_told_with_its_line(folder: Path, dfc: Command) -> None:
+    text = 'dfg 1\n\ntest "no" {\n  assert 1 + 1 == 3, "arithmetic"\n}\n\ntest "yes" {\n  assert 1 + 1 == 2\n}\n'
+    (folder / "sums.dfg").write_text(text)
+    ended = dfc("test", "sums.dfg", "line.dfg")
+    assert ended.code == 2
+    assert ended.out.startswith("FAILED  sums.dfg: no\n  [E0903] arithmetic at sums.dfg:4:3\n")
+    assert ended.out.endswith("4 tests passed, 1 failed\n")
+
+
+def test_test_uses_settings(folder: Path, dfc: Command) -> None:
+    ended = dfc("test", "line.dfg", "--set", "WIDTH=2")
+    assert ended.code == 2
+    assert "FAILED  line.dfg: a test may change state" in ended.out
+
+
+def test_ops_lists_every_op_under_its_family(dfc: Command) -> None:
+    told = dfc("ops").out
+    for record in registry.all_records():
+        assert f" {record.name} " in told
+        assert record.family in told
+    assert dfc("ops", "--count").out == f"{len(registry.all_records())}\n"
+
+
+@pytest.mark.parametrize("name", [record.name for record in registry.all_records()])
+def test_ops_describes_each_op(name: str, dfc: Command) -> None:
+    ended = dfc("ops", name)
+    assert (ended.code, ended.err) == (0, "")
+    record = registry.find(name)
+    assert record is not None
+    assert ended.out.startswith(f"{record.signature}\n\n{record.summary.strip()}\n")
+    assert "  gradient: " in ended.out
+
+
+def test_an_op_that_is_not_there_is_told(dfc: Command) -> None:
+    assert dfc("ops", "rellu").err == "error: there is no op 'rellu'; did you mean 'relu'?\n"
+
+
+def test_explain_lists_all_codes_with_their_titles(dfc: Command) -> None:
+    lines = dfc("explain").out.splitlines()
+    assert [line.split(":")[0] for line in lines] == codes()
+    assert all(line.split(": ")[1] for line in lines)
+
+
+@pytest.mark.parametrize("word", ["E0304", "e0304", "[E0304]"])
+def test_explain_prints_the_page(word: str, dfc: Command) -> None:
+    told = dfc("explain", word).out
+    assert told.startswith("# E0304: ")
+    assert "## Fails" in told
+
+
+def test_a_code_that_is_not_there_is_told(dfc: Command) -> None:
+    told = dfc("explain", "E0394").message
+    assert "there is no code 'E0394'; did you mean " in told

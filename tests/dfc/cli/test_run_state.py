@@ -1,0 +1,132 @@
+"""`dfc run --state`: saved and restored bit for bit, and what happens to a run that a signal stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import dfc_runtime
+from tests.support.command_line import TOOL, Command, environment
+
+FEEDS = ("--feed", "x=data.npz:x", "--feed", "y=data.npz:y", "--feed", "rate=0.01")
+TRAIN = ("run", "line.bundle", "train", *FEEDS, "--batch", "4")
+ENDLESS = ("--steps", "1000000000")
+
+
+def bits(folder: str) -> dict[str, bytes]:
+    """The state in a folder of checkpoints."""
+    model = dfc_runtime.load("line.bundle")
+    model.restore(folder)
+    return {name: model.state[name].tobytes() for name in model.state}
+
+
+def test_a_resumed_run_equals_one_that_was_not_interrupted(folder: Path, dfc: Command) -> None:
+    assert dfc(*TRAIN, "--epochs", 6, "--state", "whole").code == 0
+    for epochs in (1, 2, 3):
+        assert dfc(*TRAIN, "--epochs", epochs, "--state", "parts").code == 0
+    assert bits("parts") == bits("whole")
+    assert set(bits("whole")) == {"w", "steps", "dice"}
+
+
+def test_without_state_every_run_starts_over(folder: Path, dfc: Command) -> None:
+    words = ("run", "line.bundle", "predict", "--feed", "x=x.npy", "--json")
+    before = dfc(*words).out.split('"results"')[1]
+    assert dfc(*TRAIN).code == 0
+    assert dfc(*words).out.split('"results"')[1] == before
+
+
+def test_a_readonly_entry_sees_what_was_trained(folder: Path, dfc: Command) -> None:
+    assert dfc("run", "line.bundle", "fill", "--feed", "value=0", "--state", "state").code == 0
+    told = dfc("run", "line.bundle", "predict", "--feed", "x=x.npy", "--state", "state").out
+    assert told.endswith("total 0\n")
+
+
+@pytest.mark.parametrize("name", ["empty", "line.dfg"])
+def test_a_state_that_is_none_is_refused(name: str, folder: Path, dfc: Command) -> None:
+    (folder / "empty").mkdir()
+    ended = dfc(*TRAIN, "--state", name)
+    assert ended.code == 5
+    assert "error[E0908]" in ended.message
+
+
+def test_the_state_of_another_program_is_refused_whole(folder: Path, dfc: Command) -> None:
+    assert dfc(*TRAIN, "--state", "state").code == 0
+    before = bits("state")
+    ended = dfc("run", "line.dfg", "fill", "--set", "WIDTH=4", "--feed", "value=1", "--state", "state")
+    assert ended.code == 5
+    assert "error[E0902]" in ended.message
+    assert "f32[4]" in ended.err
+    assert bits("state") == before
+
+
+def test_a_run_that_fails_saves_nothing(folder: Path, dfc: Command) -> None:
+    ended = dfc("run", "line.bundle", "share", "--feed", "part=1", "--feed", "whole=0", "--state", "state")
+    assert ended.code == 2
+    assert not (folder / "state").exists()
+
+
+@contextmanager
+def running(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A run in a process of its own that has begun to make steps: its bundle is open and its signals are caught."""
+    with subprocess.Popen(
+        [str(TOOL), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(DFC_THREADS="1"),
+    ) as process:
+        try:
+            wait_for_handlers(process.pid)
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_handlers(pid: int) -> None:
+    """Waits until a process catches SIGTERM, which it does only while it makes steps."""
+    for _ in range(3000):
+        status = Path(f"/proc/{pid}/status").read_text()
+        caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt"))
+        if caught >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the run never began")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_between_two_steps_and_saves(
+    number: signal.Signals, code: int, folder: Path, dfc: Command
+) -> None:
+    with running(*TRAIN, *ENDLESS, "--state", "stopped") as process:
+        os.kill(process.pid, number)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (code, "")
+    assert "stopped by a signal" in out
+    steps = int.from_bytes(bits("stopped")["steps"], "little")
+    assert steps > 0
+    assert dfc(*TRAIN, "--steps", steps, "--state", "whole").code == 0
+    assert bits("whole") == bits("stopped")
+
+
+def test_a_second_signal_ends_the_run_at_once(folder: Path) -> None:
+    with running(*TRAIN, *ENDLESS, "--json") as process:
+        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode in (130, 143, -signal.SIGTERM)
+    assert "Traceback" not in err
+
+
+def test_json_tells_that_a_run_was_stopped(folder: Path) -> None:
+    with running(*TRAIN, *ENDLESS, "--json") as process:
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert '"stopped": true' in out
