@@ -48,7 +48,7 @@ from dfc_runtime.formulas import Formula
 Setting = int | float | bool | str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Bundle:
     """A compiled program, in memory. `diagnostics` are the warnings of its compilation."""
 
@@ -70,6 +70,9 @@ class Bundle:
         captured = [_captured(entry, np.asarray(state[entry.name])) for entry in self.manifest.state]
         kept = [each for each in self.contents if not each.name.startswith(bundle_format.WEIGHTS)]
         return replace(self, contents=(*kept, *captured))
+
+    def __repr__(self) -> str:
+        return f"<bundle {self.manifest.name!r}: {', '.join(self.entries) or 'no entries'}>"
 
     def to_bytes(self) -> bytes:
         """The file."""
