@@ -38,11 +38,10 @@ def command_start() -> Figure:
 LOAD_SCRIPT = """
 import sys, time, resource
 start = time.perf_counter()
-import dfc_runtime
+import numpy as np, dfc_runtime
 imported = time.perf_counter()
 model = dfc_runtime.load(sys.argv[1])
 loaded = time.perf_counter()
-import numpy as np
 model.train(images=np.zeros((100, 784), np.float32), labels=np.zeros(100, np.int32))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(round((imported - start) * 1e3, 1), round((loaded - imported) * 1e3, 1), round(peak, 1))
@@ -50,7 +49,7 @@ print(round((imported - start) * 1e3, 1), round((loaded - imported) * 1e3, 1), r
 
 
 def load() -> Figure:
-    """Importing the run side, loading the training bundle (state initialised), peak memory after one training step."""
+    """Importing NumPy and the run side, loading the training bundle (state initialised), peak memory after one training step."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = Path(folder) / "mlp.bundle"
         _seconds([sys.executable, "-m", "dfc.cli.main", "compile", str(PROGRAMS / "mlp.dfg"), "-o", str(bundle)])
