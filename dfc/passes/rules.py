@@ -181,6 +181,8 @@ def _cast_of_cast(m: Match) -> Value | None:
         return None
     if source == target:
         return m.same_type(inner.operands[0])
+    if middle.is_float and not source.is_float and target.is_integer:
+        return None  # floats saturate where whole numbers wrap
     return m.make("cast", inner.operands[0], attributes=CastAttributes(target))
 
 
