@@ -7,7 +7,7 @@ contraction is cut into parts changes no bits: the product of each element is on
 from dataclasses import dataclass, replace
 
 from dfc.ir.dims import ZERO
-from dfc.ir.dtypes import F32, F64
+from dfc.ir.dtypes import BF16, F16, F32, F64, DType
 from dfc.kernels.body import Accumulated, BodyBuilder, Instruction, Load, Reduced
 from dfc.kernels.form import ContractKernel, LoopKernel, MatrixOperand, Reduction, Stage
 from dfc_targets.cpu.lower_access import NONE, Access, StageAccess, can_fault, linear_access, stage_access
@@ -58,6 +58,12 @@ class Product:
         value = self.kernel.epilogue[stores[0].value]
         return self.direct != NONE and len(stores) == 1 and isinstance(value.operation, Accumulated)
 
+    @property
+    def widens(self) -> bool:
+        """Whether a factor is of a narrower type than the sums."""
+        types = {self.kernel.operands[one.operand].dtype for one in (self.a, self.b)}
+        return types != {self.kernel.accumulator}
+
 
 def as_product(kernel: ContractKernel) -> Product | None:
     """The kernel as matrix products, if it can be one and that is the best way."""
@@ -66,12 +72,13 @@ def as_product(kernel: ContractKernel) -> Product | None:
     rank = len(kernel.axes)
     a, b = (linear_access(kernel.operands, rank, one.operand, one.index) for one in (kernel.a, kernel.b))
     types = {kernel.operands[one.operand].dtype for one in (a, b)}
-    if types != {kernel.accumulator} or a.lookups or b.lookups:
+    narrow = {F16, BF16} if kernel.accumulator == F32 else set[DType]()
+    if not types <= {kernel.accumulator, *narrow} or a.lookups or b.lookups:
         return None
     found = Product(kernel, a, b, epilogue_access(kernel), NONE)
     if a.coefficients[found.n] != ZERO or b.coefficients[found.m] != ZERO or _is_dot_products(found):
         return None
-    return replace(found, direct=_direct_store(found))
+    return found if found.widens else replace(found, direct=_direct_store(found))
 
 
 def _is_dot_products(p: Product) -> bool:

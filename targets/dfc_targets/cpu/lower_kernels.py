@@ -73,7 +73,7 @@ def _run_function(lowering: Lowering, plan: LoopPlan, number: int, ranged: str) 
         f.call(ranged, "void", [function.context, function.frame, i64(0), outer, i64(0), cut_width])
         return function.finish()
     worth = f.udiv(work, i64(unit))
-    arguments = [Value("ptr", f"@{ranged}"), outer, cut_width, i64(max(plan.lanes, 64)), worth]
+    arguments = [Value("ptr", f"@{ranged}"), outer, cut_width, i64(_width_unit(plan)), worth]
     f.call(launch_loops(lowering.module, lowering.machine), "void", [function.context, function.frame, *arguments])
     return function.finish()
 
@@ -99,6 +99,11 @@ def work_formula(plan: LoopPlan) -> Dim:
 
 def _part_unit(plan: LoopPlan) -> int:
     return PART_WORK * max([plan.lanes, *(stage.lanes for stage in plan.stages)])
+
+
+def _width_unit(plan: LoopPlan) -> int:
+    """What the vector axis is cut in: more than a vector where its memory is passed over once only."""
+    return plan.lanes if any(stage.inner for stage in plan.stages) else max(plan.lanes, 64)
 
 
 def launch_loops(module: ModuleText, machine: Machine) -> str:

@@ -3,8 +3,7 @@
 The sums are made in the memory of a result where that has their type and rows and is not read besides, else in a tile
 of the workspace; the epilogue reads them there. Assumes that different operands of a kernel do not overlap.
 
-Rectangles reach the epilogue through a tile record of 8-byte words: context, frame, address of the sums, their row
-stride, number of the first row and column, then the batch indices.
+Factors of two bytes are widened block by block into the workspace.
 """
 
 from collections.abc import Sequence
@@ -13,25 +12,24 @@ from dfc.ir.dims import ZERO, Dim, product
 from dfc.kernels.form import ContractKernel
 from dfc_targets.cpu.context_code import load_field
 from dfc_targets.cpu.gemm_library import declare_gemm, gemm_workspace_bytes
-from dfc_targets.cpu.llvm_text import Parameter, Value
-from dfc_targets.cpu.llvm_values import FALSE, NULL, byte_size, i64, literal_int, vector_type
+from dfc_targets.cpu.llvm_text import Value
+from dfc_targets.cpu.llvm_values import FALSE, NULL, byte_size, i64, literal_int
 from dfc_targets.cpu.lower_access import NONE, Access
-from dfc_targets.cpu.lower_body import BodyCode
 from dfc_targets.cpu.lower_contract import Product, as_loops, as_product
+from dfc_targets.cpu.lower_epilogue import RECORD, Epilogue
 from dfc_targets.cpu.lower_frames import PART, FrameFunction, Lowering
+from dfc_targets.cpu.lower_halves import widen_block
 from dfc_targets.cpu.lower_kernels import lower_loop_kernel
-from dfc_targets.cpu.lower_loops import odometer, vector_loop
-from dfc_targets.cpu.lower_memory import Point
-from dfc_targets.cpu.lower_plan import lanes_along
+from dfc_targets.cpu.lower_loops import odometer
+from dfc_targets.cpu.lower_types import memory_type
 from dfc_targets.cpu.machine import Machine
 from dfc_targets.cpu.threads import pool_run
 
+Matrix = tuple[Value, Value, Value]
+"""Address, row stride and column stride in elements."""
 PART_PRODUCTS = 150_000
 """Multiply-adds that are worth a part of their own."""
-TILE_ROWS, TILE_COLUMNS = 192, 768
-_RECORD = ("context", "frame", "sums", "stride", "row", "column")
-_TILE = (Parameter("ptr", "tile"),)
-_RECTANGLE = tuple(Parameter("i64", name) for name in ("row0", "row1", "column0", "column1"))
+TILE_ROWS, TILE_COLUMNS, TILE_DEPTH = 192, 768, 512
 
 
 def lower_contraction(lowering: Lowering, kernel: ContractKernel, number: int) -> str:
@@ -39,14 +37,15 @@ def lower_contraction(lowering: Lowering, kernel: ContractKernel, number: int) -
     found = as_product(kernel)
     if found is None:
         return lower_loop_kernel(lowering, as_loops(kernel), number)
-    epilogue = "" if found.is_plain and not found.loads else _Epilogue(lowering, found, number).build()
+    epilogue = "" if found.is_plain else Epilogue(lowering, found, number).build()
     part = _Part(lowering, found, number, epilogue).build()
     return _run(lowering, found, number, part)
 
 
 def product_workspace_bytes(machine: Machine, element: str) -> int:
-    """Scratch memory of each part: what the product packs, and a tile of sums."""
-    return gemm_workspace_bytes(machine, element) + TILE_ROWS * TILE_COLUMNS * byte_size(element)
+    """Scratch memory of each part: what the product packs, a tile of sums, and blocks of widened factors."""
+    tiles = TILE_ROWS * TILE_COLUMNS + (TILE_ROWS + TILE_COLUMNS) * TILE_DEPTH
+    return gemm_workspace_bytes(machine, element) + tiles * byte_size(element)
 
 
 def _run(lowering: Lowering, p: Product, number: int, part: str) -> str:
@@ -84,7 +83,7 @@ class _Part(FrameFunction):
         spill = load_field(f, self.context, "scratch")
         each = product_workspace_bytes(self.lowering.machine, p.element)
         self.workspace = f.gep("i8", spill, f.add(i64(self.lowering.spill_bytes), f.mul(self.part, i64(each))))
-        self.record = f.alloca("i64", count=len(_RECORD) + p.m, align=8)
+        self.record = f.alloca("i64", count=len(RECORD) + p.m, align=8)
         batch = self.value(product(axis.extent for axis in p.kernel.axes[: p.m]))
         many = f.icmp("sge", batch, f.mul(self.parts, i64(2)))
         first = f.select(many, self._border(batch, self.part), i64(0))
@@ -104,59 +103,99 @@ class _Part(FrameFunction):
         """All of one product, or this part's share of it."""
         p = self.p
         a, b = (self._first_element(access, indices) for access in (p.a, p.b))
-        if p.direct == NONE:
+        if p.direct == NONE or p.widens:
             self._tiles(indices, share, a, b)
         else:
             self._whole(indices, share, a, b, p.epilogue.stores[p.direct])
 
     def _first_element(self, access: Access, indices: Sequence[Value]) -> Value:
         """The address of an operand at a batch point, in its first row and column."""
-        f = self.f
+        f, element = self.f, memory_type(self.p.kernel.operands[access.operand].dtype)
         offset = self.value(access.offset)
         for axis, index in enumerate(indices):
             if access.coefficients[axis] != ZERO:
                 offset = f.add(offset, f.mul(index, self.value(access.coefficients[axis])))
-        return f.gep(self.p.element, self.pointers[access.operand], offset)
+        return f.gep(element, self.pointers[access.operand], offset)
 
     def _write_record(self, sums: Value, stride: Value, origin: Sequence[Value], indices: Sequence[Value]) -> None:
         words = [self.context, self.frame, sums, stride, *origin, *indices]
         for number, word in enumerate(words):
             self.f.store(word, self.f.gep("i64", self.record, i64(number)))
 
-    def _call(self, a: Value, b: Value, c: Value, sizes: Sequence[Value], share: Sequence[Value], plain: bool) -> None:
-        p = self.p
-        steps = [self.value(one.coefficients[axis]) for one, axis in ((p.a, p.m), (p.a, p.k), (p.b, p.k), (p.b, p.n))]
-        epilogue = NULL if plain or not self.epilogue else Value("ptr", f"@{self.epilogue}")
-        c_pointer, c_step = c, sizes[3]
-        arguments = [self.record, epilogue, a, steps[0], steps[1], b, steps[2], steps[3], c_pointer, c_step]
-        arguments += [*sizes[:3], FALSE, *share, self.workspace, self.extents[p.m]]
-        self.f.call(self.gemm, "void", arguments)
+    def _call(
+        self, a: Matrix, b: Matrix, c: Matrix, sizes: Sequence[Value], share: Sequence[Value], **more: Value
+    ) -> None:
+        """One call of the product; `more` may say `accumulate` and `epilogue`."""
+        epilogue = more.get("epilogue", NULL if self.p.is_plain else self._epilogue())
+        arguments = [self.record, epilogue, *a, *b, *c[:2], *sizes, more.get("accumulate", FALSE), *share]
+        self.f.call(self.gemm, "void", [*arguments, self.workspace, self.extents[self.p.m]])
+
+    def _epilogue(self) -> Value:
+        return Value("ptr", f"@{self.epilogue}") if self.epilogue else NULL
+
+    def _matrix(self, start: Value, access: Access, row: int, column: int) -> Matrix:
+        return start, self.value(access.coefficients[row]), self.value(access.coefficients[column])
 
     def _whole(self, indices: Sequence[Value], share: tuple[Value, Value], a: Value, b: Value, target: Access) -> None:
         """Sums straight into the result."""
         p = self.p
-        c, stride = self._first_element(target, indices), self.value(target.coefficients[p.m])
+        c = self._matrix(self._first_element(target, indices), target, p.m, p.n)
         if self.epilogue:
-            self._write_record(c, stride, (i64(0), i64(0)), indices)
-        m, n, k = (self.extents[axis] for axis in (p.m, p.n, p.k))
-        self._call(a, b, c, (m, n, k, stride), share, p.is_plain)
+            self._write_record(c[0], c[1], (i64(0), i64(0)), indices)
+        sizes = [self.extents[axis] for axis in (p.m, p.n, p.k)]
+        self._call(self._matrix(a, p.a, p.m, p.k), self._matrix(b, p.b, p.k, p.n), c, sizes, share)
 
     def _tiles(self, indices: Sequence[Value], share: tuple[Value, Value], a: Value, b: Value) -> None:
         """Tile after tile through the workspace; tiles are dealt out to the parts in turn."""
         p, f = self.p, self.f
-        m, n, k = (self.extents[axis] for axis in (p.m, p.n, p.k))
+        m, n = self.extents[p.m], self.extents[p.n]
         across, down = self._blocks(n, i64(TILE_COLUMNS)), self._even_blocks(m, share[1])
         height = self._blocks(m, down)
-        c = f.gep("i8", self.workspace, i64(gemm_workspace_bytes(self.lowering.machine, p.element)))
+        sums = f.gep("i8", self.workspace, i64(gemm_workspace_bytes(self.lowering.machine, p.element)))
         with f.counted_loop(share[0], f.mul(down, across), share[1], "tile") as loop:
             block = f.udiv(loop.index, across)
             row = f.minimum(f.mul(block, height), m)
             column = f.mul(f.sub(loop.index, f.mul(block, across)), i64(TILE_COLUMNS))
             rows, columns = f.minimum(height, f.sub(m, row)), f.minimum(i64(TILE_COLUMNS), f.sub(n, column))
-            self._write_record(c, i64(TILE_COLUMNS), (row, column), indices)
-            a_tile = f.gep(p.element, a, f.mul(row, self.value(p.a.coefficients[p.m])))
-            b_tile = f.gep(p.element, b, f.mul(column, self.value(p.b.coefficients[p.n])))
-            self._call(a_tile, b_tile, c, (rows, columns, k, i64(TILE_COLUMNS)), (i64(0), i64(1)), False)
+            self._write_record(sums, i64(TILE_COLUMNS), (row, column), indices)
+            a_tile = self._moved(self._matrix(a, p.a, p.m, p.k), p.a, row, 1)
+            b_tile = self._moved(self._matrix(b, p.b, p.k, p.n), p.b, column, 2)
+            self._tile(a_tile, b_tile, (sums, i64(TILE_COLUMNS), i64(1)), rows, columns)
+
+    def _moved(self, matrix: Matrix, access: Access, by: Value, axis: int) -> Matrix:
+        """A matrix from another row (axis 1) or column (axis 2) on."""
+        element = memory_type(self.p.kernel.operands[access.operand].dtype)
+        return self.f.gep(element, matrix[0], self.f.mul(by, matrix[axis])), matrix[1], matrix[2]
+
+    def _tile(self, a: Matrix, b: Matrix, c: Matrix, rows: Value, columns: Value) -> None:
+        k, alone = self.extents[self.p.k], (i64(0), i64(1))
+        if not self.p.widens:
+            return self._call(a, b, c, (rows, columns, k), alone, epilogue=self._epilogue())
+        f, p = self.f, self.p
+        wide_a = f.gep(p.element, c[0], i64(TILE_ROWS * TILE_COLUMNS))
+        wide_b = f.gep(p.element, wide_a, i64(TILE_ROWS * TILE_DEPTH))
+        blocks = f.maximum(self._blocks(k, i64(TILE_DEPTH)), i64(1))
+        with f.counted_loop(i64(0), blocks, hint="depth") as loop:
+            start = f.mul(loop.index, i64(TILE_DEPTH))
+            depth = f.minimum(i64(TILE_DEPTH), f.sub(k, start))
+            self._widen(p.a, wide_a, TILE_DEPTH, self._moved(a, p.a, start, 2), rows, depth)
+            self._widen(p.b, wide_b, TILE_COLUMNS, self._moved(b, p.b, start, 1), depth, columns)
+            last = f.icmp("eq", f.add(loop.index, i64(1)), blocks)
+            self._call(
+                (wide_a, i64(TILE_DEPTH), i64(1)),
+                (wide_b, i64(TILE_COLUMNS), i64(1)),
+                c,
+                (rows, columns, depth),
+                alone,
+                epilogue=f.select(last, self._epilogue(), NULL),
+                accumulate=f.icmp("sgt", loop.index, i64(0)),
+            )
+        return None
+
+    def _widen(self, access: Access, target: Value, stride: int, source: Matrix, rows: Value, columns: Value) -> None:
+        dtype = self.p.kernel.operands[access.operand].dtype
+        name = widen_block(self.lowering, dtype)
+        self.f.call(name, "void", [target, i64(stride), *source, rows, columns])
 
     def _even_blocks(self, m: Value, parts: Value) -> Value:
         """Row blocks of at most `TILE_ROWS`, as many for each part."""
@@ -165,62 +204,3 @@ class _Part(FrameFunction):
 
     def _blocks(self, extent: Value, size: Value) -> Value:
         return self.f.udiv(self.f.add(extent, self.f.sub(size, i64(1))), size)
-
-
-class _Epilogue(FrameFunction):
-    """`void epilogue_<n>(tile, row0, row1, column0, column1)`: the body at each finished point of a rectangle."""
-
-    def __init__(self, lowering: Lowering, p: Product, number: int) -> None:
-        self.p = p
-        super().__init__(lowering, p.kernel, f"epilogue_{number}", _RECTANGLE, head=_TILE)
-
-    def find_frame(self) -> tuple[Value, Value]:
-        return self._word("context"), self._word("frame")
-
-    def _word(self, name: str, kind: str = "ptr") -> Value:
-        return self.f.load(kind, self.f.gep("i64", self.f.arguments[0], i64(_RECORD.index(name))))
-
-    def build(self) -> str:
-        p, f = self.p, self.f
-        sums, stride = self._word("sums"), self._word("stride", "i64")
-        row_origin, column_origin = self._word("row", "i64"), self._word("column", "i64")
-        words = [f.gep("i64", f.arguments[0], i64(len(_RECORD) + axis)) for axis in range(p.m)]
-        batch = [f.load("i64", word) for word in words]
-        row0, row1, column0, column1 = f.arguments[1:]
-        site = self.site()
-        order = (*range(p.m), p.m, p.n)
-        body = BodyCode(
-            site,
-            p.kernel.epilogue,
-            p.epilogue,
-            order,
-            p.n,
-            outer_levels=len(order),
-            outer_varies=True,
-            written=frozenset(),
-        )
-        lanes = lanes_along(p.kernel.epilogue, p.epilogue, p.n, self.lowering.machine)
-        point = Point(p.n, lanes, indices=dict(enumerate(batch)))
-        for level in range(p.m + 1):
-            body.emit(level, point)
-        with f.counted_loop(row0, row1, hint="row") as loop:
-            line = f.gep(p.element, sums, f.mul(loop.index, stride))
-            in_row = point.inner(p.m, f.add(row_origin, loop.index))
-            body.emit(p.m + 1, in_row)
-
-            def emit(column: Value, mask: Value | None, _: int) -> None:
-                self._at(body, in_row.inner(p.n, f.add(column_origin, column), mask), f.gep(p.element, line, column))
-
-            vector_loop(f, column0, column1, lanes, 1, emit)
-        return self.finish()
-
-    def _at(self, body: BodyCode, point: Point, address: Value) -> None:
-        """One vector of finished sums."""
-        f, kind = self.f, vector_type(point.lanes, self.p.element)
-        nothing = body.all_lanes(point, Value(self.p.element, "0.0"))
-        point.accumulated = (
-            f.load(kind, address) if point.mask is None else f.masked_load(kind, address, point.mask, nothing)
-        )
-        body.emit(self.p.n + 1, point)
-        for store, access in zip(self.p.kernel.stores, self.p.epilogue.stores, strict=True):
-            body.store(point, access, body.stored(store.value, point), store.combine)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dfc.ir.dims import Dim, Symbol, dim
-from dfc.ir.dtypes import F16, F32, F64, I8, I32, DType
+from dfc.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
 from dfc.kernels.body import Accumulated, Affine, BodyBuilder, Load
 from dfc.kernels.form import Axis, ContractKernel, MatrixOperand, Operand, Store
 from tests.support.programs import Runner, axis_index
@@ -96,6 +96,20 @@ def test_other_element_types_accumulate_in_their_type() -> None:
             arrays = [turned(a_, a_turned), turned(b_, not a_turned), whole]
             assert runner.run(number, arrays, [m, n, k]) == 0
             assert np.array_equal(whole, a_ @ b_), dtype
+
+
+def test_half_factors_in_every_layout() -> None:
+    kinds = [(d, a, b) for d in (F16, BF16) for a in (False, True) for b in (False, True)]
+    runner = Runner([plain(d, F32, a, b) for d, a, b in kinds])
+    for m, n, k in ((1, 1, 1), (5, 7, 0), (17, 33, 100), (230, 800, 530)):
+        for number, (dtype, a_turned, b_turned) in enumerate(kinds):
+            a, b = sample(dtype, m * k, 1).reshape(m, k), sample(dtype, k * n, 2).reshape(k, n)
+            wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+            for threads in (1, 2):
+                out = np.full((m, n), 9, np.float32)
+                arrays = [turned(a, a_turned), turned(b, b_turned), out]
+                assert runner.run(number, arrays, [m, n, k], threads=threads) == 0
+                assert np.all(np.abs(out - wide_a @ wide_b) <= bound(wide_a, wide_b)), (dtype, m, n, k)
 
 
 def dense(sizes: tuple[int, ...] | None = None, result: DType = F32) -> ContractKernel:
