@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from dfc import api
 from dfc.cli.programs import count, print_diagnostics, source_of
 from dfc.cli.values import settings
 from dfc.diagnostics import EXIT_MISTAKE, EXIT_UNSUPPORTED, NOT_SUPPORTED_YET, Diagnostic
+from dfc.frontend import build
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.layout import check_style
 from dfc.source import SourceFile
@@ -22,7 +22,7 @@ def command(files: tuple[str, ...], pairs: tuple[str, ...], shapes: bool) -> int
     found: list[Diagnostic] = []
     for path in files:
         source = source_of(path)
-        diagnostics = api.check(source, settings(pairs))
+        diagnostics = build.check(source, settings(pairs))
         found += diagnostics
         if not any(d.is_error for d in diagnostics):
             found += style_warnings(source)
@@ -42,7 +42,7 @@ def style_warnings(source: SourceFile) -> list[Diagnostic]:
 
 
 def _print_shape_checks(path: str, pairs: tuple[str, ...]) -> None:
-    graph = api.graph(source_of(path), settings(pairs))
+    graph = build.build(source_of(path), settings(pairs))
     for entry in graph.entries.values():
         for check in entry.checks:
             place = f"{check.span.name}:{check.span.line}:{check.span.column}"
