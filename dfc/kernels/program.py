@@ -48,8 +48,8 @@ class Buffer:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Runs a kernel: `kernels[kernel]` of the program with these buffers for its operand slots and these values for
-    its symbols d0, d1, ... `names` are the full names of the graph nodes it computes; `reasons` say why the kernel is
-    cut as it is ("split before ..: ..")."""
+    its symbols d0, d1, ... `names` are the full names of the graph nodes it computes; `reasons` say why it holds
+    what it holds ("y uses x at the same point") and what is apart from it ("z is apart: w is used at other points")."""
 
     kernel: int
     buffers: tuple[int, ...]

@@ -14,6 +14,7 @@ Assumes items from `collect`. Guarantees linear time in nodes and uses.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -86,7 +87,9 @@ class _Absorber:
         if place is None or place.storage not in self.writes:
             return NEVER
         start = self.found.positions.get(base_of(value), -1)
-        return next((position for position in self.writes[place.storage] if position > start), NEVER)
+        positions = self.writes[place.storage]
+        first = bisect_right(positions, start)
+        return positions[first] if first < len(positions) else NEVER
 
     def _force(self) -> None:
         """Marks what must be in memory because of who uses it; through views for products and regions."""

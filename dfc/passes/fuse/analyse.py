@@ -8,6 +8,8 @@ Before: `old = read w; assign w; store old to the result`.    After: the store s
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import Role
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
@@ -166,8 +168,13 @@ def _overwriter(
         place = scope.place(value)
         start = found.positions.get(value, -1)
         candidates = writers.get(place.storage, []) if place is not None else []
-        known[value] = next((w for w in candidates if w.key[0] > start), None)
+        first = bisect_right(candidates, start, key=_position)
+        known[value] = candidates[first] if first < len(candidates) else None
     return known[value]
+
+
+def _position(item: Item) -> int:
+    return item.key[0]
 
 
 def _may_move(scope: Scope, found: Collected, item: Item, writer: Item) -> bool:

@@ -22,11 +22,21 @@ class Fit:
     added: tuple[Dim, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An item reads or stores memory that changes over time, at a point of the group's axes (None: anywhere)."""
+
+    storage: Storage
+    point: Point | None
+    stored: bool
+    item: Item
+
+
 @dataclass(slots=True, eq=False)
 class Group:
     """`extents` are the axes of the kernel; `outer` those common to all stages. `rank` is the order of execution.
 
-    `touched` has every access to memory that changes over time: (storage, point over the axes or None, stored?).
+    `touched` has every access to memory that changes over time.
     """
 
     rank: float
@@ -36,9 +46,7 @@ class Group:
     items: list[Item] = field(default_factory=list[Item])
     values: dict[Value, Item] = field(default_factory=dict[Value, Item])
     loads: set[Value] = field(default_factory=set[Value])
-    touched: list[tuple[Storage, Point | None, bool, int]] = field(
-        default_factory=list[tuple[Storage, "Point | None", bool, int]]
-    )
+    touched: list[Access] = field(default_factory=list[Access])
     points: dict[Value, Point] = field(default_factory=dict[Value, Point])  # where memory is read, over the axes
     nodes: int = 0
     reasons: list[str] = field(default_factory=list[str])

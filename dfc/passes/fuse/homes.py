@@ -117,7 +117,7 @@ def _keep(group: Group, item: Item, reading: _Readers) -> bool:
     """Whether later stages should read the value back: it is expensive, or what it reads has changed by then."""
     if item.kind is not Kind.VALUE or not reading.stages:
         return False
-    written = {storage for storage, _, stored, _ in group.touched if stored}
+    written = {access.storage for access in group.touched if access.stored}
     return item.weight > REPEATED or item.source is not None or not written.isdisjoint(item.reads)
 
 
@@ -135,7 +135,7 @@ def _borrowed(group: Group, item: Item, value: Value, reading: _Readers, lent: s
             continue
         place = target.place
         fits = place.shape == value.tensor.shape and place.dtype == value.tensor.machine and place.storage not in lent
-        unread = all(stored for storage, _, stored, _ in group.touched if storage is place.storage)
+        unread = all(access.stored for access in group.touched if access.storage is place.storage)
         last = store.level, group.inner(store)
         late = any(stage[0] > last[0] or (stage[0] == last[0] and stage != last) for stage in reading.stages)
         if fits and unread and store.axes == item.axes and not late:

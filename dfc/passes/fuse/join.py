@@ -23,7 +23,7 @@ from dfc.kernels.program import Role
 from dfc.passes.fuse.analyse import memory_of
 from dfc.passes.fuse.collect import Collected
 from dfc.passes.fuse.fit import fit, fit_sibling, fit_total
-from dfc.passes.fuse.groups import Fit, Group
+from dfc.passes.fuse.groups import Access, Fit, Group
 from dfc.passes.fuse.indexing import Point, renamed
 from dfc.passes.fuse.items import Item, Kind, Selector
 from dfc.passes.fuse.places import Storage
@@ -61,12 +61,22 @@ class _Joiner:
         group, found = self._choose(item, bound)
         if group is None or found is None:
             group, found = self._open(item, bound)
+        if group.items and item.name:
+            group.reasons.append(f"{item.name} {self._why(item, group)}")
         group.add(item, found)
         group.touched += accesses(self.scope, self.found, item, group, item.axes)
         self.readers.update((value, group) for value, point in item.leaves if point is not None)
         if item.kind is Kind.REDUCE and not group.outer:
             self.totals[item.extents] = group
         self._note(item, group.rank)
+
+    def _why(self, item: Item, group: Group) -> str:
+        """Why an item is in the group that it joined."""
+        made = next((value.name for value, _ in item.leaves if value in group.values), "")
+        if made:
+            return f"uses {made} at the same point"
+        shared = next((value.name for value, _ in item.leaves if value in group.loads), "")
+        return f"reads {shared} as well" if shared else "is computed beside them"
 
     def _bound(self, item: Item) -> float:
         """The highest rank that the item must not run before."""
@@ -117,7 +127,7 @@ class _Joiner:
     def _fits(self, item: Item, group: Group, fitting: Fitting = fit) -> Fit | None:
         loads = len(group.loads | {value for value, _ in item.leaves})
         if group.nodes + len(item.nodes) > GROUP_LIMIT or loads > OPERAND_LIMIT:
-            group.reasons.append(f"split before {item.name}: the kernel would grow too large")
+            group.reasons.append(f"{item.name} is apart: the kernel would grow too large")
             return None
         found = fitting(item, group)
         if found is None or not self._safe(item, group, found):
@@ -125,14 +135,18 @@ class _Joiner:
         return found
 
     def _safe(self, item: Item, group: Group, found: Fit) -> bool:
-        """Whether accesses of the item and of the group to the same memory stay at one point, in order."""
-        for storage, point, stored, _ in accesses(self.scope, self.found, item, group, found.axes):
-            for other, other_point, other_stored, other_level in group.touched:
-                if other is not storage or not (stored or other_stored):
+        """Whether the item and the group access the same memory at one point only, reads before the write."""
+        outer = found.outer if found.outer is not None else group.outer
+        own = found.level, frozenset(found.axes).difference(outer)
+        for access in accesses(self.scope, self.found, item, group, found.axes):
+            for other in group.touched:
+                if other.storage is not access.storage or not (access.stored or other.stored):
                     continue
-                same = point is not None and point == other_point and not other_stored and other_level <= found.level
-                if not (stored and same):
-                    group.reasons.append(f"split before {item.name}: {storage.name} is used at other points")
+                same = access.point is not None and access.point == other.point
+                stage = other.item.level, frozenset(other.item.axes).difference(outer)
+                before = stage[0] < own[0] or (stage[0] == own[0] and stage[1] in (own[1], frozenset()))
+                if not access.stored or other.stored or not same or not before:
+                    group.reasons.append(f"{item.name} is apart: {access.storage.name} is used at other points")
                     return False
         return True
 
@@ -206,20 +220,18 @@ def join(scope: Scope, found: Collected) -> list[Group]:
     return _Joiner(scope, found).run()
 
 
-def accesses(
-    scope: Scope, found: Collected, item: Item, group: Group, axes: tuple[int, ...]
-) -> list[tuple[Storage, Point | None, bool, int]]:
-    """What an item of a group reads and writes of memory that changes: where, whether it stores, at which level."""
-    touched: list[tuple[Storage, Point | None, bool, int]] = []
+def accesses(scope: Scope, found: Collected, item: Item, group: Group, axes: tuple[int, ...]) -> list[Access]:
+    """What an item of a group reads and stores of memory that changes."""
+    touched: list[Access] = []
     for value, point in item.leaves:
         if value in group.values:
             continue
         at = renamed(point, axes) if point is not None else None
-        touched += [(storage, at, False, item.level) for storage in memory_of(scope, found, value)]
+        touched += [Access(storage, at, False, item) for storage in memory_of(scope, found, value)]
     if item.source is not None:
-        touched.append((item.source.storage, renamed(item.point, axes), False, item.level))
+        touched.append(Access(item.source.storage, renamed(item.point, axes), False, item))
     if item.target is not None:
-        touched.append((item.target.place.storage, target_point(item, axes), True, item.level))
+        touched.append(Access(item.target.place.storage, target_point(item, axes), True, item))
     return touched
 
 
