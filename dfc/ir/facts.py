@@ -14,6 +14,7 @@ from itertools import combinations_with_replacement
 
 from dfc.ir.dims import (
     FUNCTIONS,
+    ONE,
     ZERO,
     Atom,
     Compound,
@@ -173,7 +174,7 @@ class Facts:
         if not self.divides(quotient.right, quotient.left):
             return None
         factor = Dim(((rest, coefficient),))
-        times = floor_divide(factor, quotient.right)
+        times = ONE if factor == quotient.right else floor_divide(factor, quotient.right)
         if times * quotient.right != factor or any(isinstance(x, Compound) for m, _ in times.terms for x in m):
             return None
         return times * quotient.left

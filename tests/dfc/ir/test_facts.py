@@ -15,6 +15,7 @@ B, D, H, K, M, N, T = (dim(Symbol(name)) for name in "BDHKMNT")
 def test_a_known_divisor_cancels() -> None:
     facts = NO_FACTS.assume(D % H, "==", 0)
     assert facts.canonical(B * T * H * (D // H)) == B * T * D
+    assert facts.canonical(H * (D // H)) == D
     assert facts.canonical(D % H).constant == 0
     assert facts.canonical(ceil_divide(D, H)) == D // H
 
