@@ -292,7 +292,7 @@ def assign(
         raise not_an_operand(entity, span)
     if mode == "/=" and not variable.type.dtype.is_float:
         place = Place("/", statement.span, (statement.targets[0].span, span), statement.operator_span)
-        raise whole_quotient(f"{variable.type.dtype} divided", place)
+        raise whole_quotient(f"{variable.type.dtype} divided by {describe(entity)}", place)
     value = tensor(context, entity, span, variable.type.dtype if element_type(entity) is None else None)
     target = _target_shape(variable, selectors)
     _check_value(context, variable, value, target, statement)

@@ -93,6 +93,7 @@ def read_signature(
 ) -> tuple[Signature, Scope]:
     """The signature of a declaration made in `scope`, and a scope in which its generic names are known."""
     signature = Signature(generics, parameters, (), None, rigid=rigid)
+    _refuse_twins([*(g.name for g in generics), *(p.name for p in parameters)])
     inner = Scope(scope)
     bind_generics(inner, signature, context, rigid=rigid)
     types: list[DeclaredType] = []
@@ -107,6 +108,15 @@ def read_signature(
     signature.types = tuple(types)
     signature.result = resolve_type(typing, result) if result is not None else None
     return signature, inner
+
+
+def _refuse_twins(names: Sequence[tree.Identifier]) -> None:
+    first: dict[str, tree.Identifier] = {}
+    for name in names:
+        known = first.setdefault(name.text, name)
+        if known is not name:
+            title = f"there are two parameters called `{name.text}`"
+            raise mistake("E0205", title, name.span, secondary=[(known.span, "the first one")])
 
 
 def _unknown_constant(context: Context, signature: Signature, name: str, type_: ConstType, rigid: bool) -> Entity:

@@ -32,6 +32,7 @@ from dfc.ops.attributes import AxisAttributes, SliceAttributes
 from dfc.source import Span
 
 Arguments = Mapping[str, Argument]
+MOST_PARTS = 4096
 
 
 def type_argument(context: Context, argument: Argument, function: str, expected: Expected) -> TensorType:
@@ -171,6 +172,8 @@ def make_split(context: Context, given: Arguments, span: Span, expected: Expecte
     count = constant_of(context, value_of(context, given["parts"]), given["parts"].span, "the number of parts")
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise mistake("E0315", "the number of parts is a whole number above 0", given["parts"].span)
+    if count > MOST_PARTS:
+        raise mistake("E1002", f"`split` makes at most {MOST_PARTS} parts", given["parts"].span)
     axis = axis_argument(context, given, "split", max(x.tensor.rank, 1), 0)
     if not x.tensor.rank:
         raise mistake("E0313", "a single number cannot be split", given["x"].span)

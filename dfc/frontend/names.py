@@ -33,12 +33,12 @@ def look_up(context: Context, name: str, span: Span) -> Binding:
 
 
 def no_such_name(context: Context, name: str, span: Span) -> Mistake:
+    if name in FOREIGN_NAMES:
+        return mistake("E0201", f"there is no `{name}` here", span, helps=(FOREIGN_NAMES[name],))
     visible = list(context.scope.bindings())
     near = closest(name, (b.name for b in visible))
     if not near:
-        hint = FOREIGN_NAMES.get(name)
-        helps = (hint,) if hint else ()
-        return mistake("E0201", f"there is no `{name}` here", span, helps=helps)
+        return mistake("E0201", f"there is no `{name}` here", span)
     found = next(b for b in visible if b.name == near)
     secondary = [(found.span, "defined here")] if not found.span.is_nowhere and found.span.file == span.file else []
     return mistake(

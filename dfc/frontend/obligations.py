@@ -10,13 +10,22 @@ from dfc.frontend.operators import as_size
 from dfc.frontend.regions import Region
 from dfc.frontend.scope import Scope
 from dfc.frontend.syntax import tree
-from dfc.frontend.values import Constant, SizeCondition
+from dfc.frontend.values import Constant, Entity, SizeCondition, Tensor
 from dfc.ir.dims import Dim, dim
 from dfc.ir.facts import OPPOSITE
 from dfc.ir.graph import DimCheck
+from dfc.ops.rounds import size_of
 from dfc.source import Span
 
 Comparison = tuple[Dim, str, Dim]
+_RELATIONS = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
 
 
 def require(context: Context, left: Dim, relation: str, right: Dim | int, reason: str, span: Span) -> bool | None:
@@ -48,6 +57,8 @@ def comparisons(context: Context, condition: tree.Expression) -> list[Comparison
         case tree.Comparison():
             found = _comparison(context, condition)
             return [found] if found is not None else []
+        case tree.Name():
+            return _of_value(_in_scratch(context, condition), "and")
         case _:
             return []
 
@@ -63,16 +74,37 @@ def refused(context: Context, condition: tree.Expression) -> list[Comparison]:
             return comparisons(context, condition.operand)
         case tree.Comparison():
             return [(a, OPPOSITE[r], b) for a, r, b in comparisons(context, condition)]
+        case tree.Name():
+            return [(a, OPPOSITE[r], b) for a, r, b in _of_value(_in_scratch(context, condition), "or")]
         case _:
             return []
+
+
+def _in_scratch(context: Context, expression: tree.Expression) -> Entity:
+    """What an expression stands for; the nodes it makes are thrown away."""
+    scratch = replace(context, region=Region(context.region), scope=Scope(context.scope), may_affect=False)
+    return context.engine.evaluate(scratch, expression)
+
+
+def _of_value(entity: Entity, joined_by: str) -> list[Comparison]:
+    """The comparisons of sizes behind a truth value with a name of its own, as printed graphs have them."""
+    found: list[Comparison] = []
+    pending = [entity.value] if isinstance(entity, Tensor) else []
+    while pending:
+        node = pending.pop().node
+        if node is not None and node.op == joined_by:
+            pending += reversed(node.operands)
+        elif node is not None and node.op in _RELATIONS:
+            left, right = map(size_of, node.operands)
+            found += [(left, _RELATIONS[node.op], right)] if left is not None and right is not None else []
+    return found
 
 
 def _comparison(context: Context, condition: tree.Comparison) -> Comparison | None:
     if not (_may_be_size(condition.left) and _may_be_size(condition.right)):
         return None
-    scratch = replace(context, region=Region(context.region), scope=Scope(context.scope), may_affect=False)
-    left = as_size(context.engine.evaluate(scratch, condition.left))
-    right = as_size(context.engine.evaluate(scratch, condition.right))
+    left = as_size(_in_scratch(context, condition.left))
+    right = as_size(_in_scratch(context, condition.right))
     if left is None or right is None:
         return None
     return left, condition.operator, right

@@ -77,6 +77,7 @@ HOSTILE = [
     "entry f() { let x = stack([]) }",
     "entry f() { let x = split([1, 2, 3], 0) }",
     "entry f() { let x = split([1, 2, 3], 2) }",
+    "fn f[N](x: f32[N]) { let y = split(x, 99999999999999999999) }",
     "entry f() { let x = params(3) }",
     "entry f() { let x = grad(1, 2) }",
     "entry f() { let x = zeros() }",
