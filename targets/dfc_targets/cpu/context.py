@@ -26,7 +26,7 @@ class Context(ctypes.Structure):
         ("error_lock", ctypes.c_int64),
         ("error_site", ctypes.c_int64),  # 0: none; sites count from 1
         ("error_payload", ctypes.c_int64 * ERROR_PAYLOAD),
-        ("constants", ctypes.c_void_p),  # table of pointers to constants and packed weights
+        ("constants", ctypes.c_void_p),  # the blob of constants; offsets are in the code
         ("spare", ctypes.c_int64 * 10),
     )
 

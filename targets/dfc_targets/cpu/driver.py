@@ -7,6 +7,7 @@ call allocates nothing, unless more calls overlap than ever before. Needs the st
 import ctypes
 import threading
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,9 +131,9 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
 def _parts(notes: Mapping[str, object]) -> list[int]:
     """How many native functions each entry has."""
     parts = notes.get("parts")
-    if not isinstance(parts, list | tuple) or not all(isinstance(count, int) for count in parts):
+    if not isinstance(parts, list | tuple):
         raise ValueError("the notes of the code image are damaged")
-    return [int(count) for count in parts]
+    return [int(count) for count in cast("list[int]", parts)]
 
 
 def _scratch_bytes(notes: Mapping[str, object], threads: int) -> int:

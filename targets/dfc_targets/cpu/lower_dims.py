@@ -4,7 +4,7 @@ Assumes that sizes fit into 64 bits (the runtime refuses larger ones before a ca
 computed once per function, in its first block, so that its value may be used anywhere; division by zero gives 0.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
 from dfc.ir.dims import Atom, Compound, Dim, Symbol
@@ -32,7 +32,7 @@ class DimCode:
         return inner
 
     @contextmanager
-    def prologue(self) -> Iterator[None]:
+    def prologue(self) -> Generator[None]:
         """Instructions written inside go to the end of the first block."""
         if self.f.blocks[-1] is self._prologue:
             yield

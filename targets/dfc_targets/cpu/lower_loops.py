@@ -4,7 +4,7 @@ Assumes extents >= 0. Guarantees that every point of a range is visited once, in
 incomplete vector runs under a mask rather than as single elements.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from dfc_targets.cpu.llvm_text import FunctionText, Value
@@ -13,7 +13,7 @@ from dfc_targets.cpu.lower_memory import Point
 
 
 @contextmanager
-def odometer(f: FunctionText, begin: Value, end: Value, extents: Sequence[Value]) -> Iterator[list[Value]]:
+def odometer(f: FunctionText, begin: Value, end: Value, extents: Sequence[Value]) -> Generator[list[Value]]:
     """Runs over the points number `begin` to `end` (row-major) of a box; yields the index along each axis."""
     if len(extents) == 1:
         with f.counted_loop(begin, end, hint="row") as loop:
@@ -45,7 +45,13 @@ def _split(f: FunctionText, number: Value, extents: Sequence[Value]) -> list[Val
 
 
 @contextmanager
-def nested(f: FunctionText, axes: Sequence[int], extents: Sequence[Value], point: Point, enter) -> Iterator[Point]:
+def nested(
+    f: FunctionText,
+    axes: Sequence[int],
+    extents: Sequence[Value],
+    point: Point,
+    enter: Callable[[int, Point], None],
+) -> Generator[Point]:
     """Loops over all of `axes`, outer first; `enter(depth, point)` is called in each for what becomes known there."""
     if not axes:
         yield point

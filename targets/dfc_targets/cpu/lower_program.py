@@ -15,7 +15,7 @@ from dfc_targets.cpu.lower_access import can_fault, kernel_access, written_opera
 from dfc_targets.cpu.lower_contract import as_product, contract_faults
 from dfc_targets.cpu.lower_frames import Lowering
 from dfc_targets.cpu.lower_kernels import lower_loop_plan
-from dfc_targets.cpu.lower_layout import AnyStep, Layout, frame_words, lay_out, outlined_in
+from dfc_targets.cpu.lower_layout import AnyStep, Layout, Outlined, frame_words, lay_out, outlined_in
 from dfc_targets.cpu.lower_plan import plan_loops
 from dfc_targets.cpu.lower_product import lower_contraction, product_workspace_bytes
 from dfc_targets.cpu.lower_steps import EntryScope, Launchable, StepCode
@@ -93,7 +93,7 @@ def lower_entry(scope: EntryScope, layout: Layout) -> list[str]:
 def _lower_outlined(scope: EntryScope, steps: Sequence[AnyStep]) -> None:
     """Functions called from these steps, innermost first."""
     pending = outlined_in(steps)
-    order = []
+    order: list[Outlined] = []
     while pending:
         one = pending.pop()
         order.append(one)

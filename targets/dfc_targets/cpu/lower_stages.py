@@ -96,11 +96,8 @@ class StageCode:
         with self.site.f.counted_loop(first, last) as loop:
             inside = point.inner(inner[0], loop.index)
             self._enter(len(inner) - 1, inside)
-            with nested(self.site.f, inner[1:-1], extents[1:-1], inside, self._enter_nested) as innermost:
+            with nested(self.site.f, inner[1:-1], extents[1:-1], inside, self._enter) as innermost:
                 self._innermost(innermost, accumulators, i64(0), extents[-1])
-
-    def _enter_nested(self, left: int, point: Point) -> None:
-        self._enter(left, point)
 
     def _enter(self, left: int, point: Point) -> None:
         """Emit what becomes known in a loop that has `left` more inside it."""
