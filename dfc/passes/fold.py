@@ -129,7 +129,8 @@ def _fold_for(site: Site) -> Sequence[Value] | None:
     emits = len(node.results) - node.attributes.carries - tokens
     if trips is not None and trips.constant == 0 and not emits:
         return site.operands[2:]
-    if trips is None or emits or trips == node.attributes.trips:
+    known_already = node.attributes.trips is not None  # perhaps from facts, which are not known here
+    if trips is None or emits or known_already:
         return None
     kept = site.kept()
     known = Node(

@@ -14,6 +14,7 @@ from dfc.ir.types import tensor
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.spelling import show
 from dfc.source import NOWHERE, SourceFile
+from tests.support.agreeing import verified
 from tests.support.graphs import entry, graph
 from tests.support.making import Making
 from tests.support.random_graphs import random_case
@@ -85,6 +86,51 @@ def test_checks_on_sizes_and_flags_survive() -> None:
         (c.left, c.relation, c.right) for c in made.checks
     ]
     assert (again.readonly, again.unnamed_result) == (True, True)
+
+
+FACTS = {
+    "a known divisor": """
+        entry e[D, H](x: f64[D], y: f64[H, D // H]) -> (z: f64[D], g: f64[D]) where D % H == 0, H >= 1 {
+          let c = reshape(reshape(x, [H, D // H]) * y, [D])
+          return c + x, grad(sum(c + x), x)
+        }""",
+    "equal symbols": """
+        entry e[N, M](x: f64[N], y: f64[M]) -> (z: f64[N], g: f64[M]) where N == M {
+          let c = x * y + y
+          return c, grad(sum(c), y)
+        }""",
+    "a branch on a size": """
+        entry e[N](x: f64[N], w: f64[3]) -> (z: f64, g: f64[3]) {
+          let q = if N == 3 then sum(x * w) else sum(w)
+          return q, grad(q, w)
+        }""",
+    "a branch on two sizes": """
+        entry e[N, M](x: f64[N], y: f64[M], w: f64[3]) -> f64 {
+          let z: f64 = if N == 3 and M == 3 { yield sum(x * w + y) } else { yield 0 }
+          return z
+        }""",
+    "an assertion": """
+        entry e[N](x: f64[N], w: f64[3]) -> f64[3] {
+          assert N == 3
+          return x * w
+        }""",
+    "rounds that facts make simple": """
+        entry e[N](x: f64) -> f64 where N >= 1 {
+          let y = loop y = x for i in 1..N {
+            y = sin(y)
+          }
+          return y
+        }""",
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_graphs_that_hold_only_under_facts_survive_every_stage(name: str) -> None:
+    current = rebuilt("dfg 1\n" + FACTS[name])
+    assert_round_trip(current, name)
+    for phase in pipeline.PHASES:
+        current = verified(phase.run(current), phase.name)
+        assert_round_trip(current, f"{name} after {phase.name}")
 
 
 def test_conditions_that_are_no_expression_survive() -> None:
