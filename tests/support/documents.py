@@ -39,6 +39,6 @@ def code_blocks(path: Path) -> list[CodeBlock]:
 
 def links(path: Path) -> list[str]:
     """The targets of all links of a document that stay inside the repository, without their anchors."""
-    text = FENCE.sub("", path.read_text(encoding="utf-8"))
+    text = re.sub(r"`[^`\n]*`", "", FENCE.sub("", path.read_text(encoding="utf-8")))
     targets = re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text)
     return [target.split("#")[0] for target in targets if "://" not in target and not target.startswith("#")]

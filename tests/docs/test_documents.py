@@ -1,0 +1,177 @@
+"""What the documents show is true: programs pass the checker, messages are the real ones, commands and Python run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from dfc import api
+from dfc.diagnostics import render
+from dfc.ops import registry
+from dfc.source import SourceFile
+from tests.support.command_line import environment
+from tests.support.corpus import ROOT
+from tests.support.documents import CodeBlock, code_blocks, links
+from tests.support.snippets import endings
+
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "samples/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "samples" / "data").glob("*.md")),
+]
+BLOCKS = [block for path in DOCUMENTS for block in code_blocks(path)]
+PROGRAMS = [block for block in BLOCKS if block.language == "dfg"]
+RUN = [block for path in ("README.md", "samples/README.md") for block in code_blocks(ROOT / path)]
+LANGUAGES = {"dfg", "python", "sh", "console", "text", "toml"}
+
+
+def expected_message(program: CodeBlock) -> str:
+    """The message that the document shows right behind a program, if it shows one."""
+    for block, following in pairwise(BLOCKS):
+        if block is program and following.path == block.path and following.text.startswith("error["):
+            return following.text.rstrip("\n")
+    return ""
+
+
+def names(block: object) -> str:
+    return str(block)
+
+
+def test_the_documents_are_there() -> None:
+    assert len(DOCUMENTS) >= 7
+    assert len(PROGRAMS) >= 10
+    assert any(expected_message(program) for program in PROGRAMS)
+    assert {block.language for block in BLOCKS} <= LANGUAGES
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=names)
+def test_a_program_is_accepted_or_refused_as_shown(program: CodeBlock) -> None:
+    shown = expected_message(program)
+    place = re.search(r"--> ([^:\s]+):", shown)
+    source = SourceFile(place[1] if place else "program.dfg", program.text)
+    found = [render(each) for each in api.check(source, {}) if each.is_error]
+    assert "\n\n".join(found) == shown
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the samples, as after a clone; the blocks of a document leave their files in it."""
+    folder = tmp_path_factory.mktemp("clone")
+    shutil.copytree(ROOT / "samples", folder / "samples")
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def steps_of(document: str) -> Iterator[CodeBlock]:
+    return (block for block in RUN if block.path == ROOT / document and block.language in ("sh", "python", "console"))
+
+
+@pytest.mark.parametrize("document", ["README.md", "samples/README.md"])
+def test_what_a_document_says_to_type_works(document: str, workplace: Path) -> None:
+    steps = list(steps_of(document))
+    assert steps
+    for number, block in enumerate(steps):
+        if block.language == "sh":
+            run_commands(block, workplace)
+        elif block.language == "python":
+            file = workplace / f"{document.replace('/', '_')}_{number}.py"
+            file.write_text(block.text)
+            assert endings([(workplace, file)]) == [""], str(block)
+        else:
+            check_targets(block, workplace)
+
+
+def run_commands(block: CodeBlock, folder: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-e", "-c", block.text],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr
+
+
+def check_targets(block: CodeBlock, folder: Path) -> None:
+    """A console shows targets of the Makefile, too long to run here; they must exist and have something to do."""
+    for line in block.text.splitlines():
+        words = line.split("#")[0].split()
+        assert words[0] == "make", f"{block}: {line}"
+        done = subprocess.run(["make", "-n", *words[1:]], cwd=folder, capture_output=True, text=True, check=True)
+        assert done.stdout.strip()
+
+
+def test_the_digits_of_the_readme_are_learned(workplace: Path) -> None:
+    commands = [block.text for block in steps_of("README.md") if block.language == "sh"]
+    folder = workplace / "again"
+    folder.mkdir()
+    (folder / "samples").symlink_to(workplace / "samples")
+    done = subprocess.run(
+        ["sh", "-e", "-c", commands[0]], cwd=folder, env=environment(), capture_output=True, text=True, check=True
+    )
+    share = re.search(r"accuracy ([\d.]+)$", done.stdout.strip())
+    assert share is not None
+    assert float(share[1]) > 0.96
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    missing = [target for target in links(path) if not (path.parent / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_message_code_that_is_named_has_a_page(path: Path) -> None:
+    named = set(re.findall(r"\b[EW]\d{4}\b", path.read_text()))
+    assert named <= {page.stem for page in (ROOT / "dfc" / "explanations").glob("*.md")}
+
+
+def requirement(text: str) -> str:
+    """The name in `name>=1,<2`."""
+    found = re.match(r"[\w.-]+", text)
+    assert found is not None
+    return found[0]
+
+
+def test_every_dependency_is_explained_and_no_other() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    table = (ROOT / "docs" / "DEPENDENCIES.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    libraries = {row[0] for row in rows if len(row) == 3}
+    needed = {requirement(text) for text in project["dependencies"]}
+    assert needed <= libraries
+    assert libraries - needed <= {
+        "library",
+        "extra",
+        "---",
+        *(f"`{name}`" for name in project["optional-dependencies"]),
+    }
+    extras = {row[0].strip("`"): set(re.split(r",\s*", row[1])) for row in rows if row[0].startswith("`")}
+    for name, texts in project["optional-dependencies"].items():
+        assert extras[name] == {requirement(text) for text in texts}
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    table = (ROOT / "README.md").read_text()
+    named = set(re.findall(r"^\| `dfc (\w+)", table, re.M)) | set(re.findall(r"`dfc (verify|explain) ", table))
+    shown = subprocess.run(["dfc", "--help"], env=environment(), capture_output=True, text=True, check=True).stdout
+    known = set(re.findall(r"^  (\w+)  ", shown, re.M))
+    assert named == known
+
+
+def test_the_ops_the_language_page_names_exist() -> None:
+    text = (ROOT / "docs" / "LANGUAGE.md").read_text()
+    for name in ("select", "jacobian", "stop_gradient"):
+        assert f"`{name}(" in text
+        assert registry.find(name) is not None
