@@ -111,19 +111,14 @@ def _visit(frame: _Frame, node: Node, values: dict[Value, Value], rewriting: Pas
 def _finished(frame: _Frame, values: Mapping[Value, Value]) -> Block:
     block = frame.block
     outputs = tuple(values.get(value, value) for value in block.outputs)
-    same_nodes = len(frame.output) == len(block.nodes) and all(
-        new is old for new, old in zip(frame.output, block.nodes, strict=True)
-    )
-    same_outputs = all(new is old for new, old in zip(outputs, block.outputs, strict=True))
-    same = same_nodes and same_outputs and frame.parameters is block.parameters
+    # nodes and values compare by identity
+    same = frame.output == block.nodes and outputs == block.outputs and frame.parameters is block.parameters
     return block if same else Block(frame.parameters, frame.output, outputs)
 
 
 def with_parts(node: Node, operands: Sequence[Value], regions: Sequence[Block]) -> Node:
     """The node over other operands and regions; itself if they are the same."""
-    same_operands = all(new is old for new, old in zip(operands, node.operands, strict=True))
-    same_regions = all(new is old for new, old in zip(regions, node.regions, strict=True))
-    if same_operands and same_regions:
+    if tuple(operands) == node.operands and tuple(regions) == node.regions:
         return node
     types = [value.type for value in node.results]
     return Node(node.op, operands, types, attributes=node.attributes, regions=regions, name=node.name, span=node.span)
