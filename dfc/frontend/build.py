@@ -21,11 +21,13 @@ from dfc.frontend.context import Argument, Context, Expected, Program
 from dfc.frontend.convert import tensor
 from dfc.frontend.initial import in_order, initial_block
 from dfc.frontend.mistakes import Mistake, Reporter, mistake
+from dfc.frontend.operations import assuming
 from dfc.frontend.modules import LoadedModule, Loader
 from dfc.frontend.scope import Binding, Pending, Scope
 from dfc.frontend.syntax import tree
 from dfc.frontend.values import BlockClass, Entity, EntryValue, Routine
 from dfc.frontend.variables import Variable, variables_in
+from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Entry, Graph, Resource
 from dfc.source import NOWHERE, SourceFile, Span
 
@@ -96,7 +98,7 @@ def elaborate(
 ) -> tuple[Graph | None, tuple[Diagnostic, ...]]:
     """The graph, or None if there are errors, and all messages; syntax errors are raised as `CompileError`."""
     path = Path(source.name)
-    with deep_recursion(), uncollected():
+    with deep_recursion(), uncollected(), assuming(NO_FACTS):
         graph = Graph(path.stem, source=source.text)
         program = Program(FrontEnd(), Reporter(), graph, settings, tuple(search), Scope())
         loader = _loader(program, path.parent)

@@ -92,6 +92,14 @@ class Scope:
     def own(self, name: str) -> Binding | None:
         return self.names.get(name)
 
+    @property
+    def outermost(self) -> Scope:
+        """The prelude."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
     def bindings(self) -> Iterator[Binding]:
         """All visible names, inner ones first."""
         seen: set[str] = set()

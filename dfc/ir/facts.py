@@ -81,6 +81,8 @@ class Facts:
         """Whether `left relation right` follows (True), contradicts (False) or is open (None)."""
         difference = self.canonical(dim(left)) - self.canonical(dim(right))
         difference = self.canonical(difference)
+        if difference.constant is None:
+            difference = _with_floors(difference)
         match relation:
             case "==":
                 return self._is_zero(difference)
@@ -195,6 +197,25 @@ class Facts:
 
 
 NO_FACTS = Facts()
+
+
+def _with_floors(size: Dim) -> Dim:
+    """`ceil_div(a, 2)` as `(a + 1) // 2`: the two spellings of one size meet."""
+    if not any(isinstance(a, Compound) and a.function == "ceil_div" for m, _ in size.terms for a in m):
+        return size
+    total = ZERO
+    for monomial, coefficient in size.terms:
+        product = dim(coefficient)
+        for atom in monomial:
+            product = product * _with_floor(atom)
+        total = total + product
+    return total
+
+
+def _with_floor(atom: Atom) -> Dim:
+    if isinstance(atom, Compound) and atom.function == "ceil_div" and (atom.right.constant or 0) > 0:
+        return floor_divide(atom.left + atom.right - 1, atom.right)
+    return Dim((((atom,), 1),))
 
 
 def _not(answer: bool | None) -> bool | None:

@@ -143,7 +143,8 @@ class _Printer:
         self._write(f"{word} {name}: {type_text(resource.type)} = {initial}{tail}")
 
     def _scope(self, dims: Sequence[Symbol], prefix: str) -> _Scope:
-        names = NameSet([*self._globals.taken, *map(str, dims)])
+        others = (name for name in self._globals.taken if name not in self._graph.entries)  # feeds keep their names
+        names = NameSet([*others, *map(str, dims)])
         return _Scope(names, prefix)
 
     def _entry(self, entry: Entry) -> None:

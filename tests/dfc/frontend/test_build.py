@@ -52,6 +52,12 @@ def test_a_training_step_equals_numpy() -> None:
     assert after.state["steps"] == 1
 
 
+def test_an_entry_hides_no_function_and_its_feeds_keep_their_names() -> None:
+    graph = graph_of("entry sum(x: f32[3], f: f32) -> f32 { return sum(x) * f }\nentry f(k: f32) -> f32 { return k }")
+    assert evaluate(graph, "sum", {"x": np.ones(3, np.float32), "f": np.float32(2)}).result == 6
+    assert difference(graph, graph_of(show(graph))) is None
+
+
 def test_newton_finds_the_root() -> None:
     graph = autodiff(graph_of(example("06_newton_and_power")))
     root, steps = evaluate(graph, "newton", {"guess": 2.0, "tolerance": 1e-12}).results

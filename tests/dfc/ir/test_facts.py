@@ -57,6 +57,11 @@ def test_extremes_and_quotients_bound_themselves() -> None:
     assert NO_FACTS.holds(N, ">=", N // 2 * 2) is True
 
 
+def test_rounding_up_is_rounding_down_from_further() -> None:
+    assert NO_FACTS.equal(ceil_divide(N - 1, dim(2)), N // 2) is True
+    assert NO_FACTS.equal(ceil_divide(N, dim(2)), N // 2) is None
+
+
 def test_two_different_numbers_are_refuted() -> None:
     assert NO_FACTS.equal(dim(10), 784) is False
     assert NO_FACTS.equal(N + 1, N) is False
