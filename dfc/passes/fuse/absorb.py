@@ -142,7 +142,9 @@ class _Absorber:
         cone = self.cones[node.result]
         if not self.scope.fusing:
             return False
-        if any(item.kind in (Kind.STEP, Kind.CONTRACT) or item.key[0] > cone.deadline for item in items):
+        if any(item.kind in (Kind.STEP, Kind.CONTRACT) for item in items):
+            return False
+        if any(item.key[0] > cone.deadline for item in items) and not self._cut_below(node):
             return False
         if any(self.sizes.get(item, 0) >= LIMIT for item in items):
             return False
@@ -152,6 +154,18 @@ class _Absorber:
             return True
         cheap = cone.weight <= CHEAP and cone.loads <= LOADS and not cone.product
         return cheap and len(items) <= REPEATS and bool(node.result.tensor.shape)
+
+    def _cut_below(self, node: Node) -> bool:
+        """Gives memory to the operands that read a variable before it is overwritten, if others use these anyway."""
+        early = [v for v in node.operands if self._reads_before(v)]
+        if any(v not in self.cones or len(self.found.users[v]) < 2 or is_view(_node(v)) for v in early):
+            return False
+        self.forced.update(early)
+        return True
+
+    def _reads_before(self, value: Value) -> bool:
+        cone = self.cones.get(value)
+        return (self._deadline(value) if cone is None else cone.deadline) < NEVER
 
     def _absorb(self, node: Node, items: tuple[Item, ...]) -> None:
         self.users[node] = items
@@ -212,6 +226,11 @@ def _wants_itself(user: User, value: Value) -> bool:
         node = user.node
         return user.kind is Kind.STEP and node is not None and value in step_scalars(node)
     return any(operand is value and needs_memory(user, i) for i, operand in enumerate(user.operands))
+
+
+def _node(value: Value) -> Node:
+    assert value.node is not None, value
+    return value.node
 
 
 def step_scalars(node: Node) -> tuple[Value, ...]:

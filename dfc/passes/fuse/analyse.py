@@ -15,12 +15,12 @@ from dfc.kernels.program import Role
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
 from dfc.passes.fuse.collect import Collected
 from dfc.passes.fuse.indexing import Point, along
-from dfc.passes.fuse.inline import inputs_at, is_generator, is_view, weight
+from dfc.passes.fuse.inline import PICK, inputs_at, is_generator, is_view, weight
 from dfc.passes.fuse.items import Item, Kind, Leaf, Selector, domain
 from dfc.passes.fuse.places import Storage
 from dfc.passes.fuse.scope import Scope, base_of
 
-MAY_FAIL = frozenset(("gather", "floordiv", "mod"))
+DIVISIONS = frozenset(("floordiv", "mod"))
 
 
 def analyse(scope: Scope, found: Collected) -> None:
@@ -111,7 +111,7 @@ def _below(node: Node, point: Point | None) -> list[Leaf]:
 
 
 def _may_fail(node: Node) -> bool:
-    return node.op == "gather" or (node.op in MAY_FAIL and node.result.tensor.machine.is_integer)
+    return node.op in ("gather", PICK) or (node.op in DIVISIONS and node.result.tensor.machine.is_integer)
 
 
 def _store_may_fail(item: Item) -> bool:

@@ -14,7 +14,6 @@ from dfc.ir.graph import Node, Value
 from dfc.kernels.body import Affine, Apply, BodyBuilder, Computed, Index, Instruction, Load, Mask, Number, Philox
 from dfc.ops import registry
 from dfc.ops.attributes import (
-    AxisAttributes,
     ConstantAttributes,
     DimAttributes,
     DrawAttributes,
@@ -24,7 +23,7 @@ from dfc.ops.attributes import (
 from dfc.ops.philox import stream_key
 from dfc.ops.record import Elementwise
 from dfc.passes.fuse.indexing import Point, row_major, scaled, shifted
-from dfc.passes.fuse.inline import gathered_point, inputs_at
+from dfc.passes.fuse.inline import inputs_at, picked
 from dfc.passes.fuse.operands import Slots
 from dfc.passes.fuse.places import Place
 from dfc.passes.fuse.scope import Scope
@@ -104,7 +103,7 @@ class Expressions:
                 return self.body.cast(same, node.result.tensor.machine)
             case "pad":
                 return self._pad(node, point)
-            case "gather":
+            case "gather" | "pick":
                 return self._gather(node, point)
             case "random" | "draw":
                 return self._random(node, point)
@@ -166,15 +165,21 @@ class Expressions:
         return self.load(place, index, Mask(tuple(padded), fill) if padded else None)
 
     def _gather(self, node: Node, point: Point) -> int:
-        attributes = node.attributes
-        assert isinstance(attributes, AxisAttributes)
-        x, ids = node.operands
-        axis, rank = attributes.axis, ids.tensor.rank
-        row = self._known[ids, gathered_point(node, point)]
-        site = self.scope.fault(node, "index", OUT_OF_RANGE, node.span)
-        place = self.scope.place(x)
+        place = self.scope.place(node.operands[0])
         assert place is not None, node
-        return self.load(place, (*point[:axis], Computed(row, site), *point[axis + rank :]))
+        rest = iter(point)
+        index: list[Index] = []
+        rows = {axis: (ids, at) for axis, ids, at in picked(node, point)}
+        for axis in range(len(place.shape)):
+            if axis not in rows:
+                index.append(next(rest))
+                continue
+            ids, at = rows[axis]
+            for _ in at:
+                next(rest)
+            site = self.scope.fault(node, "index", OUT_OF_RANGE, node.span)
+            index.append(Computed(self._known[ids, at], site))
+        return self.load(place, tuple(index))
 
     def _random(self, node: Node, point: Point) -> int:
         attributes = node.attributes

@@ -10,6 +10,7 @@ from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.kernels.body import Affine
 from dfc.passes.fuse.groups import Fit, Group
 from dfc.passes.fuse.indexing import Point, plain_axis
+from dfc.passes.fuse.inline import PICK
 from dfc.passes.fuse.items import Item, Kind
 
 ROW_LIMIT = 16384  # elements that a kernel without parallel axes may pass over more than once
@@ -187,7 +188,7 @@ def _fit_epilogue(item: Item, group: Group, known: dict[int, int]) -> Fit | None
     result = {axis for axis, extent in enumerate(group.extents[:-1]) if extent != ONE}
     if len(known) != len(item.extents) or set(known.values()) != result:
         return None
-    if any(node.op in ("gather", "pad", "random", "draw") for node in item.nodes) or item.faults:
+    if any(node.op in ("gather", PICK, "pad", "random", "draw") for node in item.nodes) or item.faults:
         return None
     for _, point in item.leaves:
         if point is None or any(index.terms and plain_axis(index) is None for index in point):

@@ -10,7 +10,7 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
 from dfc.ops import registry
-from dfc.ops.attributes import AxisAttributes, ConstantAttributes, TypeAttributes
+from dfc.ops.attributes import AxesAttributes, AxisAttributes, ConstantAttributes, TypeAttributes
 from dfc.ops.record import Elementwise
 from dfc.passes.fuse.indexing import (
     ORIGIN,
@@ -24,11 +24,13 @@ from dfc.passes.fuse.indexing import (
 )
 
 TABLE_LIMIT = 4096  # elements of an array of ascending numbers that is kept as a constant
+PICK = "pick"  # gathers along several axes at once; made by `prepare`, known only here
+MEMORY_FIRST = frozenset(("pad", "gather", PICK))  # nodes whose first operand must be in memory
 VIEWS = frozenset(("transpose", "slice", "reverse", "broadcast", "reshape"))
 GENERATORS = frozenset(("constant", "dim", "iota", "eye"))
 _HEAVY = {
     **dict.fromkeys(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow", "sigmoid", "gelu"), 8),
-    **dict.fromkeys(("random", "draw", "gather"), 16),
+    **dict.fromkeys(("random", "draw", "gather", PICK), 16),
     **dict.fromkeys(("div", "floordiv", "mod", "sqrt", "rsqrt"), 4),
     **dict.fromkeys(VIEWS, 0),
     **dict.fromkeys(GENERATORS, 0),
@@ -74,7 +76,7 @@ def is_view(node: Node) -> bool:
 
 def is_inline(node: Node) -> bool:
     """Whether the element at a point can be computed where it is used."""
-    if node.op in ("pad", "gather", "random") or is_generator(node) or is_view(node):
+    if node.op in MEMORY_FIRST or node.op == "random" or is_generator(node) or is_view(node):
         return True
     return is_elementwise(node)
 
@@ -86,7 +88,7 @@ def weight(node: Node) -> int:
 
 def needs_memory(node: Node, position: int) -> bool:
     """Whether an inline node (or alias) must find operand `position` in memory, not inside a view."""
-    return position == 0 and (node.op in ("pad", "gather") or is_alias(node))
+    return position == 0 and (node.op in MEMORY_FIRST or is_alias(node))
 
 
 def inputs_at(node: Node, point: Point) -> list[tuple[Value, Point | None]]:
@@ -104,19 +106,28 @@ def inputs_at(node: Node, point: Point) -> list[tuple[Value, Point | None]]:
             return [(operands[0], unit_reshape_point(point, *shapes))]
         case "pad":
             return [(operands[1], ()), (operands[0], None)]
-        case "gather":
-            return [(operands[1], gathered_point(node, point)), (operands[0], None)]
+        case "gather" | "pick":
+            return [*((ids, at) for _, ids, at in picked(node, point)), (operands[0], None)]
         case _:
             shape = node.result.tensor.shape
             return [(v, broadcast_point(point, shape, v.tensor.shape)) for v in operands]
 
 
-def gathered_point(node: Node, point: Point) -> Point:
-    """Where `ids` is read for an element of a gather."""
+def picked(node: Node, point: Point) -> list[tuple[int, Value, Point]]:
+    """The axes of its operand that a gather picks from, with the ids and where they are read for an element."""
     attributes = node.attributes
-    assert isinstance(attributes, AxisAttributes)
-    rank = node.operands[1].tensor.rank
-    return point[attributes.axis : attributes.axis + rank]
+    if isinstance(attributes, AxesAttributes):
+        axes = attributes.axes
+    else:
+        assert isinstance(attributes, AxisAttributes), node
+        axes = (attributes.axis,)
+    found: list[tuple[int, Value, Point]] = []
+    shift = 0
+    for axis, ids in zip(axes, node.operands[1:], strict=True):
+        rank = ids.tensor.rank
+        found.append((axis, ids, point[axis + shift : axis + shift + rank]))
+        shift += rank - 1
+    return found
 
 
 def origin(rank: int) -> Point:

@@ -1,7 +1,7 @@
 """Rewrites a block so that fusion sees fewer kinds of nodes.
 
-Before: `assign += v` of a whole variable; a read after it; `matmul` with a vector.
-After: `read`, `add`, `assign :=`, and the read replaced by the value just assigned; `mul` and `sum`.
+Before: `assign += v` of a whole variable; a read after it; `matmul` with a vector; `gather` of a `gather`.
+After: `read`, `add`, `assign :=`, and the read replaced by the value just assigned; `mul` and `sum`; one `pick`.
 
 Assumes a verified block. Guarantees the same effects in the same order; only tokens of reads that went are skipped.
 """
@@ -17,11 +17,14 @@ from dfc.ir.rewrite import Pass, Site, rebuild
 from dfc.ir.types import TensorType, Type
 from dfc.ops.attributes import (
     AssignAttributes,
+    AxesAttributes,
+    AxisAttributes,
     ReduceAttributes,
     ResourceAttributes,
     ShapeAttributes,
 )
 from dfc.passes.dce import dce_block
+from dfc.passes.fuse.inline import PICK
 
 MODES = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 
@@ -58,6 +61,48 @@ class _Prepare(Pass):
             value = _append(site, MODES[attributes.mode], (old, value), (kind,)).result
         whole = AssignAttributes(attributes.resource, ":=")
         return _append(site, "assign", (value, token), (token.type,), whole).results
+
+
+def merge_gathers(block: Block) -> Block:
+    """Gathers along several axes, one behind the other, become one: `m[i, j]` is one load."""
+    return rebuild(block, _MergeGathers())
+
+
+class _MergeGathers(Pass):
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        if site.node.op != "gather":
+            return None
+        x, ids = site.operands
+        inner = x.node
+        if inner is None or inner.op not in ("gather", PICK):
+            return None
+        merged = _merged(inner, _gather_axes(site.node)[0], ids)
+        if merged is None:
+            return None
+        axes, operands = merged
+        return _append(site, PICK, operands, (site.node.result.type,), AxesAttributes(axes)).results
+
+
+def _gather_axes(node: Node) -> tuple[int, ...]:
+    attributes = node.attributes
+    if isinstance(attributes, AxesAttributes):
+        return attributes.axes
+    assert isinstance(attributes, AxisAttributes)
+    return (attributes.axis,)
+
+
+def _merged(inner: Node, axis: int, ids: Value) -> tuple[tuple[int, ...], list[Value]] | None:
+    """Axes and operands of the two gathers in one; None if the outer one picks among the picked."""
+    rows = dict(zip(_gather_axes(inner), inner.operands[1:], strict=True))
+    place = 0
+    for own in range(inner.operands[0].tensor.rank):
+        width = rows[own].tensor.rank if own in rows else 1
+        if own not in rows and place == axis:
+            rows[own] = ids
+            axes = tuple(sorted(rows))
+            return axes, [inner.operands[0], *(rows[a] for a in axes)]
+        place += width
+    return None
 
 
 def _read(site: Site) -> Sequence[Value] | None:
