@@ -42,6 +42,10 @@ def _range_function(lowering: Lowering, plan: LoopPlan, number: int) -> str:
     whole = _whole_span(plan)
     if whole is not None:
         first, last = i64(0), i64(whole)
+    if plan.wide > 1:
+        border = _whole_steps(f, first, last, plan.lanes * plan.wide)
+        LoopCode(site, plan.widened()).run((outer0, outer1), (first, border), exact=True)
+        first = border
     code = LoopCode(site, plan)
     if plan.spread and plan.outer:
         with f.counted_loop(first, last, _SPREAD_LANES, "piece") as loop:
@@ -49,6 +53,14 @@ def _range_function(lowering: Lowering, plan: LoopPlan, number: int) -> str:
     else:
         code.run((outer0, outer1), (first, last))
     return function.finish()
+
+
+def _whole_steps(f: FunctionText, first: Value, last: Value, step: int) -> Value:
+    """Where the whole steps of a range end."""
+    known_first, known_last = literal_int(first), literal_int(last)
+    if known_first is not None and known_last is not None:
+        return i64(known_first + max(0, known_last - known_first) // step * step)
+    return f.add(first, f.bit_and(f.maximum(f.sub(last, first), i64(0)), i64(-step)))
 
 
 def _whole_span(plan: LoopPlan) -> int | None:
@@ -118,6 +130,7 @@ def _launch_loops(module: ModuleText, machine: Machine) -> FunctionText:
     context, frame, kernel, outer, width, unit, worth = f.arguments
     threads = load_field(f, context, "threads")
     most = f.select(f.icmp("sgt", threads, i64(1)), f.mul(threads, i64(PARTS_PER_THREAD)), i64(1))
+    most = f.minimum(most, f.maximum(outer, f.udiv(f.add(width, f.sub(unit, i64(1))), unit)))
     parts = f.minimum(worth, most)
     alone, several = f.label("alone"), f.label("several")
     f.branch_if(f.icmp("sle", parts, i64(1)), alone, several)
@@ -141,7 +154,8 @@ def _part_loops(module: ModuleText) -> FunctionText:
     kinds = ("ptr", "ptr", "i64", "i64", "i64")
     words = [f.load(kind, f.gep("i64", job, i64(place))) for place, kind in enumerate(kinds)]
     frame, kernel, outer, width, unit = words
-    by_rows = f.bit_or(f.icmp("sge", outer, f.mul(parts, i64(2))), f.icmp("sle", width, unit))
+    narrow = f.bit_and(f.icmp("sle", width, unit), f.icmp("sgt", outer, i64(1)))
+    by_rows = f.bit_or(f.icmp("sge", outer, f.mul(parts, i64(2))), narrow)
     rows, columns = share(f, outer, i64(1), part, parts), share(f, width, unit, part, parts)
     whole = [i64(0), outer, i64(0), width]
     spans = [f.select(by_rows, rows[i], whole[i]) for i in range(2)]

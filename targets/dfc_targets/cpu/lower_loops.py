@@ -70,8 +70,11 @@ def vector_loop(
     lanes: int,
     unroll: int,
     emit: Callable[[Value, Value | None, int], None],
+    *,
+    exact: bool = False,
 ) -> None:
-    """`emit(first index, mask, copy)` for every vector of the range: `unroll` at a time, then one, then the rest."""
+    """`emit(first index, mask, copy)` for every vector of the range: `unroll` at a time, then one, then the rest; with
+    `exact` there is no rest."""
     if lanes == 1 and unroll == 1:
         with f.counted_loop(start, stop) as loop:
             emit(loop.index, None, 0)
@@ -79,7 +82,7 @@ def vector_loop(
     begin = start
     for step in dict.fromkeys((lanes * unroll, lanes)):
         begin = _whole_steps(f, begin, stop, step, lanes, emit)
-    if lanes > 1:
+    if lanes > 1 and not exact:
         _rest(f, begin, stop, lanes, emit)
 
 

@@ -21,6 +21,7 @@ from dfc_targets.cpu.machine import Machine
 _COSTLY = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow"))
 _MEMORY_COST, _COSTLY_COST, _RANDOM_COST, _DIVISION_COST = 2, 16, 60, 5
 MOST_LANES, MOST_GATHERED_LANES = 64, 16
+_WIDE, _LIGHT = 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,12 @@ class LoopPlan:
     lanes: int
     stages: tuple[StagePlan, ...]
     spread: bool  # lanes of some load lie in rows of their own, along which an outer axis runs
+    wide: int  # so many vectors are worked on at once, where there are as many
+
+    def widened(self) -> "LoopPlan":
+        """The same schedule with all vectors that are worked on at once as one."""
+        stages = tuple(replace(stage, lanes=stage.lanes * self.wide) for stage in self.stages)
+        return replace(self, lanes=self.lanes * self.wide, stages=stages, wide=1)
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -78,7 +85,9 @@ def plan_loops(kernel: LoopKernel, machine: Machine) -> LoopPlan:
     stages = [_plan_stage(one, lanes, by_rows, machine) for one in work]
     rest = tuple(axis for axis in outer if axis != vector)
     spread = vector != NONE and any(_is_spread(one, rest, vector) for a in access for one in a.all())
-    return LoopPlan(kernel, tuple(extents), rest, vector, lanes, tuple(stages), spread)
+    return LoopPlan(
+        kernel, tuple(extents), rest, vector, lanes, tuple(stages), spread, _wide(work, lanes, vector, extents)
+    )
 
 
 def _all_outer(kernel: LoopKernel) -> LoopKernel:
@@ -89,6 +98,15 @@ def _all_outer(kernel: LoopKernel) -> LoopKernel:
     if stage.axes != tuple(range(kernel.outer, len(kernel.axes))):
         return kernel
     return replace(kernel, outer=len(kernel.axes), stages=(replace(stage, axes=()),))
+
+
+def _wide(work: Sequence["_StageWork"], lanes: int, vector: int, extents: Sequence[Dim]) -> int:
+    """Light folds down columns run over several vectors at once, to use whole pieces of each row of memory."""
+    cost = sum(point_cost(one.stage.body) for one in work if one.inner)
+    if vector == NONE or not cost or cost > _LIGHT or any(one.misfits(vector, True) for one in work):
+        return 1
+    extent = extents[vector].constant
+    return 1 if extent is not None and extent < _WIDE * lanes else _WIDE
 
 
 def _is_spread(one: Access, outer: Sequence[int], vector: int) -> bool:
@@ -215,7 +233,7 @@ def _plan_stage(one: _StageWork, lanes: int, by_rows: bool, machine: Machine) ->
     """`lanes`: what the outer level has; a stage of rows has its own."""
     stage, access, inner, extents = one.stage, one.access, one.inner, one.extents
     if not by_rows or not inner:
-        return StagePlan(stage, access, inner, extents, NONE, lanes, _unroll(stage, inner, extents))
+        return StagePlan(stage, access, inner, extents, NONE, lanes, 1)
     best = min(inner, key=lambda axis: (one.misfits(axis, False), -inner.index(axis)))
     order = (*(axis for axis in inner if axis != best), best)
     own = _lanes([(stage.body, access)], best, False, machine)

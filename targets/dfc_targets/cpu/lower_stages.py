@@ -16,6 +16,8 @@ from dfc_targets.cpu.lower_memory import Point, Site
 from dfc_targets.cpu.lower_plan import LoopPlan, StagePlan
 from dfc_targets.cpu.lower_reductions import Fold
 
+_COLUMN_BLOCK = 1024
+
 
 class Accumulators:
     """The running values of one reduction, one set for each copy of an unrolled loop; registers once optimised."""
@@ -64,10 +66,32 @@ class StageCode:
     def run(self, point: Point) -> None:
         """All of the stage; its reductions are in `point.reduced` afterwards."""
         self.body.emit(self.outer_levels, point)
-        accumulators = self.start()
-        self.iterate(point, accumulators, None)
+        accumulators = self._fold_columns(point) if self._has_columns() else self._fold_rows(point)
         for number, one in enumerate(accumulators):
             point.reduced[self.number, number] = one.fold.result(self.site.f, self.total(one))
+
+    def _has_columns(self) -> bool:
+        """Whether one chain of sums could become long: lanes do not share the work of an inner axis."""
+        if self.by_rows or not self.plan.inner or not self.plan.stage.reductions:
+            return False
+        length = self.plan.extents[self.plan.inner[0]].constant
+        return length is None or length > _COLUMN_BLOCK
+
+    def _fold_rows(self, point: Point) -> list[Accumulators]:
+        accumulators = self.start()
+        self.iterate(point, accumulators, None)
+        return accumulators
+
+    def _fold_columns(self, point: Point) -> list[Accumulators]:
+        """Blocks of the first inner axis one by one, each added to the total."""
+        f, totals = self.site.f, self.start()
+        last = self.extents[self.plan.inner[0]]
+        with f.counted_loop(i64(0), last, _COLUMN_BLOCK, "block") as loop:
+            block = self.start()
+            self.iterate(point, block, (loop.index, f.minimum(f.add(loop.index, i64(_COLUMN_BLOCK)), last)))
+            for total, one in zip(totals, block, strict=True):
+                total.add(0, one.total(), None)
+        return totals
 
     def start(self) -> list[Accumulators]:
         copies = self.plan.unroll if self.plan.inner else 1
@@ -173,33 +197,34 @@ class LoopCode:
             points.append(Point(vector, stage.plan.lanes, reduced=reduced))
         return points
 
-    def run(self, outer: tuple[Value, Value], span: tuple[Value, Value]) -> None:
-        """The outer points number `outer` (without the vector axis), and along the vector axis those in `span`."""
+    def run(self, outer: tuple[Value, Value], span: tuple[Value, Value], *, exact: bool = False) -> None:
+        """The outer points number `outer` (without the vector axis), and along the vector axis those in `span`, which
+        is `exact` when it is whole vectors."""
         points = self.first_points()
         self._emit_outer(0, points)
         if not self.plan.outer:
-            return self._inside(points, span)
+            return self._inside(points, span, exact)
         with odometer(self.site.f, *outer, [self.extents[axis] for axis in self.plan.outer]) as indices:
             inside = [point.inner() for point in points]
             for level, (axis, index) in enumerate(zip(self.plan.outer, indices, strict=True)):
                 for point in inside:
                     point.indices[axis] = index
                 self._emit_outer(level + 1, inside)
-            self._inside(inside, span)
+            self._inside(inside, span, exact)
 
     def _emit_outer(self, level: int, points: list[Point]) -> None:
         if level < self.outer_levels:
             for stage, point in zip(self.stages, points, strict=True):
                 stage.body.emit(level, point)
 
-    def _inside(self, points: list[Point], span: tuple[Value, Value]) -> None:
+    def _inside(self, points: list[Point], span: tuple[Value, Value], exact: bool) -> None:
         if self.plan.vector == NONE:
             return self._stages(points)
 
         def emit(index: Value, mask: Value | None, _: int) -> None:
             self._stages([point.inner(self.plan.vector, index, mask) for point in points])
 
-        vector_loop(self.site.f, *span, self.plan.lanes, 1, emit)
+        vector_loop(self.site.f, *span, self.plan.lanes, 1, emit, exact=exact)
         return None
 
     def _stages(self, points: list[Point]) -> None:

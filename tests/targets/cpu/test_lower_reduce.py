@@ -215,3 +215,20 @@ def test_each_stage_merges_the_axes_it_shares_by_itself() -> None:
     a, b = sample(F32, 56).reshape(7, 8), np.zeros(1, np.float32)
     assert runner.run(0, [a, b], []) == 0
     assert np.isclose(b[0], (a - a.max()).sum(dtype=np.float64), rtol=1e-5)
+
+
+def test_narrow_columns_are_updated_once_on_two_threads() -> None:
+    k = KernelMaker(2)
+    x = k.load(F32, 1, 0)
+    fold = Stage((1,), k.take_body(), (Reduction("add", x, F32),))
+    state = k.operand(F32, k.over(0), "update")
+    new = k.body.apply("add", k.load_at(state, axis_index(0)), k.body.append(Reduced(0, 0), (), F32))
+    runner = Runner([k.loops(1, fold, Stage((), k.take_body(), (), (Store(state, axis_index(0), new),)))])
+    for rows, columns in ((60_000, 10), (60_000, 3), (3000, 300), (1025, 129)):
+        x_ = sample(F32, rows * columns).reshape(rows, columns)
+        states = [np.ones(columns, np.float32), np.ones(columns, np.float32)]
+        for threads, one in enumerate(states, 1):
+            assert runner.run(0, [x_, one], [columns, rows], threads=threads) == 0
+        wide = x_.astype(np.float64)
+        assert np.all(np.abs(states[0] - 1 - wide.sum(axis=0)) <= 1e-6 + 3e-5 * np.abs(wide).sum(axis=0))
+        assert states[0].tobytes() == states[1].tobytes()
