@@ -7,7 +7,8 @@ is walked without recursion and equal bodies compare equal. Element types are ma
 Scalar functions (all targets implement exactly these; semantics are those of NumPy unless said otherwise):
   unary   neg abs sign exp log log1p sqrt rsqrt sin cos tanh erf floor ceil round trunc is_finite not
           (round is half to even; rsqrt is 1 / sqrt(x); sign keeps zero and NaN; integers wrap)
-  binary  add sub mul div floordiv mod pow minimum maximum and or equal not_equal less less_equal greater greater_equal
+  binary  add sub mul div floordiv mod pow minimum maximum equal not_equal less less_equal greater greater_equal
+          and or xor (bit by bit on integers, as is not) shift_left shift_right (by 0 .. width - 1; the sign fills in)
           (minimum and maximum propagate NaN; floordiv and mod floor; integer floordiv and mod fail on zero: the
           instruction carries a `Fault` site; floats follow NumPy; comparison with NaN is false, not_equal true)
   ternary select (mask, a, b: both sides are evaluated), fma (one rounding)
@@ -46,7 +47,8 @@ UNARY = frozenset(
 )
 COMPARISONS = frozenset(["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
 BINARY = COMPARISONS | frozenset(
-    ["add", "sub", "mul", "div", "floordiv", "mod", "pow", "minimum", "maximum", "and", "or"]
+    ["add", "sub", "mul", "div", "floordiv", "mod", "pow", "minimum", "maximum", "and", "or", "xor"]
+    + ["shift_left", "shift_right"]
 )
 TERNARY = frozenset(("select", "fma"))
 FUNCTIONS = UNARY | BINARY | TERNARY | {"cast"}

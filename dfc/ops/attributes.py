@@ -7,8 +7,11 @@ Sources       constant(ConstantAttributes) -> x            dim(DimAttributes) ->
               random(RandomAttributes) -> x                pure: a function of seed, stream name and global index
 Element-wise  neg abs sign exp log log1p sqrt rsqrt square sin cos tanh sigmoid relu gelu erf floor ceil round
               is_finite not stop_gradient: x -> y
+              expm1 exp2 log2 log10 tan asin acos atan sinh cosh asinh acosh atanh erf_inverse log_sigmoid silu
+              trunc is_nan is_infinite sign_bit bit_not: x -> y
               add sub mul div floordiv mod pow minimum maximum equal not_equal less less_equal greater
-              greater_equal and or: a, b -> c              operands broadcast by the strict rule (language 3.3.6)
+              greater_equal and or xor bit_and bit_or bit_xor shift_left shift_right atan2 hypot fmod logaddexp:
+              a, b -> c                                    operands broadcast by the strict rule (language 3.3.6)
               select(mask, a, b), clamp(x, low, high)      cast(CastAttributes): x -> y
 Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(AxesAttributes)
               broadcast(ShapeAttributes): x -> y           NumPy alignment: axes are added in front, ones stretch

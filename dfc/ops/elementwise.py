@@ -23,7 +23,13 @@ from dfc.ops.special import erf
 
 Row = Callable[[Builder, Value, Value, Value], Value]  # builder, x, y, cotangent of y -> cotangent of x
 Emit = Callable[[BodyBuilder, int], int]
-CLASS_WORDS = {"float": "floating-point", "number": "a number type", "bool": "bool", "any": "any element type"}
+CLASS_WORDS = {
+    "float": "floating-point",
+    "int": "an integer type",
+    "number": "a number type",
+    "bool": "bool",
+    "any": "any element type",
+}
 
 
 def _infer(bound: str, result: DType | None = None) -> InferTypes:
@@ -61,8 +67,9 @@ def unary(
     smooth: bool = True,
     operator: str = "",
     inputs: Callable[[], Sequence[Sample]] | None = None,
+    result: DType | None = None,
 ) -> OpRecord:
-    """Registers an element-wise op of one operand."""
+    """Registers an element-wise op of one operand; its element type is that of the operand, or `result`."""
     generics = "..S" if bound == "bool" else f"T: {bound}, ..S"
     element = "bool" if bound == "bool" else "T"
     return register(
@@ -70,10 +77,10 @@ def unary(
             name=name,
             family="element-wise",
             summary=summary,
-            signature=f"fn {declared(name)}[{generics}](x: {element}[..S]) -> {element}[..S]",
+            signature=f"fn {declared(name)}[{generics}](x: {element}[..S]) -> {result or element}[..S]",
             parameters=(Parameter("x"),),
-            infer=_infer(bound),
-            evaluate=pointwise(meaning),
+            infer=_infer(bound, result),
+            evaluate=pointwise(meaning, None if result is None else result.numpy),
             lowering=_emitter(emit or name),
             constraints=(f"the element type of `x` is {CLASS_WORDS[bound]}.",),
             gradient=_gradient(row) if row is not None else None,
@@ -289,19 +296,12 @@ unary(
     smooth=False,
 )
 
-register(
-    OpRecord(
-        name="is_finite",
-        family="element-wise",
-        summary="True where x is neither infinite nor NaN.",
-        signature="fn is_finite[T: float, ..S](x: T[..S]) -> bool[..S]",
-        parameters=(Parameter("x"),),
-        infer=_infer("float", BOOL),
-        evaluate=lambda operands, _a, _s: (np.asarray(np.isfinite(operands[0])),),
-        lowering=_emitter("is_finite"),
-        constraints=("the element type of `x` is floating-point.",),
-        no_gradient="is_finite returns truth values",
-        samples=samples.unary("float"),
-        smooth=False,
-    )
+unary(
+    "is_finite",
+    "float",
+    "True where x is neither infinite nor NaN.",
+    np.isfinite,
+    no_gradient="is_finite returns truth values",
+    smooth=False,
+    result=BOOL,
 )

@@ -36,13 +36,15 @@ def narrow(result: object, dtype: np.dtype[np.generic]) -> Array:
         return np.asarray(result).astype(dtype, copy=False)
 
 
-def pointwise(function: Callable[..., object]) -> Callable[[Sequence[Array], Attributes, Sizes], Sequence[Array]]:
-    """`evaluate` of an element-wise op whose result has the element type of its first operand."""
+def pointwise(
+    function: Callable[..., object], result_type: np.dtype[np.generic] | None = None
+) -> Callable[[Sequence[Array], Attributes, Sizes], Sequence[Array]]:
+    """`evaluate` of an element-wise op whose result has the element type of its first operand, or the given one."""
 
     def evaluate(operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
         with np.errstate(all="ignore"):
             result = function(*[widen(x) for x in operands])
-        return (narrow(result, operands[0].dtype),)
+        return (narrow(result, operands[0].dtype if result_type is None else result_type),)
 
     return evaluate
 

@@ -50,18 +50,20 @@ def dtypes(bound: str) -> tuple[list[DTypeLike], list[DTypeLike]]:
     return [*floats, *whole, np.bool_], [np.complex64]
 
 
-def unary(bound: str, *, positive: bool = False) -> Samples:
-    """One operand of every element type of the class."""
+def unary(bound: str, *, positive: bool = False, scale: float = 1, offset: float = 0) -> Samples:
+    """One operand of every element type of the class; floats are `offset + scale * x`, |x| below 1.5."""
+
+    def some(shape: Sequence[int], dtype: DTypeLike) -> Array:
+        x = numbers(shape, dtype, positive=positive)
+        exact = scale == 1 and offset == 0
+        return x if exact else np.asarray(x.astype(np.float64) * scale + offset).astype(np.dtype(dtype))
 
     def make() -> list[Sample]:
         inside, outside = dtypes(bound)
-        found = [sample(numbers((3, 4), d, positive=positive)) for d in inside]
+        found = [sample(some((3, 4), d)) for d in inside]
         first = inside[0]
-        found += [
-            sample(numbers((17,), first, positive=positive)),
-            sample(numbers((2, 1, 3), first, positive=positive)),
-        ]
-        found += [sample(numbers(s, first, positive=positive), kind="edge") for s in ((), (0,), (2, 0), (1,), (1, 1))]
+        found += [sample(some((17,), first)), sample(some((2, 1, 3), first))]
+        found += [sample(some(s, first), kind="edge") for s in ((), (0,), (2, 0), (1,), (1, 1))]
         if np.float32 in inside:
             found += [sample(np.array(SPECIAL, d), kind="edge") for d in (np.float32, np.float64, np.float16)]
         return found + [sample(np.ones((2, 3), d), kind="invalid") for d in outside]

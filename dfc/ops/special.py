@@ -13,3 +13,21 @@ def erf(x: Numeric) -> Numeric:
     """The error function, computed in f64 and rounded to the type of `x`."""
     flat = [math.erf(v) for v in x.astype(np.float64).ravel().tolist()]
     return np.asarray(flat, np.float64).reshape(x.shape).astype(x.dtype)
+
+
+def erf_inverse(y: Numeric) -> Numeric:
+    """The x with erf(x) = y, computed in f64 by bisection; infinite at -1 and 1, NaN beyond."""
+    flat = [_erf_inverse(v) for v in y.astype(np.float64).ravel().tolist()]
+    return np.asarray(flat, np.float64).reshape(y.shape).astype(y.dtype)
+
+
+def _erf_inverse(y: float) -> float:
+    if not abs(y) < 1:
+        return math.copysign(math.inf, y) if abs(y) == 1 else math.nan
+    if abs(y) < 1e-9:
+        return y * math.sqrt(math.pi) / 2
+    low, high, wanted = 0.0, 6.0, abs(y)
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if math.erf(middle) < wanted else (low, middle)
+    return math.copysign((low + high) / 2, y)

@@ -63,8 +63,11 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "less_equal": np.less_equal,
     "greater": np.greater,
     "greater_equal": np.greater_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
 }
 UNARY: dict[str, Callable[[Any], Any]] = {
     "neg": np.negative,
@@ -84,7 +87,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "round": np.round,
     "trunc": np.trunc,
     "is_finite": np.isfinite,
-    "not": np.logical_not,
+    "not": np.invert,
 }
 NEUTRAL: dict[str, Any] = {"add": 0, "mul": 1, "and": True, "or": False}
 FOLD: dict[str, Callable[[Any, Any], Any]] = {

@@ -97,9 +97,11 @@ _FUNCTIONS = {
     "neg": np.negative, "abs": np.abs, "sign": np.sign, "exp": np.exp, "log": np.log, "log1p": np.log1p,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tanh": np.tanh,
     "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "is_finite": np.isfinite,
-    "not": np.logical_not, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
+    "not": np.invert, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     "floordiv": np.floor_divide, "mod": np.mod, "minimum": np.minimum, "maximum": np.maximum,
-    "and": np.logical_and, "or": np.logical_or, "equal": np.equal, "not_equal": np.not_equal, "less": np.less,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "shift_left": np.left_shift, "shift_right": np.right_shift,
+    "equal": np.equal, "not_equal": np.not_equal, "less": np.less,
     "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal, "select": np.where,
 }  # fmt: skip
 

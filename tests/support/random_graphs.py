@@ -7,13 +7,13 @@ ones; `N` is symbolic. Control flow, variables and an rng are mixed in. A seed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
-from dfc.ir.attributes import Attributes, Literal, NoAttributes
+from dfc.ir.attributes import Literal
 from dfc.ir.dims import ONE, Dim, Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64, DType
 from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Value
@@ -24,6 +24,7 @@ from dfc.ops.philox import initial_state
 from dfc.ops.record import Effect, OpError
 from dfc.source import NOWHERE
 from tests.support.making import Making
+from tests.support.random_attributes import Guesser
 
 N = Symbol("N")
 MAX_ELEMENTS = 600
@@ -38,6 +39,8 @@ COMMON = {
     "matmul": 3,
     "concat": 2,
 }
+POSITIVE = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "pow", "log1p", "prod", "cumsum", "hypot", "atan2"})
+INSIDE = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "tan", "asin", "acos", "atanh", "erf_inverse"})
 UNSAFE = frozenset({"solve", "grad", "jacobian", "constant", "random", "scatter_add", "cross_entropy", "gather"})
 
 
@@ -99,6 +102,7 @@ class _Grower:
         self.smooth = smooth
         pool = [1, 2, 3, 4, 5, 7, 8] if random.random() < 0.9 or smooth else [0, 1, 3]
         self.sizes: list[Dim] = [dim(N), *(dim(n) for n in random.sample(pool, min(2, len(pool))))]
+        self.guesser = Guesser(random, self.sizes, self._dtype, self._type, none=not smooth)
         self.making = Making(resources=self._resources() if state else ())
         self.values: list[Value] = []
         self.depth = 0
@@ -231,7 +235,7 @@ class _Grower:
             operands = self._operands(count)
             if operands is None:
                 continue
-            attributes = self._attributes(record.attributes, operands)
+            attributes = self.guesser.attributes(record.attributes, operands)
             if attributes is None:
                 continue
             try:
@@ -260,14 +264,16 @@ class _Grower:
         if x is None or x.tensor.dtype not in (F32, F64, I32, I64):
             return operands
         floating = x.tensor.machine.is_float
-        if op in ("log", "sqrt", "rsqrt", "pow", "log1p", "prod", "cumsum") and floating:
+        if op in POSITIVE and floating:
             positive = making.op("add", making.op("abs", making.op("tanh", x)), making.constant(0.5, x.tensor.machine))
             return [positive, *(making.op("tanh", v) for v in operands[1:])]
-        if op == "exp" and floating:
-            return [making.op("tanh", x)]
+        if op in INSIDE and floating:
+            return [making.op("mul", making.op("tanh", x), making.constant(0.8, x.tensor.machine))]
+        if op == "acosh" and floating:
+            return [making.op("add", making.op("square", making.op("tanh", x)), making.constant(1.5, x.tensor.machine))]
         if op == "pow":
             return [x, making.op("abs", making.op("sign", operands[1]))]
-        if op in ("div", "floordiv", "mod") and len(operands) == 2:
+        if op in ("div", "floordiv", "mod", "fmod") and len(operands) == 2:
             y = operands[1]
             if y.tensor.machine.is_float:
                 return [x, making.op("add", making.op("abs", y), making.constant(1, y.tensor.machine))]
@@ -275,78 +281,6 @@ class _Grower:
                 zero = making.op("equal", y, making.constant(0, y.tensor.machine))
                 return [x, making.op("select", zero, making.constant(3, y.tensor.machine), y)]
         return operands
-
-    # ------------------------------------------------------------- attributes --
-
-    def _attributes(self, cls: type[Attributes], operands: Sequence[Value]) -> Attributes | None:
-        """A guess that often fits; None if there can be none."""
-        random = self.random
-        shape = operands[0].tensor.shape if operands else ()
-        rank = len(shape)
-        axis = random.randrange(rank) if rank else 0
-        axes = tuple(sorted(random.sample(range(rank), random.randint(0, rank))))
-        makers: dict[type[Attributes], Callable[[], Attributes | None]] = {
-            NoAttributes: NoAttributes,
-            a.AxisAttributes: lambda: a.AxisAttributes(axis) if self._filled(shape, axis) else None,
-            a.AxesAttributes: lambda: a.AxesAttributes(axes),
-            a.ReduceAttributes: lambda: a.ReduceAttributes(axes, random.random() < 0.4),
-            a.ArgAttributes: lambda: a.ArgAttributes(axis, I32) if self._filled(shape, axis) else None,
-            a.PermutationAttributes: lambda: a.PermutationAttributes(tuple(random.sample(range(rank), rank))),
-            a.CastAttributes: lambda: a.CastAttributes(self._dtype()),
-            a.ShapeAttributes: lambda: a.ShapeAttributes(self._new_shape(shape)),
-            a.SliceAttributes: lambda: self._slice(shape),
-            a.PadAttributes: lambda: self._padding(rank),
-            a.DimAttributes: lambda: a.DimAttributes(dim(N) * random.randint(1, 3) + random.randint(0, 2)),
-            a.TypeAttributes: lambda: a.TypeAttributes(self._type()),
-        }
-        maker = makers.get(cls)
-        return None if maker is None else maker()
-
-    def _filled(self, shape: Sequence[Dim], axis: int) -> bool:
-        """Whether an axis has elements for sure (there is no largest of none)."""
-        return bool(shape) and (shape[axis].constant or 0) > 0
-
-    def _new_shape(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
-        choice = self.random.randrange(5)
-        if choice == 0:
-            total = ONE
-            for d in shape:
-                total = total * d
-            return (total,)
-        if choice == 1:
-            place = self.random.randint(0, len(shape))
-            return (*shape[:place], ONE, *shape[place:])
-        if choice == 2 and len(shape) >= 2:
-            return (*shape[:-2], shape[-2] * shape[-1])
-        if choice == 3:
-            return (self.random.choice(self.sizes), *shape)
-        return tuple(self.random.choice(self.sizes) if d == ONE else d for d in shape)
-
-    def _slice(self, shape: Sequence[Dim]) -> Attributes:
-        starts: list[Dim] = []
-        sizes: list[Dim] = []
-        steps: list[int] = []
-        for d in shape:
-            size = d.constant
-            if size is None or self.random.random() < 0.4:
-                starts.append(dim(0))
-                sizes.append(d)
-                steps.append(1)
-                continue
-            none = self.random.random() < 0.1 and not self.smooth
-            count = self.random.randint(0 if none else min(1, size), size)
-            step = self.random.choice([1, 1, 2, -1]) if count else 1
-            count = max(1, (count + abs(step) - 1) // abs(step)) if count else 0
-            reach = (count - 1) * abs(step) if count else 0
-            first = self.random.randint(0, max(0, size - 1 - reach)) if count else 0
-            starts.append(dim(first + reach if step < 0 else first))
-            sizes.append(dim(count))
-            steps.append(step)
-        return a.SliceAttributes(tuple(starts), tuple(sizes), tuple(steps))
-
-    def _padding(self, rank: int) -> Attributes:
-        low, high = (tuple(dim(self.random.randint(0, 2)) for _ in range(rank)) for _ in range(2))
-        return a.PadAttributes(low, high, tuple(self.random.choice([0, 0, 1]) for _ in range(rank)))
 
     # ----------------------------------------------------------- other steps --
 
@@ -391,7 +325,7 @@ class _Grower:
             [("slice", a.SliceAttributes), ("reverse", a.AxesAttributes), ("transpose", a.PermutationAttributes)]
         )
         for _ in range(2):
-            attributes = self._attributes(cls, [x])
+            attributes = self.guesser.attributes(cls, [x])
             assert attributes is not None
             x = self.making.op(op, x, attributes=attributes)
         self._add(x)

@@ -22,6 +22,30 @@ def _round_half_even(x: float) -> float:
     return x if not math.isfinite(x) else math.copysign(float(round(x)), x)
 
 
+def _within(function: Callable[[float], float], low: float, high: float) -> Callable[[float], float]:
+    """The function where it is defined, else NaN."""
+    return lambda x: function(x) if low <= x <= high else NAN
+
+
+def _erf_inverse(y: float) -> float:
+    """Newton's method on the error function."""
+    if abs(y) == 1:
+        return math.copysign(INF, y)
+    if not abs(y) < 1:
+        return NAN
+    x = 0.0
+    for _ in range(60):
+        x -= (math.erf(x) - y) * math.sqrt(math.pi) / 2 * math.exp(x * x)
+    return x
+
+
+def _log_add(a: float, b: float) -> float:
+    if a == b:
+        return a + math.log(2)
+    top = max(a, b) if not (math.isnan(a) or math.isnan(b)) else NAN
+    return top if math.isinf(top) else top + math.log1p(math.exp(-abs(a - b)))
+
+
 def _logistic(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x > -700 else math.exp(x)
 
@@ -46,6 +70,30 @@ FLOATS: dict[str, Callable[..., float]] = {
     "floor": lambda x: x if not math.isfinite(x) else float(math.floor(x)),
     "ceil": lambda x: x if not math.isfinite(x) else float(math.ceil(x)),
     "round": _round_half_even,
+    "expm1": math.expm1,
+    "exp2": lambda x: 2.0**x,
+    "log2": lambda x: -INF if x == 0 else NAN if x < 0 else math.log2(x),
+    "log10": lambda x: -INF if x == 0 else NAN if x < 0 else math.log10(x),
+    "tan": lambda x: math.tan(x) if math.isfinite(x) else NAN,
+    "asin": _within(math.asin, -1, 1),
+    "acos": _within(math.acos, -1, 1),
+    "atan": math.atan,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "asinh": math.asinh,
+    "acosh": _within(math.acosh, 1, INF),
+    "atanh": lambda x: math.copysign(INF, x) if abs(x) == 1 else _within(math.atanh, -1, 1)(x),
+    "erf_inverse": _erf_inverse,
+    "log_sigmoid": lambda x: x if x == -INF else -math.log1p(math.exp(-x)),
+    "silu": lambda x: NAN if x == -INF else x * _logistic(x),
+    "trunc": lambda x: x if not math.isfinite(x) else math.copysign(float(math.trunc(x)), x),
+    "is_nan": math.isnan,
+    "is_infinite": math.isinf,
+    "sign_bit": lambda x: not math.isnan(x) and math.copysign(1, x) < 0,
+    "atan2": math.atan2,
+    "hypot": math.hypot,
+    "fmod": lambda a, b: NAN if math.isinf(a) or b == 0 else math.fmod(a, b),
+    "logaddexp": _log_add,
     "stop_gradient": lambda x: x,
     "is_finite": math.isfinite,
     "add": lambda a, b: a + b,
@@ -73,6 +121,11 @@ WHOLE: dict[str, Callable[..., int]] = {
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
     "pow": lambda a, b: a**b if b >= 0 else (1 if a == 1 or (a == -1 and b % 2 == 0) else -1 if a == -1 else 0),
+    "bit_not": lambda x: ~x,
+    "bit_and": lambda a, b: a & b,
+    "bit_or": lambda a, b: a | b,
+    "bit_xor": lambda a, b: a ^ b,
+    "xor": lambda a, b: a != b,
     "minimum": min,
     "maximum": max,
     "not": lambda x: not x,
@@ -168,6 +221,27 @@ def test_special_values(name: str, operands: tuple[float, ...], wanted: float) -
     (got,) = _apply(name, *operands).ravel()
     assert math.isnan(got) if math.isnan(wanted) else got == pytest.approx(wanted, rel=1e-6, abs=0)
     assert math.isnan(wanted) or math.copysign(1, got) == math.copysign(1, wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "operands", "wanted"),
+    [
+        ("shift_left", np.int32, (3, 4), 48),
+        ("shift_left", np.int8, (3, 7), -128),
+        ("shift_left", np.uint8, (255, 8), 0),
+        ("shift_left", np.int64, (1, -1), 0),
+        ("shift_left", np.uint64, (1, 63), 2**63),
+        ("shift_right", np.int32, (-5, 1), -3),
+        ("shift_right", np.int32, (-5, 40), -1),
+        ("shift_right", np.int32, (5, -3), 0),
+        ("shift_right", np.uint8, (255, 4), 15),
+        ("shift_right", np.uint8, (255, 8), 0),
+        ("shift_right", np.int64, (-(2**63), 63), -1),
+    ],
+)
+def test_shifts_lose_every_bit_beyond_the_width(name: str, dtype: type, operands: tuple[int, int], wanted: int) -> None:
+    (got,) = _apply(name, *operands, dtype=dtype).ravel()
+    assert got == wanted
 
 
 @pytest.mark.parametrize("name", ["floordiv", "mod"])
