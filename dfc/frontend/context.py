@@ -170,6 +170,10 @@ class Outcome:
     names: tuple[str, ...] = ()  # what the results of an entry are called
 
 
+EMITTED = "emit"
+"""Stands for what a loop emits among the names of its variables; a keyword, so none of them is called so."""
+
+
 @dataclass(slots=True)
 class LoopState:
     """The loop whose body is elaborated: what it carries and emits."""
@@ -177,7 +181,7 @@ class LoopState:
     suite: tree.Suite
     carries: dict[str, Binding] = field(default_factory=dict[str, Binding])
     rebound: set[str] = field(default_factory=set[str])
-    failed: set[str] = field(default_factory=set[str])  # whose next value has a mistake
+    failed: set[str] = field(default_factory=set[str])  # those whose next value has a mistake
     emitted: tuple[Value, ...] = ()
     emit_span: Span | None = None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dfc.frontend.branches import leaves, rebuild
-from dfc.frontend.context import Context, LoopState, Outcome
+from dfc.frontend.context import EMITTED, Context, LoopState, Outcome
 from dfc.frontend.convert import condition, element_type, is_operand, tensor
 from dfc.frontend.fitting import fit, same_shape
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
@@ -226,6 +226,8 @@ def _check_ends(context: Context, node: tree.Loop, head: tree.WhileHead, carried
 
 
 def _result(carried: Sequence[Carried], values: list[Value], emits: Sequence[Value], failed: set[str]) -> Entity:
+    if EMITTED in failed:
+        return UNKNOWN
     rebuilt = [(each.name, rebuild(each.initial, values)) for each in carried]
     items: list[Entity] = [UNKNOWN if name in failed else entity for name, entity in rebuilt]
     items += [Tensor(value) for value in emits]

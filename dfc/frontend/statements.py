@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dfc.frontend.assignments import run_rebind, run_update
 from dfc.frontend.branches import run_if
-from dfc.frontend.context import Context, Expected
+from dfc.frontend.context import EMITTED, Context, Expected
 from dfc.frontend.convert import condition, snapshot, tensor
 from dfc.frontend.effects import with_remedy
 from dfc.frontend.fitting import fit
@@ -73,6 +73,8 @@ def _introduced(context: Context, node: tree.Node) -> Iterator[tree.Identifier |
                 context.loop.failed.add(target.text)
             elif context.scope.find(target.text) is None:
                 yield target
+    elif isinstance(node, tree.Emit) and context.loop is not None:
+        context.loop.failed.add(EMITTED)
 
 
 def _run(context: Context, suite: tree.Suite, statement: tree.Statement) -> None:

@@ -276,6 +276,7 @@ def test_nested_loops_with_state_between_them() -> None:
     [
         ("let y = loop y = x for i in 0..3 { y = i }\n return x", "E0601"),
         ("for i in 0..3 { if c { emit x } }\n return x", "E0603"),
+        ("let y = for i in 0..3 { if c { emit x } }\n return y[0]", "E0603"),
         ("let y = for i in 0..3 {\n emit x\n emit x\n }\n return x", "E0603"),
         ("let y = for i in 0..n { emit x }\n return x", "E1001"),
         ("let y, k = loop y = x, k: i64 = 0 while k < 3 { y = y + 1 }\n return y", "E0602"),
