@@ -223,17 +223,49 @@ def ceil_divide(a: Dim, b: Dim) -> Dim:
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
-    difference = (a - b).constant
-    if difference is not None:
-        return a if difference <= 0 else b
-    return _compound("min", *sorted((a, b), key=str))
+    return _extreme("min", a, b)
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
-    difference = (a - b).constant
-    if difference is not None:
-        return a if difference >= 0 else b
-    return _compound("max", *sorted((a, b), key=str))
+    return _extreme("max", a, b)
+
+
+def _extreme(function: str, a: Dim, b: Dim) -> Dim:
+    """The extreme of all alternatives of both sides, each of them once: `max(max(x, y), x)` is `max(x, y)`."""
+    kept: list[Dim] = []
+    for candidate in (*_alternatives(function, a), *_alternatives(function, b)):
+        kept = _with_candidate(function, kept, candidate)
+    kept.sort(key=str)
+    result = kept[0]
+    for other in kept[1:]:
+        result = _compound(function, result, other)
+    return result
+
+
+def _alternatives(function: str, d: Dim) -> list[Dim]:
+    """What an extreme chooses from; the dimension itself if it is no such extreme."""
+    found: list[Dim] = []
+    pending = [d]
+    while pending:
+        each = pending.pop()
+        atom = each.terms[0][0][0] if _is_atom(each) else None
+        if isinstance(atom, Compound) and atom.function == function:
+            pending += (atom.right, atom.left)
+        else:
+            found.append(each)
+    return found
+
+
+def _with_candidate(function: str, kept: list[Dim], candidate: Dim) -> list[Dim]:
+    """The alternatives with one more, unless another is known to be beyond it; without those it is beyond."""
+    remaining: list[Dim] = []
+    for each in kept:
+        difference = (each - candidate).constant
+        if difference is None:
+            remaining.append(each)
+        elif difference == 0 or (difference > 0) == (function == "max"):
+            return kept
+    return [*remaining, candidate]
 
 
 FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {

@@ -73,6 +73,8 @@ def test_addition_and_multiplication_commute(left: object, right: object) -> Non
         ((dim(B) + 3) % 2, "((B + 3) % 2)"),
         (-dim(B), "0 - B"),
         (dims.minimum(dim(A), dim(A) + 2), "A"),
+        (dims.maximum(dims.maximum(dim(A), dim(B)), dim(A) + 1), "max(A + 1, B)"),
+        (dims.maximum(dims.maximum(dim(A), dim(B)), dims.maximum(dim(B), dim(A))), "max(A, B)"),
         (dims.ceil_divide(6 * dim(A), dim(3)), "2 * A"),
     ],
 )
