@@ -21,8 +21,8 @@ from dfc.frontend.context import Argument, Context, Expected, Program
 from dfc.frontend.convert import tensor
 from dfc.frontend.initial import in_order, initial_block
 from dfc.frontend.mistakes import Mistake, Reporter, mistake
-from dfc.frontend.operations import assuming
 from dfc.frontend.modules import LoadedModule, Loader
+from dfc.frontend.operations import assuming
 from dfc.frontend.scope import Binding, Pending, Scope
 from dfc.frontend.syntax import tree
 from dfc.frontend.values import BlockClass, Entity, EntryValue, Routine
