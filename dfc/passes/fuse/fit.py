@@ -13,7 +13,7 @@ from dfc.passes.fuse.indexing import Point, plain_axis
 from dfc.passes.fuse.inline import PICK
 from dfc.passes.fuse.items import Item, Kind
 
-ROW_LIMIT = 16384  # elements that a kernel without parallel axes may pass over more than once
+ROW_LIMIT = 16384  # elements of a kernel with so few outer points that one thread may do it all
 PARALLEL = 16  # outer points that are enough for a kernel with several stages
 EPILOGUE_LIMIT = 64  # nodes after a product
 
@@ -174,12 +174,13 @@ def _complete(
 
 
 def _worth_rows(outer: tuple[int, ...], extents: list[Dim]) -> bool:
-    """Whether rows give enough parallel work, or are so few and short that it does not matter."""
+    """Whether rows give enough parallel work, or are so few and short that it does not matter.
+
+    Stages of a kernel without outer axes are cut into blocks by the target.
+    """
     points = product(extents[axis] for axis in outer).constant
-    if points is None and outer:
-        return True
     total = product(extents).constant
-    return (points is not None and outer != () and points >= PARALLEL) or (total is not None and total <= ROW_LIMIT)
+    return not outer or points is None or points >= PARALLEL or (total is not None and total <= ROW_LIMIT)
 
 
 def _fit_epilogue(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
