@@ -9,7 +9,7 @@ from dfc.ir.verify import verify
 from dfc.ops.check import check_node
 from dfc.ops.evaluate import Outcome, evaluate
 from dfc.ops.spelling import show
-from tests.support.random_graphs import Case
+from tests.support.cases import Case
 
 
 def reference(case: Case, graph: Graph | None = None) -> Outcome:

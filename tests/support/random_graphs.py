@@ -8,25 +8,23 @@ ones; `N` is symbolic. Control flow, variables and an rng are mixed in. A seed a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
 from dfc.ir.attributes import Literal
-from dfc.ir.dims import ONE, Dim, Symbol, dim
+from dfc.ir.dims import ONE, Dim, dim
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64, DType
 from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Value
 from dfc.ir.types import TensorType, tensor
 from dfc.ops import attributes as a
 from dfc.ops import registry
-from dfc.ops.philox import initial_state
 from dfc.ops.record import Effect, OpError
 from dfc.source import NOWHERE
+from tests.support.cases import Case, N
 from tests.support.making import Making
 from tests.support.random_attributes import Guesser
 
-N = Symbol("N")
 MAX_ELEMENTS = 600
 COMMON = {
     "add": 5,
@@ -42,40 +40,6 @@ COMMON = {
 POSITIVE = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "pow", "log1p", "prod", "cumsum", "hypot", "atan2"})
 INSIDE = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "tan", "asin", "acos", "atanh", "erf_inverse"})
 UNSAFE = frozenset({"solve", "grad", "jacobian", "constant", "random", "scatter_add", "cross_entropy", "gather"})
-
-
-@dataclass(frozen=True)
-class Case:
-    """A graph and what to call it with. `size` is the value of N."""
-
-    graph: Graph
-    seed: int
-    size: int
-
-    def feeds(self) -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(self.seed)
-        entry = self.graph.entries["e"]
-        values = zip(entry.parameter_names, entry.block.parameters, strict=False)
-        return {name: array_of(value.tensor, self.size, rng) for name, value in values}
-
-    def state(self) -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(self.seed + 1)
-        return {
-            name: initial_state(self.seed, name)
-            if resource.kind is ResourceKind.RNG
-            else array_of(resource.type, self.size, rng)
-            for name, resource in self.graph.resources.items()
-        }
-
-
-def array_of(type_: TensorType, size: int, rng: np.random.Generator) -> np.ndarray:
-    shape = tuple(d.evaluate({N: size}) for d in type_.shape)
-    dtype = type_.machine
-    if dtype.is_bool:
-        return np.asarray(rng.random(shape) < 0.5)
-    if dtype.is_integer:
-        return np.asarray(rng.integers(-4, 5, shape)).astype(dtype.numpy)
-    return np.asarray(rng.normal(size=shape)).astype(dtype.numpy)
 
 
 def random_case(
