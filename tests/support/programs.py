@@ -72,8 +72,13 @@ class Runner:
         self.kernels = list(kernels)
         self.program = Program("test", list(kernels), [_entry(k, i) for i, k in enumerate(kernels)])
         self.program.faults = [Fault("index", "test", Span.nowhere()) for _ in range(4)]
-        self.lowered = CpuTarget().lower(self.program, TargetOptions((isa,) if isa else ()))
+        self.lowered = CpuTarget().lower(self.program, TargetOptions((isa,) if isa else (), dump_llvm=True))
         self.drivers = {threads: self._driver(threads)}
+
+    @property
+    def listing(self) -> str:
+        """The LLVM text."""
+        return "\n".join(self.lowered.listings)
 
     def _driver(self, threads: int) -> CpuDriver:
         image = self.lowered.images[0]

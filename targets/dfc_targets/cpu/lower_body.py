@@ -131,6 +131,8 @@ class BodyCode(MemoryCode):
         lanes = lane_count(raw.type)
         kind = vector_type(lanes, "i64")
         index = raw if raw.type == kind else f.resize(raw, kind, signed=is_signed(dtype))
+        if lookup.fault == NONE:
+            return index
         extent = f.splat(self.dims.value(lookup.extent), lanes)
         wrapped = index
         if is_signed(dtype):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dfc.ir.dtypes import DType
 from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Value
-from dfc_targets.cpu.llvm_values import constant, is_floating, like, zero
+from dfc_targets.cpu.llvm_values import bit_width, constant, element_type, is_floating, like, zero
 from dfc_targets.cpu.lower_casts import cast
 from dfc_targets.cpu.lower_remainder import float_floor_divide, float_modulo, integer_power
 from dfc_targets.cpu.lower_types import Conversions, is_signed
@@ -136,6 +136,11 @@ def _integer_absolute(f: FunctionText, a: Value, dtype: DType) -> Value:
     return f.select(f.icmp("slt", a, zero(a.type)), f.sub(zero(a.type), a), a)
 
 
+def _within_width(f: FunctionText, count: Value) -> Value:
+    """A shift count that is in range, whatever it was: beyond the width LLVM promises nothing."""
+    return f.bit_and(count, constant(count.type, bit_width(element_type(count.type)) - 1))
+
+
 def _integer_extreme(f: FunctionText, a: Value, b: Value, dtype: DType, *, largest: bool) -> Value:
     if dtype.is_bool:
         return f.bit_or(a, b) if largest else f.bit_and(a, b)
@@ -174,8 +179,8 @@ _INTEGRAL: dict[str, _Emit] = {
     "and": lambda _, f, a, t: f.bit_and(a[0], a[1]),
     "or": lambda _, f, a, t: f.bit_or(a[0], a[1]),
     "xor": lambda _, f, a, t: f.bit_xor(a[0], a[1]),
-    "shift_left": lambda _, f, a, t: f.shl(a[0], a[1]),
-    "shift_right": lambda _, f, a, t: (f.ashr if is_signed(t) else f.lshr)(a[0], a[1]),
+    "shift_left": lambda _, f, a, t: f.shl(a[0], _within_width(f, a[1])),
+    "shift_right": lambda _, f, a, t: (f.ashr if is_signed(t) else f.lshr)(a[0], _within_width(f, a[1])),
     "minimum": lambda _, f, a, t: _integer_extreme(f, a[0], a[1], t, largest=False),
     "maximum": lambda _, f, a, t: _integer_extreme(f, a[0], a[1], t, largest=True),
     "floordiv": lambda _, f, a, t: integer_floor_divide(f, a[0], a[1], t)[0],

@@ -75,6 +75,24 @@ def test_comparisons() -> None:
         assert np.array_equal(out, getattr(np, function)(a, b)), (function, dtype)
 
 
+def test_bits() -> None:
+    cases = [(f, d) for d in (I8, I32, I64, U8, U64) for f in ("and", "or", "xor", "shift_left", "shift_right")]
+    names = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}
+    names |= {"shift_left": "left_shift", "shift_right": "right_shift"}
+    runner = Runner([*(binary(f, d) for f, d in cases), binary("xor", BOOL), unary("not", U8)])
+    for number, (function, dtype) in enumerate(cases):
+        a, b = sample(dtype, 99, 1), sample(dtype, 99, 2)
+        if function.startswith("shift"):
+            b = (b % (8 * dtype.size)).astype(dtype.numpy)
+        expected = getattr(np, names[function])(a, b)
+        assert np.array_equal(run_binary(runner, number, a, b, dtype.numpy), expected), (function, dtype)
+    a, b = sample(BOOL, 99, 1), sample(BOOL, 99, 2)
+    assert np.array_equal(run_binary(runner, len(cases), a, b, np.dtype(bool)), a ^ b)
+    x, out = sample(U8, 99), np.zeros(99, np.uint8)
+    assert runner.run(len(cases) + 1, [x, out], [99]) == 0
+    assert np.array_equal(out, ~x)
+
+
 @pytest.mark.parametrize("function", ["floordiv", "mod"])
 def test_integer_division_floors_and_survives_its_edges(function: str) -> None:
     types = (I8, dtypes.I16, I32, I64, U8, dtypes.U32, U64)
@@ -288,6 +306,17 @@ def test_gathered_rows_and_elements(ids: DType) -> None:
     assert runner.drivers[1].last_fault() == (1, (20, 20, 0, 0))
     assert runner.run(1, [flat, numbers, picked], [45, 20]) != 0
     assert runner.drivers[1].last_fault() == (3, (20, 20, 0, 0))
+
+
+def test_an_index_known_to_be_inside_is_not_checked() -> None:
+    k = KernelMaker(1)
+    table = k.operand(F32, (dim(Symbol("d1")),), "read")
+    element = k.load_at(table, (Computed(k.load(I32, 0), -1),))
+    runner = Runner([k.map(k.store(element, 0))])
+    assert "fault" not in runner.listing
+    values, numbers, out = sample(F32, 20), np.arange(19, -1, -1, dtype=np.int32), np.zeros(20, np.float32)
+    assert runner.run(0, [values, numbers, out], [20, 20]) == 0
+    assert np.array_equal(out, values[::-1])
 
 
 def test_index_values_and_mixed_widths() -> None:
