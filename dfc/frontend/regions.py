@@ -158,9 +158,10 @@ def tokens_after(parent: Region, node: Node, resources: Sequence[str], regions: 
 
 
 def unique_names(block: Block) -> None:
-    """The last node of a statement keeps its name; those it is made of are told apart by their op."""
+    """The last node of a statement keeps its name; those it is made of, and what is inside it, are told apart by op."""
     nodes = list(walk.nodes(block))
-    last = {node.name: node for node in nodes}
+    inner_first = reversed(list(walk.blocks(block)))
+    last = {node.name: node for each in inner_first for node in each.nodes}
     names = NameSet(last)
     for node in nodes:
         if last[node.name] is not node:
