@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from dfc.frontend.assignments import run_rebind, run_update
+from dfc.frontend.assignments import run_update
 from dfc.frontend.branches import run_if
 from dfc.frontend.context import EMITTED, Context, Expected
 from dfc.frontend.convert import condition, snapshot, tensor
@@ -15,6 +15,7 @@ from dfc.frontend.loops import run_for, run_loop
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
 from dfc.frontend.names import no_such_name
 from dfc.frontend.obligations import add_check, assume_all, comparisons
+from dfc.frontend.rebinding import run_rebind
 from dfc.frontend.scope import PROTECTED, Role
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import resolve_type
