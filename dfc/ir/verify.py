@@ -94,7 +94,15 @@ def verify(graph: Graph, phase: str, check: Check = no_check, show: Callable[...
     """Raises `VerifyError` if anything is wrong; `show(graph, notes)` prints the graph with notes per node."""
     found = violations(graph, check)
     if found:
-        raise VerifyError(phase, found, show(graph, _notes(found)) if show else "")
+        raise VerifyError(phase, found, _shown(graph, found, show) if show else "")
+
+
+def _shown(graph: Graph, found: Sequence[Violation], show: Callable[..., str]) -> str:
+    """The graph with notes, as far as a broken graph can be printed."""
+    try:
+        return show(graph, _notes(found))
+    except Exception as problem:
+        return f"(the graph cannot be printed: {problem!r})"
 
 
 def _notes(found: Iterable[Violation]) -> dict[Node, list[str]]:

@@ -24,7 +24,7 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.broadcasting import same_shape
 from dfc.ops.known_sizes import equal_under, facts_of, may_be_equal, sizes_compared
-from dfc.ops.record import OpError
+from dfc.ops.record import OpError, OpRecord
 
 Resources = Mapping[str, Resource]
 _REGIONS = {"if": 2, "while": 2, "for": 1}
@@ -60,12 +60,22 @@ def _check_types(node: Node) -> Iterator[str]:
     if not all(isinstance(t, TensorType) for t in operands):
         yield "takes something that is not a tensor"
         return
+    wanted_count = _operand_count(record)
+    if wanted_count is not None and len(operands) != wanted_count:
+        yield f"takes {len(operands)} operands, not {wanted_count}"
+        return
     try:
         wanted = tuple(record.infer([v.tensor for v in node.operands], node.attributes))
     except OpError as problem:
         yield f"operands do not fit: {problem.title}"
         return
     yield from _compare("results", [v.type for v in node.results], wanted)
+
+
+def _operand_count(record: OpRecord) -> int | None:
+    """How many operands an op takes; None if any number."""
+    kinds = [parameter.kind for parameter in record.parameters]
+    return None if "tensors" in kinds else kinds.count("tensor")
 
 
 def _compare(what: str, got: Sequence[Type], wanted: Sequence[Type]) -> Iterator[str]:
