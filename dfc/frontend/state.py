@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from dfc.frontend.randomness import RNG_TYPE
 from dfc.frontend.scope import Scope
 from dfc.frontend.suggestions import closest, did_you_mean
 from dfc.frontend.syntax import tree
-from dfc.frontend.types import DeclaredType, ResourceType, TupleType, resolve_type
+from dfc.frontend.types import LARGEST_SIZE, DeclaredType, ResourceType, TupleType, resolve_type
 from dfc.frontend.values import (
     Entity,
     Instance,
@@ -25,8 +26,10 @@ from dfc.frontend.values import (
     describe,
 )
 from dfc.frontend.variables import Variable
+from dfc.ir.dtypes import DType
 from dfc.ir.graph import ResourceKind
 from dfc.ir.types import TensorType
+from dfc.source import Span
 
 SETTINGS = ("container", "saved", "name", "kind")
 
@@ -131,6 +134,14 @@ def _field(pick: Callable[[Entity], Entity], number: int, count: int) -> Callabl
     return inner
 
 
+def _check_extent(type_: TensorType, span: Span) -> None:
+    """No machine addresses more, and a bundle cannot say it."""
+    sizes = [size.constant for size in type_.shape]
+    width = type_.dtype.size if isinstance(type_.dtype, DType) else 1
+    if width * math.prod(each for each in sizes if each is not None) > LARGEST_SIZE:
+        raise mistake("E0309", f"a variable of {type_} is too large", span, "more than 2**62 bytes")
+
+
 def _variable(
     place: Declaration,
     item: tree.ParamItem | tree.VarItem,
@@ -143,6 +154,7 @@ def _variable(
         if size.constant is None and not place.generic:
             span = (item.type or item).span
             raise mistake("E0309", "the shape of a variable is known when the program is compiled", span)
+    _check_extent(type_, (item.type or item).span)
     trained = isinstance(item, tree.ParamItem)
     if trained and not type_.dtype.is_float:
         span = (item.type or item).span

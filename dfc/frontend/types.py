@@ -39,6 +39,7 @@ from dfc.source import Span
 SPECIAL_TYPES = ("int", "float", "str", "string", "rng", "vars", "tensors", "quant")
 CONST_KINDS = ("int", "float", "bool", "str")
 LARGEST_SIZE = 2**62
+MOST_AXES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,8 @@ def dimensions(context: Context, written: tuple[tree.Dimension, ...]) -> tuple[D
             shape += pack(context, each)
         else:
             shape.append(dimension(context, each))
+    if len(shape) > MOST_AXES:
+        raise mistake("E1002", f"a tensor has at most {MOST_AXES} axes", written[-1].span, f"{len(shape)} axes")
     return tuple(shape)
 
 

@@ -51,6 +51,8 @@ def test_a_program_that_doubles_without_end_is_stopped(monkeypatch: pytest.Monke
         "var v: f32[4611686018427387905] = 0\n",
         "entry f(x: f32) -> f32[2 ** 63] { return broadcast(x, [2 ** 63]) }",
         "const N = 99999999999999999999999999\nvar v: f32[N] = 0\n",
+        "var v: f32[4294967296, 4294967296] = 0\n",
+        f"var v: f32[{', '.join('1' * 33)}] = 0\n",
     ],
 )
 def test_sizes_beyond_the_machine_are_refused(text: str) -> None:
