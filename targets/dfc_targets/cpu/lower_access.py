@@ -12,6 +12,7 @@ from dfc.kernels.body import Affine, Apply, AxisIndex, Computed, Index, Instruct
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store
 
 NONE = -1
+IndexKey = tuple[int, int, Dim]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class Lookup:
     fault: int = NONE
     affine: Affine | None = None
     interior: int = 1
+
+    @property
+    def key(self) -> "IndexKey":
+        """Lookups of one key have the same checked index."""
+        return self.instruction, self.fault, self.extent
 
 
 @dataclass(frozen=True, slots=True)

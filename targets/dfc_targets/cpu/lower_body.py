@@ -10,7 +10,7 @@ from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, N
 from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.llvm_text import Value
 from dfc_targets.cpu.llvm_values import constant, i64, lane_count, vector_type, zero
-from dfc_targets.cpu.lower_access import NONE, Access, Lookup, StageAccess, dependencies
+from dfc_targets.cpu.lower_access import NONE, Access, IndexKey, Lookup, StageAccess, dependencies
 from dfc_targets.cpu.lower_faults import report_if
 from dfc_targets.cpu.lower_memory import MemoryCode, Point, Site
 from dfc_targets.cpu.lower_plan import varying
@@ -50,7 +50,7 @@ class BodyCode(MemoryCode):
         self._depth = len(order)
         self._level: list[int] = []
         self._items: list[list[Item]] = [[] for _ in range(self._depth + 1)]
-        self._placed: set[tuple[int, int]] = set()
+        self._placed: set[IndexKey] = set()
         for number, one in enumerate(body):
             self._place(number, one)
         for store in access.stores:
@@ -76,9 +76,8 @@ class BodyCode(MemoryCode):
 
     def _place_lookups(self, access: Access) -> None:
         for lookup in access.lookups:
-            key = (lookup.instruction, lookup.fault)
-            if lookup.instruction != NONE and key not in self._placed:
-                self._placed.add(key)
+            if lookup.instruction != NONE and lookup.key not in self._placed:
+                self._placed.add(lookup.key)
                 self._items[self._level[lookup.instruction]].append(lookup)
 
     # --- emission
@@ -87,7 +86,7 @@ class BodyCode(MemoryCode):
         """Everything that becomes known at this level."""
         for item in self._items[level]:
             if isinstance(item, Lookup):
-                point.lookups[item.instruction, item.fault] = self._checked(item, point)
+                point.lookups[item.key] = self._checked(item, point)
             else:
                 point.values[item] = self._instruction(item, self.body[item], point)
 

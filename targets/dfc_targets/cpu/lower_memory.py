@@ -13,7 +13,7 @@ from dfc.kernels.body import Affine
 from dfc.kernels.form import Operand
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Value
 from dfc_targets.cpu.llvm_values import constant, element_type, i64, lane_count, vector_type, zero
-from dfc_targets.cpu.lower_access import NONE, Access, Lookup
+from dfc_targets.cpu.lower_access import NONE, Access, IndexKey, Lookup
 from dfc_targets.cpu.lower_dims import DimCode
 from dfc_targets.cpu.lower_functions import Functions
 from dfc_targets.cpu.lower_types import is_literal, memory_type, splat_literal_value
@@ -43,7 +43,7 @@ class Point:
     lanes: int = 1
     indices: dict[int, Value] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
-    lookups: dict[tuple[int, int], Value] = field(default_factory=dict)
+    lookups: dict[IndexKey, Value] = field(default_factory=dict)
     splats: dict[Value, Value] = field(default_factory=dict)
     reduced: dict[tuple[int, int], Value] = field(default_factory=dict)
     accumulated: Value | None = None
@@ -123,7 +123,7 @@ class MemoryCode:
         """One non-linear part of an offset: a scalar where all lanes agree."""
         f = self.f
         if lookup.affine is None:
-            index = point.lookups[lookup.instruction, lookup.fault]
+            index = point.lookups[lookup.key]
         else:
             affine = self.affine_lanes(point, lookup.affine)
             index = f.assign(affine.type, f"sdiv {affine}, {constant(affine.type, lookup.interior).text}")

@@ -360,3 +360,13 @@ def test_threads_do_not_change_bits() -> None:
     assert runner.run(0, [x_, one], [count], threads=1) == 0
     assert runner.run(0, [x_, two], [count], threads=2) == 0
     assert one.tobytes() == two.tobytes() and np.all(np.isfinite(one))
+
+
+def test_one_index_serves_axes_of_different_lengths() -> None:
+    k = KernelMaker(1)
+    table = k.operand(F32, (dim(4), dim(9)), "read")
+    which = k.load(I32, 0)
+    runner = Runner([k.map(k.store(k.load_at(table, (Computed(which, 1), Computed(which, 1))), 0))])
+    values, numbers, out = sample(F32, 36).reshape(4, 9), np.array([-1, 0, 3, -4], np.int32), np.zeros(4, np.float32)
+    assert runner.run(0, [values, numbers, out], [4]) == 0
+    assert np.array_equal(out, values[numbers, numbers])
