@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from dfc.ir.dims import ONE, Dim, Symbol, dim
-from dfc.ir.dtypes import F64, I64
-from dfc.ir.graph import Graph, Value
-from dfc.ir.types import TensorType
+from dfc.ir.dtypes import F64, I64, U64
+from dfc.ir.graph import Graph, Resource, ResourceKind, Value
+from dfc.ir.types import TensorType, tensor
+from dfc.ops import philox
 from dfc.ops.attributes import (
     ArgAttributes,
     AxesAttributes,
@@ -28,6 +29,7 @@ from dfc.ops.attributes import (
     ShapeAttributes,
     SliceAttributes,
 )
+from dfc.source import NOWHERE
 from tests.support.graphs import variable
 from tests.support.making import Making
 
@@ -59,7 +61,8 @@ class Generator:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
         resources = [variable(name, TensorType(F64, tuple(map(dim, shape)))) for name, shape in STATE.items()]
-        self.making = Making(resources=resources)
+        rng = Resource("r", ResourceKind.RNG, tensor(U64, 4), False, None, NOWHERE)
+        self.making = Making(resources=[*resources, rng])
 
     def program(self) -> Program:
         batch = self.chance.choice((0, 1, 2, 3))
@@ -76,7 +79,8 @@ class Generator:
         self.grow(self.nodes)
         results = self.chance.sample(self.pool, k=min(4, len(self.pool)))
         graph = self.making.graph(*results, dims=[BATCH])
-        state = {name: numbers.normal(size=shape) for name, shape in STATE.items()}
+        state: dict[str, Any] = {name: numbers.normal(size=shape) for name, shape in STATE.items()}
+        state["r"] = philox.initial_state(self.seed, "r")
         return Program(graph, feeds, state, batch)
 
     def grow(self, nodes: int) -> None:
@@ -299,6 +303,42 @@ def loop(g: Generator) -> Value | None:
     return None
 
 
+def loop_while(g: Generator) -> Value | None:
+    """A loop that counts down in a carried scalar, with effects."""
+    x = g.pick()
+    assert x is not None
+    outer = list(g.pool)
+    m = g.making
+    carries = [m.constant(g.chance.choice((0, 2)), I64), x]
+
+    def body(count: Value, carried: Value) -> list[Value]:
+        g.pool = [*outer, carried]
+        g.depth += 1
+        g.grow(g.chance.randint(1, 5))
+        g.depth -= 1
+        same = [v for v in g.pool if v.tensor.shape == carried.tensor.shape]
+        return [m.op("sub", count, m.constant(1, I64)), g.tame(g.chance.choice(same))]
+
+    results = m.loop(carries, lambda count, _x: [m.op("greater", count, m.constant(0, I64))], body)
+    g.pool = [*outer, results[1]]
+    return None
+
+
+def drawn(g: Generator) -> Value | None:
+    shape = g.shape()
+    return g.making.draw("r", TensorType(F64, shape), g.chance.choice(("uniform", "normal")))
+
+
+def element(g: Generator) -> Value | None:
+    """One element, row or column, by indices that are data."""
+    x = g.pick(2)
+    if x is None or any(d.constant in (None, 0) for d in x.tensor.shape):
+        return None
+    m = g.making
+    first = m.op("gather", x, m.op("neg", m.constant(1, I64)), attributes=AxisAttributes(g.chance.choice((0, 1))))
+    return m.op("gather", first, m.op("neg", m.constant(1, I64)), attributes=AxisAttributes(0))
+
+
 def condition(g: Generator) -> Value | None:
     x = g.pick(0)
     if x is None:
@@ -346,6 +386,9 @@ STEPS = [
     assign,
     assign_part,
     assign_part,
+    element,
+    drawn,
     loop,
+    loop_while,
     condition,
 ]

@@ -89,7 +89,7 @@ class Expressions:
         node = value.node
         assert node is not None
         match node.op:
-            case "transpose" | "slice" | "reverse" | "reshape" | "broadcast":
+            case "transpose" | "slice" | "reverse" | "reshape" | "broadcast" | "windows":
                 return self._known[self._below((value, point))[0]]
             case "constant":
                 return self._constant(node)
@@ -177,7 +177,7 @@ class Expressions:
             ids, at = rows[axis]
             for _ in at:
                 next(rest)
-            site = self.scope.fault(node, "index", OUT_OF_RANGE, node.span)
+            site = self.scope.fault(node, "index", OUT_OF_RANGE, node.span, axis)
             index.append(Computed(self._known[ids, at], site))
         return self.load(place, tuple(index))
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dfc.ir.dims import ONE, ZERO, Dim, dim
 from dfc.ir.graph import Node
 from dfc.kernels.body import Affine
-from dfc.ops.attributes import AxesAttributes, PermutationAttributes, SliceAttributes
+from dfc.ops.attributes import AxesAttributes, PermutationAttributes, SliceAttributes, WindowAttributes
 
 Point = tuple[Affine, ...]
 ORIGIN = Affine()
@@ -29,6 +29,15 @@ def scaled(index: Affine, factor: int) -> Affine:
     if factor == 1:
         return index
     return Affine(tuple((axis, c * factor) for axis, c in index.terms), index.offset * factor)
+
+
+def added(a: Affine, b: Affine) -> Affine:
+    """The sum of two indices."""
+    factors = dict(a.terms)
+    for axis, factor in b.terms:
+        factors[axis] = factors.get(axis, 0) + factor
+    terms = tuple(sorted((axis, factor) for axis, factor in factors.items() if factor))
+    return Affine(terms, a.offset + b.offset)
 
 
 def plain_axis(index: Affine) -> int | None:
@@ -63,6 +72,18 @@ def slice_point(point: Point, node: Node) -> Point:
     assert isinstance(attributes, SliceAttributes)
     steps = zip(point, attributes.starts, attributes.steps, strict=True)
     return tuple(shifted(scaled(index, step), start) for index, start, step in steps)
+
+
+def window_point(point: Point, node: Node) -> Point:
+    """Each windowed axis is read at `position * step + offset * dilation`; the offsets are the last indices."""
+    attributes = node.attributes
+    assert isinstance(attributes, WindowAttributes)
+    rank = node.operands[0].tensor.rank
+    found = list(point[:rank])
+    offsets = zip(attributes.axes, point[rank:], attributes.steps, attributes.dilations, strict=True)
+    for axis, offset, step, dilation in offsets:
+        found[axis] = added(scaled(found[axis], step), scaled(offset, dilation))
+    return tuple(found)
 
 
 def reverse_point(point: Point, node: Node) -> Point:

@@ -21,12 +21,13 @@ from dfc.passes.fuse.indexing import (
     slice_point,
     transpose_point,
     unit_reshape_point,
+    window_point,
 )
 
 TABLE_LIMIT = 4096  # elements of an array of ascending numbers that is kept as a constant
 PICK = "pick"  # gathers along several axes at once; made by `prepare`, known only here
 MEMORY_FIRST = frozenset(("pad", "gather", PICK))  # nodes whose first operand must be in memory
-VIEWS = frozenset(("transpose", "slice", "reverse", "broadcast", "reshape"))
+VIEWS = frozenset(("transpose", "slice", "reverse", "broadcast", "reshape", "windows"))
 GENERATORS = frozenset(("constant", "dim", "iota", "eye"))
 _HEAVY = {
     **dict.fromkeys(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow", "sigmoid", "gelu"), 8),
@@ -101,6 +102,8 @@ def inputs_at(node: Node, point: Point) -> list[tuple[Value, Point | None]]:
             return [(operands[0], slice_point(point, node))]
         case "reverse":
             return [(operands[0], reverse_point(point, node))]
+        case "windows":
+            return [(operands[0], window_point(point, node))]
         case "reshape":
             shapes = node.result.tensor.shape, operands[0].tensor.shape
             return [(operands[0], unit_reshape_point(point, *shapes))]

@@ -29,7 +29,7 @@ class Scope:
     claimed: dict[Storage, Place] = field(default_factory=dict[Storage, Place])  # results that a block made itself
     states: dict[str, Storage] = field(default_factory=dict[str, Storage])
     constants: dict[Literal, Storage] = field(default_factory=dict[Literal, Storage])
-    fault_sites: dict[tuple[Node, str], int] = field(default_factory=dict[tuple[Node, str], int])
+    fault_sites: dict[tuple[Node, int], int] = field(default_factory=dict[tuple[Node, int], int])
 
     def place(self, value: Value) -> Place | None:
         """Where a value is, if it has memory by now."""
@@ -72,11 +72,11 @@ class Scope:
             self.constants[literal] = found
         return place_of(found)
 
-    def fault(self, node: Node, kind: str, message: str, span: Span) -> int:
-        """The fault site of a node: one however often the node is computed."""
-        found = self.fault_sites.get((node, kind))
+    def fault(self, node: Node, kind: str, message: str, span: Span, axis: int = 0) -> int:
+        """The fault site of a node (for an index: of one axis), one however often the node is computed."""
+        found = self.fault_sites.get((node, axis))
         if found is None:
-            found = self.fault_sites[node, kind] = self.program.fault(kind, message, span)
+            found = self.fault_sites[node, axis] = self.program.fault(kind, message, span)
         return found
 
 

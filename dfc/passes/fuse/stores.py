@@ -20,10 +20,10 @@ def store(
 ) -> list[Store]:
     """The store of an instruction; with a mode other than `:=` the old element is loaded at the same index first."""
     index: list[Index] = []
-    for i in target.index:
+    for axis, i in enumerate(target.index):
         if isinstance(i, Selector):
             row = expressions.emit(i.ids, renamed(i.point, names))
-            index.append(Computed(row, _site(scope, item)))
+            index.append(Computed(row, _site(scope, item, axis)))
         else:
             index.append(*renamed((i,), names))
     at = tuple(index)
@@ -33,7 +33,7 @@ def store(
     return [Store(expressions.slots.write(target.place), at, value)]
 
 
-def _site(scope: Scope, item: Item) -> int:
+def _site(scope: Scope, item: Item, axis: int) -> int:
     if item.node is None:
         return UNCHECKED
-    return scope.fault(item.node, "index", OUT_OF_RANGE, item.span)
+    return scope.fault(item.node, "index", OUT_OF_RANGE, item.span, axis)
