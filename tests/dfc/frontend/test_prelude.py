@@ -1,0 +1,127 @@
+"""Functions of the prelude as programs call them: arguments, constants, and what NumPy says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dfc.frontend.prelude import SPECIAL, UNSUPPORTED, prelude_scope
+from dfc.frontend.scope import Pending
+from dfc.frontend.values import PreludeFunction, Unknown
+from dfc.ops import registry
+from tests.support.building import codes, graph_of, messages, result
+
+A = np.array([[1.5, -2.0, 0.5], [3.0, 0.25, -1.0]], np.float64)
+V = np.array([2.0, -1.0, 0.5])
+I = np.array([[3, -7, 2], [5, 0, 4]], np.int32)  # noqa: E741
+
+CALLS = [
+    ("abs(a)", "f64[2, 3]", np.abs(A)),
+    ("square(a) |> sum", "f64", (A**2).sum()),
+    ("sum(a, axis = 0)", "f64[3]", A.sum(0)),
+    ("sum(a, axis = [0, 1])", "f64", A.sum()),
+    ("sum(a, keep = 0)", "f64[2]", A.sum(1)),
+    ("mean(a, axis = -1, keep_dims = true)", "f64[2, 1]", A.mean(1, keepdims=True)),
+    ("sum(i, into = i64)", "i64", I.sum()),
+    ("max(a, axis = 1)", "f64[2]", A.max(1)),
+    ("min(a)", "f64", A.min()),
+    ("max(3, 5) as f64", "f64", 5.0),
+    ("any(a > 2.5)", "bool", True),
+    ("all(a > -5, axis = 0)", "bool[3]", np.array([True] * 3)),
+    ("argmax(a, axis = 1)", "i32[2]", A.argmax(1)),
+    ("argmin(a, axis = 0, into = i64)", "i64[3]", A.argmin(0)),
+    ("prod(a, axis = 0)", "f64[3]", A.prod(0)),
+    ("cumsum(a, axis = 1)", "f64[2, 3]", A.cumsum(1)),
+    ("logsumexp(a, axis = 1)", "f64[2]", np.log(np.exp(A).sum(1))),
+    ("softmax(v)", "f64[3]", np.exp(V) / np.exp(V).sum()),
+    ("log_softmax(a, axis = 0)", "f64[2, 3]", A - np.log(np.exp(A).sum(0))),
+    ("norm(v)", "f64", np.linalg.norm(V)),
+    ("norm(a, axis = 1)", "f64[2]", np.linalg.norm(A, axis=1)),
+    ("dot(v, v)", "f64", V @ V),
+    ("outer(v, v)", "f64[3, 3]", np.outer(V, V)),
+    ("a @ v", "f64[2]", A @ V),
+    ("matmul(a, transpose(a))", "f64[2, 2]", A @ A.T),
+    ("reshape(a, [3, 2])", "f64[3, 2]", A.reshape(3, 2)),
+    ("reshape(a, 6)", "f64[6]", A.reshape(6)),
+    ("transpose(a)", "f64[3, 2]", A.T),
+    ("transpose(a[new], axes = [2, 0, 1])", "f64[3, 1, 2]", A[None].transpose(2, 0, 1)),
+    ("concat([a, 2 * a], axis = 1)", "f64[2, 6]", np.concatenate([A, 2 * A], 1)),
+    ("stack([v, v + 1], axis = -1)", "f64[3, 2]", np.stack([V, V + 1], -1)),
+    ("split(a, 3, axis = 1)[1]", "f64[2, 1]", A[:, 1:2]),
+    ("reverse(a, axis = 0)", "f64[2, 3]", A[::-1]),
+    ("broadcast(v, [4, 3])", "f64[4, 3]", np.broadcast_to(V, (4, 3))),
+    ("pad(v, [[1, 2]])", "f64[6]", np.pad(V, (1, 2))),
+    ("pad(v, [[1, 0]], fill = 7)", "f64[4]", np.pad(V, (1, 0), constant_values=7)),
+    ("clamp(a, -1, 1)", "f64[2, 3]", np.clip(A, -1, 1)),
+    ("select(a > 0, a, 0)", "f64[2, 3]", np.where(A > 0, A, 0)),
+    ("minimum(a, 1)", "f64[2, 3]", np.minimum(A, 1)),
+    ("zeros(f64[2])", "f64[2]", np.zeros(2)),
+    ("ones(bool[2])", "bool[2]", np.ones(2, bool)),
+    ("full(f64[2], v[0])", "f64[2]", np.full(2, 2.0)),
+    ("full(i32[2, 2], 7)", "i32[2, 2]", np.full((2, 2), 7)),
+    ("zeros_like(a) + ones_like(a)", "f64[2, 3]", np.ones((2, 3))),
+    ("iota(i32[4])", "i32[4]", np.arange(4)),
+    ("eye(f64[2, 2])", "f64[2, 2]", np.eye(2)),
+    ("one_hot(i[0] % 3, 3)", "f32[3, 3]", np.eye(3)[I[0] % 3]),
+    ("solve(eye(f64[3, 3]) * 2, v)", "f64[3]", V / 2),
+    ("cross_entropy(a, [0, 2])", "f64[2]", None),
+    ("i // 2", "i32[2, 3]", I // 2),
+    ("i % 3", "i32[2, 3]", I % 3),
+    ("a ** 2", "f64[2, 3]", A**2),
+    ("2.0 ** v", "f64[3]", 2.0**V),
+    ("-a", "f64[2, 3]", -A),
+    ("not (a > 0)", "bool[2, 3]", ~(A > 0)),
+    ("a > 0 and a < 1 or a == 3", "bool[2, 3]", ((A > 0) & (A < 1)) | (A == 3)),
+    ("stop_gradient(v)", "f64[3]", V),
+    ("is_finite(v / 0)", "bool[3]", np.array([False] * 3)),
+]
+
+
+@pytest.mark.parametrize(("call", "type_", "expected"), CALLS, ids=[c for c, _, _ in CALLS])
+def test_a_call_means_what_numpy_says(call: str, type_: str, expected: np.ndarray | None) -> None:
+    program = f"entry f(a: f64[2, 3], v: f64[3], i: i32[2, 3]) -> {type_} {{ return {call} }}"
+    if expected is None:
+        expected = np.log(np.exp(A).sum(1)) - A[[0, 1], [0, 2]]
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(result(program, a=A, v=V, i=I), expected, rtol=1e-12)
+
+
+def test_every_op_of_the_prelude_can_be_called() -> None:
+    scope = prelude_scope(lambda _name: Pending(Unknown))
+    for record in registry.all_records():
+        if record.in_prelude and not record.operator:
+            binding = scope.own(record.name)
+            assert binding is not None and isinstance(binding.value, PreludeFunction), record.name
+
+
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+def test_what_is_not_compiled_yet_says_so(name: str) -> None:
+    assert codes(f"entry f(x: f32[3]) {{ let y = {name}(x) }}") == ["E1001"]
+
+
+def test_no_name_is_both_supported_and_not() -> None:
+    known = {record.name for record in registry.all_records() if record.in_prelude}
+    assert not set(UNSUPPORTED) & (known | set(SPECIAL))
+
+
+@pytest.mark.parametrize("name", sorted(SPECIAL))
+def test_special_functions_name_their_parameters(name: str) -> None:
+    special = SPECIAL[name]
+    assert special.signature.startswith(f"{name}(")
+    assert len(special.wanted) >= special.required
+    text = messages(f"entry f(x: f32[3]) {{ let y = {name}(nonsense = 1) }}")
+    assert f"error[E0204]: `{name}` has no argument `nonsense`" in text
+
+
+def test_the_escape_to_any_op_makes_exactly_one_node() -> None:
+    graph = graph_of(
+        """
+        entry f(x: f32[4]) -> (y: f32[2], z: f32[4], k: f32[2]) {
+          let y = graph.slice(x, starts = [1], sizes = [2], steps = [1])
+          let z = graph.and_(x > 0, x < 1) as f32
+          return y, z, graph.constant(type_ = f32[2], value = [1.0, 2.0])
+        }
+        """
+    )
+    assert [n.op for n in graph.entries["f"].block.nodes][:1] == ["slice"]
+    assert [n.op for n in graph.entries["f"].block.nodes].count("and") == 1
