@@ -16,7 +16,7 @@ import dfc
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent / "build" / "demo"
-BATCH, EPOCHS, RATE = 32, 30, 0.3
+BATCH, EPOCHS, RATE = 32, 30, 0.8
 CELL, MARGIN = 44, 60
 
 
