@@ -98,7 +98,7 @@ class Fold:
     def result(self, f: FunctionText, value: Sequence[Value]) -> Value:
         """What later stages see: in the register type of the reduction's result."""
         target = self.reduction.dtype
-        chosen = value[1] if self.is_search else value[0]
+        chosen = self._place(f, value[1]) if self.is_search else value[0]
         kind = like(chosen.type, register_type(target))
         if chosen.type == kind:
             return chosen
@@ -106,6 +106,11 @@ class Fold:
         if is_floating(kind) != is_floating(chosen.type):
             return f.cast("sitofp" if is_signed(source) else "uitofp", chosen, kind)
         return f.resize(chosen, kind, signed=is_signed(source))
+
+    def _place(self, f: FunctionText, index: Value) -> Value:
+        """The index that was found; 0 if there was no element."""
+        none = self._no_index(lane_count(index.type))
+        return f.select(f.icmp("eq", index, none), constant(index.type, 0), index)
 
     def masked(self, f: FunctionText, mask: Value | None, new: Sequence[Value]) -> list[Value]:
         """Lanes that are off fold the identity."""

@@ -95,6 +95,18 @@ def test_searches_take_the_first_and_nan(over: int, dtype: DType) -> None:
                 assert np.array_equal(out, function(x, axis=over)), (shape, function)
 
 
+def test_a_search_among_nothing_finds_place_0() -> None:
+    runner = Runner([reduction(c, F32, over, I64) for c in ("argmax", "argmin") for over in (0, 1)])
+    for number, over in enumerate((0, 1, 0, 1)):
+        out = np.full(21, 7, np.int64)
+        run(runner, number, np.zeros((0, 21) if over == 0 else (21, 0), np.float32), over, out)
+        assert not out.any()
+    whole_runner, out = Runner([whole(("argmax",), F32, 1, I64)]), np.ones(1, np.int64)
+    for threads in (1, 2):
+        assert whole_runner.run(0, [np.zeros(0, np.float32), out], [0], threads=threads) == 0
+        assert out[0] == 0
+
+
 def softmax(axis_last: bool, fixed: dict[int, int] | None = None) -> LoopKernel:
     """max, then sum of stored exponentials, then a division: three stages over one row (or column)."""
     k = KernelMaker(2, fixed)
