@@ -256,14 +256,23 @@ def _alternatives(function: str, d: Dim) -> list[Dim]:
     return found
 
 
+def _sign(d: Dim) -> int | None:
+    """Whether it is never negative (1), never positive (-1), or zero, as far as that shows: symbols are sizes >= 0."""
+    signs = {1 if coefficient > 0 else -1 for _, coefficient in d.terms}
+    plain = all(isinstance(atom, Symbol) for monomial, _ in d.terms for atom in monomial)
+    if not signs:
+        return 0
+    return signs.pop() if plain and len(signs) == 1 else None
+
+
 def _with_candidate(function: str, kept: list[Dim], candidate: Dim) -> list[Dim]:
     """The alternatives with one more, unless another is known to be beyond it; without those it is beyond."""
     remaining: list[Dim] = []
     for each in kept:
-        difference = (each - candidate).constant
-        if difference is None:
+        sign = _sign(each - candidate)
+        if sign is None:
             remaining.append(each)
-        elif difference == 0 or (difference > 0) == (function == "max"):
+        elif sign == 0 or (sign > 0) == (function == "max"):
             return kept
     return [*remaining, candidate]
 

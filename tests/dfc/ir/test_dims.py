@@ -75,6 +75,9 @@ def test_addition_and_multiplication_commute(left: object, right: object) -> Non
         (dims.minimum(dim(A), dim(A) + 2), "A"),
         (dims.maximum(dims.maximum(dim(A), dim(B)), dim(A) + 1), "max(A + 1, B)"),
         (dims.maximum(dims.maximum(dim(A), dim(B)), dims.maximum(dim(B), dim(A))), "max(A, B)"),
+        (dims.maximum(4 * dim(A), 512 * dim(A)), "512 * A"),
+        (dims.minimum(dim(A) * dim(B), 0 * dim(A)), "0"),
+        (dims.maximum(dim(A) - 1, dim(B)), "max(A - 1, B)"),
         (dims.ceil_divide(6 * dim(A), dim(3)), "2 * A"),
     ],
 )
