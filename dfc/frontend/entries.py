@@ -112,7 +112,7 @@ def _assume_where(context: Context, where: tuple[tree.Expression, ...]) -> None:
         if answer is False:
             raise mistake("E0305", "this can never hold", span)
         if answer is None:
-            add_check(context, left, relation, right, " ".join(span.text.split()), span)
+            add_check(context, left, relation, right, "declared with `where`", span)
         assume_all(context, [(left, relation, right)])
 
 

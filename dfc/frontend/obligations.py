@@ -41,6 +41,9 @@ def require(context: Context, left: Dim, relation: str, right: Dim | int, reason
 def add_check(context: Context, left: Dim, relation: str, right: Dim, reason: str, span: Span) -> None:
     if relation in ("<", "<="):
         left, relation, right = right, {"<": ">", "<=": ">="}[relation], left
+    if right.constant is not None:  # `N - 1 >= 1` reads better as `N >= 2`
+        offset = next((coefficient for monomial, coefficient in left.terms if not monomial), 0)
+        left, right = left - offset, right - offset
     check = DimCheck(left, relation, right, reason, span)
     checks = context.frame.root.checks
     if not any((c.left, c.relation, c.right) == (left, relation, right) for c in checks):
