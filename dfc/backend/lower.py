@@ -13,6 +13,7 @@ from dfc.ir.walk import nodes
 from dfc.kernels.program import EntryProgram, EntrySignature, Program, Role
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 from dfc.passes.fuse.collect import Exit
+from dfc.passes.fuse.flatten import flatten
 from dfc.passes.fuse.places import Place, Storage, place_of
 from dfc.passes.fuse.prepare import merge_gathers, prepare
 from dfc.passes.fuse.scope import Scope
@@ -38,7 +39,7 @@ def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:
 def _entry(scope: Scope, finisher: Finisher, entry: Entry) -> EntryProgram:
     block = prepare(entry.block, scope.program.resources)
     if scope.fusing:
-        block = merge_gathers(hoist(block))
+        block = merge_gathers(flatten(hoist(block)))
     arguments = [_argument(scope, value, number) for number, value in enumerate(_feeds(entry))]
     results: list[Place] = []
     exits: list[Exit] = []

@@ -90,6 +90,7 @@ def _walk(scope: Scope, found: Collected, item: Item) -> None:
         value, point = leaf
         if is_leaf(scope, found, value):
             item.leaves.append((base_of(value), point if base_of(value) is value else None))
+            item.points.append(point)
             continue
         node = value.node
         assert node is not None, value
@@ -198,7 +199,7 @@ def _split(scope: Scope, found: Collected) -> None:
     for item in found.items:
         if item.kind is Kind.STORE and _reads_elsewhere(scope, found, item):
             added.append(_value_before(scope, found, item))
-            item.leaves = []
+            item.leaves, item.points = [], []
             item.reads = {s for s in item.reads if item.target is not None and item.target.mode != ":="}
             _walk(scope, found, item)
     if added:
@@ -253,7 +254,7 @@ def _copy(scope: Scope, found: Collected, value: Value, writer: Item) -> Item:
     position = found.positions.get(value, -1)
     item = Item((position, 1), Kind.VALUE, value.name, writer.span, value=value, result=value, source=source)
     item.extents, item.point, item.result_point = extents, point, point
-    item.leaves = [(value, point)]
+    item.leaves, item.points = [(value, point)], [point]
     item.reads = {source.storage}
     del scope.places[value]
     found.roots[value] = item

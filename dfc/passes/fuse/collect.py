@@ -37,7 +37,7 @@ from dfc.passes.fuse.indexing import ORIGIN, Point, along, broadcast_point, shif
 from dfc.passes.fuse.inline import is_alias, is_generator, is_inline
 from dfc.passes.fuse.items import Item, Kind, Selector, Target, domain
 from dfc.passes.fuse.places import Place, Storage, fresh, place_of
-from dfc.passes.fuse.scope import Scope
+from dfc.passes.fuse.scope import Scope, base_of
 from dfc.passes.fuse.targets import region_shape, selected, whole, with_axes
 from dfc.source import Span
 
@@ -178,6 +178,9 @@ class _Collector:
 
     def store(self, key: tuple[int, int], value: Value, target: Target, name: str, span: Span) -> Item:
         """An item that stores a value, broadcast to the region that the target selects."""
+        base = base_of(value)
+        if target.whole and base is not value and value.tensor.shape == target.place.shape:
+            value, target = base, whole(Place(target.place.storage, base.tensor.shape))
         shape = region_shape(target)
         extents, point = domain(shape)
         item = Item(key, Kind.STORE, name, span, value=value, target=with_axes(target, point), extents=extents)

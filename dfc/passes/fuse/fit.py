@@ -191,7 +191,7 @@ def _fit_epilogue(item: Item, group: Group, known: dict[int, int]) -> Fit | None
         return None
     if any(node.op in ("gather", PICK, "pad", "random", "draw") for node in item.nodes) or item.faults:
         return None
-    for _, point in item.leaves:
+    for point in item.points:
         if point is None or any(index.terms and plain_axis(index) is None for index in point):
             return None
     if item.source is not None or not _stores_plainly(item):

@@ -78,7 +78,8 @@ class Item:
     result_point: Point = ()
     source: Place | None = None  # VALUE items that copy memory
     used: tuple[Value, ...] = ()
-    leaves: list[Leaf] = field(default_factory=list[Leaf])
+    leaves: list[Leaf] = field(default_factory=list[Leaf])  # memory under another shape counts as read anywhere
+    points: list[Point | None] = field(default_factory=list["Point | None"])  # where everything is really read
     nodes: list[Node] = field(default_factory=list[Node])  # inline nodes computed inside, for names and costs
     reads: set[Storage] = field(default_factory=set[Storage])  # memory with several values over time
     writes: set[Storage] = field(default_factory=set[Storage])
