@@ -17,6 +17,7 @@ from dfc.ir.dims import ONE, Dim, dim
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64, DType
 from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Value
 from dfc.ir.types import TensorType, tensor
+from dfc.ir.walk import used_values
 from dfc.ops import attributes as a
 from dfc.ops import registry
 from dfc.ops.record import Effect, OpError
@@ -109,7 +110,7 @@ class _Grower:
         return self.random.choices([self.floating, I32, BOOL, I64], [6, 2, 1, 1])[0]
 
     def _type(self, symbolic: bool = True, dtype: DType | None = None) -> TensorType:
-        rank = self.random.choices([0, 1, 2, 3], [2, 4, 4, 1])[0]
+        rank = self.random.choices([0, 1, 2, 3], [2, 4, 4, 3])[0]
         sizes = self.sizes if symbolic else self.sizes[1:]
         shape = [self.random.choice([*sizes, *sizes, ONE]) for _ in range(rank)]
         return TensorType(dtype or self._dtype(), tuple(shape))
@@ -153,11 +154,13 @@ class _Grower:
     def _results(self) -> list[Value]:
         if self.smooth:
             return [self._loss(), *self._some(1)]
-        return self._some(self.random.randint(2, 6))
+        return self._some(self.random.randint(3, 9))
 
     def _some(self, count: int) -> list[Value]:
-        newest = self.values[-1]
-        return [newest, *(self.random.choice(self.values) for _ in range(count - 1))]
+        """Mostly values that nothing else uses, so that little of the graph is dead."""
+        used = used_values(self.making.builder.block)
+        leaves = [v for v in self.values if v not in used] or self.values
+        return [leaves[-1], *self.random.sample(leaves, min(count, len(leaves))), self.random.choice(self.values)]
 
     def _loss(self) -> Value:
         """The mean of everything at the end of the graph that is a float."""
@@ -182,7 +185,7 @@ class _Grower:
         nested = self.control and self.depth < 2
         loops = nested and not self.smooth
         state = bool(self.making.resources)
-        return [12, 2, 2, 2, 3 * state, 1.2 * nested, 0.8 * loops, 0.6 * loops]
+        return [12, 2, 4, 2, 4 * state, 1.2 * nested, 0.8 * loops, 0.6 * loops]
 
     def _add(self, value: Value) -> None:
         elements = value.tensor.elements.substitute({N: 7}).constant
@@ -288,6 +291,7 @@ class _Grower:
         op, cls = self.random.choice(
             [("slice", a.SliceAttributes), ("reverse", a.AxesAttributes), ("transpose", a.PermutationAttributes)]
         )
+        x = self._pick(lambda v: v.tensor.rank >= 3) or x
         for _ in range(2):
             attributes = self.guesser.attributes(cls, [x])
             assert attributes is not None
