@@ -69,8 +69,6 @@ class Engine(Protocol):
 
     def construct(self, context: Context, block: BlockClass, arguments: Sequence[Argument], span: Span) -> Entity: ...
 
-    def assign_variable(self, context: Context, variable: Variable, value: Entity, span: Span) -> None: ...
-
 
 Expected = TensorType | None
 
