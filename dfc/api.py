@@ -71,7 +71,7 @@ def compile_source(source: SourceFile, options: CompileOptions) -> Bundle:
     watch = watcher(options)
     optimised = pipeline.optimise(built, options, watch)
     program, lowered = pipeline.lower(optimised, options, watch)
-    return write(program, lowered, source.text, built.settings, diagnostics)
+    return write(program, lowered, source.text, built.settings, diagnostics, built.modules)
 
 
 def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:

@@ -81,8 +81,9 @@ class Bundle:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the file, or leaves what stood there; a bundle that is in use stays as it was for its user."""
         target = Path(path)
-        if target.is_dir():
-            raise FileError(f"cannot write {target}: it is a folder", code="E0909")
+        if target.exists() and not target.is_file():
+            what = "it is a folder" if target.is_dir() else "it is not a regular file"
+            raise FileError(f"cannot write {target}: {what}", code="E0909")
         try:
             replace_file(target, bundle_format.write(self.manifest, self.contents))
         except OSError as problem:
@@ -97,8 +98,9 @@ def write(
     source: str,
     settings: Mapping[str, Setting],
     diagnostics: Iterable[Diagnostic] = (),
+    modules: Mapping[str, str] | None = None,
 ) -> Bundle:
-    """The bundle of a program: machine code, plans, signatures, source."""
+    """The bundle of a program: machine code, plans, signatures, source, and texts of imported files."""
     signatures = {signature.name: signature for signature in program.signatures}
     manifest = Manifest(
         version=__version__,
@@ -116,6 +118,7 @@ def write(
         *(_code(image) for image in lowered.images),
         NewTensor(bundle_format.CONSTANTS, "U8", (len(lowered.constants),), lowered.constants),
         _text(bundle_format.SOURCE, source),
+        *(_text(bundle_format.source_tensor(path), text) for path, text in sorted((modules or {}).items())),
     ]
     return Bundle(manifest, tuple(contents), tuple(diagnostics))
 

@@ -15,10 +15,8 @@ from pathlib import Path
 
 from dfc.diagnostics import CompileError, Diagnostic
 from dfc.frontend import blocks, branches, calls, entries, expressions, prelude, routines, statements
-from dfc.frontend.assignments import assign_whole
 from dfc.frontend.checking import check_block, check_routine, check_type
 from dfc.frontend.context import Argument, Context, Expected, Program
-from dfc.frontend.convert import tensor
 from dfc.frontend.initial import in_order, initial_block
 from dfc.frontend.mistakes import Mistake, Reporter, mistake
 from dfc.frontend.modules import LoadedModule, Loader
@@ -71,9 +69,6 @@ class FrontEnd:
     def construct(self, context: Context, block: BlockClass, arguments: Sequence[Argument], span: Span) -> Entity:
         return blocks.construct(context, block, arguments, span)
 
-    def assign_variable(self, context: Context, variable: Variable, value: Entity, span: Span) -> None:
-        assign_whole(context, variable, tensor(context, value, span), span)
-
 
 def build(source: SourceFile, settings: Settings | None = None, *, search: Sequence[Path] = ()) -> Graph:
     """The graph of a program; raises `CompileError` with all messages of the run if it has mistakes."""
@@ -105,6 +100,7 @@ def elaborate(
         main = loader.load_main(source)
         program.main = main.scope
         _elaborate_all(program, loader, main)
+        graph.modules = loader.texts()
     diagnostics = tuple(program.reporter.sorted())
     return (None if program.reporter.error_count else graph), diagnostics
 

@@ -82,6 +82,16 @@ class Loader:
             self.loaded[str(path)] = found
         return found
 
+    def texts(self) -> dict[str, str]:
+        """The imported files that are not of the library, by their path in the folder they were found in."""
+        found: dict[str, str] = {}
+        for key, module in self.loaded.items():
+            for folder in self.folders:
+                if not module.is_library and Path(key).is_relative_to(folder):
+                    found.setdefault(Path(key).relative_to(folder).as_posix(), module.tree.span.file.text)
+                    break
+        return found
+
     def _find(self, name: str, span: Span, folder: Path | None) -> tuple[Path, str, bool]:
         parts = [part for part in name.split(".") if part]
         relative = Path(*parts).with_suffix(".dfg")

@@ -207,6 +207,8 @@ def _bind(context: Context, binder: tree.Binder, entity: Entity, label: str, spa
         return
     if isinstance(entity, Tensor) and entity.value.node is not None and entity.value.node.name == label:
         _name_value(entity, f"{context.frame.path}/{name}")
+    if isinstance(entity, Tensor) and not (context.frame.root.generic or context.frame.root.in_test):
+        context.program.graph.bound[f"{context.frame.path}/{name}"] = entity.value
     context.scope.bind(name, entity, binder.name.span, Role.LET)
 
 

@@ -153,7 +153,10 @@ class Entry:
 
 @dataclass(slots=True)
 class Graph:
-    """A whole program: state and entries by full name, in the order of their declaration."""
+    """A whole program: state and entries by full name, in the order of their declaration.
+
+    Only as the front end makes it: `modules` are the texts of imported files by relative path, `bound` the values that
+    the author has named, by full name (a value may have several names, and node names follow other rules)."""
 
     name: str
     resources: dict[str, Resource] = field(default_factory=dict[str, Resource])
@@ -161,3 +164,5 @@ class Graph:
     tests: dict[str, Entry] = field(default_factory=dict[str, Entry])
     settings: dict[str, int | float | bool | str] = field(default_factory=dict[str, "int | float | bool | str"])
     source: str = ""
+    modules: dict[str, str] = field(default_factory=dict[str, str])
+    bound: dict[str, Value] = field(default_factory=dict[str, Value])

@@ -1,6 +1,7 @@
 """Bundles: one safetensors file per compiled program.
 
-Tensors: `code/<isa>` (u8), `constants` (u8), `source` (u8), `weights/<full name>` (captured state, optional).
+Tensors: `code/<isa>` (u8), `constants` (u8), `source` (u8), `source/<path>` (u8, imported files), `weights/<full name>`
+(captured state, optional).
 Metadata: `format` (`dfc.bundle`), `manifest` (JSON), `manifest_sha256`.
 
 Assumes nothing of the bytes. Guarantees the order of checks: lengths, then hashes, then schema. What comes out of
@@ -26,6 +27,11 @@ from dfc_runtime.observation import observe
 KIND = "dfc.bundle"
 CONSTANTS, SOURCE, WEIGHTS = "constants", "source", "weights/"
 LONGEST_MESSAGE = 200
+
+
+def source_tensor(path: str) -> str:
+    """The tensor that holds the text of an imported file, or of the program for the empty path."""
+    return f"{SOURCE}/{path}" if path else SOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,8 @@ def _check_tensors(header: Header, manifest: Manifest) -> None:
         raise ValueError("code, constants or source are missing")
     for name, tensor in header.tensors.items():
         found = (tensor.dtype, tensor.shape)
-        if name not in (CONSTANTS, SOURCE, *code) and name not in state:
+        is_text = name.startswith(f"{SOURCE}/")
+        if name not in (CONSTANTS, SOURCE, *code) and name not in state and not is_text:
             raise ValueError(f"{fields.shown(name)} is no part of a bundle")
         if found != state.get(name, ("U8", (tensor.size,))):
             raise ValueError(f"{fields.shown(name)} is not of the type the manifest states")
