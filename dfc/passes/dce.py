@@ -31,7 +31,7 @@ def dce(graph: Graph) -> Graph:
 
 
 def dce_block(block: Block) -> Block:
-    used = _Marker(block).run()
+    used = Marker(block).run()
     return without_idle_tokens(rebuild(block, _Thin(used)))
 
 
@@ -44,7 +44,7 @@ class _Place:
     position: int
 
 
-class _Marker:
+class Marker:
     """Finds the values that are used, one by one: results of region nodes apart from each other."""
 
     def __init__(self, block: Block) -> None:
@@ -72,13 +72,20 @@ class _Marker:
 
     def _result(self, value: Value, node: Node) -> None:
         if not node.regions:
-            is_read = value.is_token and effect(node) is Effect.READ
-            self._pending += [v for v in node.operands if v.is_token] if is_read else node.operands
+            before = self.passes_by(value)
+            self._pending += node.operands if before is None else [before]
             return
         if node not in self._entered:
             self._entered.add(node)
             self._pending += _always_needed(node)
         self._pending += _needed_for(node, value.index)
+
+    def passes_by(self, value: Value) -> Value | None:
+        """The token that a token result only hands on, if its node does nothing that a later effect could see."""
+        node = value.node
+        if node is None or not value.is_token or effect(node) is not Effect.READ:
+            return None
+        return next(v for v in node.operands if v.is_token)
 
     def _parameter(self, place: _Place) -> None:
         """A used parameter needs what flows into it: the operand, and for loops the next value."""
