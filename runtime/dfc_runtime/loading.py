@@ -11,16 +11,15 @@ import os
 
 import numpy as np
 
-from dfc_runtime.driver import find_driver
 from dfc_runtime.element_types import numpy_dtype
-from dfc_runtime.errors import FeedError, LimitError
+from dfc_runtime.errors import FeedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.gate import Gate
-from dfc_runtime.memory import aligned, check_limit, memory_limit
+from dfc_runtime.instances import image_for, make_driver, refused
+from dfc_runtime.memory import memory_limit
 from dfc_runtime.module import INIT, Module
-from dfc_runtime.observation import observe
-from dfc_runtime.processor import choose_image
+from dfc_runtime.partial import Origin
 from dfc_runtime.state import State
 
 THREADS_VARIABLE = "DFC_THREADS"
@@ -68,34 +67,30 @@ def _load(
 
 def _make(bundle: OpenBundle, threads: int, limit: int) -> Module:
     manifest = bundle.manifest
-    image = choose_image(manifest.images)
-    observe("processor")
-    code = bundle.read(image.tensor)
-    size = bundle.tensor(bundles.CONSTANTS).size
-    check_limit("the constants of the program", size, limit)
-    constants = aligned((size,), np.dtype(np.uint8))
-    bundle.read_into(bundles.CONSTANTS, constants.data)
-    constants.flags.writeable = False
+    image = image_for(bundle)
     gate = Gate()
     state = State(manifest.state, gate.exclusive, limit)
     _restore_captured(bundle, state)
-    make_driver = find_driver(manifest.driver)
-    observe(f"map {image.tensor}")
+    driver = make_driver(bundle, image, state.arrays, threads, limit)
+    origin = Origin(_sources(bundle), manifest.settings, manifest.driver, image.isa, threads)
     try:
-        driver = make_driver(
-            image=code,
-            symbols=image.symbols,
-            notes=manifest.notes,
-            constants=constants,
-            resources=state.arrays,
-            threads=threads,
-        )
-        return Module(manifest, driver, state, gate, limit)
-    except (OSError, LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
-        reason = str(problem) if type(problem) is ValueError else f"{type(problem).__name__}: {problem}"
-        raise bundles.damaged(bundle.source.name, f"the driver {manifest.driver} refuses it: {reason}") from problem
-    except MemoryError:
-        raise LimitError("there is no memory for the working space of the program", code="E0905") from None
+        return Module(manifest, driver, state, gate, limit, origin)
+    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
+        raise refused(bundle, problem) from problem
+
+
+def _sources(bundle: OpenBundle) -> dict[str, str]:
+    """The texts the program was compiled from; none if the bundle has no text that could be one."""
+    prefix = bundles.source_tensor("") + "/"
+    names = [name for name in bundle.header.tensors if name.startswith(prefix)]
+    places = [entry.place.name for entry in bundle.manifest.entries if entry.place.line]
+    program = places[0] if places else f"{bundle.manifest.name}.dfg"
+    paths = {program: bundles.SOURCE, **{name.removeprefix(prefix): name for name in names}}
+    try:
+        texts = {path: bundle.read(name).decode("utf-8") for path, name in paths.items()}
+    except UnicodeDecodeError:
+        return {}
+    return texts if texts[program] else {}
 
 
 def _restore_captured(bundle: OpenBundle, state: State) -> None:

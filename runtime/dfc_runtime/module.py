@@ -17,11 +17,11 @@ from dfc_runtime.calls import Machinery, make_call
 from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.store import Found
 from dfc_runtime.driver import Driver
-from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.manifest import Entry, HostStep, Manifest
 from dfc_runtime.gate import Gate
 from dfc_runtime.memory import Arena
 from dfc_runtime.names import did_you_mean
+from dfc_runtime.partial import Origin, Parts
 from dfc_runtime.state import State
 
 INIT = "init"
@@ -50,11 +50,14 @@ class ModuleEntry:
 class Module:
     """A program that is loaded. `model.train(...)` calls the entry `train`; an entry named like a method hides it."""
 
-    def __init__(self, manifest: Manifest, driver: Driver, state: State, gate: Gate, limit: int) -> None:
+    def __init__(
+        self, manifest: Manifest, driver: Driver, state: State, gate: Gate, limit: int, origin: Origin
+    ) -> None:
         self.manifest = manifest
         self.state = state
         self._gate = gate
         self._machinery = Machinery(manifest, driver, state, gate, Arena(), limit, self._host_step)
+        self._parts = Parts(origin, self._machinery)
         made = [ModuleEntry(self._machinery, number) for number in range(len(manifest.entries))]
         self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in made if not each.signature.is_test}
         self.tests: Mapping[str, ModuleEntry] = {each.name: each for each in made if each.signature.is_test}
@@ -83,10 +86,12 @@ class Module:
         _warn(found)
         return found.path
 
-    def run(self, fetch: object = None, feed: object = None) -> NoReturn:
-        """Runs just what some values need. Not there yet."""
-        text = "partial execution (run with fetch and feed) is not supported yet: call an entry"
-        raise UnsupportedError(text, code="E1001")
+    def run(self, fetch: object, feed: object = None) -> object:
+        """Runs just what some values of an entry need: `run(["train/logits"], {"train/hidden": h})`. A list gives a
+        tuple in its order, one name gives one value. What is fed replaces the value of that name, and what only it
+        needed does not run; parameters may be fed by their own names. A signature is compiled when it is new, which
+        needs the compiler."""
+        return self._parts.run(fetch, feed)
 
     def free(self) -> None:
         """Gives working memory back until the next call."""
@@ -96,6 +101,7 @@ class Module:
     def close(self) -> None:
         """Ends the driver; entries are not to be called afterwards."""
         with self._gate.exclusive:
+            self._parts.close()
             self._machinery.driver.close()
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -135,17 +141,16 @@ def _documented(function: T, entry: Entry) -> T:
     """The function with the name, the signature and the documentation of its entry, for `help`."""
     function.__name__ = function.__qualname__ = entry.name
     function.__doc__ = _help(entry)
-    parameters = [Parameter(p.name, Parameter.POSITIONAL_OR_KEYWORD, annotation=str(p)) for p in entry.parameters] + [
-        Parameter(name, Parameter.KEYWORD_ONLY, annotation="int") for name in entry.dim_feeds
-    ]
-    function.__signature__ = _signature(parameters)  # type: ignore[attr-defined]
+    function.__signature__ = _signature(entry)  # type: ignore[attr-defined]
     return function
 
 
-def _signature(parameters: list[Parameter]) -> Signature | None:
+def _signature(entry: Entry) -> Signature | None:
     """None for names Python could not write, such as keywords."""
+    either, named = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
     try:
-        return Signature(parameters)
+        feeds = [Parameter(p.name, either, annotation=str(p)) for p in entry.parameters]
+        return Signature([*feeds, *(Parameter(name, named, annotation="int") for name in entry.dim_feeds)])
     except (ValueError, TypeError):
         return None
 

@@ -258,9 +258,9 @@ def test_the_driver_gets_constants_that_are_aligned_and_frozen(model: Module) ->
     assert list(made.resources) == ["w", "count", "cache"]
 
 
-def test_partial_execution_is_refused_clearly(model: Module) -> None:
-    with pytest.raises(UnsupportedError, match="partial execution"):
-        model.run(fetch=["train/logits"], feed={})
+def test_partial_execution_of_a_program_that_is_no_program_is_refused(model: Module) -> None:
+    with pytest.raises(UnsupportedError, match="the program in the bundle does not compile here"):
+        model.run(["add/sum"])
 
 
 def test_an_entry_hides_a_method_of_its_name(tmp_path: Path, model: Module) -> None:

@@ -1,0 +1,146 @@
+"""Partial execution: parts of entries, compiled when they are first asked for.
+
+The compiler is an optional companion: it is looked for when a signature is new, by name, and never otherwise. Assumes a
+bundle that carries its sources. Guarantees that each signature is compiled once, that a part works on the very state of
+the module, and that its calls queue up with the module's own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Protocol, cast
+
+from dfc_runtime.calls import Machinery, make_call
+from dfc_runtime.driver import Driver
+from dfc_runtime.errors import FeedError, UnsupportedError
+from dfc_runtime.formats import bundle as bundles
+from dfc_runtime.formats.manifest import StateEntry
+from dfc_runtime.instances import image_for, make_driver
+
+COMPILER = "dfc.partial"
+
+
+class Specialised(Protocol):
+    """A bundle for one signature; `feeds` says which feed of it each name is."""
+
+    @property
+    def bundle(self) -> bytes: ...
+
+    @property
+    def feeds(self) -> Mapping[str, str]: ...
+
+
+class Specialiser(Protocol):
+    """What the compiler makes of the sources of a bundle."""
+
+    def specialise(self, fetches: Sequence[str], feeds: Sequence[str]) -> Specialised: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a program was compiled from: texts by path, the program first, and which variant of it is loaded."""
+
+    sources: Mapping[str, str]
+    settings: Mapping[str, int | float | bool | str]
+    target: str
+    isa: str
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A signature that was compiled: the function, and the name of each feed as the function knows it."""
+
+    function: Callable[..., object]
+    feeds: Mapping[str, str]
+    driver: Driver
+
+
+class Parts:
+    """The parts of one module's entries."""
+
+    def __init__(self, origin: Origin, machinery: Machinery) -> None:
+        self._origin = origin
+        self._machinery = machinery
+        self._compiler: Specialiser | None = None
+        self._known: dict[tuple[object, ...], _Part] = {}
+        self._lock = threading.Lock()
+
+    def run(self, fetch: object, feed: object) -> object:
+        """The values of `fetch`: one for a name, a tuple in their order for a list of names."""
+        names, feeds = _names(fetch), _feeds(feed)
+        key = (isinstance(fetch, str), *names, None, *sorted(feeds))
+        part = self._known.get(key)
+        if part is None:
+            with self._lock:
+                part = self._known.get(key) or self._make(names, list(feeds), alone=isinstance(fetch, str))
+                self._known[key] = part
+        return part.function(**{part.feeds[name]: value for name, value in feeds.items()})
+
+    def close(self) -> None:
+        for part in self._known.values():
+            part.driver.close()
+
+    def _make(self, names: Sequence[str], feeds: Sequence[str], *, alone: bool) -> _Part:
+        if self._compiler is None:
+            self._compiler = _compiler(self._origin)
+        made = self._compiler.specialise(names, feeds)
+        whole = self._machinery
+        with bundles.opened(made.bundle) as bundle:
+            manifest = bundle.manifest
+            _check_state(manifest.state, whole.state.entries)
+            threads = self._origin.threads
+            driver = make_driver(bundle, image_for(bundle), whole.state.arrays, threads, whole.limit)
+        (entry,) = manifest.entries
+        # Not readonly: calls of the module do not know what a part reads, so a part waits for them.
+        manifest = replace(manifest, entries=(replace(entry, unnamed_result=alone, readonly=False),))
+        machinery = replace(whole, manifest=manifest, driver=driver)
+        return _Part(make_call(machinery, 0), made.feeds, driver)
+
+
+def _compiler(origin: Origin) -> Specialiser:
+    """Only a string names the compiler: the run side does not depend on it, and works where it is not installed."""
+    try:
+        found = import_module(COMPILER)
+    except ImportError:
+        text = (
+            "run compiles the part of the program that is asked for, and the compiler is not installed: pip install dfc"
+        )
+        raise UnsupportedError(text, code="E1001") from None
+    if not origin.sources:
+        raise UnsupportedError("the bundle does not carry its source, so no part of it can be compiled", code="E1001")
+    make = cast(Callable[..., Specialiser], found.specialiser)
+    return make(origin.sources, origin.settings, origin.target, origin.isa)
+
+
+def _check_state(parts: Sequence[StateEntry], whole: Mapping[str, StateEntry]) -> None:
+    """Another version of the compiler might name or type state in another way."""
+    for entry in parts:
+        known = whole.get(entry.name)
+        if known is None or (known.dtype, known.shape) != (entry.dtype, entry.shape):
+            text = (
+                f"the compiler that is installed makes {entry.name} {entry}, the bundle has {known or 'no such state'}"
+            )
+            raise UnsupportedError(f"{text}: compile the program again", code="E1001")
+
+
+def _names(fetch: object) -> list[str]:
+    wanted = [fetch] if isinstance(fetch, str) else fetch
+    if isinstance(wanted, list | tuple):
+        names = cast("Sequence[object]", wanted)
+        if names and all(isinstance(name, str) for name in names):
+            return [str(name) for name in names]
+    raise FeedError('fetch wants the full name of a value, such as "train/loss", or a list of them', code="E0901")
+
+
+def _feeds(feed: object) -> dict[str, object]:
+    if feed is None:
+        return {}
+    if isinstance(feed, Mapping):
+        given = cast("Mapping[object, object]", feed)
+        if all(isinstance(name, str) for name in given):
+            return {str(name): value for name, value in given.items()}
+    raise FeedError('feed wants values by name: {"images": x}', code="E0901")
