@@ -17,12 +17,15 @@ Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(
               broadcast(ShapeAttributes): x -> y           NumPy alignment: axes are added in front, ones stretch
               slice(SliceAttributes): x -> y               pad(PadAttributes): x, fill (scalar) -> y
               concat(AxisAttributes): x0, x1, .. -> y
+              windows(WindowAttributes): x -> y            windowed axes count windows; one axis each is added behind
               gather(AxisAttributes): x, ids -> y          the axis is replaced by the axes of ids (0-d ids drop it)
               scatter_add(ScatterAttributes): ids, rows -> y   zeros of the shape, plus rows at ids along the axis
 Reductions    sum prod max min any all mean logsumexp(ReduceAttributes): x -> y
+              max_pool mean_pool(PoolAttributes): x -> y   channels last
               argmax argmin(ArgAttributes): x -> y         cumsum(AxisAttributes): x -> y
 Products      matmul: a[..,M,K], b[..,K,N] -> c            1-d operands as in NumPy; batch axes equal (no stretching)
               solve: a[N,N], b[N] or b[N,K] -> x
+              conv2d conv1d(ConvolutionAttributes): x, kernel -> y   channels last
 Learning      softmax log_softmax(AxisAttributes): x -> y  cross_entropy: logits[..,C], labels[..] -> losses[..]
 State         read(ResourceAttributes): t -> x, t          the whole variable, a snapshot
               assign(AssignAttributes): value, *index operands, t -> t
@@ -115,6 +118,39 @@ class PadAttributes(Attributes):
     low: tuple[Dim, ...]
     high: tuple[Dim, ...]
     interior: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAttributes(Attributes):
+    """Per windowed axis: its number, how many windows there are, and the size, step and dilation of a window."""
+
+    axes: tuple[int, ...]
+    counts: tuple[Dim, ...]
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionAttributes(Attributes):
+    """Per spatial axis: stride, dilation, zeros before and behind, and how many windows there are."""
+
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+    counts: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAttributes(Attributes):
+    """Per spatial axis (all but the first and the last): window size, stride, padding, and how many windows."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+    counts: tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)
