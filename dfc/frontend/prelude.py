@@ -76,8 +76,6 @@ SPECIAL: dict[str, Special] = {
 UNSUPPORTED: dict[str, str] = {
     "einsum": "einsum(const rule: str, a, b)",
     "cholesky": "cholesky(a)",
-    "max_pool": 'max_pool(x, const size: int, const stride: int = size, const pad: str = "valid")',
-    "mean_pool": 'mean_pool(x, const size: int, const stride: int = size, const pad: str = "valid")',
     "roll": "roll(x, const shift: int, const axis: int = 0)",
     "tile": "tile(x, const times)",
     "top_k": "top_k(x, const k: int)",

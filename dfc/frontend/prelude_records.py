@@ -13,6 +13,7 @@ from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import constant_of, default_type, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.effects import record_effect
 from dfc.frontend.mistakes import Abandoned, mistake
+from dfc.frontend.obligations import require
 from dfc.frontend.operations import Place, operate
 from dfc.frontend.scope import Role
 from dfc.frontend.values import (
@@ -79,7 +80,19 @@ def call_record(context: Context, record: OpRecord, arguments: Sequence[Argument
             consts[parameter.name] = _const(context, name, parameter, entity, argument.span)
     operands, spans = operands_of(context, record, entities, found, span)
     place = Place(name, span, spans, arguments={n: a.span for n, a in found.items()})
-    return Tensor(operate(context, place, lambda builder: binding.call(builder, record, operands, consts)))
+    results = operate(context, place, lambda builder: binding.results(builder, record, operands, consts))
+    require_sizes(context, name, operands, results, span)
+    return _as_entity(list(results))
+
+
+def require_sizes(context: Context, name: str, operands: Sequence[Value], results: Sequence[Value], span: Span) -> None:
+    """No new axis of a result has a negative size: proved here, or checked when the entry is called."""
+    known = {size for operand in operands for size in operand.tensor.shape}
+    for size in dict.fromkeys(size for result in results for size in result.tensor.shape):
+        if size in known or size.constant is not None:
+            continue
+        if require(context, size, ">=", 0, f"`{name}` makes an axis of this size", span) is False:
+            raise mistake("E0314", f"`{name}` would make an axis of size {size}", span)
 
 
 def shown(record: OpRecord) -> str:

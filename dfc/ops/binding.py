@@ -19,10 +19,16 @@ from dfc.ops.record import Arguments, ConstArgument, OpError, OpRecord
 
 def call(builder: Builder, record: OpRecord, operands: Sequence[Value], arguments: Arguments) -> Value:
     """Appends what a call `record.name(operands, arguments)` means and returns its result; raises `OpError`."""
+    (result,) = results(builder, record, operands, arguments)
+    return result
+
+
+def results(builder: Builder, record: OpRecord, operands: Sequence[Value], arguments: Arguments) -> tuple[Value, ...]:
+    """As `call`, for ops with one result or several."""
     if record.build is not None:
-        return record.build(builder, operands, arguments)
+        return (record.build(builder, operands, arguments),)
     attributes = record.bind(arguments, [v.tensor for v in operands]) if record.bind is not None else None
-    return builder.node(record.name, operands, attributes).result
+    return tuple(builder.node(record.name, operands, attributes).results)
 
 
 def wrong(name: str, wanted: str) -> OpError:

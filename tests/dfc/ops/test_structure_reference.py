@@ -14,6 +14,7 @@ from dfc.ops.attributes import (
     ReduceAttributes,
     ScatterAttributes,
     SliceAttributes,
+    WindowAttributes,
 )
 from dfc.ops.record import OpRecord, Sample
 from dfc_runtime.errors import RunError
@@ -58,6 +59,19 @@ def test_pad_puts_every_element_and_fills_the_rest(record: OpRecord, sample: Sam
         rest[place] = False
     assert np.all(got[rest] == fill)
     assert got.size - np.count_nonzero(rest) == x.size
+
+
+@pytest.mark.parametrize(("record", "sample"), _valid("windows"))
+def test_windows_hold_position_times_step_plus_offset_times_dilation(record: OpRecord, sample: Sample) -> None:
+    (x,), where = sample.operands, sample.attributes
+    assert isinstance(where, WindowAttributes)
+    (got,) = evaluate_sample(record, sample)
+    assert got.ndim == x.ndim + len(where.axes)
+    for point in np.ndindex(got.shape):
+        place = list(point[: x.ndim])
+        for axis, offset, step, dilation in zip(where.axes, point[x.ndim :], where.steps, where.dilations, strict=True):
+            place[axis] = place[axis] * step + offset * dilation
+        assert got[point] == x[tuple(place)]
 
 
 @pytest.mark.parametrize(("record", "sample"), _valid("gather"))
