@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from typing import TextIO
 
 import click
 
@@ -38,6 +39,11 @@ def guarded(action: Callable[[], object]) -> int:
 def complain(message: str) -> None:
     """One line on standard error, in the voice of all messages."""
     click.echo(f"error: {message}", err=True)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody watches; a stream that was closed before the start is None."""
+    return stream is not None and stream.isatty()
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -81,7 +87,7 @@ def _report_mistake(failure: DfcError) -> int:
     if diagnostics:
         from dfc.diagnostics import render  # only a compiler's error needs the compiler's drawing
 
-        texts = [render(diagnostic, colour=sys.stderr.isatty()) for diagnostic in diagnostics]
+        texts = [render(diagnostic, colour=is_terminal(sys.stderr)) for diagnostic in diagnostics]
         click.echo("\n\n".join(texts), err=True)
     else:
         code = f"[{failure.code}]" if failure.code else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from dfc.cli.failures import is_terminal
 from dfc.diagnostics import Diagnostic, render
 from dfc.frontend.syntax.reading import decode_source, read_source
 from dfc.source import SourceFile
@@ -16,7 +17,8 @@ from dfc.source import SourceFile
 def source_of(path: str) -> SourceFile:
     """The program of a file, or of standard input for `-`; a file that is no text is a diagnostic."""
     if path == "-":
-        return decode_source(sys.stdin.buffer.read(), "<stdin>")
+        data = sys.stdin.buffer.read() if sys.stdin is not None else b""  # None if it was closed before the start
+        return decode_source(data, "<stdin>")
     if not Path(path).exists():
         raise click.UsageError(f"there is no file {path}")
     if Path(path).is_dir():
@@ -26,7 +28,7 @@ def source_of(path: str) -> SourceFile:
 
 def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     """Every message on standard error, an empty line between two."""
-    colour = sys.stderr.isatty()
+    colour = is_terminal(sys.stderr)
     text = "\n\n".join(render(d, colour=colour) for d in diagnostics)
     if text:
         click.echo(text, err=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dfc.cli import running
 from dfc.cli.bundles import open_module
-from dfc.cli.failures import did_you_mean
+from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.listeners import Bar, Lines, Silent
 from dfc.cli.values import feeds, named, settings
 from dfc_runtime import Module
@@ -60,7 +60,7 @@ def command(
     if state is not None and Path(state).exists():
         module.restore(state)
     schedule = running.Schedule(batch, epochs, steps)
-    listener = Silent() if as_json else Bar(entry) if sys.stdout.isatty() else Lines()
+    listener = Silent() if as_json else Bar(entry) if is_terminal(sys.stdout) else Lines()
     with listener:
         call: running.Call = getattr(module, entry)
         report, gathered = running.run(signature, call, given, schedule, listener, gather=out is not None)
@@ -68,7 +68,8 @@ def command(
         module.save(state)
     if out is not None:
         arrays = gathered.arrays() if schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
-        np.savez(out, allow_pickle=False, **arrays)
+        with open(out, "wb") as written:  # given a name, NumPy would add an ending to it
+            np.savez(written, allow_pickle=False, **arrays)
     click.echo(_json(entry, report) if as_json else _text(entry, report))
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
 

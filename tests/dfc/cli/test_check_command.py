@@ -87,7 +87,7 @@ def test_shapes_lists_the_checks_of_a_call(folder: Path, dfc: Command) -> None:
     text = "dfg 1\n\nreadonly entry largest[N](x: f32[N]) -> (y: f32) where N >= 3 {\n  return max(x)\n}\n"
     ended = dfc("check", write(folder, "largest.dfg", text), "--shapes")
     assert ended.code == 0
-    assert ended.out == "largest: N >= 3  (N >= 3, largest.dfg:3:56)\n"
+    assert ended.out == "largest: N >= 3  (declared with `where`, largest.dfg:3:56)\n"
 
 
 @pytest.mark.parametrize(

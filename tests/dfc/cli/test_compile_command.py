@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -84,8 +85,9 @@ def test_several_variants_share_a_bundle(folder: Path, dfc: Command) -> None:
     assert [image.isa for image in images] == ["x86-64-v3", "aarch64"]
 
 
-@pytest.mark.parametrize("path", ["nowhere/x.bundle", "/proc/x.bundle", "."])
+@pytest.mark.parametrize("path", ["nowhere/x.bundle", "/proc/x.bundle", ".", "pipe"])
 def test_a_place_that_cannot_be_written_is_told(path: str, folder: Path, dfc: Command) -> None:
+    os.mkfifo("pipe")
     ended = dfc("compile", "line.dfg", "-o", path)
     assert ended.code == 6
     assert ended.err.startswith("error[E0909]: cannot write ")

@@ -124,3 +124,22 @@ def test_a_reader_that_goes_away_is_no_failure(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "0"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("dfc ops >&-", 0),
+        ("dfc check missing.dfg 2>&-", 2),
+        ("dfc check - <&-", 0),
+        ("dfc check - >&- 2>&- </dev/null", 0),
+        ("dfc ops >/dev/full", 6),
+    ],
+)
+def test_streams_that_are_closed_or_full_do_no_harm(line: str, code: int, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", line], env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert "a bug" not in done.stderr

@@ -132,6 +132,12 @@ def test_out_stacks_the_results_of_steps(folder: Path, dfc: Command) -> None:
         assert written["loss"].shape == (2,)
 
 
+def test_out_writes_the_results_of_one_call_as_they_are(folder: Path, dfc: Command) -> None:
+    assert dfc("run", "line.bundle", "grid", "--feed", "N=3", "--feed", "first=1", "--out", "grid").code == 0
+    with np.load("grid", allow_pickle=False) as written:
+        np.testing.assert_array_equal(written["x"], [1, 2, 3])
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_number_of_threads_changes_no_bit(threads: int, folder: Path, dfc: Command, compiled: bytes) -> None:
     assert counted(dfc, "--batch", 3, "--threads", threads) == 4
@@ -186,6 +192,18 @@ def test_a_limit_of_memory_has_its_own_code(folder: Path) -> None:
     ended = process("run", "line.bundle", "add", folder=folder, DFC_MEMORY_LIMIT="40")
     assert ended.code == 7
     assert "error[E0905]" in ended.message
+
+
+@pytest.mark.parametrize("size", [10**12, 2**62, 2**63 - 1, 2**63, 10**20])
+def test_a_size_beyond_all_memory_is_refused(size: int, folder: Path, dfc: Command) -> None:
+    ended = dfc("run", "line.bundle", "grid", "--feed", f"N={size}", "--feed", "first=0")
+    assert ended.code == 7
+    assert "error[E0905]: `grid`" in ended.message
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_full_disk_is_told(folder: Path, dfc: Command) -> None:
+    assert dfc(*PREDICT, "--out", "/dev/full").err.endswith("No space left on device\n")
 
 
 def test_results_do_not_depend_on_the_process(folder: Path, dfc: Command) -> None:
