@@ -13,6 +13,7 @@ from bisect import bisect_right
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import Role
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
+from dfc.passes.fuse.absorb import FIRST
 from dfc.passes.fuse.collect import Collected
 from dfc.passes.fuse.indexing import Point, along
 from dfc.passes.fuse.inline import PICK, inputs_at, is_generator, is_view, weight
@@ -20,6 +21,7 @@ from dfc.passes.fuse.items import Item, Kind, Leaf, Selector, domain
 from dfc.passes.fuse.places import Storage
 from dfc.passes.fuse.scope import Scope, base_of
 
+LAST = 1 << 20  # behind everything that happens at a position
 DIVISIONS = frozenset(("floordiv", "mod"))
 
 
@@ -146,7 +148,7 @@ def _repair(scope: Scope, found: Collected) -> None:
         moved = True
         earliest = min((w for _, w in late), key=lambda w: w.key)
         if _may_move(scope, found, item, earliest):
-            item.key = (earliest.key[0], earliest.key[1] - 1)
+            item.key = min(_earliest(found, item), (earliest.key[0], earliest.key[1] - 1))
             continue
         for value, writer in dict(late).items():
             copies[value] = _copy(scope, found, value, writer)
@@ -197,14 +199,18 @@ def _split(scope: Scope, found: Collected) -> None:
     """Gives memory to a value that is stored where its computation reads at other points: a stencil in place."""
     added: list[Item] = []
     for item in found.items:
-        if item.kind is Kind.STORE and _reads_elsewhere(scope, found, item):
+        if item.kind is Kind.STORE and item.value not in found.roots and _reads_elsewhere(scope, found, item):
             added.append(_value_before(scope, found, item))
-            item.leaves, item.points = [], []
-            item.reads = {s for s in item.reads if item.target is not None and item.target.mode != ":="}
-            _walk(scope, found, item)
-    if added:
-        found.items.extend(added)
-        _renumber(found)
+    if not added:
+        return
+    found.items.extend(added)
+    _renumber(found)
+    for item in found.items:  # whoever uses the value reads it from its memory now
+        if item.kind is Kind.STEP or item.source is not None:
+            continue
+        item.leaves, item.points = [], []
+        item.reads = {s for s in item.writes if item.target is not None and item.target.mode != ":="}
+        _walk(scope, found, item)
 
 
 def _reads_elsewhere(scope: Scope, found: Collected, item: Item) -> bool:
@@ -231,11 +237,11 @@ def _value_before(scope: Scope, found: Collected, store: Item) -> Item:
     assert value is not None
     if scope.place(value) is not None:
         return _copy(scope, found, base_of(value), store)
-    key = (store.key[0], store.key[1] - 1)
+    adopted = found.adopted.get(value)
+    key = found.positions[value], 0 if adopted is None else adopted - FIRST
     extents, point = domain(value.tensor.shape)
     item = Item(key, Kind.VALUE, value.name, store.span, value=value, result=value, node=value.node)
     item.extents, item.point, item.result_point = extents, point, point
-    _walk(scope, found, item)
     found.roots[value] = item
     return item
 
@@ -246,13 +252,22 @@ def _renumber(found: Collected) -> None:
         item.number = number
 
 
+def _earliest(found: Collected, item: Item) -> tuple[int, int]:
+    """The first place where everything an item reads is known: early, so that the write can join others."""
+    place = (-1, 0)
+    for value, _ in item.leaves:
+        root = found.roots.get(value)
+        place = max(place, root.key if root is not None else (found.positions.get(value, -1), LAST))
+    return place[0], place[1] + 1
+
+
 def _copy(scope: Scope, found: Collected, value: Value, writer: Item) -> Item:
     """An item that keeps the present value of memory that `writer` is about to overwrite."""
     source = scope.place(value)
     assert source is not None
     extents, point = domain(value.tensor.shape)
     position = found.positions.get(value, -1)
-    item = Item((position, 1), Kind.VALUE, value.name, writer.span, value=value, result=value, source=source)
+    item = Item((position, LAST), Kind.VALUE, value.name, writer.span, value=value, result=value, source=source)
     item.extents, item.point, item.result_point = extents, point, point
     item.leaves, item.points = [(value, point)], [point]
     item.reads = {source.storage}
