@@ -57,6 +57,8 @@ def schedule(scope: Scope, block: Block, exits: Sequence[Exit]) -> list[Draft]:
 
 def _kernels(scope: Scope, found: Collected, group: Group, homed: set[Value]) -> list[Made]:
     first = group.items[0]
+    if len(group.items) == 1 and first.result is not None and first.result not in scope.places:
+        return []  # nobody reads it
     if group.kind is Kind.CONTRACT:
         return [product(scope, found, group, homed)]
     if group.closed:
