@@ -46,7 +46,7 @@ def settle(scope: Scope, found: Collected, groups: Sequence[Group]) -> set[Value
             place = _home(group, item, value, reading, writers)
             if place is not None:
                 homed.add(value)
-            elif reading.outside or _keep(group, item, reading):
+            elif reading.outside or _keep(scope, group, item, reading):
                 place = _borrowed(group, item, value, reading, lent) or _own(value)
             if place is not None:
                 scope.places[value] = place
@@ -113,12 +113,15 @@ def _same_point(store: Item, item: Item) -> bool:
     return store.point == store.target.index and len(store.point) == len(item.result_point)
 
 
-def _keep(group: Group, item: Item, reading: _Readers) -> bool:
+def _keep(scope: Scope, group: Group, item: Item, reading: _Readers) -> bool:
     """Whether later stages should read the value back: it is expensive, or what it reads has changed by then."""
     if item.kind is not Kind.VALUE or not reading.stages:
         return False
-    written = {access.storage for access in group.touched if access.stored}
-    return item.weight > REPEATED or item.source is not None or not written.isdisjoint(item.reads)
+    if item.weight > REPEATED or item.source is not None:
+        return True
+    places = (scope.place(value) for value, _ in item.leaves)  # those of earlier groups are settled
+    read = item.reads.union(place.storage for place in places if place is not None)
+    return any(access.stored and access.storage in read for access in group.touched)
 
 
 def _own(value: Value) -> Place:

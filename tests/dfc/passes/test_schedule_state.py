@@ -57,6 +57,18 @@ def test_a_snapshot_needed_after_a_dependent_value():
     agree(m.graph(m.op("mul", old, total)), {}, {"v": numbers(6)})
 
 
+def test_a_sum_is_added_once_though_a_later_stage_needs_it_too():
+    m = Making(resources=[V, variable("total", tensor(F32))])
+    everything = ReduceAttributes((0,))
+    m.assign("total", m.op("sum", m.read("v"), attributes=everything), mode="-=")
+    m.assign("v", m.constant(3.0, F32), mode="-=", places=(RangeSelector(dim(1), dim(3)),))
+    m.assign("total", m.op("sum", m.read("v"), attributes=everything), mode="+=")
+    total = m.read("total")
+    scaled = m.op("mul", m.read("v"), total)
+    m.assign("v", m.op("square", total), mode="+=", places=(RangeSelector(dim(1), dim(5)),))
+    agree(m.graph(scaled), {}, {"v": numbers(6), "total": np.float32(3)})
+
+
 def test_a_stencil_in_place_goes_through_memory():
     m = Making(resources=[W])
     u = m.read("w")
