@@ -15,7 +15,9 @@ from typing import NoReturn, TypeVar
 
 from dfc_runtime.calls import Machinery, make_call
 from dfc_runtime.checkpoints import restore as checkpoints
-from dfc_runtime.checkpoints.store import Found
+from dfc_runtime.checkpoints.format import Progress
+from dfc_runtime.checkpoints.saving import Saver, Saving, Wish, wish
+from dfc_runtime.checkpoints.store import KEPT, Found
 from dfc_runtime.driver import Driver
 from dfc_runtime.formats.manifest import Entry, HostStep, Manifest
 from dfc_runtime.gate import Gate
@@ -57,6 +59,7 @@ class Module:
         self.state = state
         self._gate = gate
         self._machinery = Machinery(manifest, driver, state, gate, Arena(), limit, self._host_step)
+        self._saver = Saver(state, manifest.name)
         self._parts = Parts(origin, self._machinery)
         made = [ModuleEntry(self._machinery, number) for number in range(len(manifest.entries))]
         self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in made if not each.signature.is_test}
@@ -73,16 +76,43 @@ class Module:
         entry = self.entries.get(INIT)
         return entry() if entry is not None else None
 
-    def save(self, path: Folder, *, step: int | None = None) -> Path:
-        """Saves all state as a new checkpoint in the folder `path`, and returns where it lies."""
+    def save(
+        self,
+        path: Folder,
+        *,
+        step: int | None = None,
+        keep: int = KEPT,
+        best: float | None = None,
+        progress: Progress | None = None,
+    ) -> Path:
+        """Saves all state as a new checkpoint in the folder `path`, and returns where it lies. The newest `keep` stay,
+        and the one with the lowest score, which is given as `best` (a loss, say). `progress` is kept with it."""
+        asked = wish(Path(path), step, keep, best, progress)
         with self._gate.exclusive:
-            return checkpoints.save(self.state, self.name, Path(path), self._saved(), step)
+            return self._saver.save(self._saved(), asked)
 
-    def restore(self, path: Folder, rename: object = None, only: object = None) -> Path:
-        """Restores the newest whole checkpoint of a folder, or the checkpoint `path` itself: all of it or nothing.
-        `rename` maps names in the checkpoint to names here; `only` is a pattern, or several, of names to restore."""
+    def save_async(
+        self,
+        path: Folder,
+        *,
+        step: int | None = None,
+        keep: int = KEPT,
+        best: float | None = None,
+        progress: Progress | None = None,
+    ) -> Saving:
+        """Like `save`, from a copy of the state as it is now, while the program goes on. `result()` of what comes back
+        waits for the path; the program does not end before it is written."""
+        asked = wish(Path(path), step, keep, best, progress)
         with self._gate.exclusive:
-            found = checkpoints.restore(self.state, self.name, Path(path), self._saved(), rename, only)
+            return self._saver.begin(self._saved(), asked)
+
+    def restore(self, path: Folder, rename: object = None, only: object = None, *, best: bool = False) -> Path:
+        """Restores the newest whole checkpoint of a folder, with `best` that of the lowest score, or the checkpoint
+        `path` itself: all of it or nothing. `rename` maps names in the checkpoint to names here; `only` is a pattern,
+        or several, of names to restore."""
+        with self._gate.exclusive:
+            self._saver.wait()
+            found = checkpoints.restore(self.state, self.name, Path(path), self._saved(), rename, only, best=best)
         _warn(found)
         return found.path
 
@@ -101,6 +131,7 @@ class Module:
     def close(self) -> None:
         """Ends the driver; entries are not to be called afterwards."""
         with self._gate.exclusive:
+            self._saver.wait()
             self._parts.close()
             self._machinery.driver.close()
 
@@ -122,7 +153,7 @@ class Module:
         """A checkpoint that an entry saves or restores; the gate is held."""
         names = [name for name in step.resources if self.state.entries[name].saved]
         if step.kind == "checkpoint_save":
-            checkpoints.save(self.state, self.name, Path(path), names)
+            self._saver.save(names, Wish(Path(path)))
             return
         rename, only = options.get("rename"), options.get("only")
         _warn(checkpoints.restore(self.state, self.name, Path(path), names, rename, only))

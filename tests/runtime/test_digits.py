@@ -175,6 +175,6 @@ def test_a_kill_during_a_save_never_costs_the_checkpoint_before(tmp_path: Path, 
         seen += more
     os.close(reader)
     reported = int(seen.split()[-1])
-    assert store.find(tmp_path).checkpoint.step >= reported
+    assert store.find(tmp_path).checkpoint.about.step >= reported
     assert int(Module.save(model, tmp_path).name[5:]) > reported
     assert not list(tmp_path.glob("*.tmp-*"))

@@ -1,7 +1,8 @@
 """One checkpoint: a folder with `manifest.json` and one safetensors file per task.
 
 The manifest holds the format's number, the step, the program's name, how many tasks wrote it, size and hash of each
-file, and its own hash. Tensors carry the full names of the state they are.
+file, and its own hash; and, where it was given them, a score and how far a run had come. Tensors carry the full names
+of the state they are.
 
 Assumes nothing of the bytes. Guarantees that what `read` returns has the hashes the manifest states; anything else is
 a `ValueError` that says what is wrong.
@@ -10,8 +11,9 @@ a `ValueError` that says what is wrong.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +48,24 @@ class Saved:
         return described(self.dtype, self.shape)
 
 
+Progress = Mapping[str, int | str]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a checkpoint says of itself. The lower the `score`, the better; `progress` is for whoever saved it."""
+
+    step: int
+    program: str
+    score: float | None = None
+    progress: Progress = field(default_factory=dict[str, "int | str"])
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """What a checkpoint says and holds."""
 
-    step: int
-    program: str
+    about: About
     state: Mapping[str, Saved]
 
 
@@ -68,7 +82,7 @@ def _bytes(array: Array) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def manifest_text(step: int, program: str, state: Iterable[Saved], file: Iterable[bytes | memoryview]) -> str:
+def manifest_text(about: About, state: Iterable[Saved], file: Iterable[bytes | memoryview]) -> str:
     """The manifest that belongs to a task's file."""
     digest, size = hashlib.sha256(), 0
     for piece in file:
@@ -76,12 +90,16 @@ def manifest_text(step: int, program: str, state: Iterable[Saved], file: Iterabl
         size += len(piece)
     data: dict[str, object] = {
         "format": FORMAT,
-        "step": step,
-        "program": program,
+        "step": about.step,
+        "program": about.program,
         "tasks": 1,
         "state": {each.name: [each.dtype, *each.shape] for each in state},
         "files": {TASK_FILE: {"size": size, "sha256": digest.hexdigest()}},
     }
+    if about.score is not None:
+        data["score"] = about.score
+    if about.progress:
+        data["progress"] = dict(about.progress)
     return strict_json.dump({**data, "sha256": _own_hash(data)})
 
 
@@ -91,18 +109,36 @@ def _own_hash(data: Mapping[str, object]) -> str:
 
 def read(folder: Path) -> Checkpoint:
     """The checkpoint in a folder, every byte of it checked."""
+    about, files, state = _described(folder)
+    if list(files) != [TASK_FILE]:
+        raise ValueError(f"it does not consist of {TASK_FILE}")
+    return Checkpoint(about, _read_task(folder / TASK_FILE, files[TASK_FILE], state))
+
+
+def about(folder: Path) -> About:
+    """What a checkpoint says of itself; its files are not looked at."""
+    return _described(folder)[0]
+
+
+Files = Mapping[str, tuple[int, str]]
+Types = Mapping[str, tuple[str, tuple[int, ...]]]
+
+
+def _described(folder: Path) -> tuple[About, Files, Types]:
     record = fields.Record(_manifest(folder), MANIFEST)
     if record.integer("format") != FORMAT:
         raise ValueError(f"its format is {record.integer('format')}, this version of dfc reads {FORMAT}")
     if record.integer("tasks") != 1:
         raise ValueError(f"{record.integer('tasks')} tasks wrote it, this version of dfc restores those of one task")
-    step, program = record.integer("step"), record.text("program")
-    files = record.table("files", _file)
-    if list(files) != [TASK_FILE]:
-        raise ValueError(f"it does not consist of {TASK_FILE}")
-    state = record.table("state", _type)
+    found = About(
+        record.integer("step"),
+        record.text("program"),
+        record.optional("score", _score, None),
+        record.optional("progress", _progress, {}),
+    )
+    files, state = record.table("files", _file), record.table("state", _type)
     record.done()
-    return Checkpoint(step, program, _read_task(folder / TASK_FILE, files[TASK_FILE], state))
+    return found, files, state
 
 
 def _manifest(folder: Path) -> dict[str, object]:
@@ -121,6 +157,19 @@ def _manifest(folder: Path) -> dict[str, object]:
     return data
 
 
+def _score(value: object, where: str) -> float | None:
+    if not isinstance(value, float | int) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{where} is not a number")
+    return float(value)
+
+
+def _progress(value: object, where: str) -> Progress:
+    found: dict[str, int | str] = {}
+    for name, each in fields.mapping(value, where).items():
+        found[name] = each if isinstance(each, str) else fields.integer(each, f"{where}.{fields.shown(name)}")
+    return found
+
+
 def _file(value: object, where: str) -> tuple[int, str]:
     record = fields.Record(value, where)
     made = record.integer("size"), record.text("sha256")
@@ -136,9 +185,7 @@ def _type(value: object, where: str) -> tuple[str, tuple[int, ...]]:
     return dtype, tuple(fields.integer(each, where) for each in parts[1:])
 
 
-def _read_task(
-    path: Path, stated: tuple[int, str], types: Mapping[str, tuple[str, tuple[int, ...]]]
-) -> dict[str, Saved]:
+def _read_task(path: Path, stated: tuple[int, str], types: Types) -> dict[str, Saved]:
     source = FileSource(path)
     try:
         if source.size != stated[0]:
@@ -148,7 +195,7 @@ def _read_task(
         source.close()
 
 
-def _tensors(source: Source, stated: str, types: Mapping[str, tuple[str, tuple[int, ...]]]) -> dict[str, Saved]:
+def _tensors(source: Source, stated: str, types: Types) -> dict[str, Saved]:
     """All tensors, copied into memory; the hash is taken of the very bytes that are returned."""
     header = tensors.read_header(source)
     digest = hashlib.sha256(source.read(0, header.data_start))

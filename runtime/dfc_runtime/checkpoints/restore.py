@@ -21,20 +21,19 @@ from dfc_runtime.state import State
 _MOST_LINES = 20
 
 
-def save(state: State, program: str, folder: Path, names: Iterable[str], step: int | None = None) -> Path:
-    """Saves these names; the caller holds the gate."""
-    saved = [
-        Saved(name, state.entries[name].dtype, state.entries[name].shape, state.arrays[name]) for name in sorted(names)
-    ]
-    return store.publish(folder, program, saved, step)
-
-
 def restore(
-    state: State, program: str, folder: Path, names: Iterable[str], rename: object = None, only: object = None
+    state: State,
+    program: str,
+    folder: Path,
+    names: Iterable[str],
+    rename: object = None,
+    only: object = None,
+    *,
+    best: bool = False,
 ) -> Found:
     """Restores these names; the caller holds the gate."""
     patterns = _patterns(only)
-    found = store.find(folder)
+    found = store.find(folder, best=best)
     saved = _renamed(found.checkpoint.state, rename)
     chosen = [name for name in names if _chosen(name, patterns)]
     lines = _differences(state, saved, chosen, patterns)

@@ -1,23 +1,27 @@
 """A folder of checkpoints: `step-1`, `step-2`, ... Publishing is atomic, and the newest that is whole is restored.
 
-A save writes `step-N.tmp-<process>`, makes it durable, renames it, reads it back, and only then removes old ones, at
-least two being kept. Leftovers of processes that died are removed by the next save.
+A save writes `step-N.tmp-<process>`, makes it durable, renames it, reads it back, and only then removes old ones: the
+newest stay, at least two, and so does the one with the best score. Leftovers of processes that died, and checkpoints
+that were being removed, are removed by the next save.
 
 Assumes one program saves to a folder at a time; two that do lose nothing, but take numbers from each other.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dfc_runtime.checkpoints import files, format
-from dfc_runtime.checkpoints.format import Checkpoint, Saved
-from dfc_runtime.errors import CheckpointError, FileError
+from dfc_runtime.checkpoints.files import DISK, Disk
+from dfc_runtime.checkpoints.format import About, Checkpoint, Saved
+from dfc_runtime.errors import CheckpointError, FeedError, FileError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.observation import observe
 
@@ -25,32 +29,35 @@ KEPT = 2
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 _LEFTOVER = re.compile(r"step-[0-9]{1,18}\.tmp-([0-9]{1,18})")
 _ATTEMPTS = 100
+_publishing = threading.Lock()
+"""Leftovers are told apart by process, so threads of one take turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The checkpoint that was chosen, and newer ones that were not whole, each with its fault."""
+    """The checkpoint that was chosen, and ones before it in line that were not whole, each with its fault."""
 
     path: Path
     checkpoint: Checkpoint
     skipped: tuple[tuple[Path, str], ...]
 
 
-def steps_in(folder: Path) -> list[int]:
+def steps_in(folder: Path, disk: Disk = DISK) -> list[int]:
     """The numbers of the checkpoints, newest first."""
     try:
-        names = os.listdir(folder)
+        names = disk.names(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted((int(m.group(1)) for name in names if (m := _STEP.fullmatch(name))), reverse=True)
 
 
-def find(folder: Path) -> Found:
-    """The newest whole checkpoint of a folder, or the checkpoint the folder is. `CheckpointError` if there is none."""
+def find(folder: Path, *, best: bool = False) -> Found:
+    """The newest whole checkpoint of a folder, or with `best` that of the lowest score; or the checkpoint that the
+    folder is. `CheckpointError` if there is none."""
     if (folder / format.MANIFEST).is_file():
         return Found(folder, _read(folder), ())
     skipped: list[tuple[Path, str]] = []
-    for step in steps_in(folder):
+    for step in by_score(folder) if best else steps_in(folder):
         path = folder / f"step-{step}"
         try:
             return Found(path, format.read(path), tuple(skipped))
@@ -58,10 +65,21 @@ def find(folder: Path) -> Found:
             skipped.append((path, str(problem)))
     if skipped:
         path, fault = skipped[0]
-        more = f" (and {len(skipped) - 1} older ones)" if len(skipped) > 1 else ""
+        more = f" (and {len(skipped) - 1} others)" if len(skipped) > 1 else ""
         raise CheckpointError(f"no checkpoint in {folder} is whole: {path.name}{more}: {fault}", code="E0908")
-    what = "holds no checkpoint" if folder.is_dir() else "does not exist"
+    what = f"holds no checkpoint{' with a score' if best else ''}" if folder.is_dir() else "does not exist"
     raise CheckpointError(f"{folder} {what}", code="E0908")
+
+
+def by_score(folder: Path, disk: Disk = DISK) -> list[int]:
+    """The numbers of the checkpoints that have a score, the best first; of equal ones the newer."""
+    scored: list[tuple[float, int]] = []
+    for step in steps_in(folder, disk):
+        with contextlib.suppress(ValueError, OverflowError, FileError):
+            score = format.about(folder / f"step-{step}").score
+            if score is not None:
+                scored.append((score, -step))
+    return [-step for _, step in sorted(scored)]
 
 
 def _read(folder: Path) -> Checkpoint:
@@ -71,12 +89,28 @@ def _read(folder: Path) -> Checkpoint:
         raise CheckpointError(f"{shown(str(folder), 120)} is damaged: {problem}", code="E0908") from None
 
 
-def publish(folder: Path, program: str, state: Sequence[Saved], step: int | None = None) -> Path:
-    """Writes a checkpoint and returns its path. With no step stated it takes the number after the newest."""
+def publish(
+    folder: Path,
+    about: About,
+    state: Sequence[Saved],
+    *,
+    numbered: bool = False,
+    keep: int = KEPT,
+    disk: Disk = DISK,
+) -> Path:
+    """Writes a checkpoint and returns its path. Unless it is `numbered` it takes the number after the newest."""
+    if isinstance(keep, bool) or keep < KEPT:
+        text = f"keep wants a number of checkpoints, at least {KEPT}: while one is written, another must be whole"
+        raise FeedError(text, code="E0901")
+    with _publishing:
+        return _publish_alone(folder, about, state, numbered, keep, disk)
+
+
+def _publish_alone(folder: Path, about: About, state: Sequence[Saved], numbered: bool, keep: int, disk: Disk) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(folder)
-        path = _publish(folder, program, state, step)
+        _make_folders(folder, disk)
+        _remove_leftovers(folder, disk)
+        path = _publish(folder, about, state, numbered, disk)
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise FileError(f"cannot save a checkpoint in {folder}: {reason}", code="E0909") from None
@@ -84,51 +118,77 @@ def publish(folder: Path, program: str, state: Sequence[Saved], step: int | None
     if fault is not None:
         raise CheckpointError(f"{path} was written, but reads back wrong: {fault}", code="E0908")
     observe(f"verified {path.name}")
-    for old in [number for number in steps_in(folder) if number < int(path.name[5:])][KEPT - 1 :]:
-        observe(f"remove step-{old}")
-        files.remove_folder(folder / f"step-{old}")
+    with contextlib.suppress(OSError):
+        _remove_old(folder, int(path.name[5:]), keep, disk)
     return path
 
 
-def _publish(folder: Path, program: str, state: Sequence[Saved], step: int | None) -> Path:
+def _publish(folder: Path, about: About, state: Sequence[Saved], numbered: bool, disk: Disk) -> Path:
     for _ in range(_ATTEMPTS):
-        number = step if step is not None else next(iter(steps_in(folder)), 0) + 1
+        number = about.step if numbered else next(iter(steps_in(folder, disk)), 0) + 1
         target = folder / f"step-{number}"
         temporary = folder / f"step-{number}.tmp-{os.getpid()}"
-        if not target.exists() and _write(temporary, target, program, state, number):
+        if not target.exists() and _write(disk, temporary, target, replace(about, step=number), state):
             return target
-        if step is not None:
-            raise CheckpointError(f"{folder} has a checkpoint of step {step} already", code="E0908")
+        if numbered:
+            raise CheckpointError(f"{folder} has a checkpoint of step {number} already", code="E0908")
     raise CheckpointError(f"other processes keep saving to {folder}", code="E0908")
 
 
-def _write(temporary: Path, target: Path, program: str, state: Sequence[Saved], step: int) -> bool:
+def _write(disk: Disk, temporary: Path, target: Path, about: About, state: Sequence[Saved]) -> bool:
     """Whether the checkpoint stands under its name; False if somebody else took the name."""
     try:
-        files.make_folder(temporary)
+        disk.make_folder(temporary)
+    except FileExistsError:
+        return False
+    try:
         contents = format.task_file(state)
-        files.write_file(temporary / format.TASK_FILE, contents)
-        text = format.manifest_text(step, program, state, contents)
-        files.write_file(temporary / format.MANIFEST, [text.encode()])
-        files.sync_folder(temporary)
-        files.rename(temporary, target)
-        files.sync_folder(target.parent)
+        files.write_file(disk, temporary / format.TASK_FILE, contents)
+        text = format.manifest_text(about, state, contents)
+        files.write_file(disk, temporary / format.MANIFEST, [text.encode()])
+        disk.sync_folder(temporary)
+        disk.rename(temporary, target)
+        disk.sync_folder(target.parent)
     except OSError as problem:
-        files.remove_folder(temporary)
+        files.remove_tree(disk, temporary)
         if problem.errno in (errno.ENOTEMPTY, errno.EEXIST):
             return False
         raise
     except BaseException:
-        files.remove_folder(temporary)
+        files.remove_tree(disk, temporary)
         raise
     return True
 
 
-def _remove_leftovers(folder: Path, alive: Callable[[int], bool] | None = None) -> None:
-    for name in os.listdir(folder):
+def _make_folders(folder: Path, disk: Disk) -> None:
+    """The folder and those above it, each of them durable."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            disk.make_folder(each)
+        disk.sync_folder(each.parent)
+
+
+def _remove_old(folder: Path, newest: int, keep: int, disk: Disk) -> None:
+    """Removes what is older than the newest `keep`, but for the best. A name goes first, so that what is half removed
+    is no checkpoint; what resists is left for the next save."""
+    older = [number for number in steps_in(folder, disk) if number < newest][keep - 1 :]
+    best = by_score(folder, disk)[:1] if older else []
+    for number in older:
+        if number in best:
+            continue
+        observe(f"remove step-{number}")
+        dying = folder / f"step-{number}.tmp-{os.getpid()}"
+        with contextlib.suppress(OSError):
+            disk.rename(folder / f"step-{number}", dying)
+            files.remove_tree(disk, dying)
+
+
+def _remove_leftovers(folder: Path, disk: Disk, alive: Callable[[int], bool] | None = None) -> None:
+    for name in disk.names(folder):
         match = _LEFTOVER.fullmatch(name)
         if match and not (alive or _is_alive)(int(match.group(1))):
-            files.remove_folder(folder / name)
+            files.remove_tree(disk, folder / name)
 
 
 def _is_alive(process: int) -> bool:

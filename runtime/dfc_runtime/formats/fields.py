@@ -61,6 +61,10 @@ class Record:
         self._read.add(key)
         return self._data[key]
 
+    def optional(self, key: str, make: Callable[[object, str], T], otherwise: T) -> T:
+        """What is not there in files of earlier versions."""
+        return make(self.get(key), self.place(key)) if key in self._data else otherwise
+
     def place(self, key: str) -> str:
         return f"{self.where}.{key}"
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
@@ -11,8 +13,9 @@ import safetensors.numpy
 
 import dfc_runtime
 from dfc_runtime import Module, observation
-from dfc_runtime.checkpoints import files, format, store
-from dfc_runtime.checkpoints.format import Saved
+from dfc_runtime.checkpoints import format, store
+from dfc_runtime.checkpoints.files import Disk
+from dfc_runtime.checkpoints.format import About, Saved
 from dfc_runtime.errors import CheckpointError, FeedError, FileError
 from tests.support.bundles import Sketch, entry, state
 from tests.support.natives import program
@@ -201,58 +204,112 @@ def test_leftovers_of_dead_processes_go_and_others_stay(tmp_path: Path, model: M
     assert alive.exists() and (tmp_path / "step-x").exists()
 
 
-@pytest.mark.parametrize("step", ["write_file", "sync_folder", "rename", "make_folder"])
-@pytest.mark.parametrize("time", [0, 1])
-def test_a_save_that_fails_leaves_what_was_there(
-    tmp_path: Path, model: Module, monkeypatch: pytest.MonkeyPatch, step: str, time: int
-) -> None:
-    Module.save(model, tmp_path)
-    model.tick()
-    calls = 0
-    real = getattr(files, step)
+class Failing(Disk):
+    """Fails at one call."""
 
-    def fail(*arguments: object) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == time + 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(*arguments)
+    def __init__(self, call: str, time: int) -> None:
+        self.call, self.time = call, time
 
-    monkeypatch.setattr(files, step, fail)
+    def __getattribute__(self, name: str) -> object:
+        if name != object.__getattribute__(self, "call"):
+            return object.__getattribute__(self, name)
+        self.time -= 1
+        if self.time == -1:
+            return self._fail
+        return object.__getattribute__(self, name)
+
+    def _fail(self, *_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+CALLS = ["names", "make_folder", "create", "write", "sync", "close", "sync_folder", "rename", "remove", "remove_folder"]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("time", range(4))
+def test_a_save_that_fails_leaves_what_was_there(tmp_path: Path, call: str, time: int) -> None:
+    saved = [Saved("v", "f32", (2,), np.ones(2, "f4"))]
+    for _ in range(2):
+        store.publish(tmp_path, About(0, "p"), saved)
+    failed = False
     try:
-        Module.save(model, tmp_path)
+        store.publish(tmp_path, About(0, "p"), saved, disk=Failing(call, time))
     except FileError as problem:
+        failed = True
         assert "No space left" in problem.message and problem.exit_code == 6
-        assert not list(tmp_path.glob("*.tmp-*"))
-        assert (step, time) != ("rename", 1)
-    monkeypatch.undo()
-    assert Module.restore(model, tmp_path).name in ("step-1", "step-2")
+    assert not failed or call not in ("remove", "remove_folder")
+    assert store.find(tmp_path).checkpoint.about.step >= 2
+    store.publish(tmp_path, About(0, "p"), saved)
+    assert len(store.steps_in(tmp_path)) == 2 and not list(tmp_path.glob("*.tmp-*"))
 
 
-def test_another_saver_that_takes_the_number_loses_nothing(
-    tmp_path: Path, model: Module, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = files.rename
-    taken = []
+def test_another_saver_that_takes_the_number_loses_nothing(tmp_path: Path) -> None:
+    taken: list[Path] = []
 
-    def late(old: Path, new: Path) -> None:
-        if not taken:
-            taken.append(new)
-            new.mkdir()
-            (new / "theirs").touch()
-        real(old, new)
+    class Late(Disk):
+        def rename(self, old: Path, new: Path) -> None:
+            if not taken:
+                taken.append(new)
+                new.mkdir()
+                (new / "theirs").touch()
+            super().rename(old, new)
 
-    monkeypatch.setattr(files, "rename", late)
-    assert Module.save(model, tmp_path).name == "step-2"
+    saved = [Saved("v", "f32", (2,), np.ones(2, "f4"))]
+    assert store.publish(tmp_path, About(0, "p"), saved, disk=Late()).name == "step-2"
     assert (taken[0] / "theirs").exists()
 
 
-def test_a_checkpoint_is_written_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log: list[str] = []
-    for name in ("write_file", "sync_folder", "rename", "make_folder", "remove_folder"):
-        real = getattr(files, name)
-        monkeypatch.setattr(files, name, lambda *a, _n=name, _r=real: (log.append(f"{_n} {Path(a[0]).name}"), _r(*a)))
-    store.publish(tmp_path, "p", [Saved("v", "bf16", (2,), np.ones(2, ml_dtypes.bfloat16))])
-    kinds = [line.split()[0] for line in log]
-    assert kinds == ["make_folder", "write_file", "write_file", "sync_folder", "rename", "sync_folder"]
-    assert "manifest.json" in log[2]
+class Logging(Disk):
+    """Writes down what is done, and to what."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        for name in CALLS:
+            setattr(self, name, self._logged(name, getattr(self, name)))
+
+    def _logged(self, name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            self.log.append(f"{name} {arguments[0].name}" if isinstance(arguments[0], Path) else name)
+            return real(*arguments)
+
+        return call
+
+
+def test_a_checkpoint_is_written_before_it_gets_its_name(tmp_path: Path) -> None:
+    disk = Logging()
+    store.publish(tmp_path, About(0, "p"), [Saved("v", "bf16", (2,), np.ones(2, ml_dtypes.bfloat16))], disk=disk)
+    log = [line for line in disk.log if not line.startswith("names") and line != "write"]
+    file = ["sync", "close"]
+    temporary = f"step-1.tmp-{os.getpid()}"
+    assert log == [
+        f"make_folder {temporary}",
+        "create task-0.safetensors",
+        *file,
+        "create manifest.json",
+        *file,
+        f"sync_folder {temporary}",
+        f"rename {temporary}",
+        f"sync_folder {tmp_path.name}",
+    ]
+
+
+def test_what_is_old_loses_its_name_first_and_only_after_the_new_one_was_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = [Saved("v", "f32", (2,), np.ones(2, "f4"))]
+    for _ in range(2):
+        store.publish(tmp_path, About(0, "p"), saved)
+    disk = Logging()
+    monkeypatch.setattr(observation, "listeners", [disk.log.append])
+    store.publish(tmp_path, About(0, "p"), saved, disk=disk)
+    end = disk.log[disk.log.index("verified step-3") :]
+    end = [line for line in end if not line.startswith("names")]
+    assert end[1:3] == ["remove step-1", "rename step-1"]
+    assert {line.split()[0] for line in end[3:]} == {"remove", "remove_folder"}
+    assert not any(line.startswith("remove") for line in disk.log[: disk.log.index("verified step-3")])
+
+
+def test_folders_above_a_checkpoint_are_made_and_last(tmp_path: Path) -> None:
+    disk = Logging()
+    store.publish(tmp_path / "a" / "b", About(0, "p"), [], disk=disk)
+    assert disk.log[:4] == ["make_folder a", f"sync_folder {tmp_path.name}", "make_folder b", "sync_folder a"]

@@ -1,0 +1,139 @@
+"""State into a folder of checkpoints: at once, or from a snapshot while the program goes on.
+
+Assumes that the caller holds the module's gate while state is looked at. Guarantees that a checkpoint holds the state
+as it was at the call, that checkpoints are numbered in the order of the calls, and that a save which failed unseen is
+told by the next one.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dfc_runtime.checkpoints import store
+from dfc_runtime.checkpoints.format import About, Progress, Saved
+from dfc_runtime.errors import FeedError, LimitError
+from dfc_runtime.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How a checkpoint is to be saved. `best` is its score, the lower the better; the best of a folder stays."""
+
+    folder: Path
+    step: int | None = None
+    keep: int = store.KEPT
+    best: float | None = None
+    progress: Progress = field(default_factory=dict[str, "int | str"])
+
+
+def wish(path: Path, step: object, keep: object, best: object, progress: Progress | None = None) -> Wish:
+    """What a caller asks for, checked. A score that is no number, as of a run that went astray, is none."""
+    if step is not None and (not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 10**18):
+        raise FeedError("step wants a whole number from 0 on", code="E0901")
+    if not isinstance(keep, int):
+        raise FeedError(f"keep wants a number of checkpoints, at least {store.KEPT}", code="E0901")
+    score: float | None = None
+    if best is not None:
+        try:
+            score = float(best)  # type: ignore[arg-type]  # whatever Python takes for a number
+        except (TypeError, ValueError):
+            raise FeedError(
+                "best wants a number: the score of the checkpoint, the lower the better", code="E0901"
+            ) from None
+    return Wish(path, step, keep, score if score is not None and math.isfinite(score) else None, progress or {})
+
+
+class Saving:
+    """A save that goes on by itself."""
+
+    def __init__(self, program: str, state: Sequence[Saved], asked: Wish, before: Saving | None) -> None:
+        self._seen = False
+        self._path: Path | None = None
+        self._problem: Exception | None = None
+        self._before = before
+        self._work = (program, state, asked)
+        self._thread = threading.Thread(target=self._run, name="dfc-save")
+        self._thread.start()
+
+    def _run(self) -> None:
+        if self._before is not None:
+            self._before.wait()
+        self._before = None
+        try:
+            self._path = publish(*self._work)
+        except Exception as problem:  # told by `result`, or by the next save
+            self._problem = problem
+
+    @property
+    def done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is done; whether it is."""
+        self._thread.join(timeout)
+        return self.done
+
+    def result(self, timeout: float | None = None) -> Path:
+        """Where the checkpoint lies. Raises what went wrong, or `TimeoutError`."""
+        if not self.wait(timeout):
+            raise TimeoutError("the checkpoint is still being saved")
+        self._seen = True
+        if self._problem is not None:
+            raise self._problem
+        assert self._path is not None
+        return self._path
+
+    def tell(self) -> None:
+        """Warns of a failure that nobody has asked for."""
+        if self.done and self._problem is not None and not self._seen:
+            self._seen = True
+            warnings.warn(f"a checkpoint was not saved: {self._problem}", stacklevel=4)
+
+
+class Saver:
+    """Saves the state of one module."""
+
+    def __init__(self, state: State, program: str) -> None:
+        self._state = state
+        self._program = program
+        self._last: Saving | None = None
+
+    def save(self, names: Iterable[str], asked: Wish) -> Path:
+        """Saves these names; the caller holds the gate."""
+        self.wait()
+        return publish(self._program, self._saved(names, copied=False), asked)
+
+    def begin(self, names: Iterable[str], asked: Wish) -> Saving:
+        """Copies these names and saves the copies; the caller holds the gate meanwhile, and not longer."""
+        if self._last is not None:
+            self._last.tell()
+        try:
+            state = self._saved(names, copied=True)
+        except MemoryError:
+            raise LimitError("there is no memory for a copy of the state: use save", code="E0905") from None
+        self._last = Saving(self._program, state, asked, self._last)
+        return self._last
+
+    def wait(self) -> None:
+        """Waits for what was begun."""
+        if self._last is not None:
+            self._last.wait()
+            self._last.tell()
+            self._last = None
+
+    def _saved(self, names: Iterable[str], *, copied: bool) -> list[Saved]:
+        entries, arrays = self._state.entries, self._state.arrays
+        return [
+            Saved(name, entries[name].dtype, entries[name].shape, arrays[name].copy() if copied else arrays[name])
+            for name in sorted(names)
+        ]
+
+
+def publish(program: str, state: Sequence[Saved], asked: Wish) -> Path:
+    about = About(asked.step or 0, program, asked.best, asked.progress)
+    return store.publish(asked.folder, about, state, numbered=asked.step is not None, keep=asked.keep)
