@@ -49,7 +49,7 @@ print(round((imported - start) * 1e3, 1), round((loaded - imported) * 1e3, 1), r
 
 
 def load() -> Figure:
-    """Importing NumPy and the run side, loading the training bundle (state initialised), peak memory after one training step."""
+    """Importing NumPy and the run side, loading the training bundle with its state, peak memory after a step."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = Path(folder) / "mlp.bundle"
         _seconds([sys.executable, "-m", "dfc.cli.main", "compile", str(PROGRAMS / "mlp.dfg"), "-o", str(bundle)])

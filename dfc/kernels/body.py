@@ -46,10 +46,9 @@ UNARY = frozenset(
     ]
 )
 COMPARISONS = frozenset(["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
-BINARY = COMPARISONS | frozenset(
-    ["add", "sub", "mul", "div", "floordiv", "mod", "pow", "minimum", "maximum", "and", "or", "xor"]
-    + ["shift_left", "shift_right"]
-)
+ARITHMETIC = frozenset(["add", "sub", "mul", "div", "floordiv", "mod", "pow", "minimum", "maximum"])
+LOGIC = frozenset(["and", "or", "xor", "shift_left", "shift_right"])
+BINARY = COMPARISONS | ARITHMETIC | LOGIC
 TERNARY = frozenset(("select", "fma"))
 FUNCTIONS = UNARY | BINARY | TERNARY | {"cast"}
 
