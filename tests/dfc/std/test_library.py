@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_the_tests_of_a_module_pass(path: Path) -> None:
 @modules
 def test_each_public_declaration_is_documented(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
-    bare = [now for before, now in zip(lines, lines[1:], strict=False) if is_bare(before, now)]
+    bare = [now for before, now in pairwise(lines) if is_bare(before, now)]
     assert bare == []
 
 
