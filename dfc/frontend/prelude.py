@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dfc.frontend import gradients, makers, randomness, settings, state_calls
+from dfc.frontend import gradients, makers, prelude_special, randomness, settings, state_calls
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.mistakes import unsupported
@@ -69,12 +69,12 @@ SPECIAL: dict[str, Special] = {
     "checkpoint.save": Special("checkpoint.save(path: string, what)", 2, state_calls.run_save),
     "checkpoint.restore": Special("checkpoint.restore(path: string, what)", 2, state_calls.run_restore),
     "norm": Special("norm(x, const axis, const keep, const keep_dims: bool = false)", 1, makers.make_norm),
+    "einsum": Special(prelude_special.EINSUM, 2, prelude_special.make_einsum),
     "setting": Special("setting(const name: str, const default)", 2, settings.make_setting),
     "load": Special("load(const path: str)", 1, settings.make_load),
 }
 # What has an op record by now (`registry`) is not meant any more.
 UNSUPPORTED: dict[str, str] = {
-    "einsum": "einsum(const rule: str, a, b)",
     "cholesky": "cholesky(a)",
     "roll": "roll(x, const shift: int, const axis: int = 0)",
     "tile": "tile(x, const times)",

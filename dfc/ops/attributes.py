@@ -18,6 +18,8 @@ Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(
               slice(SliceAttributes): x -> y               pad(PadAttributes): x, fill (scalar) -> y
               concat(AxisAttributes): x0, x1, .. -> y
               windows(WindowAttributes): x -> y            windowed axes count windows; one axis each is added behind
+              diagonal(DiagonalAttributes): x -> y         the diagonal becomes the last axis
+              diag: x -> y    tril triu(TriangleAttributes): x -> y
               gather(AxisAttributes): x, ids -> y          the axis is replaced by the axes of ids (0-d ids drop it)
               scatter_add(ScatterAttributes): ids, rows -> y   zeros of the shape, plus rows at ids along the axis
 Reductions    sum prod max min any all mean logsumexp(ReduceAttributes): x -> y
@@ -25,6 +27,7 @@ Reductions    sum prod max min any all mean logsumexp(ReduceAttributes): x -> y
               argmax argmin(ArgAttributes): x -> y         cumsum(AxisAttributes): x -> y
 Products      matmul: a[..,M,K], b[..,K,N] -> c            1-d operands as in NumPy; batch axes equal (no stretching)
               solve: a[N,N], b[N] or b[N,K] -> x
+              einsum(EquationAttributes): x0, x1, .. -> y
               conv2d conv1d(ConvolutionAttributes): x, kernel -> y   channels last
 Learning      softmax log_softmax(AxisAttributes): x -> y  cross_entropy: logits[..,C], labels[..] -> losses[..]
 State         read(ResourceAttributes): t -> x, t          the whole variable, a snapshot
@@ -154,6 +157,27 @@ class PoolAttributes(Attributes):
 
 
 @dataclass(frozen=True, slots=True)
+class DiagonalAttributes(Attributes):
+    """The elements with `column index - row index = offset`, of the matrices that two axes make."""
+
+    rows: int
+    columns: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TriangleAttributes(Attributes):
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EquationAttributes(Attributes):
+    """An equation of `einsum` such as `ij,jk->ik`."""
+
+    equation: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScatterAttributes(Attributes):
     axis: int
     shape: tuple[Dim, ...]
@@ -221,7 +245,8 @@ class HostAttributes(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class ForAttributes(Attributes):
-    """`carries` carried values; `trips` is the number of rounds if it is a dimension (required if there are emits)."""
+    """`carries` carried values. `trips` is the number of rounds if it is a dimension (required if there are emits);
+    if the bounds are not sizes themselves there may be fewer rounds, and the other rows have no meaning."""
 
     carries: int
     trips: Dim | None = None

@@ -211,9 +211,11 @@ class _Machine:
         return [*current, *stacks, *last]
 
     def _stack(self, value: Value, rows: list[Array]) -> Array:
-        if rows:
-            return np.stack(rows)
-        return np.zeros([d.evaluate(self._sizes) for d in value.tensor.shape], value.tensor.machine.numpy)
+        """Room for more rounds than were run holds zeros behind the rows."""
+        stack = np.zeros([d.evaluate(self._sizes) for d in value.tensor.shape], value.tensor.machine.numpy)
+        for number, row in enumerate(rows):
+            stack[number] = row
+        return stack
 
     def _assert(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
         assert isinstance(node.attributes, AssertAttributes)

@@ -42,3 +42,8 @@ def surrounded(
 
 def zeros(b: Builder, like: Value, shape: Sequence[Dim]) -> Value:
     return b.broadcast(b.scalar_like(0, like), tuple(shape))
+
+
+def in_front(b: Builder, x: Value, rank: int) -> Value:
+    """The value with axes of size 1 in front, so that it has `rank` axes and stretches along them."""
+    return b.reshape(x, (*((ONE,) * (rank - x.tensor.rank)), *x.tensor.shape))

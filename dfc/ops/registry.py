@@ -29,6 +29,8 @@ _MODULES = (
     "dfc.ops.reductions",
     "dfc.ops.ordering",
     "dfc.ops.products",
+    "dfc.ops.diagonals",
+    "dfc.ops.einsum",
     "dfc.ops.convolution",
     "dfc.ops.pooling",
     "dfc.ops.solving",
