@@ -10,10 +10,9 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
 from dfc.ops import registry
-from dfc.ops.attributes import AxesAttributes, AxisAttributes, ConstantAttributes, TypeAttributes
+from dfc.ops.attributes import AxesAttributes, AxisAttributes, ConstantAttributes
 from dfc.ops.record import Elementwise
 from dfc.passes.fuse.indexing import (
-    ORIGIN,
     Point,
     broadcast_point,
     only_unit_axes_differ,
@@ -131,13 +130,3 @@ def picked(node: Node, point: Point) -> list[tuple[int, Value, Point]]:
         found.append((axis, ids, point[axis + shift : axis + shift + rank]))
         shift += rank - 1
     return found
-
-
-def origin(rank: int) -> Point:
-    return (ORIGIN,) * rank
-
-
-def type_attributes(node: Node) -> TypeAttributes:
-    attributes = node.attributes
-    assert isinstance(attributes, TypeAttributes)
-    return attributes
