@@ -211,6 +211,20 @@ def _split(scope: Scope, found: Collected) -> None:
         item.leaves, item.points = [], []
         item.reads = {s for s in item.writes if item.target is not None and item.target.mode != ":="}
         _walk(scope, found, item)
+    _put_before_users(found, added)
+
+
+def _put_before_users(found: Collected, added: list[Item]) -> None:
+    """Computes new values early if one of their users was moved before the place where they are named."""
+    new = {item.value: item for item in added}
+    users = [(item, new[v]) for item in found.items for v, _ in item.leaves if v in new and new[v] is not item]
+    if all(root.key < item.key for item, root in users):
+        return
+    for root in sorted(added, key=lambda item: item.key):
+        root.key = min(root.key, _earliest(found, root))
+    for item, root in users:
+        item.key = max(item.key, (root.key[0], root.key[1] + 1))
+    _renumber(found)
 
 
 def _reads_elsewhere(scope: Scope, found: Collected, item: Item) -> bool:

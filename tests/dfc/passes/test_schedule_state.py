@@ -90,6 +90,12 @@ def test_a_stencil_in_place_goes_through_memory():
     assert ran.launches == 3
 
 
+def test_what_is_assigned_from_a_reversal_of_itself_is_returned_too():
+    m = Making(resources=[V])
+    m.assign("v", m.op("slice", m.read("v"), attributes=SliceAttributes((dim(5),), (dim(6),), (-1,))))
+    agree(m.graph(m.read("v")), {}, {"v": numbers(6)})
+
+
 def test_a_whole_assignment_from_a_reversal_of_itself():
     m = Making(resources=[V])
     r = m.op("slice", m.read("v"), attributes=SliceAttributes((dim(5),), (dim(6),), (-1,)))
