@@ -200,7 +200,7 @@ def _fit_epilogue(item: Item, group: Group, known: dict[int, int]) -> Fit | None
 
 
 def _stores_plainly(item: Item) -> bool:
-    """Whether a store, if the item is one, writes element (i, j) of something at (i, j)."""
+    """Whether a store, if the item is one, writes element (i, j) of something at (i, j) or at a fixed distance."""
     if item.target is None:
         return True
-    return all(isinstance(i, Affine) and (not i.terms or plain_axis(i) is not None) for i in item.target.index)
+    return all(isinstance(i, Affine) and all(c == 1 for _, c in i.terms) for i in item.target.index)
