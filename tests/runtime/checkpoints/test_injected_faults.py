@@ -1,0 +1,133 @@
+"""A process that is killed at a system call, or whose call fails, loses no checkpoint that was reported as saved.
+
+`strace` does the killing and failing. Where it is not installed, or may not trace, the tests are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dfc_runtime.checkpoints import store
+from dfc_runtime.errors import CheckpointError
+
+CHILD = Path(__file__).parents[2] / "support" / "saving_child.py"
+SAVES = 3
+CALLS = ("mkdir", "write", "fsync", "rename", "unlink", "rmdir")
+ROOT = Path(__file__).parents[3]
+
+
+def strace(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    log = folder / "strace.log"
+    words = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", str(log), *options]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("runtime", "targets", ".")),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    child = [sys.executable, "-s", str(CHILD), str(folder / "saved"), str(SAVES)]
+    return subprocess.run([*words, *child], env=environment, capture_output=True, text=True, timeout=100, check=False)
+
+
+@cache
+def obstacle() -> str:
+    """Why there can be no tests; empty if there can."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    done = subprocess.run(["strace", "-qq", "-o", os.devnull, "true"], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else f"strace may not trace here: {done.stderr.strip()[:100]}"
+
+
+@pytest.fixture(autouse=True)
+def _traceable() -> None:
+    if obstacle():
+        pytest.skip(obstacle())
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
+    """How often an undisturbed process makes each call."""
+    if obstacle():
+        return Counter()
+    folder = tmp_path_factory.mktemp("undisturbed")
+    done = strace(folder, "-e", f"trace={','.join(CALLS)}")
+    assert done.stdout.split() == ["1", "2", "3"], done.stderr
+    return Counter(re.findall(r"^\d+ +(\w+)\(", (folder / "strace.log").read_text(), re.MULTILINE))
+
+
+def check(folder: Path, told: str) -> None:
+    """What was reported last, or something newer, is there and whole, and saving goes on."""
+    numbers = [int(line) for line in told.splitlines() if line.isdigit()]
+    try:
+        found = store.find(folder / "saved")
+    except CheckpointError:
+        assert not numbers
+        return
+    step = found.checkpoint.about.step
+    assert step >= max(numbers, default=0)
+    np.testing.assert_array_equal(found.checkpoint.state["v"].array, np.full(3, step))
+    again = store.publish(folder / "saved", found.checkpoint.about, list(found.checkpoint.state.values()))
+    assert store.find(folder / "saved").path == again
+    assert not list((folder / "saved").glob("*.tmp-*"))
+
+
+def test_the_calls_are_those_that_were_expected(counts: Counter[str]) -> None:
+    """Else the tests below hinder nothing."""
+    assert counts["fsync"] >= 4 * SAVES and counts["rename"] == SAVES + 1 and counts["unlink"] == 2
+    assert counts["write"] > 4 * SAVES and counts["mkdir"] == SAVES + 1 and counts["rmdir"] == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [
+        *(("mkdir", n) for n in range(1, 5)),
+        *(("write", n) for n in range(1, 16, 2)),
+        *(("fsync", n) for n in range(1, 14)),
+        *(("rename", n) for n in range(1, 5)),
+        *(("unlink", n) for n in (1, 2)),
+        ("rmdir", 1),
+    ],
+)
+def test_killed_at_a_call(tmp_path: Path, counts: Counter[str], call: str, number: int) -> None:
+    assert number <= counts[call]
+    done = strace(tmp_path, "-e", f"inject={call}:signal=KILL:when={number}")
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    check(tmp_path, done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("call", "when", "error"),
+    [
+        *(("write", str(n), "ENOSPC") for n in (1, 4, 6, 11)),
+        ("write", "5+", "ENOSPC"),
+        *(("fsync", str(n), "EIO") for n in (1, 2, 3, 4, 9, 10, 12, 13)),
+        ("fsync", "6+", "EIO"),
+        *(("rename", str(n), "EACCES") for n in (1, 2, 3, 4)),
+        ("rename", "2+", "ENOSPC"),
+        *(("unlink", str(n), "EIO") for n in (1, 2)),
+        ("rmdir", "1", "EBUSY"),
+        *(("mkdir", str(n), "ENOSPC") for n in (1, 2, 4)),
+    ],
+)
+def test_a_call_that_fails_is_told_and_costs_nothing(
+    tmp_path: Path, counts: Counter[str], call: str, when: str, error: str
+) -> None:
+    assert int(when.rstrip("+")) <= counts[call]
+    done = strace(tmp_path, "-e", f"inject={call}:error={error}:when={when}")
+    assert "Traceback" not in done.stderr or call == "write", done.stderr
+    told = done.stdout.splitlines()
+    assert all(line.isdigit() or line == "failed E0909" for line in told), told
+    if call not in ("unlink", "rmdir", "write") and (call, when) != ("rename", "4"):
+        assert "failed E0909" in told
+    check(tmp_path, done.stdout)
