@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dfc.ir.dims import Dim, Symbol, dim
+from dfc.ir.dims import ZERO, Dim, Symbol, dim
 from dfc.ir.dtypes import F32
 from dfc.kernels.body import Affine, BodyBuilder, Load
 from dfc.kernels.canonical import canonical
@@ -10,7 +10,7 @@ from dfc.kernels.form import Axis, LoopKernel, Operand, Stage, Store
 from dfc.kernels.slots import merged
 
 
-def negation(rows: Dim, columns: Dim, offset: Dim = dim(0)) -> LoopKernel:
+def negation(rows: Dim, columns: Dim, offset: Dim = ZERO) -> LoopKernel:
     body = BodyBuilder()
     point = (Affine(((0, 1),), offset), Affine(((1, 1),)))
     body.apply("neg", body.append(Load(0, point), (), F32))
