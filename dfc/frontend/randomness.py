@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
-from dfc.frontend.context import Argument, Context, Expected
+from dfc.frontend.context import Argument, Context, Expected, Frame
 from dfc.frontend.convert import constant_of, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.effects import record_effect
 from dfc.frontend.makers import type_argument
@@ -71,7 +71,9 @@ def make_he_normal(context: Context, given: Arguments, span: Span, expected: Exp
 
 def _declared(context: Context, span: Span, expected: Expected, function: str) -> TensorType:
     """The type a random initialiser fills: that of the variable."""
-    variable = context.frame.variable
+    variable = _filling(context).variable
+    if variable is None and context.generic and context.frame.kind == "fn":
+        raise Abandoned  # an initialiser may call it: then it is checked with the type of the variable
     type_ = expected if expected is not None else variable.type if variable is not None else None
     if variable is None or type_ is None:
         raise mistake(
@@ -84,6 +86,14 @@ def _declared(context: Context, span: Span, expected: Expected, function: str) -
     if not type_.dtype.is_float:
         raise mistake("E0302", f"`{function}` makes floating-point numbers", span, f"the variable is {type_}")
     return type_
+
+
+def _filling(context: Context) -> Frame:
+    """The frame of the first value that is being elaborated, which may have called this function."""
+    frame = context.frame
+    while frame.variable is None and frame.routine is not None and frame.parent is not None:
+        frame = frame.parent
+    return frame
 
 
 def _fans(context: Context, type_: TensorType) -> tuple[int, int]:
@@ -101,7 +111,7 @@ def _fans(context: Context, type_: TensorType) -> tuple[int, int]:
 
 def _random(context: Context, distribution: str, span: Span, expected: Expected, function: str) -> Value:
     type_ = _declared(context, span, expected, function)
-    frame = context.frame
+    frame = _filling(context)
     assert frame.variable is not None
     stream = frame.variable.name if frame.draws == 0 else f"{frame.variable.name}#{frame.draws}"
     frame.draws += 1
