@@ -14,6 +14,7 @@ from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
 from dfc.diagnostics import CompileError, Diagnostic, Diagnostics
 from dfc.frontend import build
+from dfc.frontend.later import unused_parameters
 from dfc.frontend.syntax.layout import check_style
 from dfc.frontend.syntax.parser import parse_recovering
 from dfc.frontend.syntax.reading import read_source
@@ -101,7 +102,7 @@ def graph(source: SourceFile, settings: Mapping[str, Setting]) -> Graph:
 def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnostic]:
     """Every message about a program, from its style to its graph; no code is generated."""
     module = parse_recovering(source, Diagnostics())  # its messages come from the build below
-    remarks = check_style(source, module) if module is not None else ()
+    remarks = [*unused_parameters(module), *check_style(source, module)] if module is not None else []
     return [*build.check(source, settings), *remarks]
 
 

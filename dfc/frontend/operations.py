@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Mistake, mistake
+from dfc.frontend.origins import origins, remedies
 from dfc.frontend.scope import Role
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim
@@ -58,8 +59,11 @@ def assuming(facts: Facts) -> Generator[None]:
         dims_equal.reset(token)
 
 
-def operate(context: Context, place: Place, build: Callable[[Builder], Result]) -> Result:
-    """Runs `build` at the end of the current block; an `OpError` becomes a mistake of the author."""
+def operate(
+    context: Context, place: Place, build: Callable[[Builder], Result], operands: Sequence[Value] = ()
+) -> Result:
+    """Runs `build` at the end of the current block; an `OpError` becomes a mistake of the author. `operands` are told
+    where their sizes come from."""
     builder = context.at(place.span)
     try:
         if not context.facts:  # the front end as a whole runs under no facts
@@ -67,16 +71,16 @@ def operate(context: Context, place: Place, build: Callable[[Builder], Result]) 
         with assuming(context.facts):
             return build(builder)
     except OpError as problem:
-        raise explained(context, problem, place) from None
+        raise explained(context, problem, place, operands) from None
 
 
 def apply(
     context: Context, op: str, operands: Sequence[Value], place: Place, attributes: Attributes | None = None
 ) -> Value:
-    return operate(context, place, lambda builder: builder.node(op, operands, attributes).result)
+    return operate(context, place, lambda builder: builder.node(op, operands, attributes).result, operands)
 
 
-def explained(context: Context, problem: OpError, place: Place) -> Mistake:
+def explained(context: Context, problem: OpError, place: Place, operands: Sequence[Value] = ()) -> Mistake:
     filled = problem.filled(place.op, [span.text for span in place.operands])
     span = place.span
     if problem.blame == OPERATOR:
@@ -95,8 +99,8 @@ def explained(context: Context, problem: OpError, place: Place) -> Mistake:
     if problem.code == "E0305":
         label = label.replace(" against ", f" {_VERBS.get(place.op, 'against')} ")
         introduced = list(_introductions(context, filled.title))
-        secondary += introduced
-        helps = [_one_name(context, filled.title, help_) for help_ in helps]
+        secondary += introduced or origins(context, operands)
+        helps = list(remedies(context, operands)) or [_one_name(context, filled.title, help_) for help_ in helps]
     return mistake(problem.code, filled.title, span, label, secondary=secondary, notes=filled.notes, helps=helps)
 
 

@@ -11,6 +11,7 @@ from dfc.frontend.context import EMITTED, Context, Expected
 from dfc.frontend.convert import condition, snapshot, tensor
 from dfc.frontend.effects import with_remedy
 from dfc.frontend.fitting import fit
+from dfc.frontend.later import defined_later
 from dfc.frontend.loops import run_for, run_loop
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
 from dfc.frontend.names import no_such_name
@@ -39,21 +40,21 @@ from dfc.source import Span
 
 def run_suite(context: Context, suite: tree.Suite) -> None:
     """Elaborates a block; `context.outcome` gets the value of its `return` or `yield`."""
-    for statement in suite.statements:
-        _guarded(context, statement, lambda s=statement: _run(context, suite, s))
+    for number, statement in enumerate(suite.statements, 1):
+        _guarded(context, statement, lambda s=statement: _run(context, suite, s), suite.statements[number:])
     if suite.final is not None:
         final = suite.final
         if not _guarded(context, final, lambda: _finish(context, final)) and context.outcome is not None:
             context.outcome.value = UNKNOWN
 
 
-def _guarded(context: Context, node: tree.Node, run: Callable[[], None]) -> bool:
+def _guarded(context: Context, node: tree.Node, run: Callable[[], None], following: Sequence[tree.Node] = ()) -> bool:
     """Whether a statement went well."""
     try:
         run()
         return True
     except Mistake as problem:
-        context.program.reporter.report(with_remedy(problem.diagnostic, node))
+        context.program.reporter.report(defined_later(with_remedy(problem.diagnostic, node), following))
     except Abandoned:
         pass
     for name in _introduced(context, node):

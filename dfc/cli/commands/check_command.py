@@ -2,38 +2,89 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
 import click
 
 from dfc.cli.programs import count, print_diagnostics, source_of
 from dfc.cli.values import settings
-from dfc.diagnostics import EXIT_MISTAKE, EXIT_UNSUPPORTED, NOT_SUPPORTED_YET, Diagnostic
+from dfc.diagnostics import EXIT_MISTAKE, EXIT_UNSUPPORTED, NOT_SUPPORTED_YET, Diagnostic, Diagnostics
 from dfc.frontend import build
+from dfc.frontend.later import unused_parameters
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.layout import check_style
+from dfc.frontend.syntax.parser import parse_recovering
+from dfc.reporting import FORMATS
 from dfc.source import SourceFile
+
+WATCH_SECONDS = 0.2
 
 
 @click.command("check", short_help="Read a program and report its mistakes.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
 @click.option("--shapes", is_flag=True, help="List every check of sizes that an entry makes when it is called.")
-def command(files: tuple[str, ...], pairs: tuple[str, ...], shapes: bool) -> int:
+@click.option(
+    "--format", "form", type=click.Choice(["text", *FORMATS]), default="text", help="For people, or for programs."
+)
+@click.option("--watch", is_flag=True, help="Check again whenever a file changes, until interrupted.")
+def command(files: tuple[str, ...], pairs: tuple[str, ...], shapes: bool, form: str, watch: bool) -> int:
     """Reports the mistakes of each FILE; says nothing if there is none."""
+    if watch and "-" in files:
+        raise click.UsageError("standard input cannot be watched; name a file")
+    code = _check(files, pairs, shapes, form)
+    while watch:
+        _wait(files)
+        click.echo("", err=True)
+        code = _check(files, pairs, shapes, form)
+        if code == 0:
+            click.echo("no errors", err=True)
+    return code
+
+
+def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str) -> int:
+    """One round over all files."""
     found: list[Diagnostic] = []
     for path in files:
         source = source_of(path)
-        diagnostics = build.check(source, settings(pairs))
+        module = parse_recovering(source, Diagnostics())  # its messages come from the build
+        diagnostics = [*build.check(source, settings(pairs)), *(unused_parameters(module) if module else ())]
         found += diagnostics
         if not any(d.is_error for d in diagnostics):
             found += style_warnings(source)
         if shapes and not any(d.is_error for d in diagnostics):
             _print_shape_checks(path, pairs)
-    print_diagnostics(found)
     errors = [d for d in found if d.is_error]
+    if form == "text":
+        print_diagnostics(found)
+    else:
+        click.echo(FORMATS[form](found))
     if not errors:
         return 0
-    click.echo(f"\n{count(len(errors), 'error')}", err=True)
+    if form == "text":
+        click.echo(f"\n{count(len(errors), 'error')}", err=True)
     return EXIT_UNSUPPORTED if all(d.code == NOT_SUPPORTED_YET for d in errors) else EXIT_MISTAKE
+
+
+def _wait(files: Sequence[str]) -> None:
+    """Returns when one of the files is not what it was, and all are there."""
+    before = _stamps(files)
+    while (now := _stamps(files)) == before or None in now:
+        time.sleep(WATCH_SECONDS)
+
+
+def _stamps(files: Sequence[str]) -> list[tuple[int, int] | None]:
+    """When each file was written and how long it is; None for one that is gone, as while an editor replaces it."""
+    found: list[tuple[int, int] | None] = []
+    for path in files:
+        try:
+            status = Path(path).stat()
+            found.append((status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append(None)
+    return found
 
 
 def style_warnings(source: SourceFile) -> list[Diagnostic]:

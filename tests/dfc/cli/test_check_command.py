@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from dfc.cli.commands import check_command
 from tests.support.command_line import Command
 
 MISTAKE = "dfg 1\n\nfn half(n: i32) -> i32 = n / 2\n"
@@ -105,3 +107,73 @@ def test_any_bytes_are_told_in_messages(data: bytes, folder: Path, dfc: Command)
     ended = dfc("check", "strange.dfg")
     assert ended.code in (0, 2)
     assert "\x1b" not in ended.err
+
+
+def test_json_holds_what_the_text_says(folder: Path, dfc: Command) -> None:
+    ended = dfc(
+        "check", write(folder, "half.dfg", MISTAKE), write(folder, "bare.dfg", "const A = 1\n"), "--format=json"
+    )
+    told = json.loads(ended.out)
+    assert (ended.code, ended.err) == (2, "")
+    assert (told["errors"], told["warnings"]) == (1, 1)
+    first = told["diagnostics"][0]
+    assert (first["code"], first["severity"]) == ("E0303", "error")
+    assert first["labels"][0] | {"text": ""} == {
+        "file": "half.dfg", "line": 3, "column": 28, "end_line": 3, "end_column": 29, "text": "", "primary": True
+    }  # fmt: skip
+    assert "write `n // 2` for the whole part" in first["helps"]
+
+
+def test_sarif_names_rule_level_and_region(folder: Path, dfc: Command) -> None:
+    ended = dfc("check", write(folder, "a half.dfg", MISTAKE), "--format=sarif")
+    log = json.loads(ended.out)
+    assert (ended.code, log["version"]) == (2, "2.1.0")
+    (run,) = log["runs"]
+    assert run["tool"]["driver"]["name"] == "dfc"
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["E0303"]
+    (result,) = run["results"]
+    assert (result["ruleId"], result["level"]) == ("E0303", "error")
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "a%20half.dfg"
+    assert place["region"] == {"startLine": 3, "startColumn": 28, "endLine": 3, "endColumn": 29}
+    assert "n // 2" in result["message"]["text"]
+
+
+def test_github_gets_one_command_a_message(folder: Path, dfc: Command) -> None:
+    ended = dfc("check", write(folder, "a,b.dfg", MISTAKE), "--format=github")
+    (line,) = ended.out.splitlines()
+    assert ended.code == 2
+    assert line.startswith("::error file=a%2Cb.dfg,line=3,endLine=3,col=28,endColumn=29,title=E0303::`/` is for")
+    assert "%0Ahelp: write `n // 2` for the whole part" in line
+
+
+@pytest.mark.parametrize("form", ["json", "sarif", "github"])
+def test_a_right_program_has_no_messages_in_any_form(form: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("check", "line.dfg", f"--format={form}")
+    assert (ended.code, ended.err) == (0, "")
+    assert "E0" not in ended.out
+
+
+def test_watching_checks_again_when_a_file_has_changed(
+    folder: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = write(folder, "half.dfg", MISTAKE)
+    later = [lambda: write(folder, name, RIGHT), lambda: (folder / name).unlink(), lambda: write(folder, name, MISTAKE)]
+
+    def meanwhile(_seconds: float) -> None:
+        if not later:
+            raise KeyboardInterrupt
+        later.pop(0)()
+
+    monkeypatch.setattr(check_command.time, "sleep", meanwhile)
+    ended = dfc("check", "--watch", name)
+    assert ended.code == 130
+    assert [line[:12] for line in ended.err.splitlines() if line.startswith(("error[", "no errors"))] == [
+        "error[E0303]",
+        "no errors",
+        "error[E0303]",
+    ]
+
+
+def test_standard_input_cannot_be_watched(folder: Path, dfc: Command) -> None:
+    assert dfc("check", "--watch", "-").code == 2
