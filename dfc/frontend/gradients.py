@@ -6,24 +6,21 @@ it cuts the slope (E0502), and that the loss is one number (E0503) that depends 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import is_operand, not_an_operand, tensor
-from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
+from dfc.frontend.dependencies import Dependencies, cuts
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.suggestions import listed
 from dfc.frontend.values import Entity, ListValue, Tensor, TupleValue, Unknown, VariableValue
 from dfc.frontend.variables import Variable
-from dfc.ir import walk
 from dfc.ir.graph import Node, ResourceKind, Value
-from dfc.ir.types import TensorType
 from dfc.ops import registry
-from dfc.ops.attributes import CastAttributes, ResourceAttributes
+from dfc.ops.attributes import CastAttributes
 from dfc.source import Span
-
-DIFFERENTIATED_REGIONS = frozenset({"if"})
 
 
 @dataclass(slots=True)
@@ -32,79 +29,6 @@ class Target:
 
     value: Value
     name: str
-
-
-class Dependencies:
-    """What a value depends on, and along which path; found by one walk towards the sources."""
-
-    def __init__(self, loss: Value, *, smooth: bool) -> None:
-        self.loss = loss
-        self.user: dict[Value, Value | None] = {loss: None}
-        waiting = [loss]
-        while waiting:
-            value = waiting.pop()
-            for operand in _operands(value, smooth):
-                if operand not in self.user:
-                    self.user[operand] = value
-                    waiting.append(operand)
-
-    def __contains__(self, value: Value) -> bool:
-        return value in self.user
-
-    def reads_of(self, variable: Variable) -> list[Value]:
-        return [value for value in self.user if read_variable(value) == variable.name]
-
-    def path_from(self, value: Value) -> list[Value]:
-        """The values from `value` to the loss."""
-        path: list[Value] = []
-        current: Value | None = value
-        while current is not None:
-            path.append(current)
-            current = self.user[current]
-        return path
-
-    def sources(self) -> list[str]:
-        """The names of the feeds and variables it depends on."""
-        names: list[str] = []
-        for value in self.user:
-            name = read_variable(value) or (value.name if value.node is None and not value.is_token else "")
-            if name and name not in names:
-                names.append(name)
-        return sorted(names)
-
-
-def read_variable(value: Value) -> str:
-    node = value.node
-    if node is not None and isinstance(node.attributes, ResourceAttributes) and node.op == "read":
-        return node.attributes.resource
-    return ""
-
-
-def _operands(value: Value, smooth: bool) -> Iterator[Value]:
-    node = value.node
-    if node is None or (smooth and cuts(value)):
-        return
-    captured = [v for region in node.regions for v in walk.free_values(region)]
-    for operand in (*node.operands, *captured):
-        if isinstance(operand.type, TensorType) and (not smooth or operand.tensor.dtype.is_float):
-            yield operand
-
-
-def cuts(value: Value) -> str:
-    """Why no slope passes through the node of a value; empty if one does."""
-    node = value.node
-    if node is None or node.op in DIFFERENTIATED_REGIONS:
-        return ""
-    record = registry.find(node.op)
-    if record is None:
-        return ""
-    if node.op in ("grad", "jacobian"):
-        return ""
-    if record.gradient is None:
-        return record.no_gradient or f"{node.op} has no slope"
-    if not value.tensor.dtype.is_float:
-        return f"{value.tensor.dtype} has no slope"
-    return ""
 
 
 # -------------------------------------------------------------------- calls --
@@ -194,7 +118,7 @@ def _variable_target(
     context: Context, variable: Variable, smooth: Dependencies, given: Mapping[str, Argument], span: Span
 ) -> Target:
     reads = smooth.reads_of(variable)
-    if len(reads) > 1:
+    if len(reads) > 1 or any(smooth.is_inside(value) for value in reads):
         raise _ambiguous(variable, reads, given, span)
     if reads:
         return Target(reads[0], variable.name)
@@ -255,8 +179,6 @@ def _cut(path: list[Value], name: str, loss: str, span: Span) -> Mistake:
         culprit = next((v for v in path[1:] if not _float_operand(v, path)), path[-1])
     node = culprit.node
     assert node is not None
-    if node.op in ("while", "for"):
-        raise unsupported(f"gradients through `{node.op}` are", span)
     reason = cuts(culprit) or "no slope passes"
     written = [text for text, following in zip(words, [*words[1:], ""], strict=True) if text != following]
     return mistake(

@@ -18,6 +18,7 @@ Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(
               slice(SliceAttributes): x -> y               pad(PadAttributes): x, fill (scalar) -> y
               concat(AxisAttributes): x0, x1, .. -> y
               windows(WindowAttributes): x -> y            windowed axes count windows; one axis each is added behind
+              gather_along(AxisAttributes): x, ids -> y    one index for each result
               diagonal(DiagonalAttributes): x -> y         the diagonal becomes the last axis
               diag: x -> y    tril triu(TriangleAttributes): x -> y
               gather(AxisAttributes): x, ids -> y          the axis is replaced by the axes of ids (0-d ids drop it)
@@ -25,6 +26,8 @@ Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(
 Reductions    sum prod max min any all mean logsumexp(ReduceAttributes): x -> y
               max_pool mean_pool(PoolAttributes): x -> y   channels last
               argmax argmin(ArgAttributes): x -> y         cumsum(AxisAttributes): x -> y
+Ordering      sort(SortAttributes) argsort(ArgSortAttributes): x -> y
+              top_k(TopAttributes): x -> values, places    search(SearchAttributes): sorted, values -> places
 Products      matmul: a[..,M,K], b[..,K,N] -> c            1-d operands as in NumPy; batch axes equal (no stretching)
               solve: a[N,N], b[N] or b[N,K] -> x
               einsum(EquationAttributes): x0, x1, .. -> y
@@ -175,6 +178,33 @@ class EquationAttributes(Attributes):
     """An equation of `einsum` such as `ij,jk->ik`."""
 
     equation: str
+
+
+@dataclass(frozen=True, slots=True)
+class SortAttributes(Attributes):
+    axis: int
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArgSortAttributes(Attributes):
+    axis: int
+    descending: bool
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class TopAttributes(Attributes):
+    """`count` elements along the last axis; positions have element type `dtype`."""
+
+    count: Dim
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAttributes(Attributes):
+    right: bool
+    dtype: DType
 
 
 @dataclass(frozen=True, slots=True)

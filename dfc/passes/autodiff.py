@@ -5,8 +5,9 @@
 
 The gradient rows of the op records, last node first, along paths between targets and loss only; what a value gets from
 several users is added. Nodes are expanded in program order, so the gradient of a gradient finds plain nodes. Reads that
-see the same version of a variable are one target. A path through a loop is refused (E1001). A target without a path
-gets zeros: the front end has told the author already, where the program is as it was written.
+see the same version of a variable are one target. Loops of unknown length are split into blocks before
+(`split_rounds`). A target without a path gets zeros: the front end has told the author already, where the program is
+as it was written.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.builder import Builder
 from dfc.ops.known_sizes import sizes_compared
 from dfc.passes.expose import expose_block, zeros
-from dfc.passes.matching import GRADIENT_OPS
+from dfc.passes.matching import GRADIENT_OPS, ancestors
 from dfc.passes.prune import prune_block
-from dfc.passes.reverse import Cotangents, Reverse, carries_gradient, one, summed
+from dfc.passes.reverse import Cotangents, carries_gradient, one, summed
+from dfc.passes.reverse_loops import LoopReverse
+from dfc.passes.split_rounds import split_block
 from dfc.passes.versions import Versions, read_versions
 
 NAME = "autodiff"
@@ -41,7 +44,7 @@ def autodiff(graph: Graph) -> Graph:
 def autodiff_block(block: Block) -> Block:
     if not any(node.op in GRADIENT_OPS for node in walk.nodes(block)):
         return block
-    exposed = expose_block(block)
+    exposed = expose_block(split_block(block))
     expanded = rebuild(exposed, _Expand(read_versions(exposed)))
     return name_nodes(prune_block(expanded), block)
 
@@ -124,7 +127,7 @@ class _Plan:
         self._nodes = nodes
         self._same = {target: _same_reads(target, nodes, versions) for target in targets}
         aliases = frozenset(v for same in self._same.values() for v in same if carries_gradient(v))
-        self._reverse = Reverse(set(aliases), aliases)
+        self._reverse = LoopReverse(set(aliases), aliases)
         self._reverse.mark(nodes)
 
     def back(self, cotangents: Cotangents, builder: Builder) -> Cotangents:
@@ -152,22 +155,6 @@ def _same_reads(target: Value, nodes: Sequence[Node], versions: Versions) -> tup
             if candidate.op == "read" and versions.get(candidate.name) == versions[read.name]:
                 found[candidate.result] = None
     return tuple(found)
-
-
-def ancestors(values: Sequence[Value]) -> list[Node]:
-    """The nodes that values depend on, operands first. Iterative: a value may hang on a long chain."""
-    order: list[Node] = []
-    entered: set[Node] = set()
-    pending = [(v.node, False) for v in values if v.node is not None]
-    while pending:
-        node, done = pending.pop()
-        if done:
-            order.append(node)
-        elif node not in entered:
-            entered.add(node)
-            pending.append((node, True))
-            pending.extend((v.node, False) for v in walk.inputs(node) if v.node is not None and v.node not in entered)
-    return order
 
 
 def _builder(site: Site) -> Builder:

@@ -1,12 +1,13 @@
-"""expose: makes values that effects produce inside an `if` results of the `if` (a first step of `autodiff`).
+"""expose: makes what the way back needs from inside an `if` or a `for` results of it (a first step of `autodiff`).
 
     let y: f32 = if c {                          let y: f32, y_1: f32 = if c {
       let a: f32 = graph.draw(..)                  let a: f32 = graph.draw(..)
       yield a * a                          ->      yield a * a, a
     } else { yield x }                           } else { yield x, zero }
 
-The way back through a branch computes its pure values again; what came from an effect it takes from these results.
-Results that stay unused go in `dce`.
+The way back through a region computes its pure values again; what came from an effect it takes from these results. A
+`for` whose number of rounds is known emits this, what each round starts with, and products, which cost most to compute
+again. Results that stay unused go in `dce`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Sequence
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ops import registry
+from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects import is_pure
 
@@ -28,6 +31,15 @@ def expose_block(block: Block) -> Block:
 
 class _Expose(Pass):
     def visit(self, site: Site) -> Sequence[Value] | None:
+        if site.node.op == "for":
+            kept = site.kept()
+            stacking = with_stacks(kept)
+            if stacking is kept:
+                return None
+            site.output.append(stacking)
+            count = sum(1 for v in kept.results if not v.is_token)
+            tokens = stacking.results[len(stacking.results) - len(kept.results) + count :]
+            return [*stacking.results[:count], *tokens]
         if site.node.op != "if":
             return None
         wanted = [_effect_values(region) for region in site.regions]
@@ -62,6 +74,30 @@ def _effect_values(region: Block) -> list[Value]:
     return [v for v in found if v not in given]
 
 
+def with_stacks(node: Node) -> Node:
+    """The `for` that also emits what it started each round with, and what is not to be computed again."""
+    attributes = node.attributes
+    assert isinstance(attributes, ForAttributes)
+    if attributes.trips is None:
+        return node
+    (region,) = node.regions
+    plain = sum(1 for v in region.outputs if not v.is_token)
+    emitted = set(region.outputs[attributes.carries : plain])
+    products = [v for inner in region.nodes if _is_product(inner) for v in inner.results]
+    wanted = [*region.parameters[1 : attributes.carries + 1], *_effect_values(region), *products]
+    extra = [v for v in dict.fromkeys(wanted) if v not in emitted]
+    if not extra:
+        return node
+    types = [v.type for v in node.results]
+    types[plain:plain] = [v.tensor.with_shape((attributes.trips, *v.tensor.shape)) for v in extra]
+    body = Block(region.parameters, region.nodes, (*region.outputs[:plain], *extra, *region.outputs[plain:]))
+    return Node(node.op, node.operands, types, attributes=attributes, regions=(body,), name=node.name, span=node.span)
+
+
+def _is_product(node: Node) -> bool:
+    return not node.regions and registry.record(node.op).family == "product"
+
+
 def _with_outputs(
     region: Block, count: int, mine: Sequence[Value | None], types: Sequence[Value], owner: Node
 ) -> Block:
@@ -79,5 +115,7 @@ def zeros(builder: Builder, like: Value) -> Value:
 
 
 def exported(node: Node, region: Block) -> dict[Value, Value]:
-    """Which value inside a region of an `if` is handed out as which result."""
-    return {inside: result for inside, result in zip(region.outputs, node.results, strict=True) if not inside.is_token}
+    """Which value inside a region is handed out as which result; of a `for`, stacked."""
+    first = node.attributes.carries if isinstance(node.attributes, ForAttributes) else 0
+    pairs = zip(region.outputs[first:], node.results[first:], strict=True)
+    return {inside: result for inside, result in pairs if not inside.is_token}

@@ -1,8 +1,8 @@
-"""The way back: cotangents from results to operands, through nodes and through branches.
+"""The way back: cotangents from results to operands, through nodes and through branches (loops: `reverse_loops`).
 
 Works on nodes in an order in which operands come first. `environment` maps values of the forward graph to values that
 can be used where the backward nodes go: inside a branch these are copies. Cotangents are kept by forward values.
-It recurses only into branches, whose nesting the front end bounds.
+It recurses only into regions, whose nesting the front end bounds.
 """
 
 from __future__ import annotations
@@ -36,12 +36,24 @@ class Reverse:
     active: set[Value]
     aliases: frozenset[Value] = frozenset()
     captures: dict[Block, tuple[Value, ...]] = field(default_factory=dict[Block, tuple[Value, ...]])
+    collected: dict[Node, tuple[Node, Value] | None] = field(default_factory=dict[Node, "tuple[Node, Value] | None"])
+    """Nodes whose cotangent is wanted itself, with the copy of the node once it was met."""
+
+    def mark_rounds(self, node: Node) -> None:
+        raise unsupported(node)
+
+    def rounds(self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]) -> None:
+        """The way back through a `for`."""
+        del cotangents, builder, environment
+        raise unsupported(node)
 
     def mark(self, nodes: Iterable[Node]) -> None:
         """Extends `active` forward over nodes in program order."""
         for node in nodes:
             if node.op == "if":
                 self._mark_branches(node)
+            elif node.op == "for":
+                self.mark_rounds(node)
             elif self._is_reached(node) and _passes(node):
                 self.active.update(v for v in node.results if carries_gradient(v))
 
@@ -69,15 +81,19 @@ class Reverse:
             builder.name, builder.span = f"{node.name}/grad", node.span
             if node.op == "if":
                 self._branches(node, cotangents, builder, environment)
+            elif node.op == "for":
+                self.rounds(node, cotangents, builder, environment)
             elif node.regions:
-                raise _unsupported(node)
+                raise unsupported(node)
+            elif node in self.collected:
+                self.collected[node] = (_in_environment(node, environment), _given(given))
             elif any(v in self.active for v in node.operands):
                 here = _in_environment(node, environment)
                 gradient = registry.record(node.op).gradient
                 assert gradient is not None, node
-                self._accumulate(node.operands, gradient(builder, here, given), cotangents, builder)
+                self.accumulate(node.operands, gradient(builder, here, given), cotangents, builder)
 
-    def _accumulate(
+    def accumulate(
         self, values: Sequence[Value], found: Sequence[Value | None], cotangents: Cotangents, builder: Builder
     ) -> None:
         for value, cotangent in zip(values, found, strict=True):
@@ -88,25 +104,25 @@ class Reverse:
         self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]
     ) -> None:
         """An `if` on the same condition whose branches go back through those of the forward one."""
-        wanted = self._wanted(node)
+        wanted = self.wanted_of(node)
         if not wanted:
             return
         regions = [self._branch(node, region, wanted, cotangents, environment) for region in node.regions]
         condition = environment.get(node.operands[0], node.operands[0])
         back = builder.add("if", (condition,), [v.type for v in wanted], regions=regions)
-        self._accumulate(wanted, back.results, cotangents, builder)
+        self.accumulate(wanted, back.results, cotangents, builder)
 
-    def _wanted(self, node: Node) -> list[Value]:
-        """What the branches give gradients for: active values from outside, and reads of a target inside."""
+    def wanted_of(self, node: Node) -> list[Value]:
+        """What the regions give gradients for: active values from outside, and reads of a target inside."""
         found: dict[Value, None] = {}
         for region in node.regions:
-            found.update((v, None) for v in self._captured(region) if v in self.active)
+            found.update((v, None) for v in self.captured(region) if v in self.active)
             if self.aliases:
                 inside = (v for inner in walk.nodes(region) for v in inner.results)
                 found.update((v, None) for v in inside if v in self.aliases)
         return list(found)
 
-    def _captured(self, region: Block) -> tuple[Value, ...]:
+    def captured(self, region: Block) -> tuple[Value, ...]:
         found = self.captures.get(region)
         if found is None:
             found = self.captures[region] = walk.free_values(region)
@@ -149,19 +165,33 @@ def _passes(node: Node) -> bool:
 
 
 def _in_environment(node: Node, environment: Mapping[Value, Value]) -> Node:
-    """The node over values that can be used where the backward nodes go: itself, or its copy in the branch."""
-    copy = environment.get(node.results[0], node.results[0]).node
-    return copy if copy is not None and copy.op == node.op else node
+    """The node over values that can be used where the backward nodes go: itself, or what rows may ask of a copy."""
+    operands = tuple(environment.get(v, v) for v in node.operands)
+    results = tuple(environment.get(v, v) for v in node.results)
+    if operands == node.operands and results == node.results:
+        return node
+    types = [v.type for v in node.results]
+    seen = Node(node.op, operands, types, attributes=node.attributes, name=node.name, span=node.span)
+    seen.results = results
+    return seen
 
 
-def _unsupported(node: Node) -> CompileError:
-    word = "for" if node.op == "for" else "loop"
+def _given(cotangents: Sequence[Value | None]) -> Value:
+    (only,) = cotangents
+    assert only is not None
+    return only
+
+
+def unsupported(node: Node) -> CompileError:
     message = error(
         NOT_SUPPORTED_YET,
-        "gradients through loops are not supported yet",
+        "gradients through this loop are not supported yet",
         node.span,
-        f"the way from the loss to the target leads through this `{word}`",
-        helps=("unroll the loop with `each` over a list", "or write the update rule by hand"),
+        "it has effects, and only the run knows how often it goes round",
+        helps=(
+            "give the loop a number of rounds that is a size: `for i in 0..N`",
+            "or draw and read before the loop what it needs",
+        ),
     )
     return CompileError([message])
 
