@@ -29,6 +29,21 @@ class Silent:
         return None
 
 
+class Both(Silent):
+    """Tells two others."""
+
+    def __init__(self, first: Silent, second: Silent) -> None:
+        self._first, self._second = first, second
+
+    def step(self, report: Report) -> None:
+        self._first.step(report)
+        self._second.step(report)
+
+    def epoch(self, report: Report) -> None:
+        self._first.epoch(report)
+        self._second.epoch(report)
+
+
 class Lines(Silent):
     """One line at the end of an epoch, but no more than one a second."""
 

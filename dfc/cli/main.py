@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "fmt": "Format programs.",
     "inspect": "Say what is in a bundle, without running it.",
     "ops": "List the ops of the language, or describe one.",
+    "params": "Count the parameters of a program or bundle.",
     "run": "Run an entry of a bundle or program.",
     "show": "Print a program as the compiler sees it.",
     "test": "Run the tests written in a program.",

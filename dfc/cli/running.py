@@ -44,8 +44,9 @@ class Schedule:
 
 @dataclass(slots=True)
 class Report:
-    """What a loop did so far."""
+    """What a loop did so far; `first` steps of it were done before."""
 
+    first: int = 0
     steps: int = 0
     epoch: int = 0
     total_steps: int = 0
@@ -56,7 +57,7 @@ class Report:
     @property
     def rate(self) -> float:
         """Steps a second."""
-        return self.steps / self.seconds if self.seconds else 0.0
+        return (self.steps - self.first) / self.seconds if self.seconds else 0.0
 
 
 class Listener(Protocol):
@@ -69,6 +70,16 @@ class Listener(Protocol):
 
 class Call(Protocol):
     def __call__(self, **feeds: object) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """How to call, who is told, whether results of the last epoch are kept, and how many steps are done already."""
+
+    schedule: Schedule
+    listener: Listener
+    gather: bool = False
+    start: int = 0
 
 
 class Stopper:
@@ -93,12 +104,11 @@ class Stopper:
         self.signal = number
 
 
-def run(
-    entry: Entry, call: Call, feeds: Feeds, schedule: Schedule, listener: Listener, gather: bool
-) -> tuple[Report, Gathered]:
-    """Calls the entry as scheduled. `gather` keeps the results of the last epoch."""
+def run(entry: Entry, call: Call, feeds: Feeds, loop: Loop) -> tuple[Report, Gathered]:
+    """Calls the entry as scheduled."""
+    schedule, listener = loop.schedule, loop.listener
     batching = _batching(entry, feeds) if schedule.batch is not None else None
-    report = Report(total_steps=_total(schedule, batching))
+    report = Report(loop.start, total_steps=_total(schedule, batching))
     dim = batching.dim if batching else None
     gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
     start = time.perf_counter()
@@ -106,10 +116,12 @@ def run(
         for report.epoch in range(1, schedule.rounds() + 1):
             gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
             for batch in _epoch(feeds, batching, schedule.batch):
-                report.last = named(entry, call(**batch))
                 report.steps += 1
+                if report.steps <= loop.start:
+                    continue
+                report.last = named(entry, call(**batch))
                 report.seconds = time.perf_counter() - start
-                if gather:
+                if loop.gather:
                     gathered.add(report.last)
                 listener.step(report)
                 if stopper.signal or report.steps == schedule.steps:

@@ -19,6 +19,7 @@ from dfc.options import CompileOptions, TargetOptions
     "-o", "--output", metavar="OUT", help="The bundle to write; FILE with .bundle in place of .dfg by default."
 )
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
+@click.option("--deploy", metavar="DEPLOY", help="A deployment file; read, but not carried out in this version.")
 @click.option("--target", default="cpu", show_default=True, help="What the code is for.")
 @click.option("--isa", "isas", multiple=True, help="An instruction-set variant; several make a bundle for all of them.")
 @click.option("--print-after", multiple=True, metavar="PASS", help="Print the graph after a pass.")
@@ -30,6 +31,7 @@ def command(
     file: str,
     output: str | None,
     pairs: tuple[str, ...],
+    deploy: str | None,
     target: str,
     isas: tuple[str, ...],
     print_after: tuple[str, ...],
@@ -40,6 +42,8 @@ def command(
 ) -> int:
     """Compiles FILE into one bundle that `dfc run` and `dfc_runtime.load` execute without the compiler."""
     passes.check_names(print_after)
+    if deploy is not None:
+        raise api.refused_deployment(deploy)
     source = source_of(file)
     options = CompileOptions(
         target=target,

@@ -12,9 +12,11 @@ import numpy as np
 from dfc.cli import running
 from dfc.cli.bundles import open_module
 from dfc.cli.failures import did_you_mean, is_terminal
-from dfc.cli.listeners import Bar, Lines, Silent
+from dfc.cli.listeners import Bar, Both, Lines, Silent
+from dfc.cli.saving import Keeper, Plan
 from dfc.cli.values import feeds, named, settings
 from dfc_runtime import Module
+from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.formats.manifest import Entry
 
 JSON_ELEMENTS = 1000
@@ -30,6 +32,9 @@ SIGNALLED = 128
 @click.option("--epochs", type=click.IntRange(min=1), help="Go through the feeds N times.")
 @click.option("--steps", type=click.IntRange(min=1), help="Make N calls, going through the feeds as often as needed.")
 @click.option("--state", metavar="DIR", help="Restore the state from DIR if it exists, and save it there at the end.")
+@click.option("--save-every", type=click.IntRange(min=1), metavar="N", help="Save the state after every N steps, too.")
+@click.option("--keep", type=click.IntRange(min=KEPT), default=KEPT, show_default=True, help="How many saves stay.")
+@click.option("--best", metavar="RESULT", help="Never remove the save where this result, such as a loss, was lowest.")
 @click.option(
     "--out",
     metavar="FILE.npz",
@@ -46,6 +51,9 @@ def command(
     epochs: int | None,
     steps: int | None,
     state: str | None,
+    save_every: int | None,
+    keep: int,
+    best: str | None,
     out: str | None,
     as_json: bool,
     threads: int | None,
@@ -57,15 +65,17 @@ def command(
     module = open_module(file, settings(settings_), threads)
     signature = _signature(module, entry)
     given = feeds(texts, {p.name for p in signature.parameters if p.is_text})
-    if state is not None and Path(state).exists():
-        module.restore(state)
+    plan = Plan(None if state is None else Path(state), save_every, keep, best)
+    plan.check(signature)
     schedule = running.Schedule(batch, epochs, steps)
+    keeper = Keeper(module, signature, plan, schedule, given)
     listener = Silent() if as_json else Bar(entry) if is_terminal(sys.stdout) else Lines()
+    start = keeper.restore()
     with listener:
         call: running.Call = getattr(module, entry)
-        report, gathered = running.run(signature, call, given, schedule, listener, gather=out is not None)
-    if state is not None:
-        module.save(state)
+        loop = running.Loop(schedule, Both(listener, keeper), gather=out is not None, start=start)
+        report, gathered = running.run(signature, call, given, loop)
+    keeper.finish(report)
     if out is not None:
         arrays = gathered.arrays() if schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
         with open(out, "wb") as written:  # given a name, NumPy would add an ending to it

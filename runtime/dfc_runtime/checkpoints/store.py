@@ -51,6 +51,11 @@ def steps_in(folder: Path, disk: Disk = DISK) -> list[int]:
     return sorted((int(m.group(1)) for name in names if (m := _STEP.fullmatch(name))), reverse=True)
 
 
+def holds_nothing(folder: Path, disk: Disk = DISK) -> bool:
+    """Whether a folder is empty, but for what saves that were interrupted have left."""
+    return folder.is_dir() and all(_LEFTOVER.fullmatch(name) for name in disk.names(folder))
+
+
 def find(folder: Path, *, best: bool = False) -> Found:
     """The newest whole checkpoint of a folder, or with `best` that of the lowest score; or the checkpoint that the
     folder is. `CheckpointError` if there is none."""

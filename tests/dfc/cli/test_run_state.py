@@ -12,19 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import dfc_runtime
 from tests.support.command_line import TOOL, Command, environment
+from tests.support.line_program import FEEDS, bits
 
-FEEDS = ("--feed", "x=data.npz:x", "--feed", "y=data.npz:y", "--feed", "rate=0.01")
 TRAIN = ("run", "line.bundle", "train", *FEEDS, "--batch", "4")
 ENDLESS = ("--steps", "1000000000")
-
-
-def bits(folder: str) -> dict[str, bytes]:
-    """The state in a folder of checkpoints."""
-    model = dfc_runtime.load("line.bundle")
-    model.restore(folder)
-    return {name: model.state[name].tobytes() for name in model.state}
 
 
 def test_a_resumed_run_equals_one_that_was_not_interrupted(folder: Path, dfc: Command) -> None:
