@@ -24,7 +24,7 @@ from dfc.ops.spelling import show as show_graph
 from dfc.options import CompileOptions
 from dfc.source import SourceFile
 from dfc.watching import watcher
-from dfc_runtime.errors import FileError, UnsupportedError
+from dfc_runtime.errors import FileError
 
 __all__ = ["Shown", "check", "compile", "compile_source", "graph", "pass_names", "show"]
 
@@ -43,20 +43,25 @@ def compile(
     path: str | os.PathLike[str] | None = None,
     *,
     text: str | None = None,
-    deploy: str | None = None,
+    deploy: str | os.PathLike[str] | None = None,
     target: str = "cpu",
     settings: Mapping[str, Setting] | None = None,
 ) -> Bundle:
     """The bundle of a program: of the file `path`, or of `text`. `settings` override those of the program."""
     if deploy is not None:
-        raise UnsupportedError(
-            "deploy files are not supported yet: leave `deploy` out to run in one task", code="E1001"
-        )
+        raise refused_deployment(deploy)
     if (path is None) == (text is None):
         raise TypeError("compile wants either the path of a program or its text")
     source = SourceFile("<text>", text) if text is not None else _read(path or "")
     options = CompileOptions(target=target, settings=tuple(sorted((settings or {}).items())))
     return compile_source(source, options)
+
+
+def refused_deployment(path: str | os.PathLike[str]) -> CompileError:
+    """What is to be said of a deployment file: its mistakes, or that this version runs a program in one task."""
+    from dfc.frontend.deployment import check_deployment  # lark starts slowly, and is rarely needed
+
+    return CompileError([check_deployment(_read(path))])
 
 
 def _read(path: str | os.PathLike[str]) -> SourceFile:

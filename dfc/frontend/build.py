@@ -30,6 +30,7 @@ from dfc.ir.graph import Entry, Graph, Resource
 from dfc.source import NOWHERE, SourceFile, Span
 
 RECURSION_LIMIT = 40_000
+DEPLOYMENT = ".deploy"
 Settings = Mapping[str, int | float | bool | str]
 
 
@@ -92,6 +93,10 @@ def elaborate(
     source: SourceFile, settings: Settings, search: Sequence[Path] = ()
 ) -> tuple[Graph | None, tuple[Diagnostic, ...]]:
     """The graph, or None if there are errors, and all messages; syntax errors are raised as `CompileError`."""
+    if source.name.endswith(DEPLOYMENT):
+        from dfc.frontend.deployment import check_deployment  # lark starts slowly, and is rarely needed
+
+        raise CompileError([check_deployment(source)])
     path = Path(source.name)
     with deep_recursion(), uncollected(), assuming(NO_FACTS):
         graph = Graph(path.stem, source=source.text)

@@ -41,9 +41,12 @@ def test_every_mistake_is_in_the_error() -> None:
     assert caught.value.exit_code == 2
 
 
-def test_what_is_not_supported_says_so() -> None:
-    with pytest.raises(dfc.UnsupportedError, match="deploy files are not supported yet"):
-        dfc.compile(text=SOURCE, deploy="x.deploy")
+def test_what_is_not_supported_says_so(tmp_path: Path) -> None:
+    (tmp_path / "x.deploy").write_text('deploy 1 for "x.dfg"\njob worker tasks 2\n')
+    with pytest.raises(dfc.CompileError, match="deployment files are not supported yet") as refused:
+        dfc.compile(text=SOURCE, deploy=tmp_path / "x.deploy")
+    assert refused.value.exit_code == 3
+    assert refused.value.spans[0].line == 2
     with pytest.raises(dfc.UnsupportedError, match="there is no target 'abacus'"):
         dfc.compile(text=SOURCE, target="abacus")
 
