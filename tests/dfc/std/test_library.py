@@ -21,7 +21,7 @@ modules = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 
 
 def test_the_library_is_found() -> None:
-    assert {"nn", "optim", "schedules"} <= {path.stem for path in MODULES}
+    assert {"activations", "init", "lbfgs", "losses", "metrics", "nn", "optim", "schedules"} <= {path.stem for path in MODULES}
 
 
 @modules
