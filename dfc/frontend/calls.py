@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.frontend.context import Argument, Context, Expected
+from dfc.frontend.draws import call_rng_method
 from dfc.frontend.effects import effect_in_operand
 from dfc.frontend.mistakes import Abandoned, mistake
-from dfc.frontend.randomness import call_rng_method
 from dfc.frontend.values import (
     BlockClass,
     ElementType,

@@ -22,7 +22,7 @@ from dfc.frontend.values import (
 from dfc.ir.graph import ResourceKind
 from dfc.source import Span
 
-RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation")
+RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation", "truncated_normal")
 
 
 def look_up(context: Context, name: str, span: Span) -> Binding:

@@ -82,6 +82,10 @@ def call_record(context: Context, record: OpRecord, arguments: Sequence[Argument
     place = Place(name, span, spans, arguments={n: a.span for n, a in found.items()})
     results = operate(context, place, lambda builder: binding.results(builder, record, operands, consts))
     require_sizes(context, name, operands, results, span)
+    node = results[0].node
+    for low, high in record.demands([v.tensor for v in operands], node.attributes) if node is not None else ():
+        if require(context, high, ">=", low, f"`{name}` needs that many", span) is False:
+            raise mistake("E0314", f"`{name}` would need {low} elements of {high}", span)
     return _as_entity(list(results))
 
 

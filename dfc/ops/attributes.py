@@ -56,6 +56,8 @@ from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.types import TensorType
 
 ASSERT_RESOURCE = "@assert"
+FINITE = "@finite"
+"""The condition of a check that a value is finite, which no author can write."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ Host = Callable[[str, str, Mapping[str, Array]], Mapping[str, Array]]
 """`host(kind, path, state)` does a host step and returns the state it changed; kind is `checkpoint_save` or
 `checkpoint_restore`."""
 
+Observe = Callable[[Node, Sequence[Array], Sequence[Array]], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -46,13 +48,15 @@ def evaluate(
     state: Mapping[str, Array] | None = None,
     dims: Mapping[str, int] | None = None,
     host: Host | None = None,
+    observe: Observe | None = None,
 ) -> Outcome:
-    """Runs an entry. `feeds` are by name; `state` is not changed; `dims` gives the sizes that no feed decides."""
+    """Runs an entry. `feeds` are by name; `state` is not changed; `dims` gives the sizes that no feed decides;
+    `observe` sees every plain node with the values of its operands and results."""
     chosen = graph.entries[entry] if isinstance(entry, str) else entry
     before = dict(state or {})
     arrays = _arrays(chosen, feeds or {})
     shapes = [array.shape if isinstance(array, np.ndarray) else None for array in arrays]
-    machine = _Machine(bind_sizes(chosen, shapes, dims or {}), host)
+    machine = _Machine(bind_sizes(chosen, shapes, dims or {}), host, observe)
     tokens = [v for v in chosen.block.parameters if v.is_token]
     outputs = machine.call(chosen.block, [*arrays, *(_resource_value(graph, v, before) for v in tokens)])
     count = len(outputs) - len(tokens)
@@ -139,9 +143,10 @@ def _feed(entry: Entry, name: str, value: Value, feeds: Mapping[str, object]) ->
 class _Machine:
     """The values of one call."""
 
-    def __init__(self, sizes: Mapping[Symbol, int], host: Host | None) -> None:
+    def __init__(self, sizes: Mapping[Symbol, int], host: Host | None, observe: Observe | None = None) -> None:
         self._sizes = sizes
         self._host = host
+        self._observe = observe
         self._values: dict[Value, _Datum] = {}
 
     def call(self, block: Block, arguments: Sequence[_Datum]) -> list[_Datum]:
@@ -178,6 +183,8 @@ class _Machine:
                 shape = tuple(d.evaluate(self._sizes) for d in value.type.shape)
                 assert array.dtype == value.tensor.machine.numpy, (node, array.dtype, value.type)
                 assert array.shape == shape, (node, array.shape, value.type)
+        if self._observe is not None:
+            self._observe(node, arrays, results)
         return results
 
     def _if(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:

@@ -181,7 +181,12 @@ class Sample:
 
 InferTypes = Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]]
 Evaluate = Callable[[Sequence[Array], Attributes, Sizes], Sequence[Array]]
+Demands = Callable[[Sequence[TensorType], Attributes], Sequence[tuple[Dim, Dim]]]
 Gradient = Callable[["Builder", Node, Sequence[Value | None]], Sequence[Value | None]]
+
+
+def _no_demands(_types: Sequence[TensorType], _attributes: Attributes) -> Sequence[tuple[Dim, Dim]]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,9 @@ class OpRecord:
     Calls: `bind` turns the constant arguments of a call into attributes (None: the op has none); it normalises axes
     and raises `OpError`. `build`, if given, makes the nodes of a call that is more than this one node. Both are used
     through `dfc.ops.binding.call`.
+
+    `demands` lists sizes (low, high) with low <= high that `infer` cannot decide for symbols: proved or checked by the
+    front end.
 
     State ops: where a token stands among the operands or results, `infer` and `evaluate` get and return the type and
     the value of the resource itself (for `assert`: nothing). Ops with regions and host ops are not evaluated here.
@@ -222,6 +230,7 @@ class OpRecord:
     operator: str = ""
     bind: Callable[[Arguments, Sequence[TensorType]], Attributes] | None = None
     build: Callable[[Builder, Sequence[Value], Arguments], Value] | None = None
+    demands: Demands = _no_demands
 
 
 def declared(name: str) -> str:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
-from dfc.ir.dims import ONE, Dim
+from dfc.ir.dims import ONE
 from dfc.ir.dtypes import I64
-from dfc.ir.graph import Block, Node, Value
+from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops import samples
-from dfc.ops.attributes import ArgAttributes, AxisAttributes, ForAttributes
+from dfc.ops.attributes import ArgAttributes, AxisAttributes
 from dfc.ops.broadcasting import same_dim
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype
 from dfc.ops.gradients import count_up, div, mul, select, sub
 from dfc.ops.numeric import Numeric, narrow, widen
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.regions import Body, count_loop
 from dfc.ops.registry import register
 
 Cotangents = Sequence[Value | None]
-Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 FIRST, SECOND = AxisAttributes(0), AxisAttributes(1)
 
 
@@ -54,16 +54,6 @@ def _evaluate(operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes)
         except np.linalg.LinAlgError:
             return (np.full(b.shape, np.nan, b.dtype),)
     return (narrow(x.reshape(b.shape), b.dtype),)
-
-
-def _loop(b: Builder, rounds: Dim, carries: Sequence[Value], body: Body) -> Sequence[Value]:
-    """`for k in 0..rounds` over the carried values."""
-    start, stop = b.size(0), b.size(rounds)
-    index, inner = Value(TensorType(I64)), [Value(v.type) for v in carries]
-    block = Block((index, *inner))
-    block.outputs = tuple(body(Builder(block, name=b.name, span=b.span), index, inner))
-    attributes = ForAttributes(len(carries), rounds)
-    return b.add("for", (start, stop, *carries), [v.type for v in carries], attributes, (block,)).results
 
 
 def _column(b: Builder, x: Value) -> Value:
@@ -118,8 +108,8 @@ def _decompose(b: Builder, node: Node) -> Sequence[Value]:
     working = a.tensor.machine.accumulator
     a, x = b.cast(a, working), b.cast(right, working)
     x = x if right.tensor.rank == 2 else _column(b, x)
-    upper, x = _loop(b, size, (a, x), _eliminate)
-    (x,) = _loop(b, size, (x,), _substitute(upper))
+    upper, x = count_loop(b, size, (a, x), _eliminate)
+    (x,) = count_loop(b, size, (x,), _substitute(upper))
     return (b.cast(b.reshape(x, right.tensor.shape), dtype),)
 
 

@@ -1,0 +1,42 @@
+"""Loops inside decompositions and gradient rows: `for` and `while` nodes from Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dfc.ir.attributes import NoAttributes
+from dfc.ir.dims import Dim
+from dfc.ir.dtypes import I64
+from dfc.ir.graph import Block, Value
+from dfc.ir.types import TensorType
+from dfc.ops.attributes import ForAttributes
+from dfc.ops.builder import Builder
+
+Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
+Step = Callable[[Builder, Sequence[Value]], Sequence[Value]]
+
+
+def count_loop(b: Builder, rounds: Dim, carries: Sequence[Value], body: Body) -> tuple[Value, ...]:
+    """`for k in 0..rounds`: `body` gets k and the carried values and returns them, then what it emits.
+
+    The result is the last carried values, then the stacked emits.
+    """
+    start, stop = b.size(0), b.size(rounds)
+    index, inner = Value(TensorType(I64)), [Value(v.type) for v in carries]
+    block = Block((index, *inner))
+    block.outputs = tuple(body(Builder(block, name=b.name, span=b.span), index, inner))
+    types = [v.type for v in carries]
+    types += [v.tensor.with_shape((rounds, *v.tensor.shape)) for v in block.outputs[len(carries) :]]
+    attributes = ForAttributes(len(carries), rounds)
+    return tuple(b.add("for", (start, stop, *carries), types, attributes, (block,)).results)
+
+
+def while_loop(b: Builder, carries: Sequence[Value], condition: Step, body: Step) -> tuple[Value, ...]:
+    """`while condition(carries)`: the last carried values; `condition` returns one truth value."""
+    regions: list[Block] = []
+    for step in (condition, body):
+        inner = [Value(v.type) for v in carries]
+        block = Block(tuple(inner))
+        block.outputs = tuple(step(Builder(block, name=b.name, span=b.span), inner))
+        regions.append(block)
+    return tuple(b.add("while", carries, [v.type for v in carries], NoAttributes(), regions).results)
