@@ -11,7 +11,7 @@ from dfc.frontend.context import Context
 from dfc.frontend.convert import element_type, is_operand, not_an_operand, snapshot, tensor
 from dfc.frontend.effects import record_effect
 from dfc.frontend.indexing import Added, Picked, Point, Range, Selector, select
-from dfc.frontend.mistakes import Abandoned, Mistake, mistake
+from dfc.frontend.mistakes import Abandoned, Mistake, converted, mistake
 from dfc.frontend.names import no_such_name
 from dfc.frontend.operations import Place, assuming
 from dfc.frontend.operators import whole_quotient
@@ -206,7 +206,7 @@ def _check_value(
     wanted = TensorType(variable.type.dtype, target)
     text = statement.targets[0].span.text
     if got.dtype != wanted.dtype:
-        helps = (f"write `({span.text}) as {wanted.dtype}`",) if "\n" not in span.text else ()
+        helps = (f"write `{converted(span.text, wanted.dtype)}`",) if "\n" not in span.text else ()
         note = "nothing is converted silently in .dfg, not even to a wider type"
         raise mistake("E0302", f"`{text}` is {wanted}, but this is {got}", span, notes=(note,), helps=helps)
     with assuming(context.facts):

@@ -309,7 +309,8 @@ def _range(context: Context, binding: tree.Binding) -> Counting:
         raise Abandoned
     dtype = element_type(low) or element_type(high) or I64
     for entity, place in ((low, binding.start), (high, binding.stop)):
-        if not is_operand(entity) or not dtype.is_integer:
+        own = element_type(entity)
+        if not is_operand(entity) or (own is not None and not own.is_integer):
             raise mistake("E0316", "a loop counts in whole numbers", place.span, describe(entity))
     start = tensor(context, low, binding.start.span, dtype)
     stop = tensor(context, high, binding.stop.span, dtype)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dfc.frontend.context import Context
 from dfc.frontend.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
-from dfc.frontend.mistakes import Abandoned, mistake
+from dfc.frontend.mistakes import Abandoned, converted, mistake
 from dfc.frontend.operations import Place, apply, operate
 from dfc.frontend.values import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown
 from dfc.ir.dims import Dim, dim
@@ -139,7 +139,8 @@ def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
 
 def whole_quotient(label: str, place: Place) -> Exception:
     left, right = (span.text for span in place.operands)
-    exact = f"write `{left}.0 / {right}`" if left.isdigit() else f"write `{left} as f32 / {right}`"
+    divisor = right if right.isdigit() else converted(right, "f32")
+    exact = f"write `{left}.0 / {divisor}`" if left.isdigit() else f"write `{converted(left, 'f32')} / {divisor}`"
     return mistake(
         "E0303",
         "`/` is for floating-point numbers",

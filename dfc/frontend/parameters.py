@@ -14,7 +14,7 @@ from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import constant_of, default_type, element_type, tensor
 from dfc.frontend.fitting import fit, fits_resource, tuple_items, wrong_argument
 from dfc.frontend.generics import Matching, Mismatch
-from dfc.frontend.mistakes import Abandoned, Mistake, mistake
+from dfc.frontend.mistakes import Abandoned, Mistake, converted, mistake
 from dfc.frontend.scope import Role, Scope
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import ConstType, DeclaredType, FunctionType, ResourceType, TupleType
@@ -180,7 +180,7 @@ def _wrong_element(name: str, function: str, span: Span, wanted: TensorType, got
         span,
         f"this is {got}",
         notes=("nothing is converted silently in .dfg, not even to a wider type",),
-        helps=(f"write `{span.text} as {wanted.dtype}`",) if "\n" not in span.text else (),
+        helps=(f"write `{converted(span.text, wanted.dtype)}`",) if "\n" not in span.text else (),
     )
 
 

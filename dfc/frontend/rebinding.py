@@ -57,7 +57,7 @@ def _loop_variable(context: Context, target: tree.Place, statement: tree.Rebind)
     if binding is not None and isinstance(binding.entity, Unknown):
         raise Abandoned
     if binding is None or binding.role is not Role.LOOP:
-        raise _no_loop_variable(target, statement, binding)
+        raise _no_loop_variable(context, target, statement, binding)
     if context.loop is None or context.loop.carries.get(name) is not binding:
         raise mistake(
             "E0405",
@@ -93,12 +93,16 @@ def _simple(rest: str, sign: str) -> bool:
     return sign == "+" or not any(f" {other} " in rest for other in "+-") or rest.startswith("(")
 
 
-def _no_loop_variable(target: tree.Name, statement: tree.Rebind, binding: Binding | None) -> Mistake:
+def _no_loop_variable(context: Context, target: tree.Name, statement: tree.Rebind, binding: Binding | None) -> Mistake:
     name, value = target.text, statement.value.span.text
     helps = [f"write `let {name} = {value}`"] if "\n" not in value else [f"write `let {name} = ...`"]
     if binding is None or binding.role is Role.PRELUDE:
         label = "a new name is introduced with `let`"
         return mistake("E0405", f"there is no loop variable `{name}`", target.span, label, helps=helps)
+    if context.loop is not None:
+        helps = [f"carry it through the loop: `loop {name} = {name} for ...`, or `loop {name} = {name} while ...`"]
+    else:
+        helps = [f"{helps[0]}: a new name may hide an old one"]
     label = f"a {binding.role.value} keeps its value" if binding.role is not Role.LET else "a name keeps its value"
     return mistake(
         "E0405",
@@ -106,7 +110,7 @@ def _no_loop_variable(target: tree.Name, statement: tree.Rebind, binding: Bindin
         target.span,
         label,
         secondary=[(binding.span, "defined here")] if not binding.span.is_nowhere else [],
-        helps=[f"{helps[0]}: a new name may hide an old one"],
+        helps=helps,
     )
 
 
