@@ -20,8 +20,20 @@ from tests.support.corpus import ROOT
 
 SAMPLES = ROOT / "samples"
 PROGRAMS = sorted(SAMPLES.rglob("*.dfg"))
-COMPILED = ["digits", "01_mlp_digits", "06_newton_and_power", "08_heat_equation", "helpers"]
-TESTS = {"digits": 1, "01_mlp_digits": 0, "06_newton_and_power": 2, "08_heat_equation": 1, "helpers": 1}
+TESTS = {
+    "01_mlp_digits": 0,
+    "06_newton_and_power": 2,
+    "08_heat_equation": 1,
+    "convnet": 1,
+    "digits": 1,
+    "helpers": 1,
+    "kmeans": 1,
+    "linear_regression": 1,
+    "rosenbrock": 1,
+    "sign_sgd": 0,
+    "word_vectors": 0,
+}
+COMPILED = list(TESTS)
 FEATURES = {
     r"queues are": r"^queue ",
     r"runners are": r"^runner ",

@@ -21,7 +21,8 @@ modules = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 
 
 def test_the_library_is_found() -> None:
-    assert {"activations", "init", "lbfgs", "losses", "metrics", "nn", "optim", "schedules"} <= {path.stem for path in MODULES}
+    names = {"activations", "core", "init", "lbfgs", "losses", "metrics", "nn", "optim", "schedules"}
+    assert names <= {path.stem for path in MODULES}
 
 
 @modules
