@@ -11,6 +11,7 @@ import gc
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 
 from dfc.diagnostics import CompileError, Diagnostic
@@ -188,7 +189,7 @@ def _check_definitions(program: Program, module: LoadedModule) -> None:
 
 
 def _check_settings(program: Program, modules: Sequence[LoadedModule]) -> None:
-    """A setting that no file asks for is a mistake of whoever gave it."""
+    """A setting that no file asks for, or that no program could use, is a mistake of whoever gave it."""
     known = {"SEED"}
     for module in modules:
         for node in tree.walk(module.tree):
@@ -199,6 +200,12 @@ def _check_settings(program: Program, modules: Sequence[LoadedModule]) -> None:
             helps = (f"the program asks for {', '.join(sorted(known))}",)
             title = f"no part of the program asks for the setting `{name}`"
             program.reporter.report(mistake("E0211", title, NOWHERE, helps=helps).diagnostic)
+    for name, value in program.settings.items():
+        if isinstance(value, float) and not isfinite(value):
+            program.reporter.report(mistake("E0315", f"the setting `{name}` must be finite", NOWHERE).diagnostic)
+        elif name == "SEED" and type(value) is not int:
+            title = f"the setting `SEED` must be a whole number, not {value!r}"
+            program.reporter.report(mistake("E0315", title, NOWHERE).diagnostic)
 
 
 def _add_resources(program: Program) -> None:

@@ -118,6 +118,14 @@ def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
     assert found(tmp_path, main='const X = load("x.npy")\n') == ["E0318"]
 
 
+@pytest.mark.parametrize(
+    "settings", [{"SEED": "x"}, {"SEED": True}, {"SEED": 1.5}, {"R": float("inf")}, {"R": float("nan")}]
+)
+def test_a_setting_that_no_program_can_use_is_refused(settings: dict[str, str | bool | float]) -> None:
+    source = SourceFile("program.dfg", 'const R: float = setting("R", 0.5)\n')
+    assert [d.code for d in check(source, settings)] == ["E0315"]
+
+
 def test_an_unknown_setting_is_refused() -> None:
     source = SourceFile("program.dfg", 'const N: int = setting("N", 3)\n')
     assert [d.code for d in check(source, {"M": 2})] == ["E0211"]
