@@ -46,14 +46,17 @@ def compile(
     deploy: str | os.PathLike[str] | None = None,
     target: str = "cpu",
     settings: Mapping[str, Setting] | None = None,
+    check_finite: bool = False,
 ) -> Bundle:
-    """The bundle of a program: of the file `path`, or of `text`. `settings` override those of the program."""
+    """The bundle of a program: of the file `path`, or of `text`. `settings` override those of the program. With
+    `check_finite` a call stops at the first value that is not finite."""
     if deploy is not None:
         raise refused_deployment(deploy)
     if (path is None) == (text is None):
         raise TypeError("compile wants either the path of a program or its text")
     source = SourceFile("<text>", text) if text is not None else _read(path or "")
-    options = CompileOptions(target=target, settings=tuple(sorted((settings or {}).items())))
+    chosen = tuple(sorted((settings or {}).items()))
+    options = CompileOptions(target=target, settings=chosen, check_finite=check_finite)
     return compile_source(source, options)
 
 

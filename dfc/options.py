@@ -27,4 +27,5 @@ class CompileOptions:
     pass_limit: int | None = None
     stop_after: str | None = None
     with_tests: bool = False
+    check_finite: bool = False
     target_options: TargetOptions = field(default_factory=TargetOptions)

@@ -40,7 +40,7 @@ class Specialised:
 def specialiser(sources: Mapping[str, str], settings: Mapping[str, Setting], target: str, isa: str) -> Specialiser:
     """For the program with these texts by relative path, the main one first."""
     options = CompileOptions(target=target, target_options=TargetOptions(isas=(isa,)))
-    return Specialiser(_rebuilt(sources, settings), options)
+    return Specialiser(rebuilt(sources, settings), options)
 
 
 class Specialiser:
@@ -92,7 +92,7 @@ class Specialiser:
         return write(program, lowered, "", part.graph.settings).to_bytes()
 
 
-def _rebuilt(sources: Mapping[str, str], settings: Mapping[str, Setting]) -> Graph:
+def rebuilt(sources: Mapping[str, str], settings: Mapping[str, Setting]) -> Graph:
     """The graph as the front end makes it, from files of no other folder than one that holds just the sources."""
     with tempfile.TemporaryDirectory(prefix="dfc-") as folder:
         for path, text in list(sources.items())[1:]:

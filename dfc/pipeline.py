@@ -30,6 +30,8 @@ from dfc.passes.cse import cse
 from dfc.passes.dce import dce
 from dfc.passes.expand import expand
 from dfc.passes.fold import fold
+from dfc.passes.guard import NAME as GUARD
+from dfc.passes.guard import guard
 from dfc.passes.prune import prune
 from dfc.passes.simplify import simplify
 from dfc.reproducer import keep
@@ -53,6 +55,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("fold", fold, "seeds and factors of gradients are constants"),
     Phase("cse", cse, "rows repeat what the forward pass computes, and the branches of gradients too"),
     Phase("dce", dce, "what folding left unused inside branches and loops need not be expanded"),
+    Phase(GUARD, guard, "if asked for: checks values as the author wrote them, not what ops do inside"),
     Phase("expand", expand, "fusion sees through simple ops only"),
     Phase("simplify", simplify, "expansion adds casts and reshapes that may do nothing"),
     Phase("fold", fold, "and constants"),
@@ -104,7 +107,7 @@ def optimise(graph: Graph, options: CompileOptions | None = None, watch: Watch =
     """All passes on a graph, as far as `pass_limit` and `stop_after` let them go."""
     chosen = options if options is not None else CompileOptions()
     check(graph, "build")
-    phases = limited(all_phases(), chosen)
+    phases = limited([p for p in all_phases() if p.name != GUARD or chosen.check_finite], chosen)
     for number, phase in enumerate(phases, 1):
         graph = run_phase(phase, number, graph, watch, must_verify=chosen.verify_each or number == len(phases))
     return graph

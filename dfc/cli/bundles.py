@@ -11,7 +11,9 @@ import dfc_runtime
 from dfc.cli.values import Setting
 
 
-def open_module(path: str, settings: Mapping[str, Setting], threads: int | None = None) -> dfc_runtime.Module:
+def open_module(
+    path: str, settings: Mapping[str, Setting], threads: int | None = None, *, check_finite: bool = False
+) -> dfc_runtime.Module:
     """A loaded bundle; a `.dfg` file is compiled in memory first."""
     if path.endswith(".dfg") or path == "-":
         # The compiler is imported only where a program has to be compiled.
@@ -19,13 +21,14 @@ def open_module(path: str, settings: Mapping[str, Setting], threads: int | None 
         from dfc.cli.programs import print_warnings, source_of
         from dfc.options import CompileOptions
 
-        bundle = api.compile_source(source_of(path), CompileOptions(settings=tuple(settings.items())))
+        options = CompileOptions(settings=tuple(settings.items()), check_finite=check_finite)
+        bundle = api.compile_source(source_of(path), options)
         print_warnings(bundle.diagnostics)
         return dfc_runtime.loads(bundle.to_bytes(), threads=threads)
     if settings:
         raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
     existing(path)
-    return dfc_runtime.load(path, threads=threads)
+    return dfc_runtime.load(path, threads=threads, check_finite=check_finite)
 
 
 def existing(path: str) -> Path:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import FeedError
+from dfc_runtime.finite import has_checks, with_checks
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.gate import Gate
@@ -32,11 +33,13 @@ def load(
     *,
     memory_limit: int | None = None,
     initialise: bool = True,
+    check_finite: bool = False,
 ) -> Module:
     """A program to call. `threads`: as stated, else `DFC_THREADS`, else one per processor; `memory_limit` in bytes:
     as stated, else `DFC_MEMORY_LIMIT`, else the memory of the machine. Without `initialise`, state is unset until
-    `init` or `restore` is called."""
-    return _load(path, threads, memory_limit, initialise)
+    `init` or `restore` is called. With `check_finite` a call stops at the first value that is not finite: a bundle that
+    was compiled without these checks is compiled again, which needs the compiler."""
+    return _load(path, threads, memory_limit, initialise, check_finite=check_finite)
 
 
 def loads(
@@ -45,17 +48,26 @@ def loads(
     *,
     memory_limit: int | None = None,
     initialise: bool = True,
+    check_finite: bool = False,
 ) -> Module:
     """Like `load`, for a bundle in memory."""
-    return _load(bytes(data), threads, memory_limit, initialise)
+    return _load(bytes(data), threads, memory_limit, initialise, check_finite=check_finite)
 
 
 def _load(
-    source: str | os.PathLike[str] | bytes, threads: int | None, stated_limit: int | None, initialise: bool
+    source: str | os.PathLike[str] | bytes,
+    threads: int | None,
+    stated_limit: int | None,
+    initialise: bool,
+    *,
+    check_finite: bool = False,
 ) -> Module:
     count = usable_threads(threads)
     limit = memory_limit(stated_limit)
     with bundles.opened(source) as bundle:
+        if check_finite and not has_checks(bundle.manifest):
+            again = with_checks(_origin(bundle, count))
+            return _load(again, threads, stated_limit, initialise)
         module = _make(bundle, count, limit)
         captured = any(name.startswith(bundles.WEIGHTS) for name in bundle.header.tensors)
     init = module.entries.get(INIT)
@@ -72,11 +84,16 @@ def _make(bundle: OpenBundle, threads: int, limit: int) -> Module:
     state = State(manifest.state, gate.exclusive, limit)
     _restore_captured(bundle, state)
     driver = make_driver(bundle, image, state.arrays, threads, limit)
-    origin = Origin(_sources(bundle), manifest.settings, manifest.driver, image.isa, threads)
+    origin = _origin(bundle, threads)
     try:
         return Module(manifest, driver, state, gate, limit, origin)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
         raise refused(bundle, problem) from problem
+
+
+def _origin(bundle: OpenBundle, threads: int) -> Origin:
+    manifest = bundle.manifest
+    return Origin(_sources(bundle), manifest.settings, manifest.driver, image_for(bundle).isa, threads)
 
 
 def _sources(bundle: OpenBundle) -> dict[str, str]:

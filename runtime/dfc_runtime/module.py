@@ -19,6 +19,7 @@ from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.saving import Saver, Saving, Wish, wish
 from dfc_runtime.checkpoints.store import KEPT, Found
 from dfc_runtime.driver import Driver
+from dfc_runtime.finite import checked, has_checks
 from dfc_runtime.formats.manifest import Entry, HostStep, Manifest
 from dfc_runtime.gate import Gate
 from dfc_runtime.memory import Arena
@@ -34,9 +35,12 @@ Folder = str | os.PathLike[str]
 class ModuleEntry:
     """An entry to call; `signature` says what it takes and gives."""
 
-    def __init__(self, machinery: Machinery, number: int) -> None:
+    def __init__(self, machinery: Machinery, number: int, origin: Origin) -> None:
         self.signature: Entry = machinery.manifest.entries[number]
-        self.function = _documented(make_call(machinery, number), self.signature)
+        function = make_call(machinery, number)
+        if has_checks(machinery.manifest):
+            function = checked(machinery, origin, self.signature, function)
+        self.function = _documented(function, self.signature)
 
     @property
     def name(self) -> str:
@@ -61,7 +65,7 @@ class Module:
         self._machinery = Machinery(manifest, driver, state, gate, Arena(), limit, self._host_step)
         self._saver = Saver(state, manifest.name)
         self._parts = Parts(origin, self._machinery)
-        made = [ModuleEntry(self._machinery, number) for number in range(len(manifest.entries))]
+        made = [ModuleEntry(self._machinery, number, origin) for number in range(len(manifest.entries))]
         self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in made if not each.signature.is_test}
         self.tests: Mapping[str, ModuleEntry] = {each.name: each for each in made if each.signature.is_test}
         self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})

@@ -26,6 +26,7 @@ from dfc.options import CompileOptions, TargetOptions
 @click.option("--print-after-all", is_flag=True, help="Print the graph after every pass.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass.")
 @click.option("--time-passes", is_flag=True, help="Say how long each phase takes.")
+@click.option("--check-finite", is_flag=True, help="Stop at the first value that is not finite, and say where from.")
 @click.option("--pass-limit", type=click.IntRange(min=0), help="Run only the first N passes, to find one that fails.")
 def command(
     file: str,
@@ -38,6 +39,7 @@ def command(
     print_after_all: bool,
     verify_each: bool,
     time_passes: bool,
+    check_finite: bool,
     pass_limit: int | None,
 ) -> int:
     """Compiles FILE into one bundle that `dfc run` and `dfc_runtime.load` execute without the compiler."""
@@ -53,6 +55,7 @@ def command(
         print_after_all=print_after_all,
         time_passes=time_passes,
         pass_limit=pass_limit,
+        check_finite=check_finite,
         target_options=TargetOptions(isas=isas),
     )
     path = Path(output) if output else _beside(file)

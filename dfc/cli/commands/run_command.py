@@ -41,6 +41,7 @@ SIGNALLED = 128
     help="Write the results to this file (of the last epoch, joined).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.option("--check-finite", is_flag=True, help="Stop at the first value that is not finite, and say where from.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads to use; the numbers do not depend on it.")
 def command(
     file: str,
@@ -57,12 +58,13 @@ def command(
     out: str | None,
     as_json: bool,
     threads: int | None,
+    check_finite: bool,
 ) -> int:
     """Calls ENTRY of a bundle, or of a program FILE.dfg, with the feeds given."""
     if epochs is not None and steps is not None:
         raise click.UsageError("give --epochs or --steps, not both")
     texts = named(pairs)
-    module = open_module(file, settings(settings_), threads)
+    module = open_module(file, settings(settings_), threads, check_finite=check_finite)
     signature = _signature(module, entry)
     given = feeds(texts, {p.name for p in signature.parameters if p.is_text})
     plan = Plan(None if state is None else Path(state), save_every, keep, best)

@@ -18,7 +18,7 @@ from dfc.ir.dtypes import BOOL
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
-from dfc.ops.attributes import AssertAttributes, ConstantAttributes, HostAttributes
+from dfc.ops.attributes import FINITE, AssertAttributes, ConstantAttributes, HostAttributes
 from dfc.passes.fuse.absorb import absorb
 from dfc.passes.fuse.analyse import analyse
 from dfc.passes.fuse.collect import Collected, Exit, Regions, collect
@@ -83,7 +83,8 @@ def _step(scope: Scope, found: Collected, item: Item) -> Draft:
     match node.op:
         case "assert":
             assert isinstance(attributes, AssertAttributes)
-            fault = scope.fault(node, "assert", attributes.message or attributes.condition_text, node.span)
+            kind = "finite" if attributes.condition_text == FINITE else "assert"
+            fault = scope.fault(node, kind, attributes.message or attributes.condition_text, node.span)
             return DraftCheck(_place(scope, node.operands[0]), fault)
         case "if":
             return _if(scope, found.regions[node], node)

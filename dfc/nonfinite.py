@@ -1,0 +1,98 @@
+"""Where a value that is not finite comes from: the call is evaluated again, node by node.
+
+The run side finds this module by name when a check of finite values has failed. Assumes the feeds of the call and the
+state before it. Guarantees that what it names is the first value in the order of the program, inside branches and
+loops too, that the guard pass watches and that is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dfc import pipeline
+from dfc.backend.bundle import write
+from dfc.ir.graph import Node
+from dfc.ops.evaluate import evaluate
+from dfc.ops.record import Array
+from dfc.options import CompileOptions, TargetOptions
+from dfc.partial import Setting, rebuilt
+from dfc.passes.guard import NAME, watched
+
+
+class _Found(Exception):
+    def __init__(self, node: Node, operands: Sequence[Array], result: int, array: Array) -> None:
+        super().__init__(node.name)
+        self.node = node
+        self.operands = tuple(operands)
+        self.result = result
+        self.array = array
+
+
+def compiled(sources: Mapping[str, str], settings: Mapping[str, Setting], target: str, isa: str) -> bytes:
+    """The bundle of a program with checks."""
+    options = CompileOptions(target=target, target_options=TargetOptions(isas=(isa,)), check_finite=True)
+    graph = rebuilt(sources, settings)
+    graph.settings.update(settings)
+    graph.tests.clear()
+    program, lowered = pipeline.lower(pipeline.optimise(graph, options), options)
+    return write(program, lowered, graph.source, graph.settings, (), graph.modules).to_bytes()
+
+
+def explain(
+    sources: Mapping[str, str],
+    settings: Mapping[str, Setting],
+    entry: str,
+    feeds: Mapping[str, object],
+    state: Mapping[str, Array],
+    sizes: Mapping[str, int],
+) -> str:
+    """Place, element and ranges of inputs as text; empty if the evaluation meets only finite values."""
+    graph = pipeline.optimise(rebuilt(sources, settings), CompileOptions(check_finite=True, stop_after=NAME))
+    watching = watched(graph.entries[entry].block)
+
+    def observe(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> None:
+        if node in watching:
+            for number, array in enumerate(results):
+                if array.dtype.kind in "fV" and not np.isfinite(_plain(array)).all():
+                    raise _Found(node, operands, number, array)
+
+    try:
+        with np.errstate(all="ignore"):
+            evaluate(graph, entry, feeds, state, sizes, observe=observe)
+    except _Found as found:
+        return _told(found)
+    return ""
+
+
+def _plain(array: Array) -> Array:
+    """As f64, which NumPy can judge; narrow types of other packages among them."""
+    return array if array.dtype.kind in "iub" else array.astype(np.float64)
+
+
+def _told(found: _Found) -> str:
+    node, array = found.node, _plain(found.array)
+    index = np.unravel_index(int(np.argmin(np.isfinite(array))), array.shape)
+    place = f"[{', '.join(str(int(i)) for i in index)}]" if array.ndim else ""
+    line = node.span.file.line_text(node.span.line).strip()
+    where = f" at {node.span.file.name.rsplit('/', 1)[-1]}:{node.span.line}:{node.span.column}"
+    lines = [f"`{node.results[found.result].name}`{place} is {array[index]}" + ("" if node.span.is_nowhere else where)]
+    if line:
+        lines.append(f"  {node.span.line} | {line}")
+    bad = int(array.size - np.isfinite(array).sum())
+    if array.size > 1:
+        lines.append(f"  {bad} of {array.size} elements are not finite")
+    for value, operand in zip(node.operands, found.operands, strict=True):
+        if operand.dtype.kind in "fViu":
+            lines.append(f"  input `{value.name}`: {value.type}, {_range(_plain(operand))}")
+    return "\n".join(lines)
+
+
+def _range(array: Array) -> str:
+    """The least and the greatest number, and how many are none."""
+    finite = array[np.isfinite(array)]
+    numbers = f"from {finite.min():g} to {finite.max():g}" if finite.size else "no finite number"
+    nan, infinite = int(np.isnan(array).sum()), int(np.isinf(array).sum())
+    others = [f"{count} {what}" for count, what in ((nan, "NaN"), (infinite, "infinite")) if count]
+    return ", ".join([numbers, *others])

@@ -1,0 +1,93 @@
+"""What a module does around each call of a program that was compiled with checks of finite values.
+
+State is copied before a call. When a check fails, state is put back as it was before the call, and if the compiler is
+installed and the bundle carries its source, the call is evaluated once more to find the element and the ranges of the
+inputs. Assumes that the caller holds no gate. The cost, beside the checks themselves, is that copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.calls import Machinery
+from dfc_runtime.errors import DfcError, RunError, UnsupportedError
+from dfc_runtime.formats.manifest import Entry, Manifest
+from dfc_runtime.partial import Origin
+
+COMPILER = "dfc.nonfinite"
+CODE = "E0910"
+KIND = "finite"
+Array = NDArray[np.generic]
+
+
+def has_checks(manifest: Manifest) -> bool:
+    """Whether the program was compiled with checks of finite values."""
+    return any(site.kind == KIND for site in manifest.faults)
+
+
+def with_checks(origin: Origin) -> bytes:
+    """The bundle of a program compiled again, with checks."""
+    try:
+        found = import_module(COMPILER)
+    except ImportError:
+        text = "the bundle was compiled without checks of finite values, and the compiler is not installed"
+        raise UnsupportedError(f"{text}: pip install dfc", code="E1001") from None
+    if not origin.sources:
+        text = "the bundle has no checks of finite values and does not carry its source to compile it with them"
+        raise UnsupportedError(text, code="E1001")
+    compiled = cast("Callable[..., bytes]", found.compiled)
+    return compiled(origin.sources, origin.settings, origin.target, origin.isa)
+
+
+def checked(
+    machinery: Machinery, origin: Origin, entry: Entry, function: Callable[..., object]
+) -> Callable[..., object]:
+    """The function of an entry that says more when a check of finite values fails."""
+    state = machinery.state
+    steps = 0
+
+    def call(*feeds: object, **named: object) -> object:
+        nonlocal steps
+        steps += 1
+        with machinery.gate.exclusive:
+            before = {name: array.copy() for name, array in state.arrays.items()}
+            unset = set(state.unset)
+        try:
+            return function(*feeds, **named)
+        except RunError as problem:
+            if problem.code != CODE:
+                raise
+            with machinery.gate.exclusive:
+                for name, array in before.items():
+                    state.fill(name, array)
+                state.unset.update(unset)
+            known = {name: array for name, array in before.items() if name not in unset}
+            names = [parameter.name for parameter in entry.parameters]
+            fed = {**dict(zip(names, feeds, strict=False)), **named}
+            text = _explained(origin, entry, fed, known) or problem.message
+            told = f"{text}\n  in call {steps} of `{entry.name}`; state is as before this call"
+            raise RunError(told, code=CODE, spans=problem.spans) from None
+
+    return call
+
+
+def _explained(origin: Origin, entry: Entry, feeds: Mapping[str, object], state: Mapping[str, Array]) -> str:
+    """What the compiler finds; nothing where it is not installed or cannot tell."""
+    try:
+        found = import_module(COMPILER)
+    except ImportError:
+        return ""
+    if not origin.sources:
+        return ""
+    sizes = {name: value for name, value in feeds.items() if name in entry.dim_feeds}
+    values = {name: value for name, value in feeds.items() if name not in sizes}
+    explain = cast("Callable[..., str]", found.explain)
+    try:
+        return explain(origin.sources, origin.settings, entry.name, values, state, sizes)
+    except (DfcError, MemoryError):
+        return ""
