@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from dfc.frontend.blocks import make_instance
 from dfc.frontend.context import Context, Frame, Outcome, Program, Root
+from dfc.frontend.custom_gradients import with_gradient
 from dfc.frontend.generics import Signature, bind_generics, read_signature
 from dfc.frontend.mistakes import Abandoned, Mistake
 from dfc.frontend.obligations import assume_all, where_conditions
@@ -64,7 +65,8 @@ def _check(context: Context, routine: Routine) -> None:
         outcome.span = item.body.value.span
     else:
         inner.engine.run_suite(inner, item.body)
-    finish(inner, outcome, signature.result, item.name.text, item.result, item.name.span)
+    value = finish(inner, outcome, signature.result, item.name.text, item.result, item.name.span)
+    with_gradient(inner, item, signature.types, signature.result, value, item.name.span)
 
 
 def replace_span(frame: Frame, span: Span) -> Frame:

@@ -13,7 +13,7 @@ from dfc.ir import walk
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops import registry
-from dfc.ops.attributes import ForAttributes, ResourceAttributes
+from dfc.ops.attributes import CustomAttributes, ForAttributes, ResourceAttributes
 
 
 class Dependencies:
@@ -73,6 +73,8 @@ class Dependencies:
             return self._flows.get(value, ())
         if smooth and cuts(value):
             return ()
+        if smooth and isinstance(node.attributes, CustomAttributes):
+            return node.attributes.parameters(node)
         if not node.regions:
             return node.operands
         if node not in self._entered:
@@ -98,7 +100,10 @@ def _region_operands(node: Node, index: int) -> tuple[Value, ...]:
     if node.op == "while":
         return (body.outputs[index], node.operands[index], node.regions[0].outputs[0])
     assert isinstance(node.attributes, ForAttributes)
-    start = (node.operands[2 + index],) if index < node.attributes.carries else ()
+    trips = node.attributes.trips
+    surely_runs = trips is not None and bool(trips.constant)
+    may_be_start = index < node.attributes.carries and not surely_runs
+    start = (node.operands[2 + index],) if may_be_start else ()
     return (body.outputs[index], *start, *node.operands[:2])
 
 
@@ -117,7 +122,7 @@ def cuts(value: Value) -> str:
     record = registry.find(node.op)
     if record is None:
         return ""
-    if node.op in ("grad", "jacobian"):
+    if node.op in ("grad", "jacobian", "custom"):
         return ""
     if record.gradient is None:
         return record.no_gradient or f"{node.op} has no slope"

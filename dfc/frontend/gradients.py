@@ -176,10 +176,12 @@ def _cut(path: list[Value], name: str, loss: str, span: Span) -> Mistake:
     words = [name, *(_shown(value) for value in path[1:] if value.node is not None), loss]
     culprit = next((value for value in path[1:] if cuts(value)), None)
     if culprit is None:
+        culprit = next((v for v in path[1:] if v.node is not None and v.node.op == "custom"), None)
+    if culprit is None:
         culprit = next((v for v in path[1:] if not _float_operand(v, path)), path[-1])
     node = culprit.node
     assert node is not None
-    reason = cuts(culprit) or "no slope passes"
+    reason = cuts(culprit) or ("its `gradient` has no slope for it" if node.op == "custom" else "no slope passes")
     written = [text for text, following in zip(words, [*words[1:], ""], strict=True) if text != following]
     return mistake(
         "E0502",

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dfc.frontend.context import DEPTH_LIMIT, Argument, Context, Expected, Frame, Outcome
+from dfc.frontend.custom_gradients import with_gradient
 from dfc.frontend.fitting import Complain, fit
 from dfc.frontend.generics import Matching, Signature, read_signature
-from dfc.frontend.mistakes import Abandoned, Mistake, converted, mistake, unsupported
+from dfc.frontend.mistakes import Abandoned, Mistake, converted, mistake
 from dfc.frontend.obligations import assume_all, require, where_conditions
 from dfc.frontend.parameters import bind_all, match_arguments, require_all_known
 from dfc.frontend.scope import Scope
@@ -30,8 +31,6 @@ def call_routine(
     """Elaborates the body of a `fn` or `proc` here and gives its result."""
     item = routine.item
     refuse_recursion(context, routine, span)
-    if isinstance(item, tree.FunctionItem) and item.gradient is not None and not context.generic:
-        raise unsupported("functions with a `gradient` of their own are", span)
     signature = signature_of(context, routine)
     matching = Matching(context, signature)
     matching.give_explicitly(routine.explicit, span, routine.name)
@@ -146,7 +145,8 @@ def _run_body(context: Context, inner: Context, routine: Routine, matching: Matc
         inner.may_affect = False
     else:
         context.engine.run_suite(inner, item.body)
-    return finish(inner, outcome, result, item.name.text, item.result, span)
+    value = finish(inner, outcome, result, item.name.text, item.result, span)
+    return with_gradient(inner, item, matching.signature.types, result, value, span)
 
 
 def finish(

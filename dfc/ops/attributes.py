@@ -23,9 +23,12 @@ Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(
               diag: x -> y    tril triu(TriangleAttributes): x -> y
               gather(AxisAttributes): x, ids -> y          the axis is replaced by the axes of ids (0-d ids drop it)
               scatter_add(ScatterAttributes): ids, rows -> y   zeros of the shape, plus rows at ids along the axis
+              roll(RollAttributes) tile(TileAttributes) repeat(RepeatAttributes): x -> y
+              swap_axes move_axis(AxisPairAttributes) squeeze(AxesAttributes): x -> y
 Reductions    sum prod max min any all mean logsumexp(ReduceAttributes): x -> y
               max_pool mean_pool(PoolAttributes): x -> y   channels last
-              argmax argmin(ArgAttributes): x -> y         cumsum(AxisAttributes): x -> y
+              argmax argmin(ArgAttributes): x -> y         cumsum cumprod cummax cummin(AxisAttributes): x -> y
+              variance deviation(SpreadAttributes): x -> y median(AxisAttributes): x -> y
 Ordering      sort(SortAttributes) argsort(ArgSortAttributes): x -> y
               top_k(TopAttributes): x -> values, places    search(SearchAttributes): sorted, values -> places
 Products      matmul: a[..,M,K], b[..,K,N] -> c            1-d operands as in NumPy; batch axes equal (no stretching)
@@ -44,6 +47,8 @@ Control       if: condition, *t -> values.., *t            regions: then, else (
               assert(AssertAttributes): condition, t -> t  the token of the pseudo-resource "@assert"
 Gradients     grad: loss, targets.. -> one gradient a target   gone after `autodiff`
               jacobian: y (1-d or scalar), x -> shape(y) + shape(x)  gone after `autodiff`
+              custom(CustomAttributes): results.., parameters.., cotangents.., slopes.. -> results..
+              cotangent: x -> x                            holds a place among the operands of `custom`
 """
 
 from __future__ import annotations
@@ -53,6 +58,7 @@ from dataclasses import dataclass
 from dfc.ir.attributes import Attributes, Literal
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable
+from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 
 ASSERT_RESOURCE = "@assert"
@@ -210,6 +216,38 @@ class SearchAttributes(Attributes):
 
 
 @dataclass(frozen=True, slots=True)
+class SpreadAttributes(Attributes):
+    """As `ReduceAttributes`; the sum of squares is divided by the number of elements less `correction`."""
+
+    axes: tuple[int, ...]
+    keep_dims: bool
+    correction: int
+
+
+@dataclass(frozen=True, slots=True)
+class RollAttributes(Attributes):
+    axis: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileAttributes(Attributes):
+    times: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatAttributes(Attributes):
+    axis: int
+    times: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class AxisPairAttributes(Attributes):
+    first: int
+    second: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScatterAttributes(Attributes):
     axis: int
     shape: tuple[Dim, ...]
@@ -282,6 +320,17 @@ class ForAttributes(Attributes):
 
     carries: int
     trips: Dim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CustomAttributes(Attributes):
+    """`results` is the number of results; as many operands are the results of the body."""
+
+    results: int
+
+    def parameters(self, node: Node) -> tuple[Value, ...]:
+        """The operands that are what the call was given."""
+        return node.operands[self.results : len(node.operands) // 2]
 
 
 @dataclass(frozen=True, slots=True)

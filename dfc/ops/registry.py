@@ -31,6 +31,9 @@ _MODULES = (
     "dfc.ops.along",
     "dfc.ops.sorting",
     "dfc.ops.selecting",
+    "dfc.ops.arranging",
+    "dfc.ops.running",
+    "dfc.ops.statistics",
     "dfc.ops.products",
     "dfc.ops.diagonals",
     "dfc.ops.einsum",
@@ -40,6 +43,7 @@ _MODULES = (
     "dfc.ops.learning",
     "dfc.ops.state",
     "dfc.ops.control",
+    "dfc.ops.custom",
 )
 _loaded = False
 

@@ -17,8 +17,10 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Cloner
 from dfc.ir.types import TensorType
 from dfc.ops import registry
+from dfc.ops.attributes import CustomAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects import is_pure
+from dfc.passes.custom import stated
 from dfc.passes.expose import exported, zeros
 
 Cotangents = dict[Value, Value]
@@ -54,6 +56,9 @@ class Reverse:
                 self._mark_branches(node)
             elif node.op == "for":
                 self.mark_rounds(node)
+            elif isinstance(node.attributes, CustomAttributes):
+                if any(v in self.active for v in node.attributes.parameters(node)):
+                    self.active.update(node.results)
             elif self._is_reached(node) and _passes(node):
                 self.active.update(v for v in node.results if carries_gradient(v))
 
@@ -83,6 +88,9 @@ class Reverse:
                 self._branches(node, cotangents, builder, environment)
             elif node.op == "for":
                 self.rounds(node, cotangents, builder, environment)
+            elif isinstance(node.attributes, CustomAttributes):
+                parameters = node.attributes.parameters(node)
+                self.accumulate(parameters, stated(builder, node, given, environment), cotangents, builder)
             elif node.regions:
                 raise unsupported(node)
             elif node in self.collected:

@@ -131,8 +131,3 @@ def test_a_slope_inside_a_loop() -> None:
 
 def test_a_slope_of_a_slope() -> None:
     assert result("entry f(x: f64) -> f64 {\n let d = grad(x ** 3, x)\n return grad(d, x)\n}", x=2.0) == 12
-
-
-def test_a_custom_gradient_is_not_supported_yet() -> None:
-    program = "fn r(x: f32) -> f32 = round(x)\ngradient (dy) = dy\nentry f(x: f32) -> f32 { return r(x) }"
-    assert codes(program) == ["E1001"]
