@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "compile": "Compile a program into a bundle of native code.",
     "explain": "Explain a message code with a failing and a fixed program.",
     "fmt": "Format programs.",
+    "gradcheck": "Compare the gradients of a program with central differences.",
     "inspect": "Say what is in a bundle, without running it.",
     "ops": "List the ops of the language, or describe one.",
     "params": "Count the parameters of a program or bundle.",

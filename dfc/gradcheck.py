@@ -1,0 +1,179 @@
+"""Gradients against central differences: every `grad` of every entry, in double precision.
+
+The graph is written as a program, its element types are widened to f64, and that program is built and evaluated by the
+reference evaluator: `grad` as the compiler expands it, and the loss at two points along random directions. Assumes a
+graph as the front end makes it. Guarantees that feeds, sizes and directions follow from the seed, and that a gradient
+that is not compared is told with the reason, never counted as right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc import pipeline
+from dfc.diagnostics import CompileError
+from dfc.frontend import build
+from dfc.ir import walk
+from dfc.ir.graph import Block, Entry, Graph, Node, Value
+from dfc.ir.types import TensorType
+from dfc.ops.attributes import ResourceAttributes
+from dfc.ops.evaluate import State, evaluate, initial_state
+from dfc.ops.record import Array
+from dfc.ops.spelling import show
+from dfc.options import CompileOptions
+from dfc.passes.autodiff import NAME as AUTODIFF
+from dfc.passes.cut import cut
+from dfc.source import SourceFile, Span
+from dfc_runtime.errors import UnsupportedError
+
+DIRECTIONS = 3
+STEP = 1e-6
+TOLERANCE = 1e-5
+SIZE = 3
+_NARROW = re.compile(r"\b(?:f32|f16|bf16)\b")
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One target of one `grad`. `error` is the greatest relative error; `reason` says why there is none."""
+
+    entry: str
+    target: str
+    span: Span
+    error: float | None = None
+    reason: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.error is not None and not self.error <= TOLERANCE
+
+
+def gradcheck(graph: Graph, seed: int, sizes: Mapping[str, int], only: str | None = None) -> list[Compared]:
+    """Compares all gradients, or those of the entry `only`."""
+    wide = widened(graph)
+    state = initial_state(pipeline.optimise(wide, CompileOptions(stop_after=AUTODIFF)))
+    found: list[Compared] = []
+    for name, entry in graph.entries.items():
+        if only in (None, name):
+            rng = np.random.default_rng(seed)
+            found += _Entry(wide, wide.entries[name], state, sizes, rng).compare(entry)
+    return found
+
+
+def widened(graph: Graph) -> Graph:
+    """The program in double precision."""
+    text = _NARROW.sub("f64", show(graph))
+    try:
+        return build.build(SourceFile(f"{graph.name}.dfg", text))
+    except CompileError as problem:
+        first = problem.diagnostics[0].title
+        raise UnsupportedError(f"the program has no meaning in double precision: {first}", code="E1001") from None
+
+
+class _Entry:
+    """One entry with feeds that were drawn."""
+
+    def __init__(
+        self, graph: Graph, entry: Entry, state: State, sizes: Mapping[str, int], rng: np.random.Generator
+    ) -> None:
+        self._graph = graph
+        self._entry = entry
+        self._state = state
+        self._rng = rng
+        self._sizes = {symbol: sizes.get(str(symbol), SIZE) for symbol in entry.dims}
+        self._parameters = list(zip(entry.parameter_names, entry.block.parameters, strict=False))
+
+    def compare(self, original: Entry) -> Iterator[Compared]:
+        """Each target of each `grad`; `original` knows the lines of the author."""
+        mine, theirs = ([n for n in walk.nodes(e.block) if n.op == "grad"] for e in (self._entry, original))
+        top = set(self._entry.block.nodes)
+        texts = [name for name, value in self._parameters if not isinstance(value.type, TensorType)]
+        for node, written in zip(mine, theirs, strict=True):
+            names = [_name(value) for value in written.operands[1:]]
+            reason = f"takes the text `{texts[0]}`" if texts else "" if node in top else "is inside a loop or branch"
+            if reason:
+                yield from (Compared(original.name, name, written.span, reason=reason) for name in names)
+                continue
+            feeds = {name: self._drawn(value) for name, value in self._parameters}
+            for number, name in enumerate(names):
+                yield self._compare(node, number, Compared(original.name, name, written.span), feeds)
+
+    def _drawn(self, value: Value) -> Array:
+        """A feed: standard normal numbers, or zeros and ones, which are indices almost everywhere."""
+        shape = [extent.evaluate(self._sizes) for extent in value.tensor.shape]
+        dtype = value.tensor.machine.numpy
+        if value.tensor.machine.is_float:
+            return self._rng.standard_normal(shape).astype(dtype)
+        return self._rng.integers(0, 2, shape).astype(dtype)
+
+    def _compare(self, node: Node, number: int, told: Compared, feeds: Mapping[str, Array]) -> Compared:
+        loss, target, slope = node.operands[0], node.operands[number + 1], node.results[number]
+        if _is_read(target) and not _is_first(target, self._entry.block):
+            return Compared(told.entry, told.target, told.span, reason="is read after it was written")
+        at, analytic = self._values([target, slope], feeds, None)
+        worst = 0.0
+        for _ in range(DIRECTIONS):
+            direction = self._rng.standard_normal(at.shape)
+            direction /= max(float(np.linalg.norm(direction)), 1e-30)
+            step = STEP * max(1.0, float(np.abs(at).max(initial=0)))
+            ahead, behind = (
+                float(self._values([loss], feeds, (target, at + sign * step * direction))[0]) for sign in (1, -1)
+            )
+            numeric, mine = (ahead - behind) / (2 * step), float(np.sum(analytic * direction))
+            scale = max(abs(numeric), abs(mine), STEP * max(abs(ahead), 1.0))
+            error = abs(numeric - mine) / scale
+            worst = max(worst, error if np.isfinite(error) else np.inf)
+        return Compared(told.entry, told.target, told.span, worst)
+
+    def _values(
+        self, wanted: list[Value], feeds: Mapping[str, Array], moved: tuple[Value, Numbers] | None
+    ) -> list[Numbers]:
+        """Values of the entry, perhaps with another one put in the place of `moved`."""
+        given, state = dict(feeds), dict(self._state)
+        fed = list(self._parameters)
+        if moved is not None:
+            value, array = moved
+            resource = value.node.attributes if value.node is not None else None
+            own = next((name for name, parameter in fed if parameter is value), None)
+            if _is_read(value) and isinstance(resource, ResourceAttributes):
+                state[resource.resource] = array
+            elif own is not None:
+                given[own] = array
+            else:
+                fed.append(("moved", value))
+                given["moved"] = array
+        fetched = [(f"value{number}", value) for number, value in enumerate(wanted)]
+        part = cut(self._graph, self._entry, fetched, fed)
+        ready = pipeline.optimise(part.graph, CompileOptions(stop_after=AUTODIFF))
+        entry = next(iter(ready.entries.values()))
+        kept = {name: array for name, array in given.items() if name in entry.parameter_names}
+        dims = {str(symbol): self._sizes[symbol] for symbol in entry.dim_feeds}
+        return [np.asarray(each, np.float64) for each in evaluate(ready, entry, kept, state, dims).results]
+
+
+def _is_read(value: Value) -> bool:
+    return value.node is not None and value.node.op == "read"
+
+
+def _is_first(value: Value, block: Block) -> bool:
+    """Whether nothing has written the variable before this read: only reads stand between it and the start."""
+    node = value.node
+    while node is not None:
+        token = next(v for v in node.operands if v.is_token)
+        if token in block.parameters:
+            return True
+        node = token.node if token.node is not None and token.node.op == "read" else None
+    return False
+
+
+def _name(value: Value) -> str:
+    node = value.node
+    if node is not None and node.op == "read" and isinstance(node.attributes, ResourceAttributes):
+        return node.attributes.resource
+    return value.name
