@@ -38,7 +38,7 @@ from dfc.passes.fuse.inline import is_alias, is_generator, is_inline
 from dfc.passes.fuse.items import Item, Kind, Selector, Target, domain
 from dfc.passes.fuse.places import Place, Storage, fresh, place_of
 from dfc.passes.fuse.scope import Scope, base_of
-from dfc.passes.fuse.targets import region_shape, selected, whole, with_axes
+from dfc.passes.fuse.targets import everything, region_shape, selected, whole, with_axes
 from dfc.source import Span
 
 User = Node | Item
@@ -133,9 +133,7 @@ class _Collector:
     def _visit_item(self, position: int, node: Node) -> None:
         match node.op:
             case "read":
-                attributes = node.attributes
-                assert isinstance(attributes, ResourceAttributes)
-                self.scope.places[node.result] = place_of(self.scope.state(attributes.resource))
+                self._read(position, node)
             case "assign":
                 self._assign(position, node)
             case "draw":
@@ -144,7 +142,7 @@ class _Collector:
                 self._contract(position, node)
             case "concat":
                 self._concat(position, node)
-            case "cumsum":
+            case "cumsum" | "cumprod" | "cummax" | "cummin":
                 self._scan(position, node)
             case "scatter_add":
                 self._scatter(position, node)
@@ -193,29 +191,53 @@ class _Collector:
         ids = [index.ids for index in target.index if isinstance(index, Selector)]
         return self._add(item, value, *ids)
 
+    def _read(self, position: int, node: Node) -> None:
+        """A value where the variable is; a copy where other calls may change it."""
+        attributes = node.attributes
+        assert isinstance(attributes, ResourceAttributes)
+        state = self.scope.state(attributes.resource)
+        self.scope.places[node.result] = place_of(state)
+        if attributes.resource in self.scope.isolated:
+            self.scope.places[node.result] = self._copied((position, 0), node, state)
+
+    def _copied(self, key: tuple[int, int], node: Node, state: Storage) -> Place:
+        """Memory that a step of its own copies state to."""
+        place = place_of(fresh(state.dtype, state.shape, node.name))
+        item = self._add(Item(key, Kind.STEP, node.name, node.span, node=node))
+        item.reads.add(state)
+        item.writes.add(place.storage)
+        if node.op == "draw":
+            item.writes.add(state)  # the same step counts the draw
+        return place
+
     def _assign(self, position: int, node: Node) -> None:
         attributes = node.attributes
         assert isinstance(attributes, AssignAttributes)
         storage = self.scope.state(attributes.resource)
-        target = whole(place_of(storage)) if not attributes.index else selected(storage, node, attributes)
+        isolated = attributes.resource in self.scope.isolated
+        if attributes.index:
+            target = selected(storage, node, attributes)
+        else:
+            target = everything(storage, attributes.mode) if isolated else whole(place_of(storage))
         item = self.store((position, 0), node.operands[0], target, attributes.resource, node.span)
         item.node = node
+        item.kind = Kind.STEP if isolated else item.kind
 
     def _draw(self, position: int, node: Node) -> None:
         attributes = node.attributes
         assert isinstance(attributes, DrawAttributes)
         state = self.scope.state(attributes.resource)
         source = Value(tensor(U64, 4), attributes.resource)
-        self.scope.places[source] = place_of(state)
+        isolated = attributes.resource in self.scope.isolated
+        self.scope.places[source] = self._copied((position, -1), node, state) if isolated else place_of(state)
         self.result.draws[node] = source
         self.result.positions[source] = position
         extents, point = domain(node.result.tensor.shape)
         item = Item((position, 0), Kind.VALUE, node.name, node.span, value=node.result, result=node.result, node=node)
         item.extents, item.point, item.result_point = extents, point, point
         self._add(item, source)
-        one = Node("constant", (), (tensor(U64),), attributes=ConstantAttributes(Literal(np.array(1, np.uint64))))
-        count = Target(place_of(state), (Affine((), dim(2)),), "+=")
-        self.store((position, 1), one.result, count, attributes.resource, node.span)
+        if not isolated:
+            self.store((position, 1), one_more(), counter(state), attributes.resource, node.span)
 
     def _contract(self, position: int, node: Node) -> None:
         a, b = node.operands
@@ -304,6 +326,16 @@ class _Collector:
             item.writes.add(storage)
         for number, (value, place) in enumerate(zip(carries, memory.carried, strict=False)):
             self.store((position, number - len(carries)), value, whole(place), node.name, node.span)
+
+
+def one_more() -> Value:
+    """What a draw adds to the count of its rng."""
+    return Node("constant", (), (tensor(U64),), attributes=ConstantAttributes(Literal(np.array(1, np.uint64)))).result
+
+
+def counter(state: Storage) -> Target:
+    """The count of draws in the state of an rng."""
+    return Target(place_of(state), (Affine((), dim(2)),), "+=")
 
 
 def is_alias_node(node: Node) -> bool:

@@ -7,13 +7,15 @@ not scattered are parallel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dfc.ir.dims import Dim, dim
+from dfc.ir.dtypes import DType
 from dfc.ir.graph import Value
 from dfc.kernels.body import BodyBuilder, Computed, Mask
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
+from dfc.ops.numeric import highest, lowest
 from dfc.passes.fuse.analyse import scatter_ids_point
 from dfc.passes.fuse.collect import Collected
 from dfc.passes.fuse.emit import Made, named_axes
@@ -25,6 +27,13 @@ from dfc.passes.fuse.places import Place
 from dfc.passes.fuse.scope import Scope
 from dfc.passes.fuse.stores import store
 
+_SCANS: dict[str, tuple[str, Callable[[DType], float]]] = {
+    "cumsum": ("add", lambda _: 0),
+    "cumprod": ("mul", lambda _: 1),
+    "cummax": ("maximum", lambda dtype: lowest(dtype.numpy)),
+    "cummin": ("minimum", lambda dtype: highest(dtype.numpy)),
+}
+
 
 def ordered(scope: Scope, found: Collected, item: Item) -> list[Made]:
     """The kernels of a scan, a scatter or an assignment through index tensors."""
@@ -34,7 +43,7 @@ def ordered(scope: Scope, found: Collected, item: Item) -> list[Made]:
         case Kind.SCATTER:
             return _scatter(scope, found, item)
         case _:
-            return [_assign(scope, found, item)]
+            return [assignment(scope, found, item)]
 
 
 def _load(body: Expressions, value: Value, point: Point) -> int | None:
@@ -55,9 +64,10 @@ def _scan(scope: Scope, found: Collected, item: Item) -> Made:
     body = expressions.body
     place = scope.places[item.result]
     previous = tuple(shifted(index, dim(-1)) if axis == attributes.axis else index for axis, index in enumerate(point))
-    nothing = body.number(0, place.dtype)
+    function, neutral = _SCANS[item.node.op]
+    nothing = body.number(neutral(place.dtype), place.dtype)
     before = expressions.load(place, previous, Mask(((attributes.axis, 1),), nothing))
-    total = body.apply("add", before, element)
+    total = body.apply(function, before, element)
     return _made(slots, order, expressions, [Store(slots.write(place), point, total)], len(inner))
 
 
@@ -90,7 +100,8 @@ def _zeros(place: Place) -> Made:
     return Made(LoopKernel((operand,), named_axes(place.shape), len(place.shape), (stage,)), (place,))
 
 
-def _assign(scope: Scope, found: Collected, item: Item) -> Made:
+def assignment(scope: Scope, found: Collected, item: Item) -> Made:
+    """The kernel of one assignment, over values that are in memory."""
     assert item.target is not None and item.value is not None
     selected = [i for i in item.target.index if isinstance(i, Selector)]
     inner = sorted({axis for i in selected for index in i.point for axis, _ in index.terms})
@@ -99,7 +110,7 @@ def _assign(scope: Scope, found: Collected, item: Item) -> Made:
     expressions = Expressions(scope, slots, found.draws, _load)
     value = expressions.emit(item.value, renamed(item.point, names))
     stores = store(scope, item, item.target, expressions, value, names)
-    return _made(slots, order, expressions, stores, len(inner))
+    return _made(slots, order, expressions, stores, len(inner), is_ordered=bool(inner))
 
 
 def _order(item: Item, inner: Sequence[int]) -> tuple[list[Dim], list[int]]:
@@ -108,8 +119,16 @@ def _order(item: Item, inner: Sequence[int]) -> tuple[list[Dim], list[int]]:
     return [item.extents[axis] for axis in axes], [axes.index(axis) for axis in range(len(axes))]
 
 
-def _made(slots: Slots, extents: Sequence[Dim], expressions: Expressions, stores: Sequence[Store], inner: int) -> Made:
+def _made(
+    slots: Slots,
+    extents: Sequence[Dim],
+    expressions: Expressions,
+    stores: Sequence[Store],
+    inner: int,
+    *,
+    is_ordered: bool = True,
+) -> Made:
     outer = len(extents) - inner
     stage = Stage(tuple(range(outer, len(extents))), tuple(expressions.body.instructions), (), tuple(stores))
-    kernel = LoopKernel(slots.operands(), named_axes(extents), outer, (stage,), ordered=True)
+    kernel = LoopKernel(slots.operands(), named_axes(extents), outer, (stage,), ordered=is_ordered)
     return Made(kernel, slots.places)
