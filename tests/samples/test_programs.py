@@ -45,7 +45,6 @@ FEATURES = {
     r"runners are": r"^runner ",
     r"quantised types are": r"quant\(",
     r"sizes that are only known at run time are": r"\[\?\]|let \[",
-    r"gradients through `\w+` are": r"grad\(|step\(",
     r"`([\w.]+)` is": r"\b{0}\(",
 }
 """What is not supported, as messages name it, and what the marked line must then hold."""

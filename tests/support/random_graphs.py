@@ -40,7 +40,9 @@ COMMON = {
 }
 POSITIVE = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "pow", "log1p", "prod", "cumsum", "hypot", "atan2"})
 INSIDE = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "tan", "asin", "acos", "atanh", "erf_inverse"})
-UNSAFE = frozenset({"solve", "grad", "jacobian", "constant", "random", "scatter_add", "cross_entropy", "gather"})
+UNSAFE = frozenset(
+    {"gather_along", "solve", "grad", "jacobian", "constant", "random", "scatter_add", "cross_entropy", "gather"}
+)
 
 
 def random_case(
@@ -65,6 +67,7 @@ class _Grower:
         self.floating = floating
         self.control = control
         self.smooth = smooth
+        self.in_while = False  # effects there have no way back
         pool = [1, 2, 3, 4, 5, 7, 8] if random.random() < 0.9 or smooth else [0, 1, 3]
         self.sizes: list[Dim] = [dim(N), *(dim(n) for n in random.sample(pool, min(2, len(pool))))]
         self.guesser = Guesser(random, self.sizes, self._dtype, self._type, none=not smooth)
@@ -183,8 +186,8 @@ class _Grower:
 
     def _weights(self) -> list[float]:
         nested = self.control and self.depth < 2
-        loops = nested and not self.smooth
-        state = bool(self.making.resources)
+        loops = nested
+        state = bool(self.making.resources) and not (self.smooth and self.in_while)
         return [12, 2, 4, 2, 4 * state, 1.2 * nested, 0.8 * loops, 0.6 * loops]
 
     def _add(self, value: Value) -> None:
@@ -382,10 +385,14 @@ class _Grower:
         def body(k: Value, x: Value) -> list[Value]:
             known = len(self.values)
             self.values.append(x)
+            outer, self.in_while = self.in_while, True
             self._inside(self.random.randint(0, 2))
+            self.in_while = outer
             outputs = [making.op("add", k, making.constant(1, I32)), self._like(x)]
             del self.values[known:]
             return outputs
 
-        for value in making.loop(start, condition, body):
-            self._add(value)
+        number, result = making.loop(start, condition, body)
+        if not self.smooth:
+            self._add(number)
+        self._add(result)

@@ -48,6 +48,11 @@ def with_gradients(case: Case) -> Graph:
     return with_results(case.graph, make)
 
 
+def is_finite(case: Case) -> bool:
+    """Loops may take a loss out of all bounds, where differences say nothing; few graphs have one."""
+    return bool(np.isfinite(reference(case).results[0]))
+
+
 def differences(case: Case, name: str, direction: np.ndarray) -> float:
     feeds = case.feeds()
     losses = [
@@ -59,8 +64,10 @@ def differences(case: Case, name: str, direction: np.ndarray) -> float:
 
 @pytest.mark.parametrize("block", range(6))
 def test_gradients_equal_differences(block: int) -> None:
-    for seed in range(block * 20, block * 20 + 20):
-        case = random_case(seed, smooth=True, size=8)
+    cases = [(seed, random_case(seed, smooth=True, size=8)) for seed in range(block * 20, block * 20 + 20)]
+    finite = [(seed, case) for seed, case in cases if is_finite(case)]
+    assert len(finite) >= 17
+    for seed, case in finite:
         expanded = verified(autodiff(with_gradients(case)), f"autodiff of seed {seed}")
         assert not any(node.op == "grad" for node in walk.nodes(expanded.entries["e"].block))
         outcome = reference(case, expanded)
@@ -76,6 +83,8 @@ def test_gradients_equal_differences(block: int) -> None:
 def test_gradients_survive_all_passes() -> None:
     for seed in range(60):
         case = random_case(1000 + seed, smooth=True, size=8)
+        if not is_finite(case):
+            continue
         graph = with_gradients(case)
         plain, after = autodiff(graph), graph
         for phase in pipeline.PHASES:
