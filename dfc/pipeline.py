@@ -41,22 +41,27 @@ from dfc_runtime.errors import DfcError
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One run of one pass. `reason` says why it stands where it stands."""
+    """One run of one pass. `reason` says why it stands where it stands; no code can be made without a `needed` one."""
 
     name: str
     run: Callable[[Graph], Graph]
     reason: str
+    needed: bool = False
 
 
 PHASES: tuple[Phase, ...] = (
     Phase("prune", prune, "no later pass need look at what nobody asks for"),
-    Phase("autodiff", autodiff, "before any pass that merges equal values: a gradient is with respect to one of them"),
+    Phase(
+        "autodiff",
+        autodiff,
+        "before any pass that merges equal values: a gradient is with respect to one of them",
+        needed=True,
+    ),
     Phase("simplify", simplify, "gradient rows are general: factors of one, double transposes"),
     Phase("fold", fold, "seeds and factors of gradients are constants"),
     Phase("cse", cse, "rows repeat what the forward pass computes, and the branches of gradients too"),
     Phase("dce", dce, "what folding left unused inside branches and loops need not be expanded"),
-    Phase(GUARD, guard, "if asked for: checks values as the author wrote them, not what ops do inside"),
-    Phase("expand", expand, "fusion sees through simple ops only"),
+    Phase("expand", expand, "fusion sees through simple ops only", needed=True),
     Phase("simplify", simplify, "expansion adds casts and reshapes that may do nothing"),
     Phase("fold", fold, "and constants"),
     Phase("cse", cse, "softmax and its gradient share their sums"),
@@ -107,21 +112,26 @@ def optimise(graph: Graph, options: CompileOptions | None = None, watch: Watch =
     """All passes on a graph, as far as `pass_limit` and `stop_after` let them go."""
     chosen = options if options is not None else CompileOptions()
     check(graph, "build")
-    phases = limited([p for p in all_phases() if p.name != GUARD or chosen.check_finite], chosen)
+    phases = limited(with_guard(all_phases()) if chosen.check_finite else all_phases(), chosen)
     for number, phase in enumerate(phases, 1):
         graph = run_phase(phase, number, graph, watch, must_verify=chosen.verify_each or number == len(phases))
     return graph
 
 
+def with_guard(phases: Sequence[Phase]) -> Sequence[Phase]:
+    """The phases with checks of finite values: before `expand`, so that what an op does inside is not judged."""
+    place = next((number for number, phase in enumerate(phases) if phase.name == "expand"), len(phases))
+    return (*phases[:place], Phase(GUARD, guard, "checks values as the author wrote them"), *phases[place:])
+
+
 def limited(phases: Sequence[Phase], options: CompileOptions) -> Sequence[Phase]:
-    """The phases to run: the first `pass_limit`, up to the last one called `stop_after`."""
+    """The phases to run: up to the last one called `stop_after`; of those the first `pass_limit` and the needed ones."""
     last = len(phases)
-    if options.pass_limit is not None:
-        last = min(last, options.pass_limit)
     if options.stop_after is not None:
         named = [number for number, phase in enumerate(phases, 1) if phase.name == options.stop_after]
         last = min(last, named[-1] if named else 0)
-    return phases[:last]
+    limit = last if options.pass_limit is None else options.pass_limit
+    return [phase for number, phase in enumerate(phases[:last]) if number < limit or phase.needed]
 
 
 def run_phase(phase: Phase, number: int, graph: Graph, watch: Watch, *, must_verify: bool) -> Graph:

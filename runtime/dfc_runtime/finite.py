@@ -2,11 +2,13 @@
 
 State is copied before a call. When a check fails, state is put back as it was before the call, and if the compiler is
 installed and the bundle carries its source, the call is evaluated once more to find the element and the ranges of the
-inputs. Assumes that the caller holds no gate. The cost, beside the checks themselves, is that copy.
+inputs. Calls with checks queue up, so that what is put back is what this call changed. Assumes that the caller holds no
+gate. The cost, beside the checks themselves, is that copy.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import cast
@@ -23,6 +25,7 @@ COMPILER = "dfc.nonfinite"
 CODE = "E0910"
 KIND = "finite"
 Array = NDArray[np.generic]
+_turn = threading.Lock()
 
 
 def has_checks(manifest: Manifest) -> bool:
@@ -52,6 +55,10 @@ def checked(
     steps = 0
 
     def call(*feeds: object, **named: object) -> object:
+        with _turn:
+            return watched(*feeds, **named)
+
+    def watched(*feeds: object, **named: object) -> object:
         nonlocal steps
         steps += 1
         with machinery.gate.exclusive:
