@@ -6,7 +6,8 @@
 
 Checked are results of float arithmetic, inside loops and branches too. Not checked: what only moves values that were
 checked where they were made (slices, reshapes, reads), constants, and a value that nothing but a `select` takes: the
-choice is checked in its place. The checks are fused like all else and change no value; stands before `expand`, so that
+choice is checked in its place. The checks are fused like all else; a sum that is fused
+in another way for them may be rounded in another way. Stands before `expand`, so that
 what an op does inside (softmax, say) is not judged.
 """
 
