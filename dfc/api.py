@@ -78,7 +78,7 @@ def compile_source(source: SourceFile, options: CompileOptions) -> Bundle:
     """The bundle of a program that was read already."""
     built, diagnostics = _built(source, options)
     watch = watcher(options)
-    optimised = pipeline.optimise(built, options, watch)
+    optimised = pipeline.finish(pipeline.optimise(built, options, watch), options, watch)
     program, lowered = pipeline.lower(optimised, options, watch)
     return write(program, lowered, source.text, built.settings, diagnostics, built.modules)
 

@@ -125,13 +125,24 @@ def with_guard(phases: Sequence[Phase]) -> Sequence[Phase]:
 
 
 def limited(phases: Sequence[Phase], options: CompileOptions) -> Sequence[Phase]:
-    """The phases to run: up to the last one called `stop_after`; of those the first `pass_limit` and the needed ones."""
+    """The phases to run: the first `pass_limit`, up to the last one called `stop_after`."""
     last = len(phases)
+    if options.pass_limit is not None:
+        last = min(last, options.pass_limit)
     if options.stop_after is not None:
         named = [number for number, phase in enumerate(phases, 1) if phase.name == options.stop_after]
         last = min(last, named[-1] if named else 0)
-    limit = last if options.pass_limit is None else options.pass_limit
-    return [phase for number, phase in enumerate(phases[:last]) if number < limit or phase.needed]
+    return phases[:last]
+
+
+def finish(graph: Graph, options: CompileOptions, watch: Watch = ignore) -> Graph:
+    """The needed passes that `pass_limit` kept from running: the others may be left out, and code still be made."""
+    if options.pass_limit is None:
+        return graph
+    for number, phase in enumerate(all_phases(), 1):
+        if number > options.pass_limit and phase.needed:
+            graph = run_phase(phase, number, graph, watch, must_verify=options.verify_each)
+    return graph
 
 
 def run_phase(phase: Phase, number: int, graph: Graph, watch: Watch, *, must_verify: bool) -> Graph:

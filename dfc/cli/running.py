@@ -6,9 +6,11 @@ be saved, and that a second one ends it at once.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Protocol, cast
@@ -19,6 +21,8 @@ from dfc_runtime.batching import Batching, Gathered, plan_batches
 from dfc_runtime.formats.manifest import Entry
 
 Results = dict[str, object]
+SIGNALLED = 128
+LOOK_EVERY_S = 0.1
 Feeds = Mapping[str, object]
 
 
@@ -83,7 +87,11 @@ class Loop:
 
 
 class Stopper:
-    """Turns the first SIGINT or SIGTERM into a wish to stop after the step; a second one interrupts."""
+    """Turns the first SIGINT or SIGTERM into a wish to stop after the step; a second one ends the process at once.
+
+    Handlers run between two steps of the interpreter, and native code is one of them however long it takes: the calls
+    are therefore made by a thread of their own, while this one waits.
+    """
 
     def __init__(self) -> None:
         self.signal = 0
@@ -100,36 +108,47 @@ class Stopper:
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self.signal:
-            raise KeyboardInterrupt
+            os.write(2, b"error: stopped at once; state of this run is not saved\n")
+            os._exit(SIGNALLED + number)
         self.signal = number
 
 
 def run(entry: Entry, call: Call, feeds: Feeds, loop: Loop) -> tuple[Report, Gathered]:
-    """Calls the entry as scheduled."""
+    """Calls the entry as scheduled, and can be stopped meanwhile."""
+    with Stopper() as stopper, ThreadPoolExecutor(1, "dfc-run") as calls:
+        made = calls.submit(_run, entry, call, feeds, loop, stopper)
+        while True:
+            try:
+                return made.result(timeout=LOOK_EVERY_S)
+            except TimeoutError:
+                if made.done():
+                    raise
+
+
+def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -> tuple[Report, Gathered]:
     schedule, listener = loop.schedule, loop.listener
     batching = _batching(entry, feeds) if schedule.batch is not None else None
     report = Report(loop.start, total_steps=_total(schedule, batching))
     dim = batching.dim if batching else None
     gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
     start = time.perf_counter()
-    with Stopper() as stopper:
-        for report.epoch in range(1, schedule.rounds() + 1):
-            gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
-            for batch in _epoch(feeds, batching, schedule.batch):
-                report.steps += 1
-                if report.steps <= loop.start:
-                    continue
-                report.last = named(entry, call(**batch))
-                report.seconds = time.perf_counter() - start
-                if loop.gather:
-                    gathered.add(report.last)
-                listener.step(report)
-                if stopper.signal or report.steps == schedule.steps:
-                    break
-            listener.epoch(report)
+    for report.epoch in range(1, schedule.rounds() + 1):
+        gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
+        for batch in _epoch(feeds, batching, schedule.batch):
+            report.steps += 1
+            if report.steps <= loop.start:
+                continue
+            report.last = named(entry, call(**batch))
+            report.seconds = time.perf_counter() - start
+            if loop.gather:
+                gathered.add(report.last)
+            listener.step(report)
             if stopper.signal or report.steps == schedule.steps:
                 break
-        report.stopped_by = stopper.signal
+        listener.epoch(report)
+        if stopper.signal or report.steps == schedule.steps:
+            break
+    report.stopped_by = stopper.signal
     return report, gathered
 
 

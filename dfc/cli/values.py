@@ -71,7 +71,10 @@ def _feed(name: str, text: str) -> Feed:
         raise click.UsageError(f"the feed {name} names an archive without a key; write {name}={text}:KEY")
     if text.endswith(".npy"):
         return _array(name, text)
-    return setting(text)
+    value = setting(text)
+    if isinstance(value, str):
+        raise click.UsageError(f"the feed {name}: {text!r} is no number; write a number, FILE.npy or FILE.npz:KEY")
+    return value
 
 
 def _array(name: str, path: str) -> NDArray[np.generic]:

@@ -27,7 +27,7 @@ from dfc.source import NOWHERE, Span
 if TYPE_CHECKING:
     from dfc.frontend.generics import Signature
 
-NODE_LIMIT = 4_000_000
+NODE_LIMIT = 1_000_000
 DEPTH_LIMIT = 120
 
 

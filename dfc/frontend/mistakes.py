@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, Diagnostics, error, warning
 from dfc.source import Span
 
+LIMIT = "E1002"
+
 
 class Mistake(Exception):
     """Carries the message about a mistake to the end of the statement that contains it."""
@@ -54,7 +56,7 @@ def unsupported(what: str, span: Span, *, helps: Iterable[str] = ()) -> Mistake:
 
 
 class Reporter:
-    """Collects the messages of one run; a place gets at most one message of a kind."""
+    """Collects the messages of one run; a place gets at most one message of a kind, and a limit is told once."""
 
     def __init__(self) -> None:
         self.diagnostics = Diagnostics()
@@ -62,7 +64,8 @@ class Reporter:
 
     def report(self, diagnostic: Diagnostic) -> None:
         span = diagnostic.span
-        key = (diagnostic.code, span.name, span.start)
+        is_limit = diagnostic.code == LIMIT
+        key = (diagnostic.code, "", 0) if is_limit else (diagnostic.code, span.name, span.start)
         if key not in self._known or span.is_nowhere:
             self._known.add(key)
             self.diagnostics.add(diagnostic)

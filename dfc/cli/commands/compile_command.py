@@ -27,7 +27,9 @@ from dfc.options import CompileOptions, TargetOptions
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass.")
 @click.option("--time-passes", is_flag=True, help="Say how long each phase takes.")
 @click.option("--check-finite", is_flag=True, help="Stop at the first value that is not finite, and say where from.")
-@click.option("--pass-limit", type=click.IntRange(min=0), help="Run only the first N passes, to find one that fails.")
+@click.option(
+    "--pass-limit", type=click.IntRange(min=0), help="Run only the first N passes and what no code can do without."
+)
 def command(
     file: str,
     output: str | None,
@@ -59,6 +61,8 @@ def command(
         target_options=TargetOptions(isas=isas),
     )
     path = Path(output) if output else _beside(file)
+    if file != "-" and path.exists() and path.samefile(file):
+        raise click.UsageError(f"{path} is the program itself; name another file for the bundle")
     bundle = api.compile_source(source, options)
     print_warnings(bundle.diagnostics)
     bundle.save(path)
