@@ -154,6 +154,7 @@ def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
         name=signature.name,
         doc=signature.doc,
         readonly=signature.readonly,
+        concurrent=signature.concurrent,
         is_test=signature.is_test,
         unnamed_result=signature.unnamed_result,
         place=_place(signature.span),

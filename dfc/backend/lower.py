@@ -18,10 +18,12 @@ from dfc.passes.fuse.places import Place, Storage, place_of
 from dfc.passes.fuse.prepare import merge_gathers, prepare
 from dfc.passes.fuse.scope import Scope
 from dfc.passes.fuse.targets import whole
+from dfc.passes.locks import lock
 from dfc.passes.memory import finish
 from dfc.passes.memory.finish import Finisher
 from dfc.passes.schedule import schedule
 from dfc.passes.schedule.hoist import hoist
+from dfc.passes.schedule.isolated import names_to_isolate
 
 
 def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:
@@ -30,14 +32,15 @@ def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:
     finisher = Finisher(program, in_place=fusing)
     numbers: dict[Literal, int] = {}
     for entry in (*graph.entries.values(), *graph.tests.values()):
-        scope = Scope(program, fusing, numbers)
+        scope = Scope(program, fusing, names_to_isolate(entry, graph.resources), numbers)
         program.entries.append(_entry(scope, finisher, entry))
         program.signatures.append(signature(entry))
+    lock(program)
     return program
 
 
 def _entry(scope: Scope, finisher: Finisher, entry: Entry) -> EntryProgram:
-    block = prepare(entry.block, scope.program.resources)
+    block = prepare(entry.block, scope.program.resources, scope.isolated)
     if scope.fusing:
         block = merge_gathers(flatten(hoist(block)))
     arguments = [_argument(scope, value, number) for number, value in enumerate(_feeds(entry))]
@@ -82,6 +85,7 @@ def signature(entry: Entry) -> EntrySignature:
         entry.dim_feeds,
         entry.checks,
         entry.readonly,
+        entry.concurrent,
         entry.is_test,
         entry.unnamed_result,
         entry.doc,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dfc.diagnostics import warning
 from dfc.frontend.branches import leaves
 from dfc.frontend.context import Argument, Context, Frame, Outcome, Program, Root
-from dfc.frontend.convert import tensor
+from dfc.frontend.convert import constant_of, tensor
 from dfc.frontend.effects import readonly_violations
 from dfc.frontend.generics import Signature, read_signature
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
@@ -48,7 +48,7 @@ def build_entry(program: Program, scope: Scope, item: tree.EntryItem) -> Entry |
 
 
 def _build(context: Context, item: tree.EntryItem) -> Entry:
-    _read_settings(item)
+    concurrent = _read_settings(context, item)
     signature, scope = read_signature(context, context.scope, item.generics, item.parameters, item.result, rigid=True)
     for generic in item.generics:
         if isinstance(generic, tree.GenericPack) or generic.kind is not None:
@@ -62,13 +62,25 @@ def _build(context: Context, item: tree.EntryItem) -> Entry:
     context.engine.run_suite(inner, item.body)
     entity = finish(inner, outcome, signature.result, item.name.text, item.result, item.name.span)
     _warn_about_order(inner, item, signature.result)
-    return _finish(inner, item, signature, names, entity)
+    return replace(_finish(inner, item, signature, names, entity), concurrent=concurrent)
 
 
-def _read_settings(item: tree.EntryItem) -> None:
+def _read_settings(context: Context, item: tree.EntryItem) -> bool:
+    """Whether the entry is concurrent, which is the only setting an entry has so far."""
+    concurrent = False
     for setting in item.settings:
-        title = f"the setting `{setting.name.text}` of an entry is"
-        raise unsupported(title, setting.span)
+        name = setting.name.text
+        if name != "concurrent":
+            if name == "exclusive":
+                raise unsupported("the setting `exclusive` of an entry is", setting.span)
+            helps = ("write `with concurrent = true`",)
+            raise mistake("E0204", f"an entry has no setting `{name}`", setting.name.span, helps=helps)
+        entity = context.engine.evaluate(context, setting.value)
+        value = constant_of(context, entity, setting.value.span, f"the setting `{name}`")
+        if not isinstance(value, bool):
+            raise mistake("E0315", f"the setting `{name}` must be `true` or `false`", setting.value.span)
+        concurrent = value
+    return concurrent
 
 
 def _bind_feeds(context: Context, item: tree.EntryItem, signature: Signature) -> None:

@@ -40,6 +40,7 @@ from dfc.kernels.program import (
     Host,
     If,
     Launch,
+    Locked,
     Program,
     Role,
     Step,
@@ -210,5 +211,8 @@ def _step(step: Step, entry: EntryProgram) -> tuple[str, list[tuple[int, Step | 
             return f"for {step.index} from {step.start} to {step.stop}:", [(1, inner) for inner in step.body]
         case Check():
             return f"check {step.condition} or fault {step.fault}", []
+        case Locked():
+            how = "alone" if step.exclusive else "shared"
+            return f"locked {', '.join(step.containers)} {how}:", [(1, inner) for inner in step.body]
         case Host():
             return f"{step.kind} {', '.join(step.resources)} at text {step.path}", []

@@ -5,7 +5,7 @@ Everything here is data: no graph, no op name. Names and spans of the source are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -112,7 +112,26 @@ class Host:
     resources: tuple[str, ...]
 
 
-Step = Launch | Copy | If | While | For | Check | Host
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """Runs the body while it holds the locks of these containers of state, `exclusive` ones or shared ones. Where locks
+    are nested, or there are several, they are taken in the order of `lock_order`. They are given back after a fault."""
+
+    containers: tuple[str, ...]
+    exclusive: bool
+    body: tuple[Step, ...]
+
+
+DEFAULT_CONTAINER = "default"
+
+
+def lock_order(containers: Iterable[str]) -> tuple[str, ...]:
+    """The order in which all programs take locks, so that none waits for another in a circle: a program's own state
+    first, then what programs share, by name."""
+    return tuple(sorted(set(containers), key=lambda name: (name != DEFAULT_CONTAINER, name)))
+
+
+Step = Launch | Copy | If | While | For | Check | Host | Locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +173,7 @@ class EntrySignature:
     dim_feeds: tuple[Symbol, ...]
     checks: tuple[DimCheck, ...]
     readonly: bool
+    concurrent: bool
     is_test: bool
     unnamed_result: bool
     doc: str
@@ -199,4 +219,4 @@ def _inner(step: Step) -> tuple[Step, ...]:
         return step.then + step.otherwise
     if isinstance(step, While):
         return step.condition + step.body
-    return step.body if isinstance(step, For) else ()
+    return step.body if isinstance(step, For | Locked) else ()

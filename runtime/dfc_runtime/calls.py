@@ -1,9 +1,9 @@
 """Calls of entries: feeds in, native code, results out.
 
 Assumes a driver and state that belong to the same manifest. Guarantees that nothing runs before all feeds are checked,
-that exclusive calls queue up, and that results own their memory. What a call costs beyond native code is what stands in
-`scalar_call` and `tensor_call`; everything that is not needed each time is decided when the module is loaded, or once
-per combination of shapes.
+that calls run beside each other only where their entries say so, and that results own their memory. What a call costs
+beyond native code is what stands in `scalar_call` and `tensor_call`; everything that is not needed each time is decided
+when the module is loaded, or once per combination of shapes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dfc_runtime.driver import Driver
 from dfc_runtime.element_types import kind_of, numpy_dtype
 from dfc_runtime.errors import LimitError
 from dfc_runtime.faults import run_error
-from dfc_runtime.formats.manifest import Entry, HostStep, Manifest, NativeStep, Parameter
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, Entry, HostStep, Manifest, NativeStep, Parameter
 from dfc_runtime.frames import Frame, Layout
-from dfc_runtime.gate import Gate
+from dfc_runtime.gate import Gate, Mode, Together
 from dfc_runtime.memory import Arena, address_of
 from dfc_runtime.results import results_type
 from dfc_runtime.sizes import Shape, plan
@@ -93,14 +93,27 @@ class EntryCall:
         self.layout = Layout(entry)
         self.pack = self.layout.format.pack_into
         self.frames: list[Frame] = []
-        self.beside_others = entry.readonly and machinery.driver.reentrant
-        self.gate = machinery.gate.shared if self.beside_others else machinery.gate.exclusive
+        self.beside_others = False
+        self.gate = self._gate()
         self.natives = {
             s.part: machinery.driver.entry(number, s.part).call for s in entry.steps if isinstance(s, NativeStep)
         }
         self.makers = tuple((numpy_dtype(r.dtype), bool(r.shape)) for r in entry.results)
         self.plans: dict[tuple[object, ...], Plan] = {}
         self.wrap = self._wrapper()
+
+    def _gate(self) -> Mode:
+        """What a call holds. A host step works on the state in Python, so its entry runs alone."""
+        entry, gate, state = self.entry, self.machinery.gate, self.machinery.state
+        if any(isinstance(step, HostStep) for step in entry.steps):
+            return state.alone
+        used = {state.entries[name].container for name in (*entry.reads, *entry.writes)} - {DEFAULT_CONTAINER}
+        doors = [state.containers[name].door.shared for name in sorted(used)]
+        mode = gate.whole
+        if self.machinery.driver.reentrant:
+            self.beside_others = entry.readonly or entry.concurrent
+            mode = gate.readonly if entry.readonly else gate.concurrent if entry.concurrent else gate.exclusive
+        return Together([mode, *doors]) if doors else mode
 
     def _wrapper(self) -> Callable[[Sequence[object]], object]:
         if self.entry.unnamed_result:
@@ -174,7 +187,7 @@ class EntryCall:
                 parameter = self.feeds[step.path].parameter
                 self.machinery.host(step, feeds.text(self.entry, parameter, arguments[step.path]), options)
         if self.machinery.state.unset:
-            self.machinery.state.unset.difference_update(self.entry.writes)
+            self.machinery.state.wrote(self.entry.writes)
 
     def fault(self) -> Exception:
         """The error for the call that just failed."""
@@ -259,7 +272,7 @@ def scalar_call(made: EntryCall) -> Callable[..., object]:
             if native(slots):
                 raise made.fault()
             if unset:
-                unset.difference_update(entry.writes)
+                made.machinery.state.wrote(entry.writes)
             return only[0] if only is not None else wrap([scalar[0] for scalar in scalars])
 
     return call

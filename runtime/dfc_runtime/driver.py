@@ -24,6 +24,7 @@ from dfc_runtime.formats.fields import shown
 
 Array = NDArray[np.generic]
 
+LOCK_BYTES = 64
 BUILT_IN: dict[str, str] = {"cpu": "dfc_targets.cpu.driver:CpuDriver"}
 """Drivers that are found without a scan of the installed packages, which takes tens of milliseconds."""
 
@@ -72,9 +73,11 @@ class DriverType(Protocol):
         constants: Array,
         resources: Mapping[str, Array],
         threads: int,
+        locks: Mapping[str, Array],
     ) -> Driver:
         """`constants` is u8, not to be written; `resources` are arrays by full name, in the order of the manifest,
-        whose addresses stay as they are while the driver lives."""
+        whose addresses stay as they are while the driver lives. `locks` are `LOCK_BYTES` bytes of memory for each
+        container of state, zero at first; drivers that share a container share its lock."""
         ...
 
 

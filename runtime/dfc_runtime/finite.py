@@ -61,7 +61,7 @@ def checked(
     def watched(*feeds: object, **named: object) -> object:
         nonlocal steps
         steps += 1
-        with machinery.gate.exclusive:
+        with state.alone:
             before = {name: array.copy() for name, array in state.arrays.items()}
             unset = set(state.unset)
         try:
@@ -69,7 +69,7 @@ def checked(
         except RunError as problem:
             if problem.code != CODE:
                 raise
-            with machinery.gate.exclusive:
+            with state.alone:
                 for name, array in before.items():
                     state.fill(name, array)
                 state.unset.update(unset)

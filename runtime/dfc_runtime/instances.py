@@ -19,6 +19,7 @@ from dfc_runtime.formats.manifest import ImageEntry
 from dfc_runtime.memory import aligned, check_limit
 from dfc_runtime.observation import observe
 from dfc_runtime.processor import choose_image
+from dfc_runtime.state import State
 
 Array = NDArray[np.generic]
 
@@ -30,8 +31,15 @@ def image_for(bundle: OpenBundle) -> ImageEntry:
     return image
 
 
-def make_driver(bundle: OpenBundle, image: ImageEntry, arrays: Mapping[str, Array], threads: int, limit: int) -> Driver:
-    """Maps the code; `arrays` are the state by full name, of which the program may use a part."""
+def make_driver(
+    bundle: OpenBundle,
+    image: ImageEntry,
+    state: State,
+    threads: int,
+    limit: int,
+    instead: Mapping[str, Array] | None = None,
+) -> Driver:
+    """Maps the code over the state, of which the program may use a part. `instead` are other arrays for some names."""
     manifest = bundle.manifest
     code = bundle.read(image.tensor)
     size = bundle.tensor(bundles.CONSTANTS).size
@@ -39,6 +47,7 @@ def make_driver(bundle: OpenBundle, image: ImageEntry, arrays: Mapping[str, Arra
     constants = aligned((size,), np.dtype(np.uint8))
     bundle.read_into(bundles.CONSTANTS, constants.data)
     constants.flags.writeable = False
+    arrays = {**state.arrays, **(instead or {})}
     make = find_driver(manifest.driver)
     observe(f"map {image.tensor}")
     try:
@@ -49,6 +58,7 @@ def make_driver(bundle: OpenBundle, image: ImageEntry, arrays: Mapping[str, Arra
             constants=constants,
             resources={entry.name: arrays[entry.name] for entry in manifest.state},
             threads=threads,
+            locks=state.locks,
         )
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
         raise refused(bundle, problem) from problem

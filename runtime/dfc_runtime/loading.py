@@ -8,20 +8,28 @@ once, where `init` takes no feeds.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dfc_runtime import containers
 from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import FeedError
 from dfc_runtime.finite import has_checks, with_checks
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER
 from dfc_runtime.gate import Gate
 from dfc_runtime.instances import image_for, make_driver, refused
-from dfc_runtime.memory import memory_limit
+from dfc_runtime.memory import aligned, memory_limit
 from dfc_runtime.module import INIT, Module
 from dfc_runtime.partial import Origin
+from dfc_runtime.processor import choose_image
 from dfc_runtime.state import State
+
+Array = NDArray[np.generic]
 
 THREADS_VARIABLE = "DFC_THREADS"
 MOST_THREADS = 4096
@@ -66,34 +74,48 @@ def _load(
     limit = memory_limit(stated_limit)
     with bundles.opened(source) as bundle:
         if check_finite and not has_checks(bundle.manifest):
-            again = with_checks(_origin(bundle, count))
-            return _load(again, threads, stated_limit, initialise)
-        module = _make(bundle, count, limit)
-        captured = any(name.startswith(bundles.WEIGHTS) for name in bundle.header.tensors)
+            return _load(with_checks(_origin(bundle, count)), threads, stated_limit, initialise)
+        shares = any(entry.container != DEFAULT_CONTAINER for entry in bundle.manifest.state)
+        with containers.loading if shares else nullcontext():
+            return _loaded(bundle, count, limit, initialise)
+
+
+def _loaded(bundle: OpenBundle, threads: int, limit: int, initialise: bool) -> Module:
+    """The module, its state set: by captured state, else by `init`, but for what other programs have set already."""
+    gate = Gate(has_concurrent=any(entry.concurrent for entry in bundle.manifest.entries))
+    state = State(bundle.manifest.state, gate, limit)
+    others = state.set_by_others()
+    captured = _restore_captured(bundle, state, others)
+    module = _make(bundle, state, gate, threads, limit)
     init = module.entries.get(INIT)
-    takes_feeds = init is not None and (init.signature.parameters or init.signature.dim_feeds)
-    if initialise and init is not None and not takes_feeds and not captured:
-        init()
+    if initialise and init is not None and not captured and not (init.signature.parameters or init.signature.dim_feeds):
+        if others:
+            copies = {name: _copy(state.arrays[name]) for name in others}
+            module.init_over(make_driver(bundle, image_for(bundle), state, threads, limit, copies))
+        else:
+            init()
+        state.wrote(init.signature.writes)
     return module
 
 
-def _make(bundle: OpenBundle, threads: int, limit: int) -> Module:
-    manifest = bundle.manifest
-    image = image_for(bundle)
-    gate = Gate()
-    state = State(manifest.state, gate.exclusive, limit)
-    _restore_captured(bundle, state)
-    driver = make_driver(bundle, image, state.arrays, threads, limit)
-    origin = _origin(bundle, threads)
+def _copy(array: Array) -> Array:
+    copied = aligned(array.shape, array.dtype)
+    np.copyto(copied, array)
+    return copied
+
+
+def _make(bundle: OpenBundle, state: State, gate: Gate, threads: int, limit: int) -> Module:
+    driver = make_driver(bundle, image_for(bundle), state, threads, limit)
     try:
-        return Module(manifest, driver, state, gate, limit, origin)
+        return Module(bundle.manifest, driver, state, gate, limit, _origin(bundle, threads))
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
         raise refused(bundle, problem) from problem
 
 
 def _origin(bundle: OpenBundle, threads: int) -> Origin:
     manifest = bundle.manifest
-    return Origin(_sources(bundle), manifest.settings, manifest.driver, image_for(bundle).isa, threads)
+    isa = choose_image(manifest.images).isa
+    return Origin(_sources(bundle), manifest.settings, manifest.driver, isa, threads)
 
 
 def _sources(bundle: OpenBundle) -> dict[str, str]:
@@ -110,13 +132,14 @@ def _sources(bundle: OpenBundle) -> dict[str, str]:
     return texts if texts[program] else {}
 
 
-def _restore_captured(bundle: OpenBundle, state: State) -> None:
-    """State that was saved inside the bundle."""
-    for name, entry in state.entries.items():
-        tensor = bundles.WEIGHTS + name
-        if tensor in bundle.header.tensors:
-            data = bundle.read(tensor)
+def _restore_captured(bundle: OpenBundle, state: State, others: Sequence[str]) -> bool:
+    """State that was saved inside the bundle, but for what other programs have set; whether there is any."""
+    found = [name for name in state.entries if bundles.WEIGHTS + name in bundle.header.tensors]
+    for name in found:
+        if name not in others:
+            entry, data = state.entries[name], bundle.read(bundles.WEIGHTS + name)
             state.fill(name, np.frombuffer(data, numpy_dtype(entry.dtype)).reshape(entry.shape))
+    return bool(found)
 
 
 def usable_threads(stated: int | None = None) -> int:

@@ -1,7 +1,7 @@
 """A loaded program: entries as methods, state by name, checkpoints.
 
 Assumes a bundle that was checked. Guarantees that calls from several threads are safe: entries queue up, but for
-`readonly` ones where the driver runs several calls at once, which run beside each other.
+`readonly` ones, which run beside all others, and `concurrent` ones, which run beside each other.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -61,7 +62,6 @@ class Module:
     ) -> None:
         self.manifest = manifest
         self.state = state
-        self._gate = gate
         self._machinery = Machinery(manifest, driver, state, gate, Arena(), limit, self._host_step)
         self._saver = Saver(state, manifest.name)
         self._parts = Parts(origin, self._machinery)
@@ -80,6 +80,12 @@ class Module:
         entry = self.entries.get(INIT)
         return entry() if entry is not None else None
 
+    def init_over(self, driver: Driver) -> None:
+        """Runs the initialisers with another driver, whose state is in part not that of the module."""
+        names = [entry.name for entry in self.manifest.entries]
+        make_call(replace(self._machinery, driver=driver), names.index(INIT))()
+        driver.close()
+
     def save(
         self,
         path: Folder,
@@ -92,7 +98,7 @@ class Module:
         """Saves all state as a new checkpoint in the folder `path`, and returns where it lies. The newest `keep` stay,
         and the one with the lowest score, which is given as `best` (a loss, say). `progress` is kept with it."""
         asked = wish(Path(path), step, keep, best, progress)
-        with self._gate.exclusive:
+        with self.state.alone:
             return self._saver.save(self._saved(), asked)
 
     def save_async(
@@ -107,14 +113,14 @@ class Module:
         """Like `save`, from a copy of the state as it is now, while the program goes on. `result()` of what comes back
         waits for the path; the program does not end before it is written."""
         asked = wish(Path(path), step, keep, best, progress)
-        with self._gate.exclusive:
+        with self.state.alone:
             return self._saver.begin(self._saved(), asked)
 
     def restore(self, path: Folder, rename: object = None, only: object = None, *, best: bool = False) -> Path:
         """Restores the newest whole checkpoint of a folder, with `best` that of the lowest score, or the checkpoint
         `path` itself: all of it or nothing. `rename` maps names in the checkpoint to names here; `only` is a pattern,
         or several, of names to restore."""
-        with self._gate.exclusive:
+        with self.state.alone:
             self._saver.wait()
             found = checkpoints.restore(self.state, self.name, Path(path), self._saved(), rename, only, best=best)
         _warn(found)
@@ -129,12 +135,12 @@ class Module:
 
     def free(self) -> None:
         """Gives working memory back until the next call."""
-        with self._gate.exclusive:
+        with self.state.alone:
             self._machinery.arena.free()
 
     def close(self) -> None:
         """Ends the driver; entries are not to be called afterwards."""
-        with self._gate.exclusive:
+        with self.state.alone:
             self._saver.wait()
             self._parts.close()
             self._machinery.driver.close()

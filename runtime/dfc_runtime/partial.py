@@ -2,7 +2,7 @@
 
 The compiler is an optional companion: it is looked for when a signature is new, by name, and never otherwise. Assumes a
 bundle that carries its sources. Guarantees that each signature is compiled once, that a part works on the very state of
-the module, and that its calls queue up with the module's own.
+the module, and that its calls run alone, after the module's own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dfc_runtime.driver import Driver
 from dfc_runtime.errors import FeedError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.manifest import StateEntry
+from dfc_runtime.gate import Closed
 from dfc_runtime.instances import image_for, make_driver
 
 COMPILER = "dfc.partial"
@@ -93,11 +94,11 @@ class Parts:
             manifest = bundle.manifest
             _check_state(manifest.state, whole.state.entries)
             threads = self._origin.threads
-            driver = make_driver(bundle, image_for(bundle), whole.state.arrays, threads, whole.limit)
+            driver = make_driver(bundle, image_for(bundle), whole.state, threads, whole.limit)
         (entry,) = manifest.entries
-        # Not readonly: calls of the module do not know what a part reads, so a part waits for them.
-        manifest = replace(manifest, entries=(replace(entry, unnamed_result=alone, readonly=False),))
-        machinery = replace(whole, manifest=manifest, driver=driver)
+        manifest = replace(manifest, entries=(replace(entry, unnamed_result=alone),))
+        # Calls of the module were compiled without knowing what a part reads and writes, so it runs alone.
+        machinery = replace(whole, manifest=manifest, driver=driver, gate=Closed(whole.gate))
         return _Part(make_call(machinery, 0), made.feeds, driver)
 
 

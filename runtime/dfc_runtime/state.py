@@ -1,21 +1,22 @@
 """The state of a module: variables and random streams by full name.
 
-Assumes that whoever changes it holds the module's gate, but for the mapping itself, which takes it. Guarantees that
-arrays never move (native code holds their addresses), that reading copies, and that writing checks type and shape.
+Assumes that whoever changes it holds `alone`, but for the mapping itself, which takes it. Guarantees that arrays never
+move (native code holds their addresses), that reading copies, and that writing checks type and shape.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.containers import container
 from dfc_runtime.element_types import numpy_dtype, numpy_name
 from dfc_runtime.errors import FeedError, RunError
-from dfc_runtime.formats.manifest import Entry, StateEntry, described
-from dfc_runtime.memory import aligned, check_limit
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, Entry, StateEntry, described
+from dfc_runtime.gate import Gate, Mode, Together
+from dfc_runtime.memory import check_limit
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.scalars import as_number
 
@@ -31,22 +32,39 @@ class UnknownStateError(FeedError, KeyError):
 class State(Mapping[str, "Array | np.generic"]):
     """`state["w1"]` is a copy (a NumPy scalar if it has rank 0); `state["w1"] = array` writes it."""
 
-    def __init__(self, entries: Sequence[StateEntry], lock: threading.Lock, limit: int) -> None:
+    def __init__(self, entries: Sequence[StateEntry], gate: Gate, limit: int) -> None:
         self.entries = {entry.name: entry for entry in entries}
-        self._lock = lock
         self.size = sum(numpy_dtype(e.dtype).itemsize * _elements(e.shape) for e in entries)
         check_limit("the state of the program", self.size, limit)
-        self.arrays: dict[str, Array] = {e.name: aligned(e.shape, numpy_dtype(e.dtype)) for e in entries}
-        self.unset: set[str] = {e.name for e in entries if e.kind == "variable"}
+        self.containers = {
+            name: container(name) for name in sorted({DEFAULT_CONTAINER, *(e.container for e in entries)})
+        }
+        self.arrays: dict[str, Array] = {e.name: self.containers[e.container].array(e) for e in entries}
+        self.unset: set[str] = {e.name for e in entries if e.kind == "variable" and not self._is_set_by_others(e)}
+        doors = [each.door.alone for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
+        self.alone: Mode = Together([gate.whole, *doors]) if doors else gate.whole
+        """Held by Python while it looks at or changes state; nothing else does meanwhile."""
+
+    @property
+    def locks(self) -> dict[str, Array]:
+        """The locks of native code, by container."""
+        return {name: each.lock for name, each in self.containers.items()}
+
+    def set_by_others(self) -> list[str]:
+        """What another program that is loaded has set already."""
+        return [entry.name for entry in self.entries.values() if self._is_set_by_others(entry)]
+
+    def _is_set_by_others(self, entry: StateEntry) -> bool:
+        return entry.container != DEFAULT_CONTAINER and entry.name in self.containers[entry.container].set
 
     def __getitem__(self, name: str) -> Array | np.generic:
         array = self.arrays[self._known(name)]
-        with self._lock:
+        with self.alone:
             return array.copy() if array.ndim else array[()]
 
     def __setitem__(self, name: str, value: object) -> None:
         checked = self._checked(self.entries[self._known(name)], value)
-        with self._lock:
+        with self.alone:
             self.fill(name, checked)
 
     def __iter__(self) -> Iterator[str]:
@@ -61,11 +79,20 @@ class State(Mapping[str, "Array | np.generic"]):
     def fill(self, name: str, value: Array) -> None:
         """Writes without a lock; type and shape are known to be right."""
         np.copyto(self.arrays[name], value)
-        self.unset.discard(name)
+        self.wrote([name])
+
+    def wrote(self, names: Iterable[str]) -> None:
+        """These have values now."""
+        for name in names:
+            self.unset.discard(name)
+            place = self.entries[name].container
+            if place != DEFAULT_CONTAINER:
+                self.containers[place].set.add(name)
 
     def require(self, entry: Entry) -> None:
         """`RunError` if the entry reads what nothing has set yet."""
         missing = [name for name in entry.reads if name in self.unset]
+        missing = [name for name in missing if not self._is_set_by_others(self.entries[name])]
         if missing and entry.name != "init":
             text = f"`{entry.name}` reads {missing[0]}, which nothing has set: call init or restore first"
             place = self.entries[missing[0]].place

@@ -65,6 +65,7 @@ class FakeDriver:
         constants: np.ndarray,
         resources: Mapping[str, np.ndarray],
         threads: int,
+        locks: Mapping[str, np.ndarray],
     ) -> None:
         self.image = image
         self.symbols = symbols
@@ -72,6 +73,7 @@ class FakeDriver:
         self.constants = constants
         self.resources = resources
         self.threads = threads
+        self.locks = locks
         self.fault: tuple[int, tuple[int, ...]] = (0, ())
         self.closed = False
         MADE.append(self)

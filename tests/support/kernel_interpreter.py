@@ -29,7 +29,21 @@ from dfc.kernels.body import (
     Size,
 )
 from dfc.kernels.form import ContractKernel, LoopKernel, Stage, Store
-from dfc.kernels.program import Buffer, Check, Copy, EntryProgram, For, Host, If, Launch, Program, Role, Step, While
+from dfc.kernels.program import (
+    Buffer,
+    Check,
+    Copy,
+    EntryProgram,
+    For,
+    Host,
+    If,
+    Launch,
+    Locked,
+    Program,
+    Role,
+    Step,
+    While,
+)
 from dfc.ops import philox
 from tests.support.kernel_scalars import BINARY, FOLD, UNARY, cast, computing, neutral
 
@@ -195,6 +209,8 @@ class Interpreter:
                 case Check():
                     if not self.array(step.condition):
                         raise Failed(step.fault)
+                case Locked():
+                    self.run(step.body)
                 case Host():
                     raise NotImplementedError(step.kind)
 

@@ -29,13 +29,15 @@ from dfc.passes.fuse.inline import PICK
 MODES = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 
 
-def prepare(block: Block, resources: Mapping[str, Resource]) -> Block:
-    return dce_block(rebuild(block, _Prepare(resources)))
+def prepare(block: Block, resources: Mapping[str, Resource], isolated: frozenset[str] = frozenset()) -> Block:
+    """The block; updates of `isolated` state stay as they are, since they have to happen in one piece."""
+    return dce_block(rebuild(block, _Prepare(resources, isolated)))
 
 
 class _Prepare(Pass):
-    def __init__(self, resources: Mapping[str, Resource]) -> None:
+    def __init__(self, resources: Mapping[str, Resource], isolated: frozenset[str]) -> None:
         self.resources = resources
+        self.isolated = isolated
 
     def visit(self, site: Site) -> Sequence[Value] | None:
         match site.node.op:
@@ -56,6 +58,8 @@ class _Prepare(Pass):
         kind = self.resources[attributes.resource].type
         value, token = site.operands[0], site.operands[-1]
         value = _broadcast(site, value, kind.shape)
+        if attributes.resource in self.isolated:
+            return _append(site, "assign", (value, token), (token.type,), attributes).results
         if attributes.mode != ":=":
             old, token = _current(site, attributes.resource, kind, token)
             value = _append(site, MODES[attributes.mode], (old, value), (kind,)).result

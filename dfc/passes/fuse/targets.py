@@ -17,6 +17,12 @@ def whole(place: Place) -> Target:
     return Target(place, index, whole=True)
 
 
+def everything(storage: Storage, mode: str) -> Target:
+    """All of a variable, as a part of it: with the mode of the assignment, and no memory for what is assigned."""
+    place = place_of(storage)
+    return Target(place, whole(place).index, mode, region=place.shape)
+
+
 def selected(storage: Storage, node: Node, attributes: AssignAttributes) -> Target:
     """The target of an assignment to part of a variable; indices are over the axes of the region, not of the item."""
     index: list[Affine | Selector] = []

@@ -7,9 +7,19 @@ from dataclasses import dataclass, field
 from dfc.ir.dims import Dim
 from dfc.kernels.canonical import canonical
 from dfc.kernels.form import Kernel
-from dfc.kernels.program import Buffer, Check, For, Host, If, Launch, Program, Step, While
+from dfc.kernels.program import Buffer, Check, Copy, For, Host, If, Launch, Locked, Program, Step, While
 from dfc.passes.fuse.places import Place, Storage
-from dfc.passes.schedule.draft import Draft, DraftCheck, DraftFor, DraftHost, DraftIf, DraftLaunch, DraftWhile
+from dfc.passes.schedule.draft import (
+    Draft,
+    DraftCheck,
+    DraftCopy,
+    DraftFor,
+    DraftHost,
+    DraftIf,
+    DraftLaunch,
+    DraftLocked,
+    DraftWhile,
+)
 
 
 @dataclass(slots=True)
@@ -55,6 +65,10 @@ class Finisher:
             case DraftFor():
                 index, start, stop = (buffers.number(place) for place in (draft.index, draft.start, draft.stop))
                 return For(index, start, stop, self.steps(draft.body, buffers))
+            case DraftLocked():
+                return Locked((draft.container,), draft.exclusive, self.steps(draft.body, buffers))
+            case DraftCopy():
+                return Copy(buffers.number(draft.source), buffers.number(draft.target))
             case DraftCheck():
                 return Check(buffers.number(draft.condition), draft.fault)
             case DraftHost():

@@ -34,6 +34,7 @@ from dfc.passes.fuse.products import product
 from dfc.passes.fuse.scope import Scope
 from dfc.passes.fuse.targets import whole
 from dfc.passes.schedule.draft import Draft, DraftCheck, DraftFor, DraftHost, DraftIf, DraftLaunch, DraftWhile
+from dfc.passes.schedule.isolated import isolated
 from dfc.source import Span
 
 
@@ -92,6 +93,8 @@ def _step(scope: Scope, found: Collected, item: Item) -> Draft:
             return _while(scope, found.regions[node], node)
         case "for":
             return _for(scope, found.regions[node], node)
+        case "read" | "assign" | "draw":
+            return isolated(scope, found, item)
         case _:
             assert isinstance(attributes, HostAttributes)
             return DraftHost(node.op, scope.texts[node.operands[0]], attributes.resources)

@@ -42,6 +42,21 @@ class DraftFor:
 
 
 @dataclass(slots=True)
+class DraftLocked:
+    """The body under the lock of a container of state."""
+
+    container: str
+    exclusive: bool
+    body: list[Draft]
+
+
+@dataclass(slots=True)
+class DraftCopy:
+    source: Place
+    target: Place
+
+
+@dataclass(slots=True)
 class DraftCheck:
     condition: Place
     fault: int
@@ -54,7 +69,7 @@ class DraftHost:
     resources: tuple[str, ...]
 
 
-Draft = DraftLaunch | DraftIf | DraftWhile | DraftFor | DraftCheck | DraftHost
+Draft = DraftLaunch | DraftCopy | DraftIf | DraftWhile | DraftFor | DraftLocked | DraftCheck | DraftHost
 
 
 def inner_blocks(step: Draft) -> Sequence[list[Draft]]:
@@ -64,7 +79,7 @@ def inner_blocks(step: Draft) -> Sequence[list[Draft]]:
             return (step.then, step.otherwise)
         case DraftWhile():
             return (step.condition, step.body)
-        case DraftFor():
+        case DraftFor() | DraftLocked():
             return (step.body,)
         case _:
             return ()
@@ -81,5 +96,7 @@ def own_places(step: Draft) -> tuple[Place, ...]:
             return (step.test,)
         case DraftFor():
             return (step.index, step.start, step.stop)
-        case DraftHost():
+        case DraftCopy():
+            return (step.source, step.target)
+        case DraftLocked() | DraftHost():
             return ()

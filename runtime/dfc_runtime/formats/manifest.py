@@ -120,6 +120,7 @@ class Entry:
     arena: Formula
     largest_live: Formula
     peak_names: tuple[str, ...] = ()
+    concurrent: bool = False
 
     @property
     def slot_count(self) -> int:
@@ -134,7 +135,9 @@ class Entry:
             fetches = f"({fetches})" if fetches else ""
         generic = f"[{', '.join(self.dims)}]" if self.dims else ""
         head = "readonly entry" if self.readonly else "entry"
-        return f"{head} {self.name}{generic}({', '.join(feeds)})" + (f" -> {fetches}" if fetches else "")
+        arrow = f" -> {fetches}" if fetches else ""
+        tail = " with concurrent = true" if self.concurrent else ""
+        return f"{head} {self.name}{generic}({', '.join(feeds)}){arrow}{tail}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,8 @@ class StateEntry:
         return described(self.dtype, self.shape)
 
 
+DEFAULT_CONTAINER = "default"
+"""The container of state that belongs to one loaded program alone."""
 STATE_KINDS = ("variable", "rng")
 
 

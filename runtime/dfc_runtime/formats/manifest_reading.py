@@ -128,6 +128,7 @@ def _entry(value: object, where: str) -> Entry:
         arena=formulas.from_json(record.get("arena"), record.place("arena")),
         largest_live=formulas.from_json(record.get("largest_live"), record.place("largest_live")),
         peak_names=record.list("peak_names", fields.text),
+        concurrent=record.optional("concurrent", fields.flag, False),
     )
     record.done()
     _check_entry(entry, where)

@@ -65,6 +65,7 @@ def _entry(entry: Entry) -> object:
         "arena": entry.arena.to_json(),
         "largest_live": entry.largest_live.to_json(),
         "peak_names": list(entry.peak_names),
+        **({"concurrent": True} if entry.concurrent else {}),
     }
 
 

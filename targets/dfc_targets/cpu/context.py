@@ -27,7 +27,8 @@ class Context(ctypes.Structure):
         ("error_site", ctypes.c_int64),  # 0: none; sites count from 1
         ("error_payload", ctypes.c_int64 * ERROR_PAYLOAD),
         ("constants", ctypes.c_void_p),  # the blob of constants; offsets are in the code
-        ("spare", ctypes.c_int64 * 10),
+        ("locks", ctypes.c_void_p),  # table of pointers to locks, one per container of state
+        ("spare", ctypes.c_int64 * 9),
     )
 
     def take_error(self) -> tuple[int, tuple[int, ...]] | None:
@@ -37,6 +38,20 @@ class Context(ctypes.Structure):
             return None
         self.error_site = 0
         return site, tuple(self.error_payload)
+
+
+class Lock(ctypes.Structure):
+    """Guards a container of state; whoever shares the state shares the lock. All zeros is free.
+
+    `holders` is -1 while somebody holds it alone, else how many share it. `changes` is what sleepers wait for.
+    """
+
+    _fields_ = (
+        ("holders", ctypes.c_int32),
+        ("waiting", ctypes.c_int32),  # how many want it alone: newcomers who would share it let them go first
+        ("sleepers", ctypes.c_int32),
+        ("changes", ctypes.c_int32),
+    )
 
 
 class Pool(ctypes.Structure):

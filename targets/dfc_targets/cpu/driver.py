@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_targets.cpu.context import Context
+from dfc_targets.cpu.context import Context, Lock
 from dfc_targets.cpu.loader import LoadedImage
 from dfc_targets.cpu.pool import PoolEntries, new_context
 
@@ -42,10 +42,14 @@ class CpuDriver:
         constants: NDArray[np.generic],
         resources: Mapping[str, NDArray[np.generic]],
         threads: int,
+        locks: Mapping[str, NDArray[np.generic]] | None = None,
     ) -> None:
         self._image = LoadedImage(image)
         self._symbols = symbols
-        self._kept = (constants, resources)
+        containers = _containers(notes)
+        locks = locks if locks is not None else {name: aligned_bytes(ctypes.sizeof(Lock)) for name in containers}
+        self._kept = (constants, resources, locks)
+        self._locks = np.array([locks[name].ctypes.data for name in containers], dtype=np.uint64)
         self._variables = np.array([a.ctypes.data for a in resources.values()], dtype=np.uint64)
         self._constants = constants.ctypes.data
         self._threads = threads
@@ -62,6 +66,7 @@ class CpuDriver:
         context = new_context(self._pool, self._threads)
         context.variables = self._variables.ctypes.data
         context.constants = self._constants
+        context.locks = self._locks.ctypes.data
         scratch = aligned_bytes(self._scratch_bytes)
         context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
         return CallContext(context, scratch)
@@ -134,6 +139,14 @@ def _parts(notes: Mapping[str, object]) -> list[int]:
     if not isinstance(parts, list | tuple):
         raise ValueError("the notes of the code image are damaged")
     return [int(count) for count in cast("list[int]", parts)]
+
+
+def _containers(notes: Mapping[str, object]) -> list[str]:
+    """The containers of state in the order of their locks; code of earlier versions knows none."""
+    names = notes.get("containers", [])
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError("the notes of the code image are damaged")
+    return [str(name) for name in names]
 
 
 def _scratch_bytes(notes: Mapping[str, object], threads: int) -> int:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dfc.kernels.program import Check, Copy, EntryProgram, For, Host, If, Launch, Role, Step, While
+from dfc.kernels.program import Check, Copy, EntryProgram, For, Host, If, Launch, Locked, Role, Step, While
 
 LONGEST = 96
 """Steps in one function."""
@@ -83,7 +83,7 @@ def _outline_inside(step: AnyStep) -> AnyStep:
         return replace(step, then=outline(step.then), otherwise=outline(step.otherwise))
     if isinstance(step, While):
         return replace(step, condition=outline(step.condition), body=outline(step.body))
-    return replace(step, body=outline(step.body)) if isinstance(step, For) else step
+    return replace(step, body=outline(step.body)) if isinstance(step, For | Locked) else step
 
 
 def _weight(step: AnyStep) -> int:
@@ -96,7 +96,7 @@ def inner_steps(step: AnyStep) -> tuple[AnyStep, ...]:
         return step.then + step.otherwise
     if isinstance(step, While):
         return step.condition + step.body
-    return step.body if isinstance(step, For) else ()
+    return step.body if isinstance(step, For | Locked) else ()
 
 
 def direct_steps(steps: Iterable[AnyStep]) -> Iterator[AnyStep]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dfc.kernels.form import ContractKernel, Kernel
-from dfc.kernels.program import Program
+from dfc.kernels.program import Program, lock_order
 from dfc_targets.cpu.gemm_library import gemm_library
 from dfc_targets.cpu.llvm_text import ModuleText
 from dfc_targets.cpu.lower_access import can_fault, kernel_access, written_operands
@@ -44,9 +44,12 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     lowering = Lowering.of(module, machine, spill)
     launchables = [lower_kernel(lowering, kernel, number) for number, kernel in enumerate(program.kernels)]
     resources = {name: number for number, name in enumerate(program.resources)}
+    containers = containers_of(program)
     symbols: list[str] = []
     for number, (entry, layout) in enumerate(zip(program.entries, layouts, strict=True)):
-        scope = EntryScope(lowering, program, entry, number, launchables, resources, constant_offsets, layout.spilled)
+        scope = EntryScope(
+            lowering, program, entry, number, launchables, resources, containers, constant_offsets, layout.spilled
+        )
         symbols += lower_entry(scope, layout)
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
     elements = product_elements(program.kernels)
@@ -54,6 +57,11 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     workspace = max((product_workspace_bytes(machine, element) for element in elements), default=0)
     parts = [len(layout.parts) for layout in layouts]
     return LoweredText([module.text()], libraries, symbols, parts, spill, workspace)
+
+
+def containers_of(program: Program) -> tuple[str, ...]:
+    """The containers of state, in the order of the driver's table of locks."""
+    return lock_order(resource.container for resource in program.resources.values())
 
 
 def product_elements(kernels: Sequence[Kernel]) -> tuple[str, ...]:

@@ -10,12 +10,27 @@ from dataclasses import dataclass
 
 from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.kernels.form import Operand
-from dfc.kernels.program import Buffer, Check, Copy, EntryProgram, For, Host, If, Launch, Program, Role, Step, While
+from dfc.kernels.program import (
+    Buffer,
+    Check,
+    Copy,
+    EntryProgram,
+    For,
+    Host,
+    If,
+    Launch,
+    Locked,
+    Program,
+    Role,
+    Step,
+    While,
+)
 from dfc_targets.cpu.context import Context, offset_of
 from dfc_targets.cpu.context_code import load_field
 from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.llvm_text import Parameter, Value
 from dfc_targets.cpu.llvm_values import constant, i64
+from dfc_targets.cpu.locks import give, take
 from dfc_targets.cpu.lower_dims import DimCode, finish_prologue
 from dfc_targets.cpu.lower_faults import report_if
 from dfc_targets.cpu.lower_frames import Lowering
@@ -48,6 +63,7 @@ class EntryScope:
     number: int
     launchables: Sequence[Launchable]
     resources: Mapping[str, int]
+    containers: Sequence[str]
     constant_offsets: Sequence[int]
     spilled: Mapping[int, int]  # registers that live in memory: buffer -> offset in the scratch memory
 
@@ -132,6 +148,7 @@ class StepCode:
             While: self._while,
             For: self._for,
             Check: self._check,
+            Locked: self._locked,
             Outlined: self._outlined,
         }
         for step in steps:
@@ -153,6 +170,28 @@ class StepCode:
         fine = report_if(self.scope.lowering.module, self.f, self.context, bad, step.fault, [])
         self.f.branch(self._failed)
         self.f.begin(fine)
+
+    def _locked(self, step: Locked) -> None:
+        """Whoever fails inside gives the locks back on the way out."""
+        outer = self._failed
+        self._failed, after = self.f.label("failed.locked"), self.f.label("unlocked")
+        self._each_lock(step, take)
+        self.steps(step.body)
+        self._each_lock(step, give)
+        self.f.branch(after)
+        self.f.begin(self._failed)
+        self._each_lock(step, give)
+        self.f.branch(outer)
+        self._failed = outer
+        self.f.begin(after)
+
+    def _each_lock(self, step: Locked, change: Callable[..., str]) -> None:
+        low = self.scope.lowering
+        function = change(low.module, low.machine, exclusive=step.exclusive)
+        table = load_field(self.f, self.context, "locks")
+        for container in step.containers:
+            lock = self.f.load("ptr", self.f.gep("ptr", table, i64(self.scope.containers.index(container))))
+            self.f.call(function, "void", [self.context, lock])
 
     def _copy(self, step: Copy) -> None:
         source, target = self.place(step.source), self.place(step.target)

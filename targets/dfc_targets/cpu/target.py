@@ -14,7 +14,7 @@ from dfc.options import TargetOptions
 from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cpu.build import build_image
 from dfc_targets.cpu.context import ABI_VERSION
-from dfc_targets.cpu.lower_program import LoweredText, lower_program
+from dfc_targets.cpu.lower_program import LoweredText, containers_of, lower_program
 from dfc_targets.cpu.machine import MACHINES, Machine, detect_host
 
 CONSTANT_ALIGNMENT = 64
@@ -33,6 +33,7 @@ class CpuTarget:
         notes: dict[str, object] = {
             "abi": ABI_VERSION,
             "parts": lowered[0][1].parts,
+            "containers": list(containers_of(program)),
             "spill_bytes": max(text.spill_bytes for _, text in lowered),
             "workspace_bytes": max(text.workspace_bytes for _, text in lowered),
         }

@@ -21,8 +21,8 @@ MOST_PARTS = 0xFFFF
 
 _WORKER_SPINS = 3000
 _CALLER_SPINS = 20000
-_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
-_FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
+FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
+FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
 
 
 def pool_run(module: ModuleText, machine: Machine) -> str:
@@ -51,6 +51,16 @@ def _stop(module: ModuleText, machine: Machine) -> FunctionText:
     return f
 
 
+def pause(module: ModuleText, f: FunctionText, architecture: str) -> None:
+    """Tells the processor that this thread only waits."""
+    if architecture == "aarch64":
+        module.declare("llvm.aarch64.hint", "void", ["i32"])
+        f.line("call void @llvm.aarch64.hint(i32 1)")
+    else:
+        module.declare("llvm.x86.sse2.pause", "void", [])
+        f.line("call void @llvm.x86.sse2.pause()")
+
+
 class _PoolCode:
     """What caller and worker share: fields of the pool, pause, futex calls, running one claimed part."""
 
@@ -68,23 +78,18 @@ class _PoolCode:
         f.atomic_store(value, self.address(f, pool, field), order)
 
     def pause(self, f: FunctionText) -> None:
-        if self.architecture == "aarch64":
-            self.module.declare("llvm.aarch64.hint", "void", ["i32"])
-            f.line("call void @llvm.aarch64.hint(i32 1)")
-        else:
-            self.module.declare("llvm.x86.sse2.pause", "void", [])
-            f.line("call void @llvm.x86.sse2.pause()")
+        pause(self.module, f, self.architecture)
 
     def futex(self, f: FunctionText, pool: Value, field: str, operation: int, number: Value) -> None:
         """`number`: the value seen (wait) or how many to wake. A 64-bit field is waited for by its upper half."""
         upper_half = 4 if llvm_type_of(Pool, field) == "i64" else 0
         word = f.gep("i8", pool, i64(offset_of(Pool, field) + upper_half))
         syscall = f.load("ptr", self.address(f, pool, "syscall"))
-        operands = f"i64 {_FUTEX_NUMBER[self.architecture]}, {word}, i64 {operation}, {number}, {NULL}"
+        operands = f"i64 {FUTEX_NUMBER[self.architecture]}, {word}, i64 {operation}, {number}, {NULL}"
         f.assign("i64", f"call i64 (i64, ...) {syscall.text}({operands})")
 
     def wake(self, f: FunctionText, pool: Value, field: str) -> None:
-        self.futex(f, pool, field, _FUTEX_WAKE_PRIVATE, i64(1 << 30))
+        self.futex(f, pool, field, FUTEX_WAKE_PRIVATE, i64(1 << 30))
 
     def run_claimed(self, f: FunctionText, pool: Value, part: Value, parts: Value) -> None:
         """Run one part, then count it as done."""
@@ -203,7 +208,7 @@ class _PoolRun(_PoolCode):
         self.store(f, pool, "caller_sleeps", i32(1), "seq_cst")
         done = self.load(f, pool, "done", "seq_cst")
         with f.when(f.icmp("slt", done, parts), "doze"):
-            self.futex(f, pool, "done", _FUTEX_WAIT_PRIVATE, f.cast("zext", done, "i64"))
+            self.futex(f, pool, "done", FUTEX_WAIT_PRIVATE, f.cast("zext", done, "i64"))
         self.store(f, pool, "caller_sleeps", i32(0), "seq_cst")
 
     def _run_all(self, f: FunctionText) -> None:
@@ -258,5 +263,5 @@ class _Worker(_PoolCode):
         f.atomic_update("add", sleepers, i32(1), "seq_cst")
         going = f.icmp("eq", self.load(f, pool, "stop", "seq_cst"), i64(0))
         with f.when(going, "sleep"):
-            self.futex(f, pool, "claims", _FUTEX_WAIT_PRIVATE, f.lshr(seen, i64(32)))
+            self.futex(f, pool, "claims", FUTEX_WAIT_PRIVATE, f.lshr(seen, i64(32)))
         f.atomic_update("sub", sleepers, i32(1), "seq_cst")
