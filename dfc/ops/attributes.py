@@ -33,6 +33,9 @@ Ordering      sort(SortAttributes) argsort(ArgSortAttributes): x -> y
               top_k(TopAttributes): x -> values, places    search(SearchAttributes): sorted, values -> places
 Products      matmul: a[..,M,K], b[..,K,N] -> c            1-d operands as in NumPy; batch axes equal (no stretching)
               solve: a[N,N], b[N] or b[N,K] -> x
+              inverse cholesky: a[N,N] -> x   determinant log_determinant: a[N,N] -> x (scalar)
+              triangular_solve(TriangularAttributes): a, b -> x   qr: a[M,N] -> q, r
+              eigh: a[N,N] -> w, v    svd: a[M,N] -> u, s, vt
               einsum(EquationAttributes): x0, x1, .. -> y
               conv2d conv1d(ConvolutionAttributes): x, kernel -> y   channels last
 Learning      softmax log_softmax(AxisAttributes): x -> y  cross_entropy: logits[..,C], labels[..] -> losses[..]
@@ -179,6 +182,11 @@ class DiagonalAttributes(Attributes):
 @dataclass(frozen=True, slots=True)
 class TriangleAttributes(Attributes):
     offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TriangularAttributes(Attributes):
+    lower: bool
 
 
 @dataclass(frozen=True, slots=True)
