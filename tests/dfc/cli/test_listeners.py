@@ -37,7 +37,7 @@ def told_at(clock: Clock, seconds: list[float]) -> None:
     with listeners.Lines() as lines:
         for number, now in enumerate(seconds, 1):
             clock.now = now
-            report = Report(number, number, len(seconds) + 1, seconds=now, last={"loss": 0.5})
+            report = Report(0, number, number, len(seconds) + 1, seconds=now, last={"loss": 0.5})
             lines.step(report)
             lines.epoch(report)
 
