@@ -95,7 +95,7 @@ UNSUPPORTED: dict[str, str] = {
     "summary.histogram": "summary.histogram(const tag: str, x)",
 }
 SIZES = ("min", "max", "ceil_div")
-COMPOSITE = ("outer", "dot", "one_hot")
+COMPOSITE = ("outer", "dot", "one_hot", "trace", "lerp", "cross")
 """Functions of the prelude that `std/core.dfg` defines."""
 
 

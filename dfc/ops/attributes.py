@@ -10,7 +10,8 @@ Element-wise  neg abs sign exp log log1p sqrt rsqrt square sin cos tanh sigmoid 
               expm1 exp2 log2 log10 tan asin acos atan sinh cosh asinh acosh atanh erf_inverse log_sigmoid silu
               trunc is_nan is_infinite sign_bit bit_not: x -> y
               add sub mul div floordiv mod pow minimum maximum equal not_equal less less_equal greater
-              greater_equal and or xor bit_and bit_or bit_xor shift_left shift_right atan2 hypot fmod logaddexp:
+              greater_equal and or xor bit_and bit_or bit_xor shift_left shift_right atan2 hypot fmod
+              logaddexp sigmoid_cross_entropy:
               a, b -> c                                    operands broadcast by the strict rule (language 3.3.6)
               select(mask, a, b), clamp(x, low, high)      cast(CastAttributes): x -> y
 Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(AxesAttributes)
@@ -18,6 +19,7 @@ Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(
               slice(SliceAttributes): x -> y               pad(PadAttributes): x, fill (scalar) -> y
               concat(AxisAttributes): x0, x1, .. -> y
               windows(WindowAttributes): x -> y            windowed axes count windows; one axis each is added behind
+              segment_sum(SegmentAttributes): rows, ids -> y      resize(ResizeAttributes): x -> y
               gather_along(AxisAttributes): x, ids -> y    one index for each result
               diagonal(DiagonalAttributes): x -> y         the diagonal becomes the last axis
               diag: x -> y    tril triu(TriangleAttributes): x -> y
@@ -187,6 +189,19 @@ class TriangleAttributes(Attributes):
 @dataclass(frozen=True, slots=True)
 class TriangularAttributes(Attributes):
     lower: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAttributes(Attributes):
+    """New sizes of the spatial axes (all but the first and the last); `method` is linear or nearest."""
+
+    sizes: tuple[Dim, ...]
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentAttributes(Attributes):
+    count: Dim
 
 
 @dataclass(frozen=True, slots=True)

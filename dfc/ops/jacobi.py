@@ -163,7 +163,7 @@ def _signs(b: Builder, v: Value) -> Value:
 def numpy_signs(v: Matrix) -> Matrix:
     """As `_signs`, in NumPy."""
     if not v.size:
-        return np.ones(v.shape[1])
+        return np.ones(int(v.shape[1]))
     largest: Matrix = np.take_along_axis(v, np.argmax(np.abs(v), 0)[None], 0)[0]
     return np.asarray(np.where(largest < 0, -1.0, 1.0))
 
@@ -207,8 +207,8 @@ register(
         name="eigh",
         family="product",
         summary=(
-            "`let w, v = eigh(a)`: the eigenvalues of the symmetric part of `a`, ascending, and for each an "
-            "eigenvector as a column, of length 1, its largest element positive. Slopes of v need different eigenvalues."
+            "`let w, v = eigh(a)`: the eigenvalues of the symmetric part of `a`, ascending, and an eigenvector of "
+            "each as a column, of length 1, its largest element positive. Slopes of v need different eigenvalues."
         ),
         signature="fn eigh[T: float, N](a: T[N, N]) -> (w: T[N], v: T[N, N])",
         parameters=(Parameter("a"),),

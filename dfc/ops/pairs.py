@@ -50,6 +50,14 @@ def _remainder(x: Term, y: Term) -> Term:
     return abs(x).apply("mod", abs(y)).with_sign_of(x)
 
 
+def _surprise(x: Term, truth: Term) -> Term:
+    return x.apply("maximum", 0) - x * truth + (-abs(x)).apply("exp").apply("log1p")
+
+
+def _surprise_row(b: Builder, x: Value, truth: Value, _result: Value, dy: Value) -> Pair:
+    return mul(b, dy, sub(b, b.apply("sigmoid", x), truth)), b.apply("neg", mul(b, dy, x))
+
+
 def _over_square(b: Builder, dy: Value, x: Value, y: Value) -> Value:
     return div(b, dy, add(b, b.apply("square", x), b.apply("square", y)))
 
@@ -134,6 +142,14 @@ _pair(
     _remainder_row,
     smooth=False,
     safe_divisor=True,
+)
+_pair(
+    "sigmoid_cross_entropy",
+    "The loss of the score `a` of something whose chance really is `b` (0 or 1, or between): "
+    "max(a, 0) - a * b + log(1 + exp(-abs(a))).",
+    lambda x, truth: np.maximum(x, 0) - x * truth + np.log1p(np.exp(-np.abs(x))),
+    _surprise,
+    _surprise_row,
 )
 unary(
     "trunc",

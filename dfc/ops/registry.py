@@ -33,6 +33,8 @@ _MODULES = (
     "dfc.ops.selecting",
     "dfc.ops.arranging",
     "dfc.ops.running",
+    "dfc.ops.resizing",
+    "dfc.ops.segments",
     "dfc.ops.statistics",
     "dfc.ops.products",
     "dfc.ops.diagonals",

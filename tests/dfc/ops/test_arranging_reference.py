@@ -180,6 +180,41 @@ def test_diagonals_and_triangles(record: OpRecord, sample: Sample) -> None:
             assert got[(*point, place)] == matrices[(*point, row, row + it.offset)]
 
 
+@pytest.mark.parametrize(("record", "sample"), _valid("segment_sum"))
+def test_groups_are_summed(record: OpRecord, sample: Sample) -> None:
+    rows, ids = sample.operands
+    (got,) = evaluate_sample(record, sample)
+    for group in range(got.shape[0]):
+        members = [rows[i].astype(np.float64) for i in range(ids.size) if int(ids[i]) % got.shape[0] == group]
+        wanted = sum(members, np.zeros(rows.shape[1:]))
+        np.testing.assert_allclose(got[group].astype(np.float64), wanted, rtol=1e-6)
+
+
+def _interpolated(row: list[float], new: int, place: int, method: str) -> float:
+    """The value of a row at the centre of element `place` of `new`."""
+    position = (place + 0.5) * len(row) / new - 0.5
+    if method == "nearest":
+        return row[min(int((place + 0.5) * len(row) / new), len(row) - 1)]
+    inside = min(max(position, 0.0), len(row) - 1.0)
+    low = min(int(inside), max(len(row) - 2, 0))
+    high = min(low + 1, len(row) - 1)
+    return row[low] + (inside - low) * (row[high] - row[low])
+
+
+@pytest.mark.parametrize(("record", "sample"), _valid("resize"))
+def test_resizing_interpolates_between_centres(record: OpRecord, sample: Sample) -> None:
+    x, it = sample.operands[0].astype(np.float64), sample.attributes
+    (got,) = evaluate_sample(record, sample)
+    for axis in range(1, x.ndim - 1):
+        new = got.shape[axis]
+        grown = np.zeros((*x.shape[:axis], new, *x.shape[axis + 1 :]))
+        for point, row in _rows(x, axis):
+            for place in range(new):
+                grown[(*point[:axis], place, *point[axis:])] = _interpolated(row, new, place, it.method)
+        x = grown
+    np.testing.assert_allclose(got.astype(np.float64), x, rtol=4 * EPSILON[got.dtype.itemsize], atol=1e-6)
+
+
 def test_a_slope_through_the_median_reaches_the_middle_only() -> None:
     scratch = Scratch()
     x = scratch.feed(np.array([[3.0, 1.0, 2.0, 9.0], [5.0, 6.0, 8.0, 7.0]]))

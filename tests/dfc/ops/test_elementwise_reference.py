@@ -223,6 +223,17 @@ def test_special_values(name: str, operands: tuple[float, ...], wanted: float) -
     assert math.isnan(wanted) or math.copysign(1, got) == math.copysign(1, wanted)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("score", [-1e4, -3.0, -0.5, 0.0, 0.25, 40.0, 6e4])
+@pytest.mark.parametrize("truth", [0.0, 0.25, 1.0])
+def test_the_surprise_of_a_score_does_not_overflow(score: float, truth: float, dtype: type) -> None:
+    (got,) = _apply("sigmoid_cross_entropy", score, truth, dtype=dtype).ravel()
+    exact = float(np.array(score, dtype))
+    terms = [max(exact, 0), -exact * truth, math.log1p(math.exp(-abs(exact)))]
+    slack = 4 * float(np.finfo(dtype).eps) * sum(map(abs, terms))
+    assert abs(float(got) - math.fsum(terms)) <= slack
+
+
 @pytest.mark.parametrize(
     ("name", "dtype", "operands", "wanted"),
     [
