@@ -53,8 +53,7 @@ def _evaluate_roll(operands: Sequence[Array], attributes: Attributes, _sizes: Si
 def _decompose_roll(b: Builder, node: Node) -> Sequence[Value]:
     """Two pieces the other way round; an axis whose size is a symbol is picked by index."""
     (x,), it = node.operands, _roll(node.attributes)
-    extent = x.tensor.shape[it.axis]
-    count = extent.constant
+    count = (extent := x.tensor.shape[it.axis]).constant
     if count == 0 or it.shift == 0:
         return (x,)
     if count is not None:

@@ -42,6 +42,7 @@ POSITIVE = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "pow", "log1p", "
 INSIDE = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "tan", "asin", "acos", "atanh", "erf_inverse"})
 UNSAFE = frozenset(
     {"gather_along", "solve", "grad", "jacobian", "constant", "random", "scatter_add", "cross_entropy", "gather"}
+    | {"inverse", "determinant", "log_determinant", "cholesky", "qr", "eigh", "svd", "triangular_solve", "median"}
 )
 
 
