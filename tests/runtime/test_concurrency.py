@@ -40,6 +40,7 @@ entry raise_flag() with concurrent = true { flag := 1 }
 entry wait() -> (rounds: i64) with concurrent = true {
   let rounds, seen = loop rounds: i64 = 0, seen = flag while seen == 0 {
     rounds = rounds + 1
+    flag += 0
     seen = flag
   }
   return rounds
@@ -153,6 +154,17 @@ def test_a_readonly_call_sees_all_writes_of_an_exclusive_call_or_none(model: dfc
     assert model.state["a"] == 2 * 1500 * 7
 
 
+def test_readers_wait_for_long_writers_and_writers_for_readers(model: dfc.Module) -> None:
+    """Long enough that whoever waits goes to sleep."""
+
+    def reading() -> None:
+        for _ in range(30):
+            assert model.look().a % 100_000 == 0
+
+    at_once(*[times(10, model.both, 100_000)] * 2, *[reading] * 3)
+    assert model.look().a == 2_000_000
+
+
 def test_exclusive_calls_queue_up_beside_all_others(model: dfc.Module) -> None:
     seen: list[int] = []
     writers = [lambda: seen.extend(int(model.take_turns()) for _ in range(2000)) for _ in range(3)]
@@ -173,9 +185,12 @@ def test_draws_of_threads_are_those_of_one_thread(model: dfc.Module) -> None:
 
 
 def test_a_concurrent_call_sees_what_another_writes_while_it_runs(model: dfc.Module) -> None:
-    rounds: list[object] = []
-    at_once(lambda: rounds.append(model.wait()), times(1, model.raise_flag))
-    assert len(rounds) == 1
+    """It reads a variable again after it has written it."""
+    for _ in range(50):
+        model.state["flag"] = 0
+        rounds: list[object] = []
+        at_once(lambda seen=rounds: seen.append(model.wait()), times(1, model.raise_flag))
+        assert len(rounds) == 1
 
 
 def test_python_works_on_state_alone(model: dfc.Module) -> None:
