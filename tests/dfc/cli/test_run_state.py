@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import TOOL, Command, environment
-from tests.support.line_program import FEEDS, bits
+from tests.support.line_program import FEEDS, bits, wait_for_handlers
 
 TRAIN = ("run", "line.bundle", "train", *FEEDS, "--batch", "4")
 ENDLESS = ("--steps", "1000000000")
@@ -79,17 +78,6 @@ def running(*words: str) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def wait_for_handlers(pid: int) -> None:
-    """Waits until a process catches SIGTERM, which it does only while it makes steps."""
-    for _ in range(3000):
-        status = Path(f"/proc/{pid}/status").read_text()
-        caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt"))
-        if caught >> (signal.SIGTERM - 1) & 1:
-            return
-        time.sleep(0.01)
-    raise AssertionError("the run never began")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
