@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from dfc.diagnostics import CompileError
 from dfc.frontend.mistakes import Reporter, mistake
 from dfc.frontend.regions import Region
 from dfc.frontend.scope import Binding, Scope
@@ -27,7 +28,7 @@ from dfc.source import NOWHERE, Span
 if TYPE_CHECKING:
     from dfc.frontend.generics import Signature
 
-NODE_LIMIT = 1_000_000
+NODE_LIMIT = 500_000
 DEPTH_LIMIT = 120
 
 
@@ -137,12 +138,19 @@ class Context:
         """Whether this is the check of a body by itself, whose nodes are thrown away."""
         return self.frame.root.generic
 
+    def _grown_too_large(self, span: Span) -> NoReturn:
+        """Ends the whole run: the statements that are still to come would grow just as fast."""
+        reporter = self.program.reporter
+        title = f"the program grows beyond {NODE_LIMIT} operations"
+        reporter.report(mistake("E1002", title, span, "while expanding this").diagnostic)
+        raise CompileError(reporter.sorted())
+
     def at(self, span: Span) -> Builder:
         """The builder at the end of the current block; nodes get this place and the name of the statement."""
         program = self.program
         program.node_count += 1
         if program.node_count > NODE_LIMIT:
-            raise mistake("E1002", f"the program grows beyond {NODE_LIMIT} operations", span, "while expanding this")
+            self._grown_too_large(span)
         builder = self.region.builder
         builder.span = span
         builder.name = self.label or self.frame.path
