@@ -7,8 +7,8 @@ tells that this bracket was never closed.
 from __future__ import annotations
 
 from dfc.diagnostics import Diagnostic, error
-from dfc.frontend.syntax.lexer import Token
 from dfc.frontend.syntax.limits import CLOSERS, OPENERS
+from dfc.parsing.lexer import Token
 from dfc.source import SourceFile, Span
 
 TEXTS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}

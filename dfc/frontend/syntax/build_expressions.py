@@ -10,10 +10,10 @@ from typing import Any
 
 from dfc.diagnostics import Diagnostic
 from dfc.frontend.syntax import tree
-from dfc.frontend.syntax.automaton import Builder, Children
 from dfc.frontend.syntax.documentation import Documentation
-from dfc.frontend.syntax.lexer import Token
-from dfc.frontend.syntax.literals import float_value, integer_value, string_value
+from dfc.parsing.automaton import Builder, Children
+from dfc.parsing.lexer import Token
+from dfc.parsing.literals import float_value, integer_value, string_value
 from dfc.source import SourceFile, Span
 
 

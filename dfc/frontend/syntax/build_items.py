@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dfc.frontend.syntax import tree
-from dfc.frontend.syntax.automaton import Children
 from dfc.frontend.syntax.build_expressions import present
 from dfc.frontend.syntax.build_statements import StatementBuilder
 from dfc.frontend.syntax.layout import check_items
-from dfc.frontend.syntax.literals import integer_value
+from dfc.parsing.automaton import Children
+from dfc.parsing.literals import integer_value
 from dfc.source import Span
 
 

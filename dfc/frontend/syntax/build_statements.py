@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dfc.frontend.syntax import tree
-from dfc.frontend.syntax.automaton import Children
 from dfc.frontend.syntax.build_expressions import ExpressionBuilder, present
 from dfc.frontend.syntax.layout import check_statements
+from dfc.parsing.automaton import Children
 from dfc.source import Span
 
 
@@ -91,8 +91,8 @@ class StatementBuilder(ExpressionBuilder):
         return tuple(children)
 
     def build_for_(self, children: Children, start: int, end: int) -> tree.For:
-        bindings, body = children
-        return tree.For(bindings, body, span=Span(self.file, start, end))
+        bindings, settings, body = children
+        return tree.For(bindings, body, settings or (), span=Span(self.file, start, end))
 
     def build_carry(self, children: Children, start: int, end: int) -> tree.Carry:
         name, kind, value = children
@@ -105,8 +105,8 @@ class StatementBuilder(ExpressionBuilder):
         return tree.ForHead(children[0], span=Span(self.file, start, end))
 
     def build_loop(self, children: Children, start: int, end: int) -> tree.Loop:
-        *carries, head, body = children
-        return tree.Loop(present(carries), head, body, span=Span(self.file, start, end))
+        *carries, head, settings, body = children
+        return tree.Loop(present(carries), head, body, settings or (), span=Span(self.file, start, end))
 
     def build_each_stmt(self, children: Children, start: int, end: int) -> tree.EachStatement:
         bindings, body = children

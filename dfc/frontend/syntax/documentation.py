@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from dfc.frontend.syntax.lexer import Token
+from dfc.parsing.lexer import Token
 
 MARK = "##"
 

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from dfc.frontend.syntax.automaton import load_automaton
-from dfc.frontend.syntax.lexer import COMMENT, Token
 from dfc.frontend.syntax.limits import CLOSERS, OPENERS
 from dfc.frontend.syntax.parser import parse
 from dfc.frontend.syntax.spacing import gap
 from dfc.frontend.syntax.tree import BlockItem, Module, Suite, walk
+from dfc.parsing.automaton import load_automaton
+from dfc.parsing.lexer import COMMENT, Token
 from dfc.source import SourceFile
 
 STEP = 2
@@ -48,7 +48,7 @@ class Line:
 def format_source(source: SourceFile) -> str:
     """The text in its one layout; raises `CompileError` if it does not parse."""
     module = parse(source)
-    lexed = load_automaton().lexer.lex(source.text)
+    lexed = load_automaton("dfg").lexer.lex(source.text)
     words = sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start)
     lines = _Formatter(source, _statement_starts(module)).run(words)
     return "".join(f"{line}\n" for line in _aligned(lines))

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from dfc.frontend.syntax.expressions import Expression, Identifier, Path, StringLiteral
 from dfc.frontend.syntax.nodes import Node
-from dfc.frontend.syntax.statements import RightHandSide, Suite
+from dfc.frontend.syntax.statements import RightHandSide, Setting, Suite
 from dfc.frontend.syntax.types import TypeExpression
 
 # ------------------------------------------------------------------ parts --
@@ -52,14 +52,6 @@ class RefParameter(Node):
     name: Identifier
     type: TypeExpression
     documentation: str = field(default="", kw_only=True)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Setting(Node):
-    """`copies = 4` after `with`"""
-
-    name: Identifier
-    value: Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from dfc.diagnostics import Diagnostic, error, warning
-from dfc.frontend.syntax.lexer import Token
 from dfc.frontend.syntax.tree import Call, CallStatement, Final, Module, Node, Statement
+from dfc.parsing.lexer import Token
 from dfc.source import SourceFile
 
 EDITION = 1

@@ -1,4 +1,4 @@
-"""What a source text may be before it is looked at: readable, without NUL, and not too large or too deep."""
+"""How deep the brackets of a program may be nested, and how long its chains of operands may be."""
 
 from __future__ import annotations
 
@@ -6,43 +6,15 @@ from collections.abc import Iterator
 from typing import cast, get_args
 
 from dfc.diagnostics import Diagnostic, error
-from dfc.frontend.syntax.automaton import NESTING_LIMIT
-from dfc.frontend.syntax.lexer import Token
 from dfc.frontend.syntax.tree import Expression, Module, Node, spine, walk
+from dfc.parsing.automaton import NESTING_LIMIT
+from dfc.parsing.lexer import Token
 from dfc.source import SourceFile
 
-SIZE_LIMIT = 64 * 1024 * 1024
 CHAIN_LIMIT = 10_000
 OPENERS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 EXPRESSIONS: tuple[type, ...] = get_args(Expression)
 CLOSERS = {closer: opener for opener, closer in OPENERS.items()}
-
-
-def check_text(file: SourceFile) -> Diagnostic | None:
-    """What makes a text unreadable as a whole, if anything."""
-    text = file.text
-    if len(text) > SIZE_LIMIT:
-        return too_large(file, len(text))
-    nul = text.find("\0")
-    if nul >= 0:
-        return error("E0142", "this file holds a NUL character", file.span(nul, nul + 1), "not text")
-    if not text.isascii():
-        return _check_surrogates(file)
-    return None
-
-
-def too_large(file: SourceFile, size: int) -> Diagnostic:
-    note = f"{size} bytes; the limit is {SIZE_LIMIT}"
-    return error("E0143", "this file is too large", file.span(0, 0), notes=[note])
-
-
-def _check_surrogates(file: SourceFile) -> Diagnostic | None:
-    try:
-        file.text.encode()
-    except UnicodeEncodeError as failure:
-        place = file.span(failure.start, failure.start + 1)
-        return error("E0141", "this file is not valid UTF-8", place, "half of a surrogate pair")
-    return None
 
 
 def check_nesting(file: SourceFile, tokens: list[Token]) -> Diagnostic | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from dfc.frontend.syntax.literals import string_text
 from dfc.frontend.syntax.tree import (
     Argument,
     BooleanLiteral,
@@ -21,6 +20,7 @@ from dfc.frontend.syntax.tree import (
     StringLiteral,
     TensorType,
 )
+from dfc.parsing.literals import string_text
 
 
 def path(text: str) -> Path:

@@ -7,13 +7,14 @@ text, however broken, overflows a stack.
 from __future__ import annotations
 
 from dfc.diagnostics import Diagnostics
-from dfc.frontend.syntax.automaton import load_automaton
 from dfc.frontend.syntax.build_items import TreeBuilder
 from dfc.frontend.syntax.documentation import find_documentation
 from dfc.frontend.syntax.layout import check_edition
-from dfc.frontend.syntax.limits import check_chains, check_text
+from dfc.frontend.syntax.limits import check_chains
 from dfc.frontend.syntax.recovery import Text, read_whole, recover
 from dfc.frontend.syntax.tree import Module
+from dfc.parsing.automaton import load_automaton
+from dfc.parsing.limits import check_text
 from dfc.source import SourceFile
 
 
@@ -33,7 +34,7 @@ def parse_recovering(source: SourceFile, diagnostics: Diagnostics) -> Module | N
     if problem is not None:
         diagnostics.add(problem)
         return None
-    automaton = load_automaton()
+    automaton = load_automaton("dfg")
     lexed = automaton.lexer.lex(source.text)
     text = Text(source, automaton, lexed.tokens, lexed.strange)
     problem = check_edition(source, lexed.tokens)

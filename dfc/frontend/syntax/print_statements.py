@@ -76,7 +76,8 @@ def print_carry(node: Carry) -> list[Piece]:
 
 
 def print_loop(node: Loop) -> list[Piece]:
-    return ["loop ", *listed("", node.carries, " "), node.head, " ", node.body]
+    settings = listed(" with ", node.settings)
+    return ["loop ", *listed("", node.carries, " "), node.head, *settings, " ", node.body]
 
 
 STATEMENT_PRINTERS: Printers = {
@@ -93,7 +94,7 @@ STATEMENT_PRINTERS: Printers = {
     Branch: lambda node: ["if ", node.condition, " ", node.body],
     If: print_if,
     Binding: print_binding,
-    For: lambda node: ["for ", *separated(node.bindings), " ", node.body],
+    For: lambda node: ["for ", *separated(node.bindings), *listed(" with ", node.settings), " ", node.body],
     Carry: print_carry,
     WhileHead: lambda node: ["while ", node.condition],
     ForHead: lambda node: ["for ", *separated(node.bindings)],

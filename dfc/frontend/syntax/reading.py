@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dfc.diagnostics import CompileError, error
-from dfc.frontend.syntax.limits import SIZE_LIMIT, too_large
+from dfc.parsing.limits import SIZE_LIMIT, too_large
 from dfc.source import SourceFile
 
 BYTE_ORDER_MARK = "\ufeff"

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dfc.diagnostics import Diagnostic, Diagnostics
-from dfc.frontend.syntax.automaton import Automaton, Rejected, TooDeep
 from dfc.frontend.syntax.bracket_errors import explain_brackets, is_balanced, stray_closer
 from dfc.frontend.syntax.build_items import TreeBuilder
-from dfc.frontend.syntax.lexer import END, Token
 from dfc.frontend.syntax.lexical_errors import explain_character
 from dfc.frontend.syntax.limits import check_nesting, too_deep
 from dfc.frontend.syntax.situation import ITEM_KEYWORDS, Situation
 from dfc.frontend.syntax.syntax_errors import BORROWED, explain
 from dfc.frontend.syntax.tree import Module
+from dfc.parsing.automaton import Automaton, Rejected, TooDeep
+from dfc.parsing.lexer import END, Token
 from dfc.source import SourceFile
 
 MESSAGE_LIMIT = 20

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dfc.diagnostics import Diagnostic, error
-from dfc.frontend.syntax.automaton import Automaton
-from dfc.frontend.syntax.lexer import END, Token
 from dfc.frontend.syntax.limits import CLOSERS, OPENERS
+from dfc.parsing.automaton import Automaton
+from dfc.parsing.lexer import END, Token
 from dfc.source import SourceFile, Span
 
 VALUE_END = frozenset({"NAME", "INT", "FLOAT", "STRING", "RPAR", "RSQB", "TRUE", "FALSE"})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dfc.frontend.syntax.lexer import Token
 from dfc.frontend.syntax.situation import VALUE_END
+from dfc.parsing.lexer import Token
 
 # Behind these an opening bracket belongs to what stands before it.
 ATTACHING = VALUE_END | {"QUESTION"}

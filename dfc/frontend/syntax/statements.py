@@ -97,6 +97,14 @@ class Emit(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Setting(Node):
+    """`copies = 4` after `with`"""
+
+    name: Identifier
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Branch(Node):
     """`if condition { ... }`, and each `else if`"""
 
@@ -123,10 +131,11 @@ class Binding(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For(Node):
-    """`for x in xs, y in ys { ... }`"""
+    """`for x in xs, y in ys { ... }`, perhaps `with recompute = 4`"""
 
     bindings: tuple[Binding, ...]
     body: Suite
+    settings: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +164,7 @@ class Loop(Node):
     carries: tuple[Carry, ...]
     head: LoopHead
     body: Suite
+    settings: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

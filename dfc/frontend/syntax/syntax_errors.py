@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from dfc.diagnostics import Diagnostic, error
 from dfc.frontend.syntax.declaration_errors import DECLARATION_RULES
-from dfc.frontend.syntax.lexer import END, Token
 from dfc.frontend.syntax.situation import (
     OPERATORS,
     STATEMENT_KEYWORDS,
@@ -21,6 +20,7 @@ from dfc.frontend.syntax.situation import (
     phrase,
     shown,
 )
+from dfc.parsing.lexer import END, Token
 
 Explain: TypeAlias = Callable[[Situation], Diagnostic | None]
 BORROWED = {
@@ -126,12 +126,15 @@ def keyword_as_name(situation: Situation) -> Diagnostic | None:
         return None
     if previous is not None and previous.kind in UNFINISHED and not situation.same_line(previous, token):
         return None
+    remedy = f"call it `{token.text}_` or something more specific"
+    if not only_names and token.kind == "WHERE":
+        remedy = "to choose element by element, write `select(mask, a, b)`"
     return situation.error(
         "E0121",
         f"`{token.text}` is a keyword and cannot be a name",
         token,
         "expected a name" if only_names else "expected a value",
-        f"call it `{token.text}_` or something more specific",
+        remedy,
     )
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from dfc.diagnostics import CompileError
 from dfc.frontend.syntax import parse
-from dfc.frontend.syntax.automaton import load_automaton
 from dfc.frontend.syntax.formatter import format_source
+from dfc.parsing.automaton import load_automaton
 from dfc.source import SourceFile
 from tests.support.corpus import CORPUS, load
 from tests.support.golden import Case, check_case, read_cases
@@ -21,7 +21,7 @@ def formatted(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """All tokens and comments."""
-    lexed = load_automaton().lexer.lex(text)
+    lexed = load_automaton("dfg").lexer.lex(text)
     found = sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start)
     return [token.text.rstrip() for token in found]
 

@@ -10,10 +10,10 @@ from lark import Lark, UnexpectedInput
 
 from dfc.diagnostics import Diagnostics
 from dfc.frontend.syntax import parse_recovering
-from dfc.frontend.syntax.automaton import load_automaton
 from dfc.frontend.syntax.build_items import TreeBuilder
 from dfc.frontend.syntax.documentation import Documentation
-from dfc.frontend.syntax.tables import TABLES, generate, grammar_path, serialise
+from dfc.parsing.automaton import load_automaton
+from dfc.parsing.tables import LANGUAGES, generate, grammar_path, serialise, tables_path
 from dfc.source import SourceFile
 from tests.support.corpus import CORPUS, DEPLOYMENTS
 
@@ -26,7 +26,7 @@ def strict(name: str) -> Lark:
 
 @pytest.fixture(scope="module")
 def reference() -> Lark:
-    return strict("dfg.lark")
+    return strict("dfg")
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
@@ -35,21 +35,22 @@ def test_programs_follow_the_strict_grammar(reference: Lark, path: Path) -> None
 
 
 def test_deployments_follow_their_strict_grammar() -> None:
-    parser = strict("deploy.lark")
+    parser = strict("deploy")
     assert DEPLOYMENTS
     for path in DEPLOYMENTS:
         parser.parse(path.read_text())
 
 
-def test_tables_are_in_step_with_the_grammar() -> None:
-    grammar = grammar_path().read_text()
-    text = TABLES.read_text()
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_tables_are_in_step_with_the_grammar(language: str) -> None:
+    grammar = grammar_path(language).read_text()
+    text = tables_path(language).read_text()
     assert json.loads(text)["grammar_sha256"] == hashlib.sha256(grammar.encode()).hexdigest()
-    assert text == serialise(generate(grammar)), "run python -m dfc.frontend.syntax.tables"
+    assert text == serialise(generate(grammar)), "run python -m dfc.parsing.tables"
 
 
 def test_every_rule_has_a_builder_and_every_builder_a_rule() -> None:
-    names = {rule.name for rule in load_automaton().rules if rule.name and not rule.is_unit}
+    names = {rule.name for rule in load_automaton("dfg").rules if rule.name and not rule.is_unit}
     assert names == set(TreeBuilder(SourceFile("x", ""), Documentation()).builders())
 
 
@@ -57,7 +58,7 @@ def test_every_rule_has_a_builder_and_every_builder_a_rule() -> None:
 def test_tokens_are_those_of_the_reference_lexer(reference: Lark, path: Path) -> None:
     text = path.read_text()
     expected = [(token.type, str(token), token.start_pos) for token in reference.lex(text)]
-    assert [(t.kind, t.text, t.start) for t in load_automaton().lexer.lex(text).tokens] == expected
+    assert [(t.kind, t.text, t.start) for t in load_automaton("dfg").lexer.lex(text).tokens] == expected
 
 
 def test_damaged_programs_are_accepted_exactly_when_the_reference_accepts_them(reference: Lark) -> None:
@@ -65,7 +66,7 @@ def test_damaged_programs_are_accepted_exactly_when_the_reference_accepts_them(r
     refused = 0
     for _ in range(150):
         text = random.choice(CORPUS).read_text()
-        tokens = load_automaton().lexer.lex(text).tokens
+        tokens = load_automaton("dfg").lexer.lex(text).tokens
         token = random.choice(tokens)
         changed = text[: token.start] + random.choice(tokens).text + text[token.end :]
         try:
@@ -115,11 +116,11 @@ def test_damaged_programs_are_accepted_exactly_when_the_reference_accepts_them(r
     ],
 )
 def test_longest_tokens_win(text: str, kinds: str) -> None:
-    assert " ".join(token.kind for token in load_automaton().lexer.lex(text).tokens) == kinds
+    assert " ".join(token.kind for token in load_automaton("dfg").lexer.lex(text).tokens) == kinds
 
 
 def test_there_are_forty_keywords_and_all_are_reserved(reference: Lark) -> None:
-    keywords = load_automaton().keywords
+    keywords = load_automaton("dfg").keywords
     words = {t.pattern.value for t in reference.terminals if t.pattern.type == "str" and t.pattern.value.isalpha()}
     assert keywords == words
     assert len(keywords) == 40

@@ -7,10 +7,11 @@ import pytest
 
 from dfc.diagnostics import CompileError, Diagnostics, render
 from dfc.frontend.syntax import parse, parse_recovering
-from dfc.frontend.syntax.automaton import NESTING_LIMIT, load_automaton
-from dfc.frontend.syntax.limits import CHAIN_LIMIT, SIZE_LIMIT
+from dfc.frontend.syntax.limits import CHAIN_LIMIT
 from dfc.frontend.syntax.printer import to_text
 from dfc.frontend.syntax.reading import decode_source, read_source
+from dfc.parsing.automaton import NESTING_LIMIT, load_automaton
+from dfc.parsing.limits import SIZE_LIMIT
 from dfc.source import SourceFile
 from tests.support.corpus import CORPUS
 
@@ -144,7 +145,7 @@ def test_one_wrong_token_is_reported_near_its_place(seed: int) -> None:
 
 
 def _damage(text: str, random: Random) -> tuple[str, int]:
-    tokens = load_automaton().lexer.lex(text).tokens
+    tokens = load_automaton("dfg").lexer.lex(text).tokens
     index = random.randrange(len(tokens) - 1)
     token, following = tokens[index], tokens[index + 1]
     line = text.count("\n", 0, token.start) + 1

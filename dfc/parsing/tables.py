@@ -1,4 +1,4 @@
-"""Generates `tables.json` from the grammar: `python -m dfc.frontend.syntax.tables`.
+"""Generates `dfg.json` and `deploy.json` from their grammars: `python -m dfc.parsing.tables`.
 
 Assumes lark, which is needed here only: a parser that is shipped as plain data starts in milliseconds and reads
 no pickle. Guarantees that the same grammar gives the same bytes: states, rules and rows are numbered in an order
@@ -17,7 +17,7 @@ from lark.grammar import NonTerminal, Rule, Symbol, Terminal
 from lark.parsers.lalr_analysis import Shift
 
 HERE = Path(__file__).parent
-TABLES = HERE / "tables.json"
+LANGUAGES = ("dfg", "deploy")
 START = "start"
 # Rules whose operator is kept among the children, for its place in the text.
 KEEP_OPERATOR = frozenset({"piped", "or_op", "and_op"})
@@ -31,10 +31,15 @@ class LarkTable(Protocol):
     end_states: dict[str, object]
 
 
-def grammar_path(name: str = "dfg.lark") -> Path:
+def tables_path(language: str) -> Path:
+    return HERE / f"{language}.json"
+
+
+def grammar_path(language: str) -> Path:
     """The grammar, in the repository or beside the installed package."""
-    roots = (HERE.parents[2], HERE.parents[1])
-    return next(root / "grammar" / name for root in roots if (root / "grammar" / name).exists())
+    roots = (HERE.parents[1], HERE.parent)
+    paths = [root / "grammar" / f"{language}.lark" for root in roots]
+    return next(path for path in paths if path.exists())
 
 
 def generate(grammar: str) -> dict[str, object]:
@@ -159,7 +164,8 @@ def serialise(tables: dict[str, object]) -> str:
 
 
 def main() -> None:
-    TABLES.write_text(serialise(generate(grammar_path().read_text())))
+    for language in LANGUAGES:
+        tables_path(language).write_text(serialise(generate(grammar_path(language).read_text())))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Names that the author may have meant."""
+"""Names that the author may have meant, and text to type instead."""
 
 from __future__ import annotations
 
@@ -28,6 +28,19 @@ def listed(names: Iterable[str], limit: int = 12) -> str:
     if len(ordered) < 2:
         return "".join(ordered)
     return f"{', '.join(ordered[:-1])} and {ordered[-1]}"
+
+
+_LOOSER = frozenset("+-*/%@<>=!|")  # what operators that bind less tightly than `as` are written with
+
+
+def converted(text: str, dtype: object) -> str:
+    """An expression of the author with a conversion behind it, which binds more tightly than most operators."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0 and (character.isspace() or (place > 0 and character in _LOOSER)):
+            return f"({text}) as {dtype}"
+    return f"{text} as {dtype}"
 
 
 def _likeness(name: str, candidate: str) -> float:
