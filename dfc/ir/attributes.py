@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc.ir.dims import Dim
+
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
@@ -20,6 +22,15 @@ class Attributes:
 @dataclass(frozen=True, slots=True)
 class NoAttributes(Attributes):
     """For ops whose meaning is in their operands alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredAttributes(Attributes):
+    """Of a node that finds out a size while it runs: `size` is the symbol it gives a value from 0 to `most`; or a plain
+    number, which the value then must be."""
+
+    size: Dim
+    most: Dim
 
 
 class Literal:

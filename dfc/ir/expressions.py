@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.measured import measured
 
 
 def expression(block: Block, known: Mapping[Value, str], text: Callable[[Node, Sequence[str]], str]) -> str | None:
-    """The block's only plain output, or None: if a value is used twice or a node has regions or several results.
+    """The block's only plain output, or None: if a value is used twice, or a node has regions or several results or
+    measures a size.
 
     Operands are made left to right, so the nodes must stand in post-order. Works like a stack machine: each node takes
     the values it uses from the top of a stack of finished texts, in order.
@@ -19,7 +21,7 @@ def expression(block: Block, known: Mapping[Value, str], text: Callable[[Node, S
     stack: list[tuple[Value, str]] = []
     for node in block.nodes:
         made = [v for v in node.results if not v.is_token]
-        if node.regions or len(made) != 1 or counts.get(made[0], 0) != 1:
+        if node.regions or len(made) != 1 or measured(node) is not None or counts.get(made[0], 0) != 1:
             return None
         operands = _take(node, stack, known)
         if operands is None:

@@ -13,6 +13,8 @@
 What the front end has to understand besides the language itself:
 - `graph.OP(operands.., FIELD = value, ..)` makes exactly one node, where it stands (`dfc.ir.fields` says how fields are
   written). Tokens are not written: they follow from the order of lines. Several results form a tuple.
+- `let [N] i: i64[N] = graph.range(n, most = B)`: the size that is measured is called as in the `let`; its field is not
+  written. Sizes of results that are measured are written `?`.
 - settings of state: `name` is the full name, `kind = "rng"` makes an rng of a `u64[4]`.
 - rounds of a `for` are known if both bounds are results of `dim` or `constant` nodes.
 - what is no single expression (an initial value, the condition of a loop) is a call of a function without effects.
@@ -32,9 +34,11 @@ from dfc.ir.dtypes import ALL
 from dfc.ir.expressions import expression
 from dfc.ir.fields import encode
 from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Value
+from dfc.ir.measured import measured, measured_in
 from dfc.ir.names import NameSet, escape, identifier
 from dfc.ir.notation import check_text, listed, plain_text, quoted, type_text, typed
-from dfc.ir.verify import symbols_of
+from dfc.ir.symbols import symbols_of
+from dfc.ir.types import TensorType, Type
 
 Spell = Callable[[Node, Sequence[str]], "str | None"]
 Notes = Mapping[Node, Sequence[str]]
@@ -43,7 +47,8 @@ _RESERVED = frozenset({*ALL, "graph", "string", "rng", "min", "max", "ceil_div"}
 
 def spell_generic(node: Node, operands: Sequence[str]) -> str:
     """`graph.OP(operands.., FIELD = value, ..)`."""
-    fields = [f"{escape(name)} = {plain_text(value)}" for name, value in encode(node.attributes)]
+    named = [(name, value) for name, value in encode(node.attributes) if measured(node) is None or name != "size"]
+    fields = [f"{escape(name)} = {plain_text(value)}" for name, value in named]
     return f"graph.{escape(node.op)}({', '.join([*operands, *fields])})"
 
 
@@ -148,16 +153,18 @@ class _Printer:
         return _Scope(names, prefix)
 
     def _entry(self, entry: Entry) -> None:
-        scope = self._scope(entry.dims, f"{entry.name}/")
+        sizes = frozenset(measured_in(entry.block))
+        scope = self._scope((*entry.dims, *sizes), f"{entry.name}/")
         feeds = [v for v in entry.block.parameters if not v.is_token]
         parameters = [
             typed(scope.define(value, name), value) for value, name in zip(feeds, entry.parameter_names, strict=False)
         ]
         results = [v for v in entry.block.outputs if not v.is_token]
-        named = [typed(name, value) for name, value in zip(entry.result_names, results, strict=False)]
+        types = [_with_open_sizes(v.type, sizes) for v in results]
+        named = [f"{name}: {text}" for name, text in zip(entry.result_names, types, strict=False)]
         arrow = ""
         if results:
-            arrow = f" -> {type_text(results[0].type)}" if entry.unnamed_result else f" -> ({', '.join(named)})"
+            arrow = f" -> {types[0]}" if entry.unnamed_result else f" -> ({', '.join(named)})"
         where = f" where {', '.join(map(check_text, entry.checks))}" if entry.checks else ""
         self._doc(entry.doc)
         self._write(
@@ -168,7 +175,7 @@ class _Printer:
 
     def _test(self, test: Entry) -> None:
         self._write(f"test {quoted(test.name)} {{")
-        self._suite(test.block, self._scope(test.dims, "test/"), "return ")
+        self._suite(test.block, self._scope((*test.dims, *measured_in(test.block)), "test/"), "return ")
 
     def _suite(self, block: Block, scope: _Scope, last: str) -> None:
         """The statements of an outermost block and the closing brace."""
@@ -210,7 +217,9 @@ class _Printer:
         if not plain:
             return ""
         alone = identifier(node.name.removeprefix(scope.prefix)) if len(plain) == 1 else None
-        return f"let {', '.join(typed(scope.define(v, alone), v) for v in plain)} = "
+        symbol = measured(node)
+        size = f"[{symbol}] " if symbol is not None else ""
+        return f"let {size}{', '.join(typed(scope.define(v, alone), v) for v in plain)} = "
 
     def _region_node(self, node: Node, scope: _Scope) -> Iterator[_Steps]:
         """`if`, `while` and `for`; anything else with regions is shown as blocks, which no front end accepts."""
@@ -254,7 +263,9 @@ class _Printer:
         index = scope.define(body.parameters[0])
         carried = self._carries(body, plain[2:], scope, first=1)
         head = f"loop {carried} for" if carries else "for"
-        self._write(f"{let}{head} {index} in {scope.of(plain[0])}..{scope.of(plain[1])} {{")
+        bounds = f"{scope.of(plain[0])}..{scope.of(plain[1])}"
+        kept = dict(encode(node.attributes)).get("recompute")  # this layer knows no attribute record by name
+        self._write(f"{let}{head} {index} in {bounds}{f' with recompute = {kept}' if kept else ''} {{")
         yield self._block(body, scope, "")
         emits = [scope.of(v) for v in body.outputs[carries:] if not v.is_token]
         if emits:
@@ -299,11 +310,12 @@ class _Printer:
     def _function(self, block: Block, known: Mapping[Value, str], name: str) -> str:
         """Writes `fn` above the current declaration and returns the call."""
         name = self._globals.fresh(name)
-        dims = sorted(_symbols(block), key=str)
+        own = measured_in(block)
+        dims = sorted(_symbols(block) - own.keys(), key=str)
         outer, self._lines, indent, self._indent = self._lines, list[str](), self._indent, 0
-        scope = self._scope(dims, "")
+        scope = self._scope((*dims, *own), "")
         parameters = [typed(scope.define(value, text), value) for value, text in known.items()]
-        results = [type_text(v.type) for v in block.outputs if not v.is_token]
+        results = [_with_open_sizes(v.type, frozenset(own)) for v in block.outputs if not v.is_token]
         self._write(f"fn {name}{_generics(dims)}({', '.join(parameters)}) -> {listed(results)} {{")
         self._suite(block, scope, "return ")
         self._blank()
@@ -314,6 +326,14 @@ class _Printer:
 
 
 _Steps = Iterator["_Steps"]
+
+
+def _with_open_sizes(type_: Type, sizes: frozenset[Symbol]) -> str:
+    """The type of a result, with `?` for what is measured."""
+    if not isinstance(type_, TensorType) or sizes.isdisjoint(symbols_of(type_)):
+        return type_text(type_)
+    shape = ("?" if not sizes.isdisjoint(size.symbols()) else str(size) for size in type_.shape)
+    return f"{type_.dtype}[{', '.join(shape)}]"
 
 
 def _generics(dims: Sequence[Symbol]) -> str:

@@ -9,10 +9,12 @@
     regions receive exactly these.
  7. Tokens name resources of the graph (or pseudo-resources, which begin with `@`).
  8. Element types are machine types: nothing generic is left in a type or an attribute.
- 9. Sizes mention only the symbols of the entry; outside entries they are plain numbers.
+ 9. Sizes mention only the symbols of the entry (outside entries there are none), and those that a node above in the
+    block, or above the node that holds the region, has measured.
 10. An entry names every parameter and every result; `dim_feeds` are some of its `dims`.
 11. An op is known, its attributes, operands, results and regions are as its record says (`check`, injected).
 12. A token is there for an effect: an outermost block, or all regions of a node, never just hand it on.
+13. A node measures a symbol of its own: no size of the entry, and with one bound wherever it is measured.
 
 Collects every violation; `VerifyError` shows the graph with the messages in place. Never recurses.
 """
@@ -20,23 +22,26 @@ Collects every violation; `VerifyError` shows the graph with the messages in pla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import cast
+from dataclasses import dataclass, replace
 
 from dfc.ir import walk
-from dfc.ir.dims import Dim, Symbol
-from dfc.ir.dtypes import DTypeVariable
+from dfc.ir.attributes import MeasuredAttributes
+from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, DimCheck, Entry, Graph, Node, Resource, Value
-from dfc.ir.types import TensorType, TokenType, Type
+from dfc.ir.measured import measured, measured_in
+from dfc.ir.symbols import generic_in, symbols_of
+from dfc.ir.types import TokenType, Type
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Where a node stands: the state it may name, what was checked about sizes, and whether it is inside a branch."""
+    """Where a node stands: the state it may name, what was checked about sizes, whether it is inside a branch, and the
+    sizes that are measured somewhere in its outermost block."""
 
     resources: Mapping[str, Resource]
     checks: tuple[DimCheck, ...] = ()
     in_branch: bool = False
+    measured: frozenset[Symbol] = frozenset()
 
 
 Check = Callable[[Node, Situation], Iterable[str]]
@@ -148,6 +153,8 @@ class _Checker:
     ) -> None:
         self._situation = situation
         self._inside = replace(situation, in_branch=True)
+        self._measured: dict[Symbol, int] = {}
+        self._bounds: dict[Symbol, object] = {}
         self._branches = 0
         self._where = where
         self._symbols = symbols
@@ -156,9 +163,12 @@ class _Checker:
         self._visible: set[Value] = set()
         self._names: set[str] = set()
         self._found: list[Violation] = []
-        self._known_types: dict[Type, tuple[tuple[int, str], ...]] = {}
+        self._known_types: dict[Type, tuple[bool, frozenset[Symbol]]] = {}
 
     def run(self, block: Block) -> list[Violation]:
+        sizes = frozenset(measured_in(block))
+        if sizes:
+            self._situation, self._inside = (replace(s, measured=sizes) for s in (self._situation, self._inside))
         frames = [self._open(block, None)]
         while frames:
             frame = frames[-1]
@@ -209,6 +219,10 @@ class _Checker:
             if uses != 1:
                 self._report(4, value.node or frame.owner, f"the token of `{value.type}` is used {uses} times")
         self._visible.difference_update(frame.defined)
+        for node in frame.block.nodes:
+            symbol = measured(node)
+            if symbol is not None:
+                self._measured[symbol] -= 1
 
     def _use(self, value: Value, frame: _Frame, node: Node | None) -> None:
         if value not in self._visible:
@@ -227,6 +241,7 @@ class _Checker:
         self._names.add(node.name)
         for value in node.operands:
             self._use(value, frame, node)
+        self._measure(node)
         for index, value in enumerate(node.results):
             if value.node is not node or value.index != index:
                 self._report(2, node, f"result {index} does not point back at its node")
@@ -260,23 +275,39 @@ class _Checker:
             if name not in self._situation.resources and not name.startswith("@"):
                 self._report(7, node, f"there is no resource `{name}`")
 
+    def _measure(self, node: Node) -> None:
+        """Lets the symbol that a node measures be known from here on."""
+        symbol = measured(node)
+        if symbol is None:
+            return
+        assert isinstance(node.attributes, MeasuredAttributes)
+        most = node.attributes.most
+        if symbol in self._symbols:
+            self._report(13, node, f"measures `{symbol}`, a size of the entry")
+        if self._bounds.setdefault(symbol, most) != most:
+            self._report(13, node, f"measures `{symbol}` with another bound than before")
+        self._unknown(node, most.symbols(), most)
+        self._measured[symbol] = self._measured.get(symbol, 0) + 1
+
     def _type(self, value: Value, node: Node | None) -> None:
         known = self._known_types.get(value.type)
         if known is None:
-            known = tuple(self._type_problems(value.type))
-            self._known_types[value.type] = known
-        for number, message in known:
-            self._report(number, node, message)
+            known = self._known_types[value.type] = generic_in(value.type), symbols_of(value.type) - self._symbols
+        generic, others = known
+        if generic:
+            self._report(8, node, f"generic element type in `{value.type}`")
+        if others:
+            self._unknown(node, others, value.type)
 
-    def _type_problems(self, thing: object) -> Iterator[tuple[int, str]]:
-        if generic_in(thing):
-            yield 8, f"generic element type in `{thing}`"
-        for symbol in sorted(symbols_of(thing) - self._symbols, key=str):
-            yield 9, f"unknown size `{symbol}` in `{thing}`"
+    def _unknown(self, node: Node | None, symbols: frozenset[Symbol], thing: object) -> None:
+        for symbol in sorted(symbols - self._symbols, key=str):
+            if not self._measured.get(symbol):
+                self._report(9, node, f"unknown size `{symbol}` in `{thing}`")
 
     def _attributes(self, node: Node) -> None:
-        for number, message in self._type_problems(node.attributes):
-            self._report(number, node, message)
+        if generic_in(node.attributes):
+            self._report(8, node, f"generic element type in `{node.attributes}`")
+        self._unknown(node, symbols_of(node.attributes), node.attributes)
 
 
 def _resources(values: Iterable[Value]) -> list[str]:
@@ -298,27 +329,3 @@ def _token_order(values: Sequence[Value]) -> str | None:
     if names != sorted(set(names)):
         return "tokens are not sorted by resource"
     return None
-
-
-def parts(thing: object) -> Iterator[object]:
-    """A type or attribute record and everything inside it."""
-    pending = [thing]
-    while pending:
-        current = pending.pop()
-        yield current
-        if isinstance(current, tuple):
-            pending.extend(cast(tuple[object, ...], current))
-        elif is_dataclass(current) and not isinstance(current, (type, Dim)):
-            pending.extend(getattr(current, field.name) for field in fields(current))
-
-
-def symbols_of(thing: object) -> frozenset[Symbol]:
-    """The size symbols a type or attribute record mentions."""
-    if isinstance(thing, TensorType) and not thing.shape:
-        return frozenset()
-    return frozenset(symbol for part in parts(thing) if isinstance(part, Dim) for symbol in part.symbols())
-
-
-def generic_in(thing: object) -> bool:
-    """Whether a type or attribute record mentions a generic element type."""
-    return any(isinstance(part, DTypeVariable) for part in parts(thing))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from dfc.ir.dims import Symbol, dim
-from dfc.ir.dtypes import BOOL, F32, DTypeVariable
+from dfc.ir.attributes import MeasuredAttributes
+from dfc.ir.dims import DimLike, Symbol, dim
+from dfc.ir.dtypes import BOOL, F32, I64, DTypeVariable
 from dfc.ir.graph import Block, DimCheck, Graph, Node, Value
 from dfc.ir.types import TensorType, tensor
 from dfc.ir.verify import VerifyError, verify, violations
@@ -170,6 +171,36 @@ def test_12_tokens_that_nothing_uses() -> None:
     regions = [Block((inner,), (), (inner,)) for inner in (token("w"), token("w"))]
     node = Node("if", (condition, t), (t.type,), regions=regions, name="i")
     assert numbers(graph(entry("e", (condition, t), (node,), node.results), resources=[W])) == {12}
+
+
+def measuring(count: Value, most: DimLike, name: str = "r") -> Node:
+    attributes = MeasuredAttributes(dim(N), dim(most))
+    return Node("range", (count,), (tensor(I64, N),), attributes=attributes, name=name)
+
+
+def filled(name: str = "f") -> Node:
+    return Node("iota", (), (tensor(I64, N),), name=name)
+
+
+def test_9_a_measured_size_is_known_below_its_node_only() -> None:
+    count, condition = Value(tensor(I64), "n"), Value(tensor(BOOL), "c")
+    first, second = measuring(count, 5), filled()
+    assert numbers(graph(entry("e", (count,), (first, second), second.results))) == set()
+    assert numbers(graph(entry("e", (count,), (second, first), second.results))) == {9}
+    sides = [Block((), (inner,), ()) for inner in (measuring(count, 5), filled())]
+    assert numbers(
+        graph(entry("e", (count, condition), (Node("if", (condition,), (), regions=sides, name="i"),), ()))
+    ) == {9}
+    assert numbers(graph(entry("e", (count,), (measuring(count, Symbol("K")),), ()))) == {9}
+
+
+def test_13_a_measured_size_is_no_other_one() -> None:
+    count, x = Value(tensor(I64), "n"), Value(tensor(F32, N), "x")
+    assert numbers(graph(entry("e", (count, x), (measuring(count, 5),), (), dims=[N]))) == {13}
+    twice = [measuring(count, 5), measuring(count, 6, "s")]
+    assert numbers(graph(entry("e", (count,), twice, ()))) == {13}
+    again = [measuring(count, 5), measuring(count, 5, "s")]
+    assert numbers(graph(entry("e", (count,), again, ()))) == set()
 
 
 def test_the_error_names_the_phase_and_every_violation() -> None:
