@@ -115,7 +115,9 @@ def _mod(x: Numeric, y: Numeric) -> object:
 
 def _pow(x: Numeric, y: Numeric) -> object:
     if x.dtype.kind not in "iu":
-        return np.power(x, y)
+        # Whole arrays of exponents: for a single 0.5 NumPy takes the square root, which gives NaN for -inf and not inf.
+        base, exponent = (np.ascontiguousarray(each) for each in np.broadcast_arrays(x, y))
+        return np.power(base, exponent).reshape(np.broadcast_shapes(x.shape, y.shape))
     whole = np.power(x, np.maximum(y, y.dtype.type(0)))
     if x.dtype.kind == "u":
         return whole

@@ -5,6 +5,7 @@ Notation: operands -> results. Axes are normalised (0 <= axis < rank). `*t` are 
 Sources       constant(ConstantAttributes) -> x            dim(DimAttributes) -> i64
               iota(TypeAttributes) -> x (1-d)              eye(TypeAttributes) -> x (2-d)
               random(RandomAttributes) -> x                pure: a function of seed, stream name and global index
+              random_at(RandomAtAttributes): elements, key0, key1, draw -> x   some numbers of a draw
 Element-wise  neg abs sign exp log log1p sqrt rsqrt square sin cos tanh sigmoid relu gelu erf floor ceil round
               is_finite not stop_gradient: x -> y
               expm1 exp2 log2 log10 tan asin acos atan sinh cosh asinh acosh atanh erf_inverse log_sigmoid silu
@@ -33,6 +34,9 @@ Reductions    sum prod max min any all mean logsumexp(ReduceAttributes): x -> y
               variance deviation(SpreadAttributes): x -> y median(AxisAttributes): x -> y
 Ordering      sort(SortAttributes) argsort(ArgSortAttributes): x -> y
               top_k(TopAttributes): x -> values, places    search(SearchAttributes): sorted, values -> places
+Measuring     range(MeasuredAttributes): count -> i64[N]    gives the symbol N a value while the entry runs
+              nonzero(SizedAttributes): mask -> one i64[N] an axis   count_distinct: x -> i64
+              unique(SizedAttributes): x -> values[N], inverse, counts[N]
 Products      matmul: a[..,M,K], b[..,K,N] -> c            1-d operands as in NumPy; batch axes equal (no stretching)
               solve: a[N,N], b[N] or b[N,K] -> x
               inverse cholesky: a[N,N] -> x   determinant log_determinant: a[N,N] -> x (scalar)
@@ -44,6 +48,7 @@ Learning      softmax log_softmax(AxisAttributes): x -> y  cross_entropy: logits
 State         read(ResourceAttributes): t -> x, t          the whole variable, a snapshot
               assign(AssignAttributes): value, *index operands, t -> t
               draw(DrawAttributes): t -> x, t              next numbers of an rng: uniform in [0, 1), or normal
+              redraw(RedrawAttributes): u64[4] -> x        what an rng in this state draws next
 Host          checkpoint_save(HostAttributes), checkpoint_restore(HostAttributes): path, *t -> *t
 Control       if: condition, *t -> values.., *t            regions: then, else (parameters *t; outputs values.., *t)
               while: carries.., *t -> carries.., *t        regions: condition (carries.., *t -> bool, *t), body
@@ -54,6 +59,10 @@ Gradients     grad: loss, targets.. -> one gradient a target   gone after `autod
               jacobian: y (1-d or scalar), x -> shape(y) + shape(x)  gone after `autodiff`
               custom(CustomAttributes): results.., parameters.., cotangents.., slopes.. -> results..
               cotangent: x -> x                            holds a place among the operands of `custom`
+Telling       summary_scalar summary_histogram debug_print clock   see `dfc.ops.telling`
+Messages      send recv contribute combined                see `dfc.ops.communication`
+              route_ids routed_ids route_rows routed_rows answer_rows answered_rows shard_place shard_rows
+              shard_positions                              see `dfc.ops.routing`
 """
 
 from __future__ import annotations
@@ -94,6 +103,14 @@ class RandomAttributes(Attributes):
     seed: int
     stream: str
     type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class RandomAtAttributes(Attributes):
+    """As `RandomAttributes`; the numbers are those of the elements that an operand names."""
+
+    distribution: str
+    dtype: DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +169,15 @@ class WindowAttributes(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionAttributes(Attributes):
-    """Per spatial axis: stride, dilation, zeros before and behind, and how many windows there are."""
+    """Per spatial axis: stride, dilation, zeros before and behind, and how many windows there are. `groups`: into how
+    many the channels are divided, each with kernels of its own."""
 
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     low: tuple[Dim, ...]
     high: tuple[Dim, ...]
     counts: tuple[Dim, ...]
+    groups: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +216,13 @@ class ResizeAttributes(Attributes):
 
     sizes: tuple[Dim, ...]
     method: str
+
+
+@dataclass(frozen=True, slots=True)
+class SizedAttributes(Attributes):
+    """`size` is the number of results, which a `range` above has found out (or a plain number)."""
+
+    size: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +356,14 @@ class DrawAttributes(Attributes):
 
 
 @dataclass(frozen=True, slots=True)
+class RedrawAttributes(Attributes):
+    """`distribution` is uniform (in [0, 1)) or normal."""
+
+    distribution: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
 class HostAttributes(Attributes):
     """The full names of the variables a host step saves or restores, in order; one token each."""
 
@@ -339,10 +373,12 @@ class HostAttributes(Attributes):
 @dataclass(frozen=True, slots=True)
 class ForAttributes(Attributes):
     """`carries` carried values. `trips` is the number of rounds if it is a dimension (required if there are emits);
-    if the bounds are not sizes themselves there may be fewer rounds, and the other rows have no meaning."""
+    if the bounds are not sizes themselves there may be fewer rounds, and the other rows have no meaning. `recompute`: a
+    gradient keeps what every so many rounds started with, and runs those between again; 0 keeps all of them."""
 
     carries: int
     trips: Dim | None = None
+    recompute: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,10 @@ class Builder:
         types = registry.record(op).infer([v.tensor for v in operands], given)
         return self.add(op, operands, types, given)
 
+    def infer(self, op: str, operands: Sequence[Value], attributes: Attributes) -> Sequence[Type]:
+        """The result types an op would have; raises `OpError` if the operands do not fit."""
+        return registry.record(op).infer([v.tensor for v in operands], attributes)
+
     def apply(self, op: str, *operands: Value, attributes: Attributes | None = None) -> Value:
         """Appends a pure node with one result and returns it."""
         return self.node(op, operands, attributes).result

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from dfc.ir.dtypes import BOOL
+from dfc.ir.dims import Symbol
+from dfc.ir.dtypes import BOOL, I64
 from dfc.ir.facts import Facts
 from dfc.ir.graph import Block, DimCheck, Node, Resource, Value
 from dfc.ir.types import TensorType, Type
@@ -22,9 +23,10 @@ from dfc.ops.attributes import (
     HostAttributes,
     ResourceAttributes,
 )
-from dfc.ops.broadcasting import same_shape
+from dfc.ops.broadcasting import DimsEqual, same_shape
+from dfc.ops.communication import NETWORK
 from dfc.ops.known_sizes import equal_under, facts_of, may_be_equal, sizes_compared
-from dfc.ops.record import OpError, OpRecord
+from dfc.ops.record import HostCall, OpError, OpRecord
 
 Resources = Mapping[str, Resource]
 _REGIONS = {"if": 2, "while": 2, "for": 1}
@@ -32,9 +34,17 @@ _REGIONS = {"if": 2, "while": 2, "for": 1}
 
 def check_node(node: Node, situation: Situation) -> Iterable[str]:
     """What is wrong with one node, in words."""
-    by = may_be_equal if situation.in_branch else equal_under(_facts(situation.checks))
+    by = may_be_equal if situation.in_branch else _equal(_facts(situation.checks), situation.measured)
     with sizes_compared(by):
         return list(_problems(node, situation.resources))
+
+
+def _equal(facts: Facts, measured: frozenset[Symbol]) -> DimsEqual:
+    """Facts about sizes that are measured come from checks while the entry runs: there only what is refuted differs."""
+    known = equal_under(facts)
+    if not measured:
+        return known
+    return lambda a, b: known(a, b) or (not measured.isdisjoint((a - b).symbols()) and may_be_equal(a, b))
 
 
 @lru_cache(maxsize=8)
@@ -51,6 +61,8 @@ def _problems(node: Node, resources: Resources) -> Iterable[str]:
     if len(node.regions) != _REGIONS.get(node.op, 0):
         return [f"has {len(node.regions)} regions, not {_REGIONS.get(node.op, 0)}"]
     special = _SPECIAL.get(node.op)
+    if special is None and isinstance(record.lowering, HostCall):
+        return _check_host_call(node, record, record.lowering.resource)
     return special(node, resources) if special else _check_types(node)
 
 
@@ -139,6 +151,29 @@ def _check_host(node: Node, resources: Resources) -> Iterator[str]:
     yield from _compare("results", _types(_plain(node.results)), [])
 
 
+def _check_message(node: Node, resources: Resources) -> Iterator[str]:
+    del resources
+    yield from _wants_tokens(node, [NETWORK])
+    plain = _types(_plain(node.operands))
+    kinds = registry.record(node.op).parameters
+    if len(plain) != len(kinds) or not all(isinstance(t, TensorType) for t in plain):
+        yield f"takes {len(plain)} operands, not {len(kinds)}"
+    if node.op == "contribute":
+        yield from _compare("block numbers", plain[1:], [TensorType(I64)])
+    yield from _compare("results", _types(_plain(node.results)), registry.record(node.op).infer((), node.attributes))
+
+
+def _check_host_call(node: Node, record: OpRecord, resource: str) -> Iterator[str]:
+    """`infer` sees tensors only."""
+    yield from _wants_tokens(node, [resource])
+    try:
+        wanted = record.infer(_tensors(node.operands), node.attributes)
+    except OpError as problem:
+        yield f"operands do not fit: {problem.title}"
+        return
+    yield from _compare("results", _types(_plain(node.results)), tuple(wanted))
+
+
 def _check_assert(node: Node, resources: Resources) -> Iterator[str]:
     del resources
     yield from _compare("conditions", _types(_plain(node.operands)), [TensorType(BOOL)])
@@ -216,6 +251,10 @@ _SPECIAL: dict[str, Callable[[Node, Resources], Iterable[str]]] = {
     "checkpoint_save": _check_host,
     "checkpoint_restore": _check_host,
     "assert": _check_assert,
+    "send": _check_message,
+    "recv": _check_message,
+    "contribute": _check_message,
+    "combined": _check_message,
     "if": _check_if,
     "while": _check_while,
     "for": _check_for,

@@ -59,10 +59,10 @@ def _conversion(a: TensorType, b: TensorType, first: int, number: int, *, pair: 
     """The operation with the narrower operand converted to the type of the wider one."""
     left, right = f"{{{first}}}", f"{{{number}}}"
     if _breadth(a.dtype) > _breadth(b.dtype):
-        converted = f"{right} as {a.dtype}"
-        return applied(left, converted) if pair else converted
-    converted = f"{left} as {b.dtype}"
-    return applied(converted, right) if pair else converted
+        wide = f"{{{number} as {a.dtype}}}"
+        return applied(left, wide) if pair else wide
+    wide = f"{{{first} as {b.dtype}}}"
+    return applied(wide, right) if pair else wide
 
 
 def _breadth(dtype: DType | DTypeVariable) -> tuple[int, int]:

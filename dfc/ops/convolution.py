@@ -1,7 +1,8 @@
 """Convolutions (correlations, as in learning) with channels last: conv1d and conv2d.
 
 A convolution is a matrix product of the windows of the padded image with the weights of the kernel. Its gradients are
-a convolution of the slopes with the reversed kernel, and a product of the windows with the slopes.
+a convolution of the slopes with the reversed kernel, and a product of the windows with the slopes. With `groups` it is
+that for each group of channels (`dfc.ops.grouped`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops import samples
 from dfc.ops.attributes import ConvolutionAttributes, PadAttributes, WindowAttributes
+from dfc.ops.binding import integer, wrong
 from dfc.ops.binding import size as size_argument
-from dfc.ops.binding import wrong
 from dfc.ops.broadcasting import same_dim
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype, require_size
 from dfc.ops.gradients import reverse
+from dfc.ops.grouped import Grouped, turned_in_groups
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.pieces import part, zeros
 from dfc.ops.record import (
@@ -96,18 +98,29 @@ def _infer(places: int) -> InferTypes:
         require_same_dtype(types)
         require_rank(types, 0, (places + 2,), image)
         require_rank(types, 1, (places + 2,), window)
-        if not same_dim(x.shape[-1], kernel.shape[-2]):
+        _require_groups(kernel, it.groups)
+        taken = kernel.shape[-2] * it.groups
+        if not same_dim(x.shape[-1], taken):
+            each = f" in each of {it.groups} groups" if it.groups > 1 else ""
             raise OpError(
                 "E0301",
                 "the kernel is for another number of channels",
                 blame=1,
-                label=f"{kernel} takes {kernel.shape[-2]} channels",
+                label=f"{kernel} takes {kernel.shape[-2]} channels{each}",
                 operand_labels={0: f"{x} has {x.shape[-1]} channels"},
             )
         _require_windows(types, it)
         return (x.with_shape((x.shape[0], *it.counts, kernel.shape[-1])),)
 
     return infer
+
+
+def _require_groups(kernel: TensorType, groups: int) -> None:
+    if groups < 1:
+        raise OpError("E0314", "there is at least one group of channels", blame="groups", label=str(groups))
+    if kernel.shape[-1] % dim(groups) != dim(0):
+        label = f"{kernel} gives {kernel.shape[-1]} channels"
+        raise OpError("E0301", f"{groups} groups do not divide the channels of the kernel", blame=1, label=label)
 
 
 def _require_windows(types: Sequence[TensorType], it: ConvolutionAttributes) -> None:
@@ -134,13 +147,17 @@ def _evaluate(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -
     widths = [(0, 0), *zip(concrete(it.low, sizes), concrete(it.high, sizes), strict=True), (0, 0)]
     padded: Numeric = np.pad(x, widths)
     total: Numeric = np.zeros((x.shape[0], *counts, kernel.shape[-1]), accumulator(operands[0].dtype))
+    taken, given = kernel.shape[-2], kernel.shape[-1] // it.groups
     for offset in np.ndindex(kernel.shape[:-2]):
         picks = [
             slice(at * dilation, at * dilation + (count - 1) * step + 1 if count else at * dilation, step)
             for at, count, step, dilation in zip(offset, counts, it.strides, it.dilations, strict=True)
         ]
         with np.errstate(all="ignore"):
-            total += padded[(slice(None), *picks)] @ kernel[offset]
+            image = padded[(slice(None), *picks)]
+            for group in range(it.groups):
+                own, into = slice(group * taken, (group + 1) * taken), slice(group * given, (group + 1) * given)
+                total[..., into] += image[..., own] @ kernel[offset][:, into]
     return (narrow(total, operands[0].dtype),)
 
 
@@ -153,18 +170,24 @@ def padded(b: Builder, x: Value, it: ConvolutionAttributes) -> Value:
     return b.apply("pad", x, b.scalar_like(0, x), attributes=around)
 
 
+def _seen(b: Builder, x: Value, it: ConvolutionAttributes, sizes: tuple[int, ...]) -> Value:
+    """[batch, windows.., channels, elements of a window..]."""
+    axes = tuple(range(1, len(sizes) + 1))
+    attributes = WindowAttributes(axes, it.counts, sizes, it.strides, it.dilations)
+    return b.apply("windows", padded(b, x, it), attributes=attributes)
+
+
 def _patches(b: Builder, x: Value, it: ConvolutionAttributes, sizes: tuple[int, ...]) -> Value:
     """[batch * windows, elements of a window]: one row for each place where the kernel is put."""
-    image, axes = padded(b, x, it), tuple(range(1, len(sizes) + 1))
+    axes = tuple(range(1, len(sizes) + 1))
     channels = x.tensor.shape[-1]
     rows, columns = product((x.tensor.shape[0], *it.counts)), product((*map(dim, sizes), channels))
     plain = all(size == 1 for size in sizes) and all(step == 1 for step in it.strides)
-    if not plain:
-        attributes = WindowAttributes(axes, it.counts, sizes, it.strides, it.dilations)
-        seen = b.apply("windows", image, attributes=attributes)
-        last = len(axes) + 1
-        image = b.transpose(seen, (*range(last), *range(last + 1, last + 1 + len(axes)), last))
-    return b.reshape(image, (rows, columns))
+    if plain:
+        return b.reshape(padded(b, x, it), (rows, columns))
+    last = len(axes) + 1
+    seen = b.transpose(_seen(b, x, it, sizes), (*range(last), *range(last + 1, last + 1 + len(axes)), last))
+    return b.reshape(seen, (rows, columns))
 
 
 def _weights(b: Builder, kernel: Value) -> Value:
@@ -176,8 +199,14 @@ def _weights(b: Builder, kernel: Value) -> Value:
 def _decompose(b: Builder, node: Node) -> Sequence[Value]:
     x, kernel = node.operands
     it = convolution(node.attributes)
+    if it.groups > 1:
+        return (_in_groups(b, x, kernel, it).forward(kernel),)
     rows = _patches(b, x, it, window_sizes(kernel.tensor))
     return (b.reshape(b.apply("matmul", rows, _weights(b, kernel)), node.result.tensor.shape),)
+
+
+def _in_groups(b: Builder, x: Value, kernel: Value, it: ConvolutionAttributes) -> Grouped:
+    return Grouped(b, _seen(b, x, it, window_sizes(kernel.tensor)), kernel.tensor.shape, it.groups)
 
 
 def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -188,6 +217,8 @@ def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     it = convolution(node.attributes)
     if x.tensor.elements.constant == 0 or dy.tensor.elements.constant == 0:
         return zeros(b, dy, x.tensor.shape), zeros(b, dy, kernel.tensor.shape)
+    if it.groups > 1:
+        return _by_data(b, node, dy), _in_groups(b, x, kernel, it).by_kernel(dy)
     rows = _patches(b, x, it, window_sizes(kernel.tensor))
     slopes = b.reshape(dy, (rows.tensor.shape[0], dy.tensor.shape[-1]))
     by_kernel = b.apply("matmul", b.transpose(rows, (1, 0)), slopes)
@@ -199,7 +230,7 @@ def _by_data(b: Builder, node: Node, dy: Value) -> Value:
     x, kernel = node.operands
     it = convolution(node.attributes)
     axes = tuple(range(len(it.strides)))
-    turned = b.transpose(reverse(b, kernel, axes), (*axes, len(axes) + 1, len(axes)))
+    turned = turned_in_groups(b, reverse(b, kernel, axes), it.groups)
     extents, sizes = x.tensor.shape[1:-1], window_sizes(kernel.tensor)
     low = [dim(reach(size, dilation) - 1) for size, dilation in zip(sizes, it.dilations, strict=True)]
     high = [
@@ -211,7 +242,7 @@ def _by_data(b: Builder, node: Node, dy: Value) -> Value:
     direct = all(width.constant is not None and width.constant >= 0 for width in own)
     if direct:  # what the padding made is not computed at all
         low, high, counts = own[: len(axes)], own[len(axes) :], extents
-    whole = ConvolutionAttributes((1,) * len(axes), it.dilations, tuple(low), tuple(high), counts)
+    whole = ConvolutionAttributes((1,) * len(axes), it.dilations, tuple(low), tuple(high), counts, it.groups)
     image = b.apply(node.op, _spread(b, dy, it), turned, attributes=whole)
     for axis in axes if not direct else ():
         image = part(b, image, axis + 1, it.low[axis], extents[axis])
@@ -232,13 +263,14 @@ def _bind(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
     sizes = window_sizes(kernel)
     strides = per_axis(arguments.get("stride", 1), len(sizes), "stride")
     dilations = per_axis(arguments.get("dilation", 1), len(sizes), "dilation")
+    groups = integer(arguments.get("groups", 1), "groups")
     if x.rank != len(sizes) + 2:
         counts = none = (dim(0),) * len(sizes)
-        return ConvolutionAttributes(strides, dilations, none, none, counts)  # `infer` says what is wrong
+        return ConvolutionAttributes(strides, dilations, none, none, counts, groups)  # `infer` says what is wrong
     each = list(zip(sizes, (max(step, 1) for step in strides), dilations, strict=True))
     found = paddings(x.shape[1:-1], each, arguments.get("pad", "valid"))
     low, high, counts = (tuple(one[i] for one in found) for i in range(3))
-    return ConvolutionAttributes(strides, dilations, low, high, counts)
+    return ConvolutionAttributes(strides, dilations, low, high, counts, groups)
 
 
 def _case(
@@ -249,11 +281,12 @@ def _case(
     dilation: int = 1,
     kind: str = "regular",
     dtype: DTypeLike = np.float32,
+    groups: int = 1,
 ) -> Sample:
     each = [(size, stride, dilation) for size in kernel[:-2]]
     found = paddings([dim(n) for n in shape[1:-1]], each, pad)
     low, high, counts = (tuple(one[i] for one in found) for i in range(3))
-    attributes = ConvolutionAttributes((stride,) * len(each), (dilation,) * len(each), low, high, counts)
+    attributes = ConvolutionAttributes((stride,) * len(each), (dilation,) * len(each), low, high, counts, groups)
     operands = samples.numbers(shape, dtype), samples.numbers(kernel, dtype, start=0.9)
     return samples.sample(*operands, attributes=attributes, kind=kind)
 
@@ -270,6 +303,11 @@ def _samples_2d() -> Sequence[Sample]:
         _case((1, 5, 5, 3), (1, 1, 3, 4)),
         _case((1, 5, 5, 2), (1, 1, 2, 2), 2),
         *(_case((1, 4, 4, 2), (2, 2, 2, 3), dtype=d) for d in (np.float64, np.float16, np.int32)),
+        _case((1, 4, 4, 4), (2, 2, 2, 6), groups=2),
+        _case((2, 5, 4, 3), (3, 2, 1, 3), pad="same", groups=3),
+        _case((1, 5, 5, 2), (2, 2, 1, 4), 2, pad=1, groups=2, dtype=np.float64),
+        _case((1, 5, 5, 2), (2, 2, 1, 2), dilation=2, groups=2, dtype=np.float16),
+        _case((0, 4, 4, 2), (3, 3, 1, 2), kind="edge", groups=2),
         _case((0, 4, 4, 2), (3, 3, 2, 1), kind="edge"),
         _case((1, 2, 3, 1), (3, 3, 1, 1), kind="edge"),
         _case((1, 1, 1, 1), (1, 1, 1, 1), kind="edge"),
@@ -277,6 +315,8 @@ def _samples_2d() -> Sequence[Sample]:
     ]
     wrong = [
         _case((1, 4, 4, 2), (3, 3, 3, 1), kind="invalid"),
+        _case((1, 4, 4, 4), (3, 3, 4, 2), kind="invalid", groups=2),
+        _case((1, 4, 4, 4), (3, 3, 2, 3), kind="invalid", groups=2),
         _case((1, 2, 2, 1), (5, 5, 1, 1), kind="invalid"),
         _case((1, 4, 4, 2), (3, 3, 2, 1), kind="invalid", dtype=np.bool_),
     ]
@@ -293,6 +333,7 @@ def _samples_1d() -> Sequence[Sample]:
         _case((1, 8, 2), (3, 2, 2), 2, "same"),
         _case((1, 9, 1), (2, 1, 3), dilation=3, pad=2),
         _case((1, 6, 2), (1, 2, 2), dtype=np.float64),
+        _case((2, 6, 4), (3, 2, 4), pad=1, groups=2),
         _case((1, 2, 1), (3, 1, 1), kind="edge"),
         _case((0, 5, 1), (3, 1, 1), kind="edge"),
         _case((1, 4, 2), (3, 3, 1), kind="invalid"),
@@ -301,7 +342,7 @@ def _samples_1d() -> Sequence[Sample]:
 
 
 def _register(name: str, places: int, image: str, kernel: str, cases: Callable[[], Sequence[Sample]]) -> None:
-    consts = 'const stride: ints = 1, const pad: widths = "valid", const dilation: ints = 1'
+    consts = 'const stride: ints = 1, const pad: widths = "valid", const dilation: ints = 1, const groups: int = 1'
     register(
         OpRecord(
             name=name,
@@ -309,7 +350,8 @@ def _register(name: str, places: int, image: str, kernel: str, cases: Callable[[
             summary=(
                 f"Each window of `x` [{image}] times the kernel [{kernel}]: a correlation, channels last. `pad` is "
                 '"valid" (none), "same" (one window for each `stride` elements; the odd zero goes behind), a width, or '
-                "for each axis a width or a pair [before, behind]."
+                "for each axis a width or a pair [before, behind]. With `groups`, each group of channels has kernels "
+                "of its own; depthwise is one channel in, and as many groups as channels."
             ),
             signature=f"fn {name}[T: number, ..S, ..K, ..R](x: T[..S], kernel: T[..K], {consts}) -> T[..R]",
             parameters=(
@@ -318,6 +360,7 @@ def _register(name: str, places: int, image: str, kernel: str, cases: Callable[[
                 Parameter("stride", "const", "ints", "1", "From one window to the next."),
                 Parameter("pad", "const", "widths", '"valid"', "Zeros around the image."),
                 Parameter("dilation", "const", "ints", "1", "From one element of a window to the next."),
+                Parameter("groups", "const", "int", "1", "Groups of channels, each with kernels of its own."),
             ),
             infer=_infer(places),
             evaluate=_evaluate,
@@ -326,7 +369,7 @@ def _register(name: str, places: int, image: str, kernel: str, cases: Callable[[
             constraints=(
                 "the element types are equal and a number type.",
                 f"`x` has the axes {image}; `kernel` has {kernel}, its spatial sizes are plain numbers from 1 up.",
-                "the channels of `x` are those that the kernel takes.",
+                "the channels of `x` are those that the kernel takes, times `groups`; these divide the channels out.",
                 "strides and dilations are at least 1, widths are not negative.",
                 "the kernel fits into the padded operand.",
             ),

@@ -31,7 +31,7 @@ from dfc.ops.matrices import (
 )
 from dfc.ops.record import Array, Decompose, OpRecord, Parameter, Sizes
 from dfc.ops.regions import count_loop
-from dfc.ops.registry import register
+from dfc.ops.stacks import register_stacked
 
 Cotangents = Sequence[Value | None]
 CONSTRAINTS = ("the element type of `a` is floating-point.", "`a` is a square matrix.")
@@ -60,7 +60,7 @@ def _gradient_inverse(b: Builder, node: Node, cotangents: Cotangents) -> Cotange
     return (b.apply("neg", matmul(b, matmul(b, across, dy), across)),)
 
 
-register(
+register_stacked(
     OpRecord(
         name="inverse",
         family="product",
@@ -68,7 +68,7 @@ register(
             "The inverse of a square matrix; every element is infinite or NaN if a pivot is exactly 0. To multiply by "
             "an inverse, `solve` is faster and closer."
         ),
-        signature="fn inverse[T: float, N](a: T[N, N]) -> T[N, N]",
+        signature="fn inverse[T: float, ..S, N](a: T[..S, N, N]) -> T[..S, N, N]",
         parameters=(Parameter("a"),),
         infer=_infer_same,
         evaluate=lambda operands, _a, _s: failing(lambda x: [np.linalg.inv(x)], operands[0]),
@@ -150,12 +150,12 @@ def _register_number(
         a = node.operands[0]
         return (b.cast(_eliminated(b, a, start, fold), a.tensor.dtype),)
 
-    register(
+    register_stacked(
         OpRecord(
             name=name,
             family="product",
             summary=summary,
-            signature=f"fn {name}[T: float, N](a: T[N, N]) -> T",
+            signature=f"fn {name}[T: float, ..S, N](a: T[..S, N, N]) -> T[..S]",
             parameters=(Parameter("a"),),
             infer=_infer_number,
             evaluate=evaluate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node
 from dfc.ops import registry
-from dfc.ops.record import Effect
+from dfc.ops.record import Effect, HostCall
 
 _ORDERED = frozenset({Effect.READ, Effect.WRITE, Effect.CHECK, Effect.HOST})
 
@@ -13,6 +13,11 @@ _ORDERED = frozenset({Effect.READ, Effect.WRITE, Effect.CHECK, Effect.HOST})
 def effect(node: Node) -> Effect:
     """The effect of the op alone; REGION means that of what is inside."""
     return registry.record(node.op).effect
+
+
+def is_host_call(node: Node) -> bool:
+    """Whether the run side does what a node means; its token only keeps the order of such calls."""
+    return isinstance(registry.record(node.op).lowering, HostCall)
 
 
 def effects(node: Node) -> frozenset[Effect]:

@@ -14,9 +14,12 @@ import numpy as np
 
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
+from dfc.ir.measured import measured
 from dfc.ir.types import TensorType, TextType, TokenType
 from dfc.ops import registry
 from dfc.ops.attributes import AssertAttributes, AssignAttributes, HostAttributes
+from dfc.ops.communication import NETWORK
+from dfc.ops.effects import is_host_call
 from dfc.ops.record import Array, Sizes
 from dfc.ops.sizes import bind_sizes
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError
@@ -25,6 +28,9 @@ State = dict[str, Array]
 Host = Callable[[str, str, Mapping[str, Array]], Mapping[str, Array]]
 """`host(kind, path, state)` does a host step and returns the state it changed; kind is `checkpoint_save` or
 `checkpoint_restore`."""
+
+Network = Callable[[Node, Sequence[Array]], Sequence[Array]]
+"""`network(node, operands)` does a message, and returns its results without the token."""
 
 Observe = Callable[[Node, Sequence[Array], Sequence[Array]], None]
 
@@ -49,14 +55,15 @@ def evaluate(
     dims: Mapping[str, int] | None = None,
     host: Host | None = None,
     observe: Observe | None = None,
+    network: Network | None = None,
 ) -> Outcome:
     """Runs an entry. `feeds` are by name; `state` is not changed; `dims` gives the sizes that no feed decides;
-    `observe` sees every plain node with the values of its operands and results."""
+    `observe` sees every plain node with the values of its operands and results; `network` does messages."""
     chosen = graph.entries[entry] if isinstance(entry, str) else entry
     before = dict(state or {})
     arrays = _arrays(chosen, feeds or {})
     shapes = [array.shape if isinstance(array, np.ndarray) else None for array in arrays]
-    machine = _Machine(bind_sizes(chosen, shapes, dims or {}), host, observe)
+    machine = _Machine(bind_sizes(chosen, shapes, dims or {}), host, observe, network)
     tokens = [v for v in chosen.block.parameters if v.is_token]
     outputs = machine.call(chosen.block, [*arrays, *(_resource_value(graph, v, before) for v in tokens)])
     count = len(outputs) - len(tokens)
@@ -143,8 +150,15 @@ def _feed(entry: Entry, name: str, value: Value, feeds: Mapping[str, object]) ->
 class _Machine:
     """The values of one call."""
 
-    def __init__(self, sizes: Mapping[Symbol, int], host: Host | None, observe: Observe | None = None) -> None:
-        self._sizes = sizes
+    def __init__(
+        self,
+        sizes: Mapping[Symbol, int],
+        host: Host | None,
+        observe: Observe | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self._sizes = dict(sizes)
+        self._network = network
         self._host = host
         self._observe = observe
         self._values: dict[Value, _Datum] = {}
@@ -172,11 +186,16 @@ class _Machine:
                 return self._assert(node, operands)
             case "checkpoint_save" | "checkpoint_restore":
                 return self._host_step(node, operands)
+            case _ if is_host_call(node):
+                return self._host_call(node, operands)
             case _:
                 return self._apply(node, operands)
 
     def _apply(self, node: Node, operands: list[_Datum]) -> Sequence[Array]:
         arrays = [_fill(node, datum) for datum in operands]
+        symbol = measured(node)
+        if symbol is not None:
+            self._sizes[symbol] = int(arrays[0])
         results = evaluate_node(node, arrays, self._sizes)
         for value, array in zip(node.results, results, strict=True):
             if isinstance(value.type, TensorType):
@@ -241,6 +260,20 @@ class _Machine:
         known = {name: _array(by_name[name]) for name in names if not isinstance(by_name[name], _Unset)}
         changed = self._host(node.op, str(operands[0]), known)
         return [changed.get(_resource(v), by_name[_resource(v)]) for v in tokens]
+
+    def _host_call(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
+        """Tensors and a token, which is handed on. What the op's record says happens, but for messages."""
+        arrays = [_array(datum) for datum in operands[:-1]]
+        if self._network is not None and _is_message(node):
+            return [*self._network(node, arrays), operands[-1]]
+        results = evaluate_node(node, arrays, self._sizes)
+        if self._observe is not None:
+            self._observe(node, arrays, results)
+        return [*results, operands[-1]]
+
+
+def _is_message(node: Node) -> bool:
+    return node.operands[-1].type == TokenType(NETWORK)
 
 
 def _fill(node: Node, datum: _Datum) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
+from dfc.ir.dims import ZERO
 from dfc.ir.dtypes import F64
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
@@ -24,22 +25,25 @@ from dfc.ops.matrices import (
     failing,
     given,
     in_f64,
+    is_wide,
     lying,
     matmul,
     outer,
+    require_matrix,
     require_square,
-    require_tall,
     row,
     some_matrix,
     square_samples,
+    tall_unless_wide,
     turned,
     upright,
     wide,
 )
 from dfc.ops.numeric import narrow
+from dfc.ops.pieces import part
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.regions import count_loop
-from dfc.ops.registry import register
+from dfc.ops.stacks import register_stacked
 
 Cotangents = Sequence[Value | None]
 WHOLE = ReduceAttributes((0, 1))
@@ -129,7 +133,7 @@ def _triangular_samples() -> Sequence[Sample]:
     ]
 
 
-register(
+register_stacked(
     OpRecord(
         name="triangular_solve",
         family="product",
@@ -137,7 +141,9 @@ register(
             "The x with a @ x = b, where only the lower (or with `lower = false` the upper) triangle of `a` is read. "
             "Infinite or NaN where an element of the diagonal is 0."
         ),
-        signature=("fn triangular_solve[T: float, N, ..S](a: T[N, N], b: T[..S], const lower: bool = true) -> T[..S]"),
+        signature=(
+            "fn triangular_solve[T: float, ..S, N, ..R](a: T[..S, N, N], b: T[..R], const lower: bool = true) -> T[..R]"
+        ),
         parameters=(Parameter("a"), Parameter("b"), Parameter("lower", "const", "bool", "true")),
         infer=_infer_triangular,
         evaluate=_evaluate_triangular,
@@ -202,7 +208,7 @@ def _positive_definite(size: int, dtype: DTypeLike) -> Array:
     return (x @ x.T + np.eye(size)).astype(np.dtype(dtype))
 
 
-register(
+register_stacked(
     OpRecord(
         name="cholesky",
         family="product",
@@ -210,7 +216,7 @@ register(
             "The lower triangular L with L @ transpose(L) = a, which is symmetric and positive definite; of it "
             "only the lower triangle is read. All elements are NaN if there is no such L."
         ),
-        signature="fn cholesky[T: float, N](a: T[N, N]) -> T[N, N]",
+        signature="fn cholesky[T: float, ..S, N](a: T[..S, N, N]) -> T[..S, N, N]",
         parameters=(Parameter("a"),),
         infer=lambda types, _a: (require_square(types),),
         evaluate=lambda operands, _a, _s: failing(lambda x: [np.linalg.cholesky(x)], operands[0]),
@@ -226,8 +232,11 @@ register(
 
 
 def _infer_qr(types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
-    a = require_tall(types)
-    return (a, a.with_shape((a.shape[1], a.shape[1])))
+    a = require_matrix(types)
+    rows, columns = a.shape
+    if is_wide(a):
+        return (a.with_shape((rows, rows)), a)
+    return (a, a.with_shape((columns, columns)))
 
 
 def _signed_qr(x: Matrix) -> list[Matrix]:
@@ -239,8 +248,9 @@ def _signed_qr(x: Matrix) -> list[Matrix]:
 
 def _decompose_qr(b: Builder, node: Node) -> Sequence[Value]:
     """Gram and Schmidt, twice for each column, which leaves the columns orthogonal to the last digits."""
-    a = in_f64(b, node.operands[0])
-    rows, columns = a.tensor.shape
+    whole = in_f64(b, node.operands[0])
+    rows, columns = node.results[0].tensor.shape
+    a = part(b, whole, 1, ZERO, columns) if is_wide(whole.tensor) else whole  # q is that of the first columns
 
     def body(inner: Builder, k: Value, carries: Sequence[Value]) -> Sequence[Value]:
         (q,) = carries
@@ -252,14 +262,29 @@ def _decompose_qr(b: Builder, node: Node) -> Sequence[Value]:
         return (select(inner, here, upright(inner, div(inner, left, length)), q),)
 
     (q,) = count_loop(b, columns, (b.broadcast(b.constant(0, F64), (rows, columns)),), body)
-    r = b.apply("triu", matmul(b, turned(b, q), a), attributes=TriangleAttributes())
+    r = b.apply("triu", matmul(b, turned(b, q), whole), attributes=TriangleAttributes())
     return tuple(b.cast(v, node.operands[0].tensor.dtype) for v in (q, r))
+
+
+def _gradient_wide_qr(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
+    """The rest of r is q^T times the rest of a, whose slopes reach q too."""
+    a = node.operands[0]
+    rows, columns = a.tensor.shape
+    dq, dr = given(b, node, cotangents)
+    rest, slopes = (part(b, x, 1, rows, columns - rows) for x in (a, dr))
+    square = b.node("qr", [part(b, a, 1, ZERO, rows)])
+    dq = add(b, dq, matmul(b, rest, turned(b, slopes)))
+    (first,) = _gradient_qr(b, square, (dq, part(b, dr, 1, ZERO, rows)))
+    assert first is not None
+    return (b.concat([first, matmul(b, square.results[0], slopes)], 1),)
 
 
 def _gradient_qr(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     """(dQ + Q sym(R dR^T - dQ^T Q)) R^-T, where sym mirrors the lower triangle."""
     if all(dy is None for dy in cotangents):
         return (None,)
+    if is_wide(node.operands[0].tensor):
+        return _gradient_wide_qr(b, node, cotangents)
     q, r = node.results
     dq, dr = given(b, node, cotangents)
     m = sub(b, matmul(b, r, turned(b, dr)), matmul(b, turned(b, dq), q))
@@ -270,15 +295,15 @@ def _gradient_qr(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     return (turned(b, back),)
 
 
-register(
+register_stacked(
     OpRecord(
         name="qr",
         family="product",
         summary=(
             "`let q, r = qr(a)`: q @ r = a, the columns of q are orthonormal, r is upper triangular with a positive "
-            "diagonal. NaN if the columns of `a` are not independent."
+            "diagonal. NaN if the columns of `a` (of a wide one, the first that make a square) are not independent."
         ),
-        signature="fn qr[T: float, M, N](a: T[M, N]) -> (q: T[M, N], r: T[N, N])",
+        signature="fn qr[T: float, ..S, M, N](a: T[..S, M, N]) -> (q: T[..S, M, min(M, N)], r: T[..S, min(M, N), N])",
         parameters=(Parameter("a"),),
         infer=_infer_qr,
         evaluate=lambda operands, _a, _s: failing(_signed_qr, operands[0]),
@@ -286,20 +311,20 @@ register(
         constraints=(
             "the element type of `a` is floating-point.",
             "`a` is a matrix.",
-            "`a` has at least as many rows as columns.",
+            "`a` has at least as many rows as columns, or is known to have fewer.",
         ),
         gradient=_gradient_qr,
         samples=lambda: [
             samples.sample(some_matrix(3, 3)),
             samples.sample(some_matrix(5, 2)),
             samples.sample(some_matrix(4, 3, np.float32)),
+            samples.sample(some_matrix(2, 4)),
             samples.sample(some_matrix(1, 1), kind="edge"),
             samples.sample(np.zeros((3, 0)), kind="edge"),
             samples.sample(some_matrix(3, 1), kind="edge"),
-            samples.sample(np.ones((2, 3)), kind="invalid"),
             samples.sample(np.ones(3), kind="invalid"),
             samples.sample(np.ones((3, 2), np.int32), kind="invalid"),
         ],
-        demands=lambda types, _a: [(types[0].shape[1], types[0].shape[0])],
+        demands=tall_unless_wide,
     )
 )

@@ -27,20 +27,22 @@ from dfc.ops.matrices import (
     given,
     identity,
     in_f64,
+    is_wide,
     lying,
     matmul,
+    require_matrix,
     require_square,
-    require_tall,
     some_matrix,
     square_samples,
     symmetric_matrix,
     symmetric_part,
+    tall_unless_wide,
     turned,
     upright,
 )
 from dfc.ops.record import Decompose, OpRecord, Parameter
 from dfc.ops.regions import count_loop, while_loop
-from dfc.ops.registry import register
+from dfc.ops.stacks import register_stacked
 
 Cotangents = Sequence[Value | None]
 SWEEPS = 24
@@ -202,7 +204,7 @@ def _inverse_gaps(b: Builder, values: Value) -> Value:
     return select(b, same, zero, div(b, one, select(b, same, one, gap)))
 
 
-register(
+register_stacked(
     OpRecord(
         name="eigh",
         family="product",
@@ -210,7 +212,7 @@ register(
             "`let w, v = eigh(a)`: the eigenvalues of the symmetric part of `a`, ascending, and an eigenvector of "
             "each as a column, of length 1, its largest element positive. Slopes of v need different eigenvalues."
         ),
-        signature="fn eigh[T: float, N](a: T[N, N]) -> (w: T[N], v: T[N, N])",
+        signature="fn eigh[T: float, ..S, N](a: T[..S, N, N]) -> (w: T[..S, N], v: T[..S, N, N])",
         parameters=(Parameter("a"),),
         infer=_infer_eigh,
         evaluate=lambda operands, _a, _s: failing(_numpy_eigh, operands[0]),
@@ -241,7 +243,16 @@ def _column_step(b: Builder, u: Value, v: Value, round_: Value) -> tuple[Value, 
 
 
 def _decompose_svd(b: Builder, node: Node) -> Sequence[Value]:
-    a = in_f64(b, node.operands[0])
+    """Of a wide matrix the factors of its transpose, turned."""
+    a, dtype = in_f64(b, node.operands[0]), node.operands[0].tensor.dtype
+    u, s, v = _tall_svd(b, turned(b, a) if is_wide(a.tensor) else a)
+    if is_wide(a.tensor):
+        u, v = v, u
+    return tuple(b.cast(x, dtype) for x in (u, s, turned(b, v)))
+
+
+def _tall_svd(b: Builder, a: Value) -> tuple[Value, Value, Value]:
+    """u, s and v."""
     size = a.tensor.shape[1]
     rounding = mul(b, b.cast(b.size(size), F64), b.constant(PRECISION, F64))
     limit = mul(b, b.sum(b.apply("square", a), (0, 1)), rounding)
@@ -268,20 +279,26 @@ def _decompose_svd(b: Builder, node: Node) -> Sequence[Value]:
     u, v = (b.apply("gather", x, order, attributes=SECOND) for x in (u, v))
     signs = _signs(b, v)
     u = div(b, mul(b, u, lying(b, signs)), lying(b, lengths))
-    v = mul(b, v, lying(b, signs))
-    return tuple(b.cast(x, node.operands[0].tensor.dtype) for x in (u, lengths, turned(b, v)))
+    return u, lengths, mul(b, v, lying(b, signs))
 
 
 def _numpy_svd(x: Matrix) -> list[Matrix]:
     u, lengths, across = np.linalg.svd(x, full_matrices=False)
-    signs = numpy_signs(across.T)
+    rows, columns = x.shape
+    signs = numpy_signs(u if columns > rows else across.T)
     return [u * signs, lengths, across * signs[:, None]]
 
 
 def _infer_svd(types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
-    a = require_tall(types)
-    size = a.shape[1]
+    a = require_matrix(types)
+    rows, size = a.shape
+    if is_wide(a):
+        return (a.with_shape((rows, rows)), a.with_shape((rows,)), a)
     return (a, a.with_shape((size,)), a.with_shape((size, size)))
+
+
+def _turned_slope(b: Builder, slope: Value | None) -> Value | None:
+    return None if slope is None else turned(b, slope)
 
 
 def _gradient_svd(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -291,6 +308,11 @@ def _gradient_svd(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     """
     if all(dy is None for dy in cotangents):
         return (None,)
+    if is_wide(node.operands[0].tensor):
+        across = b.node("svd", [turned(b, node.operands[0])])
+        first, middle, last = (cotangents[0], cotangents[1], cotangents[2])
+        (back,) = _gradient_svd(b, across, (_turned_slope(b, last), middle, _turned_slope(b, first)))
+        return (_turned_slope(b, back),)
     u, s, across = node.results
     du, ds, dv = given(b, node, cotangents)
     gaps, along = _inverse_gaps(b, b.apply("square", s)), lying(b, s)
@@ -307,16 +329,18 @@ def _gradient_svd(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     return (matmul(b, total, across),)
 
 
-register(
+register_stacked(
     OpRecord(
         name="svd",
         family="product",
         summary=(
             "`let u, s, vt = svd(a)`: u @ diag(s) @ vt = a with orthonormal columns of u and rows of vt, s descending; "
-            "the largest element of each row of vt is positive. NaN in u where an s is 0. Slopes of u and vt need s "
-            "that differ."
+            "the largest element of each row of vt (of a wide `a`, of each column of u) is positive. NaN where an s is "
+            "0. Slopes of u and vt need s that differ."
         ),
-        signature="fn svd[T: float, M, N](a: T[M, N]) -> (u: T[M, N], s: T[N], vt: T[N, N])",
+        signature=(
+            "fn svd[T: float, ..S, M, N, K](a: T[..S, M, N]) -> (u: T[..S, M, K], s: T[..S, K], vt: T[..S, K, N])"
+        ),
         parameters=(Parameter("a"),),
         infer=_infer_svd,
         evaluate=lambda operands, _a, _s: failing(_numpy_svd, operands[0]),
@@ -324,21 +348,21 @@ register(
         constraints=(
             "the element type of `a` is floating-point.",
             "`a` is a matrix.",
-            "`a` has at least as many rows as columns.",
+            "`a` has at least as many rows as columns, or is known to have fewer.",
         ),
         gradient=_gradient_svd,
         samples=lambda: [
             samples.sample(some_matrix(3, 3)),
             samples.sample(some_matrix(5, 2)),
             samples.sample(some_matrix(6, 5)),
+            samples.sample(some_matrix(2, 4)),
             samples.sample(some_matrix(4, 3, np.float32)),
             samples.sample(some_matrix(1, 1), kind="edge"),
             samples.sample(np.zeros((3, 0)), kind="edge"),
             samples.sample(some_matrix(3, 1), kind="edge"),
-            samples.sample(np.ones((2, 3)), kind="invalid"),
             samples.sample(np.ones(3), kind="invalid"),
             samples.sample(np.ones((3, 2), np.int32), kind="invalid"),
         ],
-        demands=lambda types, _a: [(types[0].shape[1], types[0].shape[0])],
+        demands=tall_unless_wide,
     )
 )

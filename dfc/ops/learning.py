@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
-from dfc.ir.dims import ONE, dim
-from dfc.ir.dtypes import I64
+from dfc.ir.dims import ONE
+from dfc.ir.dtypes import I64, U64
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops import samples
@@ -71,7 +71,8 @@ def _log_total(b: Builder, below: Value, axis: int) -> Value:
 def _decompose_softmax(b: Builder, node: Node) -> Sequence[Value]:
     axis = axis_of(node.attributes)
     powers = b.apply("exp", _relative(b, widened(b, node.operands[0]), axis))
-    return (_rounded(b, node, div(b, powers, b.sum(powers, (axis,), keep_dims=True))),)
+    total = b.sum(powers, (axis,), keep_dims=True)  # at least 1, so that one division a row does for all of it
+    return (_rounded(b, node, mul(b, powers, div(b, b.scalar_like(1, total), total))),)
 
 
 def _decompose_log_softmax(b: Builder, node: Node) -> Sequence[Value]:
@@ -170,11 +171,9 @@ def _cross_entropy(operands: Sequence[Array], _attributes: Attributes, _sizes: S
 
 def _checked_labels(b: Builder, logits: Value, labels: Value) -> Value:
     """The labels with an axis of size 1, looked up in 0, 1, .. so that one outside is noticed when the program runs
-    (a negative one is sent beyond the end first: it does not count from there)."""
+    (without a sign: a negative one does not count from the end)."""
     classes = logits.tensor.shape[-1]
-    wide = b.cast(labels, I64)
-    beyond = select(b, b.apply("less", wide, b.size(dim(0))), b.size(classes), wide)
-    known = b.apply("gather", count_up(b, classes), beyond, attributes=AxisAttributes(0))
+    known = b.apply("gather", count_up(b, classes), b.cast(labels, U64), attributes=AxisAttributes(0))
     return b.reshape(known, (*labels.tensor.shape, ONE))
 
 

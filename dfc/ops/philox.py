@@ -24,7 +24,7 @@ stored as u64[4] = key0, key1, the number of draws so far, 0; the draw after n e
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,13 +77,28 @@ def numbers(
 ) -> NDArray[np.generic]:
     """A whole draw as an array; `distribution` is uniform or normal, `dtype` a floating type."""
     count = int(np.prod(np.array(shape, dtype=np.int64)))
-    make = {"uniform": _uniform, "normal": _normal}[distribution]
-    return make(dtype, count, key, draw).astype(dtype.numpy).reshape(tuple(shape))
+    blocks = np.arange(-(-count // _per_block(dtype)), dtype=np.uint64)
+    rows = _MAKERS[distribution](dtype, _words(blocks, key, draw))
+    return rows.reshape(-1)[:count].astype(dtype.numpy).reshape(tuple(shape))
 
 
-def _blocks(count: int, per_block: int, key: tuple[int, int], draw: int) -> Words:
-    """The words of all blocks that `count` elements need, one row a block."""
-    block = np.arange(-(-count // per_block), dtype=np.uint64)
+def numbers_at(
+    distribution: str, dtype: DType, elements: Words, key: tuple[int, int], draw: int
+) -> NDArray[np.generic]:
+    """Some numbers of a draw: those of the given elements."""
+    per_block = np.uint64(_per_block(dtype))
+    flat = elements.reshape(-1)
+    rows = _MAKERS[distribution](dtype, _words(flat // per_block, key, draw))
+    return rows[np.arange(len(flat)), flat % per_block].astype(dtype.numpy).reshape(elements.shape)
+
+
+def _per_block(dtype: DType) -> int:
+    """How many numbers a block gives."""
+    return 2 if dtype.name == "f64" else 4
+
+
+def _words(block: Words, key: tuple[int, int], draw: int) -> Words:
+    """The four words of each block, one row a block."""
     combined = (key[0] ^ key[1]) & MASK64
     low = np.full(block.shape, draw & 0xFFFFFFFF, dtype=np.uint64)
     high = np.full(block.shape, (draw >> 32) & 0xFFFFFFFF, dtype=np.uint64)
@@ -96,29 +111,30 @@ def _wide(words: Words) -> Words:
     return words[:, 0::2] | (words[:, 1::2] << _HALF)
 
 
-def _uniform(dtype: DType, count: int, key: tuple[int, int], draw: int) -> NDArray[np.float64]:
+def _uniform(dtype: DType, words: Words) -> NDArray[np.float64]:
+    """The numbers of each block, one row a block."""
     if dtype.name == "f64":
-        wide = _wide(_blocks(count, 2, key, draw)).reshape(-1)[:count]
-        return (wide >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return (_wide(words) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     bits = {"f32": 24, "f16": 11, "bf16": 8}[dtype.name]
-    words = _blocks(count, 4, key, draw).reshape(-1)[:count]
     return (words >> np.uint64(32 - bits)).astype(np.float64) * 2.0**-bits
 
 
-def _normal(dtype: DType, count: int, key: tuple[int, int], draw: int) -> NDArray[np.floating]:
+def _normal(dtype: DType, words: Words) -> NDArray[np.floating]:
+    """The numbers of each block, one row a block."""
     if dtype.name == "f64":
-        wide = _wide(_blocks(count, 2, key, draw)) >> np.uint64(11)
-        return _box_muller(
-            (wide[:, 0].astype(np.float64) + 1) * 2.0**-53, wide[:, 1].astype(np.float64) * 2.0**-53, count
-        )
-    words = _blocks(count, 4, key, draw).reshape(-1, 2) >> np.uint64(8)
-    first, second = words[:, 0].astype(np.float32), words[:, 1].astype(np.float32)
+        wide = _wide(words) >> np.uint64(11)
+        return _box_muller((wide[:, 0].astype(np.float64) + 1) * 2.0**-53, wide[:, 1].astype(np.float64) * 2.0**-53)
+    narrow = words.reshape(-1, 2) >> np.uint64(8)
+    first, second = narrow[:, 0].astype(np.float32), narrow[:, 1].astype(np.float32)
     scale = np.float32(2.0**-24)
-    return _box_muller((first + np.float32(1)) * scale, second * scale, count)
+    return _box_muller((first + np.float32(1)) * scale, second * scale).reshape(-1, 4)
 
 
-def _box_muller(u: NDArray[np.floating], t: NDArray[np.floating], count: int) -> NDArray[np.floating]:
+def _box_muller(u: NDArray[np.floating], t: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Two numbers of each pair."""
     radius = np.sqrt(-2 * np.log(u))
     angle = u.dtype.type(2 * np.pi) * t
-    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    return pairs.reshape(-1)[:count]
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+_MAKERS: dict[str, Callable[[DType, Words], NDArray[np.floating]]] = {"uniform": _uniform, "normal": _normal}

@@ -16,6 +16,7 @@ from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
+from dfc.suggestions import converted
 
 if TYPE_CHECKING:
     from dfc.kernels.body import BodyBuilder
@@ -82,7 +83,7 @@ class OpError(Exception):
 
         def convert(match: re.Match[str]) -> str:
             operand = operands[int(match[1])] if int(match[1]) < len(operands) else match[0]
-            return operand if _LITERAL.fullmatch(operand) else f"{operand} as {match[2]}"
+            return operand if _LITERAL.fullmatch(operand) else converted(operand, match[2])
 
         def fill(text: str) -> str:
             text = _CONVERTED.sub(convert, _APPLIED.sub(apply, text).replace("{op}", op))
@@ -145,11 +146,21 @@ class Decompose:
 
 
 @dataclass(frozen=True, slots=True)
+class HostCall:
+    """Lowering: a call of the run side: the handler for `kind` gets the operands and fills the results, and is told the
+    plain fields of the attributes (bool, int, float, str, tuples of str). `resource` is a pseudo-resource such as
+    `@network`: calls with the same one keep their order. The node's last operand and result are its token."""
+
+    kind: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
 class Structural:
     """Lowering known to the fusion pass by name: views (reshape, transpose, ..), gather, scatter, matmul, regions .."""
 
 
-Lowering = Elementwise | Reduce | Decompose | Structural
+Lowering = Elementwise | Reduce | Decompose | HostCall | Structural
 
 
 @dataclass(frozen=True, slots=True)

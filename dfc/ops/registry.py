@@ -15,6 +15,7 @@ PLUG_INS = "dfc.ops"
 _RECORDS: dict[str, OpRecord] = {}
 _MODULES = (
     "dfc.ops.sources",
+    "dfc.ops.numbered",
     "dfc.ops.elementwise",
     "dfc.ops.arithmetic",
     "dfc.ops.transcendental",
@@ -31,6 +32,8 @@ _MODULES = (
     "dfc.ops.along",
     "dfc.ops.sorting",
     "dfc.ops.selecting",
+    "dfc.ops.measuring",
+    "dfc.ops.distinct",
     "dfc.ops.arranging",
     "dfc.ops.running",
     "dfc.ops.resizing",
@@ -49,6 +52,9 @@ _MODULES = (
     "dfc.ops.state",
     "dfc.ops.control",
     "dfc.ops.custom",
+    "dfc.ops.communication",
+    "dfc.ops.routing",
+    "dfc.ops.telling",
 )
 _loaded = False
 

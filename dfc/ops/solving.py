@@ -21,7 +21,7 @@ from dfc.ops.gradients import count_up, div, mul, select, sub
 from dfc.ops.numeric import Numeric, narrow, widen
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.regions import Body, count_loop
-from dfc.ops.registry import register
+from dfc.ops.stacks import register_stacked
 
 Cotangents = Sequence[Value | None]
 FIRST, SECOND = AxisAttributes(0), AxisAttributes(1)
@@ -146,7 +146,7 @@ def _samples() -> Sequence[Sample]:
     ]
 
 
-register(
+register_stacked(
     OpRecord(
         name="solve",
         family="product",
@@ -154,7 +154,7 @@ register(
             "The x with a @ x = b, for one or several right-hand sides (the columns of `b`). Gaussian elimination with "
             "partial pivoting; every element of the result is infinite or NaN if a pivot is exactly 0."
         ),
-        signature="fn solve[T: float, N, ..S](a: T[N, N], b: T[..S]) -> T[..S]",
+        signature="fn solve[T: float, ..S, N, ..R](a: T[..S, N, N], b: T[..R]) -> T[..R]",
         parameters=(Parameter("a"), Parameter("b")),
         infer=_infer,
         evaluate=_evaluate,

@@ -21,6 +21,7 @@ from dfc.ops.attributes import (
     HostAttributes,
     OperandSelector,
     RangeSelector,
+    RedrawAttributes,
     ResourceAttributes,
 )
 from dfc.ops.broadcasting import Shape, stretches_to
@@ -71,7 +72,7 @@ def _infer_assign(types: Sequence[TensorType], attributes: Attributes) -> Sequen
             f"{value.dtype} is assigned to a variable of {variable.dtype}",
             blame=0,
             label=str(value),
-            helps=(f"write `{{0}} as {variable.dtype}`",),
+            helps=(f"write `{{0 as {variable.dtype}}}`",),
         )
     if how.mode not in MODES:
         raise OpError("E0315", f"there is no assignment `{how.mode}`")
@@ -275,6 +276,64 @@ register(
         no_gradient="random numbers depend on nothing",
         effect=Effect.WRITE,
         samples=_draw_samples,
+        in_prelude=False,
+    )
+)
+
+
+def _redraw(attributes: Attributes) -> RedrawAttributes:
+    assert isinstance(attributes, RedrawAttributes)
+    return attributes
+
+
+def _infer_redraw(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
+    if types[0] != RNG:
+        raise OpError("E0302", "the state of an `rng` is u64[4]", blame=0, label=str(types[0]))
+    it = _redraw(attributes)
+    return (require_distribution(it.distribution, it.type),)
+
+
+def _evaluate_redraw(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
+    it = _redraw(attributes)
+    return _evaluate_draw(operands, DrawAttributes("", it.distribution, it.type), sizes)[:1]
+
+
+def _redraw_samples() -> Sequence[Sample]:
+    def case(distribution: str, draws: int, *shape: int, kind: str = "regular", type_: DTypeLike = np.uint64) -> Sample:
+        state = np.array([5, 9, draws, 0]).astype(type_)
+        return samples.sample(state, attributes=RedrawAttributes(distribution, tensor(F32, *shape)), kind=kind)
+
+    return [
+        case("uniform", 0, 3, 2),
+        case("uniform", 1, 3, 2),
+        case("normal", 12, 7),
+        case("normal", 0, kind="edge"),
+        case("uniform", 0, 0, kind="edge"),
+        case("uniform", 0, 2, kind="invalid", type_=np.int64),
+        case("cauchy", 0, 2, kind="invalid"),
+    ]
+
+
+register(
+    OpRecord(
+        name="redraw",
+        family="state",
+        summary="The numbers that an rng in this state draws next; the rng stays as it is.",
+        signature=(
+            "fn redraw[T: float, ..S](state: u64[4], const distribution: str, const type_: tensor_type) -> T[..S]"
+        ),
+        parameters=(
+            Parameter("state"),
+            Parameter("distribution", "const", "str"),
+            Parameter("type", "type"),
+        ),
+        infer=_infer_redraw,
+        evaluate=_evaluate_redraw,
+        lowering=Structural(),
+        attributes=RedrawAttributes,
+        constraints=("the state is that of an rng.", "`distribution` is uniform or normal; the type is floating."),
+        no_gradient="random numbers depend on nothing",
+        samples=_redraw_samples,
         in_prelude=False,
     )
 )

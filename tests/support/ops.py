@@ -11,8 +11,8 @@ from dfc.ir.dims import dim
 from dfc.ir.dtypes import BOOL, DType, from_numpy
 from dfc.ir.graph import Block, Entry, Graph, Value
 from dfc.ir.types import TensorType
-from dfc.kernels.body import Apply, AxisIndex, BodyBuilder, Number, Size
-from dfc.ops import registry
+from dfc.kernels.body import Apply, AxisIndex, BodyBuilder, Number, Philox, Size
+from dfc.ops import philox, registry
 from dfc.ops.builder import Builder
 from dfc.ops.evaluate import evaluate
 from dfc.ops.numeric import convert
@@ -125,6 +125,12 @@ def _operate(operation: object, given: list[np.ndarray], dtype: DType) -> np.nda
             return np.frombuffer(bits, dtype.numpy)[0]
         case Size(size):
             return np.int64(size.evaluate({}))
+        case Philox(distribution):
+            elements, *key, draw = given
+            whole = philox.numbers(
+                distribution, dtype, (int(elements.max(initial=0)) + 1,), tuple(map(int, key)), int(draw)
+            )
+            return whole[elements]
         case Apply("cast"):
             return convert(np.asarray(given[0]), dtype.numpy)
         case Apply(("erf" | "pow") as name):

@@ -53,6 +53,7 @@ class Generator:
 
     seed: int
     nodes: int = 14
+    batches: tuple[int, ...] = (0, 1, 2, 3)
     chance: random.Random = field(init=False)
     making: Making = field(init=False)
     pool: list[Value] = field(default_factory=list)
@@ -65,7 +66,7 @@ class Generator:
         self.making = Making(resources=[*resources, rng])
 
     def program(self) -> Program:
-        batch = self.chance.choice((0, 1, 2, 3))
+        batch = self.chance.choice(self.batches)
         numbers = np.random.default_rng(self.seed)
         feeds: dict[str, Any] = {}
         for number in range(3):

@@ -207,6 +207,8 @@ def _apply(name: str, *operands: object, dtype: object = np.float32) -> np.ndarr
         ("pow", (-2.0, 3.0), -8.0),
         ("pow", (-2.0, 0.5), NAN),
         ("pow", (2.0, -INF), 0.0),
+        ("pow", (-INF, 0.5), INF),
+        ("pow", (-0.0, 0.5), 0.0),
         ("clamp", (NAN, 0.0, 1.0), NAN),
         ("clamp", (5.0, 0.0, 1.0), 1.0),
         ("sigmoid", (-100.0,), math.exp(-100)),
@@ -301,3 +303,9 @@ def test_casts(dtype: type, values: list[object], target: str, wanted: list[obje
     (got,) = record.evaluate([np.array(values, dtype)], CastAttributes(ALL[target]), {})
     assert got.dtype == ALL[target].numpy
     assert got.tolist() == wanted
+
+
+@pytest.mark.parametrize("shapes", [((), ()), ((4,), ()), ((4,), (1,)), ((2, 3), (1, 3)), ((0, 3), ())])
+def test_a_power_does_not_depend_on_shapes(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    got = _apply("pow", np.full(shapes[0], -INF), np.full(shapes[1], 0.5))
+    assert got.shape == np.broadcast_shapes(*shapes) and np.all(got == INF)

@@ -16,11 +16,12 @@ TOLERANCE = {4: 1e-5, 8: 1e-12}
 
 
 def _valid(*names: str) -> list[object]:
+    """Samples of single matrices; what stacks are is said in `test_stacks`."""
     found = [*samples("regular"), *samples("edge")]
     return [
         pytest.param(record, sample, id=f"{record.name}-{number}")
         for number, (record, sample) in enumerate(found)
-        if record.name in names
+        if record.name in names and sample.operands[0].ndim == 2
     ]
 
 
@@ -94,7 +95,7 @@ def test_orthonormal_columns_times_a_triangle(record: OpRecord, sample: Sample) 
     (a,) = sample.operands
     q, r = evaluate_sample(record, sample)
     _close(q @ r, a)
-    _close(q.T @ q, np.eye(a.shape[1]))
+    _close(q.T @ q, np.eye(min(a.shape)))
     assert np.all(np.tril(r, -1) == 0) and np.all(np.diagonal(r) > 0)
 
 
@@ -113,8 +114,8 @@ def test_singular_values_between_orthonormal_factors(record: OpRecord, sample: S
     (a,) = sample.operands
     u, s, vt = evaluate_sample(record, sample)
     _close(u * s @ vt, a)
-    _close(u.T @ u, np.eye(a.shape[1]))
-    _close(vt @ vt.T, np.eye(a.shape[1]))
+    _close(u.T @ u, np.eye(min(a.shape)))
+    _close(vt @ vt.T, np.eye(min(a.shape)))
     assert np.all(np.diff(s) <= 0) and np.all(s >= 0)
 
 

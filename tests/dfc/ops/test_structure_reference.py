@@ -277,7 +277,10 @@ def test_a_label_outside_stops_the_program(label: int) -> None:
         registry.record("cross_entropy").evaluate(operands, NoAttributes(), {})
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("solve"))
+SOLVED = [case for case in _valid("solve") if case.values[1].operands[0].ndim == 2]
+
+
+@pytest.mark.parametrize(("record", "sample"), SOLVED)
 def test_solutions_satisfy_the_equations(record: OpRecord, sample: Sample) -> None:
     a, b = sample.operands
     (x,) = evaluate_sample(record, sample)

@@ -42,11 +42,13 @@ def test_every_output_is_a_sum_over_kernel_and_channels(record: OpRecord, sample
     assert isinstance(it, ConvolutionAttributes)
     (got,) = evaluate_sample(record, sample)
     low = _numbers(it.low)
+    taken, given = kernel.shape[-2], kernel.shape[-1] // it.groups
     for batch, *places, out in np.ndindex(got.shape):
         terms = []
+        first = out // given * taken  # of the channels of its group
         for *offset, channel in np.ndindex(kernel.shape[:-1]):
             steps = zip(places, offset, it.strides, it.dilations, low, strict=True)
-            at = (batch, *(p * s + o * d - before for p, o, s, d, before in steps), channel)
+            at = (batch, *(p * s + o * d - before for p, o, s, d, before in steps), first + channel)
             terms.append((_element(x, at) or 0) * kernel[(*offset, channel, out)].item())
         value = got[(batch, *places, out)].item()
         bound = 2 * len(terms) * EPSILON.get(got.dtype.itemsize, 0) * math.fsum(map(abs, terms))

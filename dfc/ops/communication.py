@@ -1,0 +1,116 @@
+"""Messages between the tasks of a program: what partition and replicate put into a graph, and no author writes.
+
+    send(SendAttributes): x, t -> t                      t: the token of `@network`
+    recv(RecvAttributes): t -> x, t
+    contribute(ContributeAttributes): x, number, t -> t  number: the global number of the block, i64
+    combined(CombinedAttributes): t -> x, t
+
+A value that is sent arrives unchanged. What all blocks of a job contribute under one key is combined in the order of
+blocks: `combined` gives each task the same result, whatever the number of tasks. The evaluator is given a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dfc.ir.attributes import Attributes
+from dfc.ir.types import TensorType
+from dfc.ops.record import Array, Effect, HostCall, OpRecord, Parameter, Sizes
+from dfc.ops.registry import register
+from dfc_runtime.errors import UnsupportedError
+
+NETWORK = "@network"
+COMBINATIONS = ("sum", "max", "min", "and", "or", "concat")
+"""How blocks are combined: sums along a fixed binary tree, or all of them one behind the other along axis 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendAttributes(Attributes):
+    """`key` names the edge on both sides. `source` (`job:task`) is the one task that sends, of all that run the node;
+    `destinations` are jobs (each of their tasks but the source) or tasks (`job:task`)."""
+
+    key: str
+    source: str
+    destinations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecvAttributes(Attributes):
+    """`source` (`job:task`) sends a value of this type on the edge `key`."""
+
+    key: str
+    source: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class ContributeAttributes(Attributes):
+    """The part of one block of `blocks`, which the tasks of `job` share out."""
+
+    key: str
+    job: str
+    blocks: int
+    combination: str
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedAttributes(Attributes):
+    """All blocks together, of this type. A sum is multiplied by `scale` at the end (1 for other combinations)."""
+
+    key: str
+    job: str
+    blocks: int
+    combination: str
+    type: TensorType
+    scale: float
+
+
+def _evaluate(_operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
+    raise UnsupportedError("a message needs a network", code="E1001")
+
+
+def _result(_types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
+    assert isinstance(attributes, RecvAttributes | CombinedAttributes)
+    return (attributes.type,)
+
+
+def _nothing(_types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
+    return ()
+
+
+def _register(name: str, summary: str, attributes: type[Attributes], *parameters: Parameter) -> None:
+    gives = attributes in (RecvAttributes, CombinedAttributes)
+    signature = ", ".join(f"{p.name}: {p.type}" for p in parameters)
+    register(
+        OpRecord(
+            name=name,
+            family="communication",
+            summary=summary,
+            signature=f"proc {name}[T: any, ..S]({signature})" + (" -> T[..S]" if gives else ""),
+            parameters=parameters,
+            infer=_result if gives else _nothing,
+            evaluate=_evaluate,
+            lowering=HostCall(name, NETWORK),
+            attributes=attributes,
+            constraints=("one token, that of the network.",),
+            no_gradient="messages are put in when all gradients are taken",
+            effect=Effect.HOST,
+            in_prelude=False,
+        )
+    )
+
+
+_value = Parameter("value", type="T[..S]")
+_register("send", "Sends a value to other tasks; does not wait for them.", SendAttributes, _value)
+_register("recv", "Waits for a value from another task.", RecvAttributes)
+_register(
+    "contribute",
+    "Gives the part of one block to what all blocks of a job make together; does not wait.",
+    ContributeAttributes,
+    _value,
+    Parameter("number", type="i64"),
+)
+_register(
+    "combined", "Waits for what all blocks make together; the same for every number of tasks.", CombinedAttributes
+)

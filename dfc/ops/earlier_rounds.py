@@ -1,0 +1,176 @@
+"""Whether a loss inside a loop depends on a value before the loop through what earlier rounds made of it.
+
+    loop y = y0 for x in xs {
+      let l = square(y - w)              `w` is a part of this `l` twice: it stands here, and earlier rounds
+      y = y - rate * grad(l, w)          have made `y` of it
+    }
+
+Which of the two is meant cannot be guessed, so that the author is asked (E0506). A slope in the current round is that
+of a path without carried values; a carried value itself may be the target, and `stop_gradient` cuts a path.
+
+Assumes the graph as the front end made it, with `grad` as a node that has slopes itself. Walks are iterative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dfc.diagnostics import Diagnostic, error
+from dfc.ir import walk
+from dfc.ir.graph import Block, Node, Value
+from dfc.ir.types import TensorType
+from dfc.ops import registry
+from dfc.ops.attributes import CustomAttributes, ForAttributes, ResourceAttributes
+
+CODE = "E0506"
+_GRADIENTS = ("grad", "jacobian")
+_Place = tuple[Value, int]
+"""A value, and the outermost loop whose earlier rounds it is from; the number of open loops if it is from none."""
+
+
+def ambiguous_gradients(block: Block) -> list[Diagnostic]:
+    """A message for every gradient inside loops that could mean two things."""
+    found: list[Diagnostic] = []
+    pending: list[tuple[Block, tuple[Node, ...]]] = [(block, ())]
+    while pending:
+        current, loops = pending.pop()
+        for node in current.nodes:
+            if node.op in _GRADIENTS and loops:
+                loss, *targets = node.operands
+                path = _Search(loops).run(loss, set(targets))
+                found += [_ambiguous(node, path, loops[path[0][1]])] if path is not None else []
+            around = loops if node.op == "if" else (*loops, node)
+            pending.extend((region, around) for region in node.regions)
+    return found
+
+
+@dataclass(slots=True)
+class _Search:
+    """A walk against the direction of values, from the loss to a target that earlier rounds have used."""
+
+    loops: Sequence[Node]
+    defined: list[set[Value]] = field(default_factory=list["set[Value]"])
+    flows: dict[Value, tuple[tuple[Value, ...], int | None]] = field(
+        default_factory=dict[Value, "tuple[tuple[Value, ...], int | None]"]
+    )
+    entered: set[Node] = field(default_factory=set[Node])
+
+    def __post_init__(self) -> None:
+        for number, loop in enumerate(self.loops):
+            self.defined.append({v for region in loop.regions for v in walk.defined_values(region)})
+            self._enter(loop, number)
+
+    def run(self, loss: Value, targets: set[Value]) -> list[_Place] | None:
+        """The path from a target to the loss."""
+        first = (loss, len(self.loops))
+        user: dict[_Place, _Place | None] = {first: None}
+        waiting = [first]
+        while waiting:
+            place = waiting.pop()
+            if place[0] in targets and self._is_same(place):
+                return _path(user, place)
+            for before in self._before(place):
+                if before not in user:
+                    user[before] = place
+                    waiting.append(before)
+        return None
+
+    def _is_same(self, place: _Place) -> bool:
+        """Whether a value of earlier rounds is the one that this round sees: it is from outside of their loop."""
+        value, level = place
+        return level < len(self.loops) and value not in self.defined[level]
+
+    def _before(self, place: _Place) -> Iterator[_Place]:
+        value, level = place
+        node = value.node
+        if node is None:
+            sources, loop = self.flows.get(value, ((), None))
+            level = level if loop is None else min(level, loop)
+        elif node.regions:
+            if node not in self.entered:
+                self._enter(node, None)
+            sources = _results_of(node, value.index)
+        else:
+            sources = _smooth_operands(node)
+        yield from ((v, level) for v in sources if isinstance(v.type, TensorType) and v.tensor.dtype.is_float)
+
+    def _enter(self, node: Node, number: int | None) -> None:
+        """What the carried values of a loop come from; `number` says which of the open ones it is."""
+        self.entered.add(node)
+        if node.op == "if":
+            return
+        body = node.regions[-1]
+        first = 1 if node.op == "for" else 0
+        starts = node.operands[2 * first :]
+        for position, start in enumerate(starts):
+            if start.is_token:
+                continue
+            for region in node.regions:
+                self.flows[region.parameters[first + position]] = (start, body.outputs[position]), number
+
+
+def _results_of(node: Node, index: int) -> tuple[Value, ...]:
+    inside = [region.outputs[index] for region in _bodies(node)]
+    if node.op == "if":
+        return tuple(inside)
+    if node.op == "while":
+        return (*inside, node.operands[index])
+    assert isinstance(node.attributes, ForAttributes)
+    return (*inside, *((node.operands[2 + index],) if index < node.attributes.carries else ()))
+
+
+def _bodies(node: Node) -> Sequence[Block]:
+    return node.regions if node.op == "if" else node.regions[-1:]
+
+
+def _smooth_operands(node: Node) -> tuple[Value, ...]:
+    if isinstance(node.attributes, CustomAttributes):
+        return node.attributes.parameters(node)
+    if node.op in _GRADIENTS or registry.record(node.op).gradient is not None:
+        return node.operands
+    return ()
+
+
+def _path(user: dict[_Place, _Place | None], last: _Place) -> list[_Place]:
+    """From the target to the loss."""
+    found: list[_Place] = []
+    place: _Place | None = last
+    while place is not None:
+        found.append(place)
+        place = user[place]
+    return found
+
+
+def _ambiguous(node: Node, path: Sequence[_Place], loop: Node) -> Diagnostic:
+    target, loss = _shown(path[0][0]), _text(node, _shown(path[-1][0]))
+    carried = {p for region in loop.regions for p in region.parameters}
+    through = next((v for v, _ in reversed(path) if v in carried), path[0][0])
+    name = _shown(through)
+    return error(
+        CODE,
+        f"`{loss}` depends on `{target}` through earlier rounds too",
+        node.span,
+        "the slope in this round, or in all rounds so far?",
+        secondary=((loop.span, f"this loop carries `{name}`"),) if not loop.span.is_nowhere else (),
+        notes=(f"path: {target} -> {name}, from round to round -> {loss}",),
+        helps=(
+            f"for the slope in this round, let the loss use `stop_gradient({name})`",
+            "for the slope in all rounds, take the gradient behind the loop",
+            f"or take it with respect to `{name}`, as the round found it",
+        ),
+    )
+
+
+def _shown(value: Value) -> str:
+    """The name of the author for a value."""
+    node = value.node
+    if node is not None and isinstance(node.attributes, ResourceAttributes):
+        return node.attributes.resource
+    return value.name.rpartition("/")[2].partition(":")[0]
+
+
+def _text(node: Node, otherwise: str) -> str:
+    """The loss as it is written in the call, if it is short."""
+    inside = node.span.text.partition("(")[2].partition(",")[0].strip()
+    return inside if inside.isidentifier() else otherwise

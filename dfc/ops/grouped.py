@@ -1,0 +1,97 @@
+"""Convolutions in groups: every group of channels of the image has kernels of its own.
+
+Assumes that `groups` divides the channels of both sides. A group of one channel (depthwise) is a sum of products over
+the windows, which fuses; larger groups are a batch of matrix products, one for each group.
+"""
+
+from __future__ import annotations
+
+from dfc.ir.dims import ONE, Dim, dim, product
+from dfc.ir.dtypes import DType
+from dfc.ir.graph import Value
+from dfc.ops.builder import Builder
+from dfc.ops.gradients import mul
+from dfc.ops.pieces import in_front
+
+Shape = tuple[Dim, ...]
+
+
+class Grouped:
+    """`seen` are the windows of the image, [batch, places.., channels, window..]; `kernel` the shape of the kernels,
+    [window.., channels of a group, channels out]."""
+
+    def __init__(self, b: Builder, seen: Value, kernel: Shape, groups: int) -> None:
+        self.b = b
+        self.seen = seen
+        self.window: Shape = kernel[:-2]
+        self.kernel = kernel
+        self.groups = dim(groups)
+        self.taken, self.given = kernel[-2], kernel[-1] // groups
+        places = len(self.window)
+        self.places: Shape = seen.tensor.shape[: places + 1]
+
+    def forward(self, kernel: Value) -> Value:
+        if self.taken == ONE:
+            return self._by_channel(kernel)
+        b = self.b
+        found = b.apply("matmul", self._rows(), self._weights(kernel))
+        return b.reshape(b.transpose(found, (1, 0, 2)), (*self.places, self.groups * self.given))
+
+    def by_kernel(self, dy: Value) -> Value:
+        """The slope of the kernel."""
+        if self.taken == ONE:
+            return self._kernel_by_channel(dy)
+        b = self.b
+        rows = product(self.places)
+        slopes = b.transpose(b.reshape(dy, (rows, self.groups, self.given)), (1, 0, 2))
+        found = b.apply("matmul", b.transpose(self._rows(), (0, 2, 1)), slopes)
+        apart = b.reshape(found, (self.groups, self.taken, product(self.window), self.given))
+        return b.reshape(b.transpose(apart, (2, 1, 0, 3)), self.kernel)
+
+    # ------------------------------------------------------ matrices, one a group --
+
+    def _rows(self) -> Value:
+        """[groups, batch * places, channels of a group * window]."""
+        flat = (product(self.places), self.groups, self.taken * product(self.window))
+        return self.b.transpose(self.b.reshape(self.seen, flat), (1, 0, 2))
+
+    def _weights(self, kernel: Value) -> Value:
+        """[groups, channels of a group * window, channels out of a group]."""
+        b = self.b
+        apart = b.reshape(kernel, (product(self.window), self.taken, self.groups, self.given))
+        return b.reshape(b.transpose(apart, (2, 1, 0, 3)), (self.groups, self.taken * product(self.window), self.given))
+
+    # -------------------------------------------------------- a channel by itself --
+
+    def _working(self, x: Value) -> Value:
+        dtype = x.tensor.dtype
+        assert isinstance(dtype, DType)
+        return self.b.cast(x, dtype.accumulator)
+
+    def _windows(self) -> Value:
+        """[batch, places.., channels, 1, window..]."""
+        return self._working(self.b.reshape(self.seen, (*self.places, self.groups, ONE, *self.window)))
+
+    def _by_channel(self, kernel: Value) -> Value:
+        b, last = self.b, len(self.window)
+        apart = b.reshape(kernel, (*self.window, self.groups, self.given))
+        weights = self._working(b.transpose(apart, (last, last + 1, *range(last))))
+        first = len(self.places) + 2
+        found = b.sum(mul(b, self._windows(), in_front(b, weights, first + last)), tuple(range(first, first + last)))
+        return b.reshape(b.cast(found, kernel.tensor.dtype), (*self.places, self.groups * self.given))
+
+    def _kernel_by_channel(self, dy: Value) -> Value:
+        b, last = self.b, len(self.window)
+        slopes = self._working(b.reshape(dy, (*self.places, self.groups, self.given, *((ONE,) * last))))
+        found = b.sum(mul(b, self._windows(), slopes), tuple(range(len(self.places))))
+        turned = b.transpose(found, (*range(2, last + 2), 0, 1))
+        return b.reshape(b.cast(turned, dy.tensor.dtype), self.kernel)
+
+
+def turned_in_groups(b: Builder, kernel: Value, groups: int) -> Value:
+    """The kernel with the channels in and out of every group exchanged: [window.., given, groups * taken]."""
+    *window, taken, out = kernel.tensor.shape
+    last = len(window)
+    apart = b.reshape(kernel, (*window, taken, dim(groups), out // groups))
+    around = b.transpose(apart, (*range(last), last + 2, last + 1, last))
+    return b.reshape(around, (*window, out // groups, taken * groups))

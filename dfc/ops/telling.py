@@ -1,0 +1,157 @@
+"""What a program tells the world while it runs, and the clock: calls of the host.
+
+    summary_scalar(SummaryAttributes): x[, step], t -> t        t: the token of `@summary`
+    summary_histogram(SummaryAttributes): x[, step], t -> t
+    debug_print(PrintAttributes): x.., t -> t                   of `@print`
+    clock(NoAttributes): x.., t -> nanoseconds, t               of `@clock`; the operands are there by then
+
+Where no run side listens, in the evaluator, nothing is told and the clock is that of the machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dfc.ir.attributes import Attributes, NoAttributes
+from dfc.ir.dtypes import I64
+from dfc.ir.types import TensorType
+from dfc.ops.record import Array, Effect, Evaluate, HostCall, InferTypes, OpError, OpRecord, Parameter, Sizes
+from dfc.ops.registry import register
+from dfc_runtime.printing import placeholders
+
+TOLD = "what is told to the host has no gradient"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryAttributes(Attributes):
+    """`tag` is the name of the series of events."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrintAttributes(Attributes):
+    """`format` has one `{}` for each operand; `{{` and `}}` stand for braces."""
+
+    format: str
+
+
+def _infer_scalar(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
+    if types and types[0].shape:
+        raise OpError(
+            "E0313",
+            "`summary.scalar` wants a single number",
+            blame=0,
+            label=str(types[0]),
+            helps=("write `mean({0})`, or `summary.histogram` for the distribution of all",),
+        )
+    return _infer_histogram(types, attributes)
+
+
+def _infer_histogram(types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
+    if not 1 <= len(types) <= 2:
+        raise OpError("E0204", f"a summary is of one value and one step, not of {len(types)} values")
+    if len(types) == 2 and (types[1].shape or not types[1].machine.is_integer):
+        raise OpError("E0302", "a step is a single whole number", blame=1, label=str(types[1]))
+    return ()
+
+
+def _infer_print(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
+    assert isinstance(attributes, PrintAttributes)
+    try:
+        count = placeholders(attributes.format)
+    except ValueError as problem:
+        raise OpError("E0315", str(problem), blame="format") from None
+    if count != len(types):
+        wanted, given = _counted(count, "value"), _counted(len(types), "value")
+        raise OpError("E0204", f"the format has room for {wanted}, but {given} follow it", blame="format")
+    return ()
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+
+
+def _infer_clock(_types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
+    return (TensorType(I64),)
+
+
+def _silent(_operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
+    return ()
+
+
+def _now(_operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
+    return (np.array(time.monotonic_ns(), np.int64),)
+
+
+def _register(
+    name: str,
+    resource: str,
+    summary: str,
+    signature: str,
+    infer: InferTypes,
+    attributes: type[Attributes],
+    constraints: tuple[str, ...],
+    evaluate: Evaluate = _silent,
+) -> None:
+    register(
+        OpRecord(
+            name=name,
+            family="host",
+            summary=summary,
+            signature=signature,
+            parameters=(Parameter("values", "tensors"),),
+            infer=infer,
+            evaluate=evaluate,
+            lowering=HostCall(name, resource),
+            attributes=attributes,
+            constraints=constraints,
+            no_gradient=TOLD,
+            effect=Effect.HOST,
+            in_prelude=False,
+        )
+    )
+
+
+STEP = "a step is a whole number; without one it is the number of calls of the entry before this one."
+_register(
+    "summary_scalar",
+    "@summary",
+    "Adds a number to the series of its tag.",
+    "proc summary_scalar[T: any](const tag: str, x: T, step: i64)",
+    _infer_scalar,
+    SummaryAttributes,
+    ("one number.", STEP),
+)
+_register(
+    "summary_histogram",
+    "@summary",
+    "Adds the distribution of the elements of a tensor to the series of its tag.",
+    "proc summary_histogram[T: any, ..S](const tag: str, x: T[..S], step: i64)",
+    _infer_histogram,
+    SummaryAttributes,
+    (STEP,),
+)
+_register(
+    "debug_print",
+    "@print",
+    "Prints a line on the standard error, with the values in place of `{}`.",
+    "proc debug_print(const format: str, values: tensors)",
+    _infer_print,
+    PrintAttributes,
+    ("one `{}` for each value; `{{` and `}}` are braces.",),
+)
+_register(
+    "clock",
+    "@clock",
+    "Nanoseconds of a clock that never goes back; only differences mean something.",
+    "proc clock() -> i64",
+    _infer_clock,
+    NoAttributes,
+    (),
+    _now,
+)
