@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.mistakes import mistake
-from dfc.frontend.suggestions import closest, did_you_mean
 from dfc.frontend.values import Entity
 from dfc.source import Span
+from dfc.suggestions import closest, did_you_mean
 
 SYNONYMS = {
     "window": "size",

@@ -11,7 +11,7 @@ from dfc.frontend.context import Context
 from dfc.frontend.convert import element_type, is_operand, not_an_operand, snapshot, tensor
 from dfc.frontend.effects import record_effect
 from dfc.frontend.indexing import Added, Picked, Point, Range, Selector, select
-from dfc.frontend.mistakes import Abandoned, Mistake, converted, mistake
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.names import no_such_name
 from dfc.frontend.operations import Place, assuming
 from dfc.frontend.operators import whole_quotient
@@ -34,6 +34,7 @@ from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector
 from dfc.ops.broadcasting import stretches_to
 from dfc.source import Span
+from dfc.suggestions import converted
 
 
 def run_update(context: Context, statement: tree.Update) -> None:

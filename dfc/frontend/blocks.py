@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dfc.frontend.context import Argument, Context, Frame
+from dfc.frontend.context import CALL_COST, Argument, Context, Frame
 from dfc.frontend.declarations import declare
 from dfc.frontend.generics import Matching, read_signature
+from dfc.frontend.growth import refuse_growth
 from dfc.frontend.mistakes import Mistake, mistake
 from dfc.frontend.obligations import require, where_conditions
 from dfc.frontend.parameters import bind_all, match_arguments, require_all_known
@@ -34,6 +35,8 @@ def construct(context: Context, block: BlockClass, arguments: Sequence[Argument]
             if "\n" not in span.text
             else (),
         )
+    refuse_growth(context.program, block, span)
+    context.program.grow(CALL_COST, span)
     frame = Frame("block", item.name.text, name, item.name.span, context.frame.root, context.frame, span)
     inner = replace(context, frame=frame, scope=block.scope, instance="")
     signature, _ = read_signature(inner, block.scope, item.generics, item.parameters, None)
@@ -84,4 +87,7 @@ def _with_members(context: Context, item: tree.BlockItem, name: str) -> Instance
             entity = binding.value
             if not isinstance(entity, Unknown):
                 instance.state[each.name.text] = entity
+    for binding in context.scope.names.values():
+        if isinstance(binding.entity, Routine) and binding.entity.owner is instance:
+            refuse_growth(program, binding.entity, binding.span)
     return instance

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from dfc.frontend.context import Context, Expected, Outcome
 from dfc.frontend.convert import condition, default_type, element_type, is_operand, tensor
 from dfc.frontend.fitting import same_shape
+from dfc.frontend.measuring import refuse_leaving
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.obligations import Comparison, assume_all, comparisons, refused
 from dfc.frontend.regions import Region, tokens_after, touched
@@ -221,7 +222,9 @@ def _materialise(context: Context, sides: list[Side], flat: list[list[Entity]]) 
                 title = f"an `if` decided at run time cannot choose {describe(entity)}"
                 raise mistake("E0309", title, side.span, helps=("make the condition a constant",))
             dtype = known[number] or known[1 - number] or both
-            outputs[number].append(tensor(side.context, entity, side.span, dtype))
+            value = tensor(side.context, entity, side.span, dtype)
+            refuse_leaving(side.context.region, value, side.span)
+            outputs[number].append(value)
         left, right = outputs[0][-1].tensor, outputs[1][-1].tensor
         if left.dtype != right.dtype or not same_shape(context, left.shape, right.shape):
             raise _different(sides, str(left), str(right))

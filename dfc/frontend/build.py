@@ -14,17 +14,19 @@ from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 
-from dfc.diagnostics import CompileError, Diagnostic
+from dfc.diagnostics import CompileError, Diagnostic, error
 from dfc.frontend import blocks, branches, calls, entries, expressions, prelude, routines, statements
 from dfc.frontend.checking import check_block, check_routine, check_type
 from dfc.frontend.context import Argument, Context, Expected, Program
+from dfc.frontend.growth import refuse_growth
 from dfc.frontend.initial import in_order, initial_block
 from dfc.frontend.mistakes import Mistake, Reporter, mistake
 from dfc.frontend.modules import LoadedModule, Loader
 from dfc.frontend.operations import assuming
+from dfc.frontend.queues import unfilled
 from dfc.frontend.scope import Binding, Pending, Scope
 from dfc.frontend.syntax import tree
-from dfc.frontend.values import BlockClass, Entity, EntryValue, Routine
+from dfc.frontend.values import UNKNOWN, BlockClass, Entity, EntryValue, Routine
 from dfc.frontend.variables import Variable, variables_in
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Entry, Graph, Resource
@@ -95,9 +97,7 @@ def elaborate(
 ) -> tuple[Graph | None, tuple[Diagnostic, ...]]:
     """The graph, or None if there are errors, and all messages; syntax errors are raised as `CompileError`."""
     if source.name.endswith(DEPLOYMENT):
-        from dfc.frontend.deployment import check_deployment  # lark starts slowly, and is rarely needed
-
-        raise CompileError([check_deployment(source)])
+        raise CompileError([_no_program(source)])
     path = Path(source.name)
     with deep_recursion(), uncollected(), assuming(NO_FACTS):
         graph = Graph(path.stem, source=source.text)
@@ -109,6 +109,12 @@ def elaborate(
         graph.modules = loader.texts()
     diagnostics = tuple(program.reporter.sorted())
     return (None if program.reporter.error_count else graph), diagnostics
+
+
+def _no_program(source: SourceFile) -> Diagnostic:
+    title = "this is a deployment file, and a program is expected"
+    helps = [f"name the program, and the file behind it: `--deploy {Path(source.name).name}`"]
+    return error("E0809", title, source.span(0, 0), helps=helps)
 
 
 @contextmanager
@@ -156,6 +162,8 @@ def _elaborate_all(program: Program, loader: Loader, main: LoadedModule) -> None
         _resolve_all(program, module)
     program.resolve_state()
     for module in modules:
+        _refuse_growth(program, module)
+    for module in modules:
         _check_definitions(program, module)
     _add_resources(program)
     _add_entries(program, main)
@@ -163,6 +171,11 @@ def _elaborate_all(program: Program, loader: Loader, main: LoadedModule) -> None
 
 def _resolve_all(program: Program, module: LoadedModule) -> None:
     """Constants, types and state, so that mistakes in them are found even if nothing uses them."""
+    for name, problem in unfilled(module.tree).items():
+        program.reporter.report(problem.diagnostic)
+        binding = module.scope.own(name)
+        if binding is not None:
+            binding.entity = UNKNOWN
     for item in module.tree.items:
         if isinstance(item, tree.TypeItem):
             check_type(program, module.scope, item)
@@ -176,6 +189,13 @@ def _resolve(program: Program, binding: Binding | None) -> None:
             _ = binding.value
     except Mistake as problem:
         program.reporter.report(problem.diagnostic)
+
+
+def _refuse_growth(program: Program, module: LoadedModule) -> None:
+    """Looks at every function before any is expanded: those at the bottom of a tower would take long enough."""
+    for binding in module.scope.names.values():
+        if isinstance(binding.entity, Routine):
+            refuse_growth(program, binding.entity, binding.span)
 
 
 def _check_definitions(program: Program, module: LoadedModule) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.draws import call_rng_method
 from dfc.frontend.effects import effect_in_operand
 from dfc.frontend.mistakes import Abandoned, mistake
+from dfc.frontend.recomputing import computed_again, is_computed_again
 from dfc.frontend.values import (
     BlockClass,
     ElementType,
@@ -24,6 +27,7 @@ from dfc.frontend.values import (
     describe,
 )
 from dfc.source import Span
+from dfc.suggestions import converted
 
 
 def call(
@@ -42,7 +46,7 @@ def _dispatch(
 ) -> Entity:
     match function:
         case Routine():
-            return context.engine.call_routine(context, function, arguments, span, expected)
+            return _call_routine(context, function, arguments, span, expected)
         case PreludeFunction(name):
             return context.engine.call_prelude(context, name, arguments, span, expected)
         case RngMethod():
@@ -71,14 +75,23 @@ def _apply(
             span,
             notes=("calling an instance calls its `apply`, and it has none",),
         )
-    return context.engine.call_routine(context, routine, arguments, span, expected)
+    return _call_routine(context, routine, arguments, span, expected)
+
+
+def _call_routine(
+    context: Context, routine: Routine, arguments: Sequence[Argument], span: Span, expected: Expected
+) -> Entity:
+    if not is_computed_again(context, routine):
+        return context.engine.call_routine(context, routine, arguments, span, expected)
+    given = [replace(each, entity=value_of(context, each)) for each in arguments]  # those belong to the caller
+    return computed_again(context, lambda inner: inner.engine.call_routine(inner, routine, given, span, expected), span)
 
 
 def _not_callable(function: Entity, arguments: Sequence[Argument], span: Span) -> Exception:
     text = span.text.split("(")[0]
     if isinstance(function, ElementType | SpecialType):
-        inner = arguments[0].span.text if arguments else "x"
-        return mistake("E0207", f"`{text}` is not a function", span, helps=(f"to convert, write `{inner} as {text}`",))
+        inner = converted(arguments[0].span.text if arguments else "x", text)
+        return mistake("E0207", f"`{text}` is not a function", span, helps=(f"to convert, write `{inner}`",))
     helps = ()
     if isinstance(function, Tensor | VariableValue):
         helps = (f"to multiply, write `{text} * (...)`", f"to take elements, write `{text}[...]`")

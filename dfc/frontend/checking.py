@@ -20,7 +20,7 @@ from dfc.frontend.regions import Region
 from dfc.frontend.routines import finish, kind_of
 from dfc.frontend.scope import Role, Scope
 from dfc.frontend.syntax import tree
-from dfc.frontend.types import ConstType, DeclaredType, ResourceType, TupleType, resolve_type
+from dfc.frontend.types import ConstType, DeclaredType, ResourceType, TupleType, expected_of, resolve_type
 from dfc.frontend.values import UNKNOWN, Entity, Instance, Routine, Tensor, TupleValue, VariableValue
 from dfc.frontend.variables import Variable
 from dfc.ir.facts import NO_FACTS
@@ -57,7 +57,7 @@ def _check(context: Context, routine: Routine) -> None:
     bind_parameters(inner, item.parameters, signature.types)
     for condition, _ in where_conditions(inner, item.where):
         assume_all(inner, [condition])
-    outcome = Outcome("return", expected=signature.result if isinstance(signature.result, TensorType) else None)
+    outcome = Outcome("return", expected=expected_of(signature.result))
     inner.outcome = outcome
     if isinstance(item.body, tree.ShortBody):
         inner.may_affect = True

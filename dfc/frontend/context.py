@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from dfc.diagnostics import CompileError
-from dfc.frontend.mistakes import Reporter, mistake
+from dfc.frontend.mistakes import Mistake, Reporter, mistake
 from dfc.frontend.regions import Region
 from dfc.frontend.scope import Binding, Scope
 from dfc.frontend.syntax import tree
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dfc.frontend.generics import Signature
 
 NODE_LIMIT = 500_000
+CALL_COST = 4  # expanding a call, or making an instance, takes as long as this many operations
 DEPTH_LIMIT = 120
 
 
@@ -125,9 +126,13 @@ class Context:
     facts: Facts
     label: str = ""
     may_affect: bool = False  # whether a call with effects may stand here
+    after: tuple[Value, ...] = ()  # what is there before the statement runs: `after`
     outcome: Outcome | None = None
     loop: LoopState | None = None
+    fresh: list[str] | None = None  # what `let [N] ..` wants sizes to be called that are found out in it
+    unknown_sizes: bool = False  # whether a type may have `?` for a size
     instance: str = ""  # in the initialiser of a `var`: the full name an instance made there gets
+    rounds: int = 1  # how often the lists of the surrounding `each` repeat this
 
     @property
     def engine(self) -> Engine:
@@ -138,19 +143,9 @@ class Context:
         """Whether this is the check of a body by itself, whose nodes are thrown away."""
         return self.frame.root.generic
 
-    def _grown_too_large(self, span: Span) -> NoReturn:
-        """Ends the whole run: the statements that are still to come would grow just as fast."""
-        reporter = self.program.reporter
-        title = f"the program grows beyond {NODE_LIMIT} operations"
-        reporter.report(mistake("E1002", title, span, "while expanding this").diagnostic)
-        raise CompileError(reporter.sorted())
-
     def at(self, span: Span) -> Builder:
         """The builder at the end of the current block; nodes get this place and the name of the statement."""
-        program = self.program
-        program.node_count += 1
-        if program.node_count > NODE_LIMIT:
-            self._grown_too_large(span)
+        self.program.grow(1, span)
         builder = self.region.builder
         builder.span = span
         builder.name = self.label or self.frame.path
@@ -214,7 +209,20 @@ class Program:
     open_blocks: list[tree.BlockItem] = field(default_factory=list[tree.BlockItem])
     entry_routines: dict[str, Routine] = field(default_factory=dict[str, Routine])
     node_count: int = 0
+    least_steps: dict[tuple[int, Scope], int] = field(default_factory=dict[tuple[int, Scope], int])
     fresh_symbols: int = 0
+
+    def grow(self, count: int, span: Span) -> None:
+        """Counts what is expanded, and ends the run beyond the limit (E1002)."""
+        self.node_count += count
+        if self.node_count > NODE_LIMIT:
+            title = f"the program grows beyond {NODE_LIMIT} operations"
+            self.give_up(mistake("E1002", title, span, "while expanding this"))
+
+    def give_up(self, problem: Mistake) -> NoReturn:
+        """Ends the whole run: the statements that are still to come would grow just as fast."""
+        self.reporter.report(problem.diagnostic)
+        raise CompileError(self.reporter.sorted())
 
     def fresh_number(self) -> int:
         self.fresh_symbols += 1

@@ -1,65 +1,63 @@
-"""Deployment files: read and checked for syntax, then refused, because this version runs a program in one task.
+"""Deployment files beside the programs they are for: `dfc check x.deploy`.
 
-Assumes lark, which parses them directly: a deployment file is short, and no command that has to be quick reads one.
-Guarantees that every text is a message: about its syntax, or about the first statement that cannot be carried out.
+Assumes that a program lies where its deployment file says, seen from the folder of that file. Guarantees that the
+mistakes of the program are reported before those of the deployment, which would often follow from them.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import cast
+from collections.abc import Mapping
+from pathlib import Path
 
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput
+from dfc.deployment.model import Deployment
+from dfc.deployment.parse import parse
+from dfc.deployment.resolve import resolve
+from dfc.diagnostics import CompileError, Diagnostic, error
+from dfc.frontend import build
+from dfc.frontend.syntax.reading import read_source
+from dfc.ir.graph import Graph
+from dfc.source import SourceFile
 
-from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error
-from dfc.frontend.syntax.limits import check_text
-from dfc.frontend.syntax.tables import grammar_path
-from dfc.source import SourceFile, Span
 
-FORM = 'a file begins with `deploy 1 for "PROGRAM.dfg"` and has statements such as `job worker tasks 2`'
+def is_deployment(source: SourceFile) -> bool:
+    """By its name, or for a text without one by its first word."""
+    return source.name.endswith(build.DEPLOYMENT) or (
+        source.name.startswith("<") and source.text.lstrip().startswith("deploy ")
+    )
 
 
-def check_deployment(source: SourceFile) -> Diagnostic:
-    """What stands in the way of this file."""
-    problem = check_text(source)
-    if problem is not None:
-        return problem
+def messages(source: SourceFile, settings: Mapping[str, int | float | bool | str]) -> list[Diagnostic]:
+    """All messages about a deployment file and, if they stand in its way, about its program."""
+    return examined(source, settings)[0]
+
+
+def examined(
+    source: SourceFile, settings: Mapping[str, int | float | bool | str]
+) -> tuple[list[Diagnostic], Graph | None]:
+    """The same, and the graph of the program if both are without mistakes."""
+    deployment, found = parse(source)
+    if deployment is None:
+        return found, None
+    program, problems = _program(deployment)
+    if program is None:
+        return [*found, *problems], None
     try:
-        tree = _parser().parse(source.text)  # pyright: ignore[reportUnknownMemberType]  # lark types it with `Any`
-    except UnexpectedInput as failure:
-        return _syntax(source, failure)
-    return _refusal(source, tree)
+        graph, problems = build.elaborate(program, settings)
+    except CompileError as failure:
+        return [*found, *failure.diagnostics], None
+    if graph is None:
+        return [*found, *problems], None
+    found = [*found, *resolve(deployment, graph)[1]]
+    return found, None if any(each.is_error for each in found) else graph
 
 
-@cache
-def _parser() -> Lark:
-    grammar = grammar_path("deploy.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=True)
-
-
-def _syntax(source: SourceFile, failure: UnexpectedInput) -> Diagnostic:
-    size = len(source.text)
-    if isinstance(failure, UnexpectedCharacters):
-        position = cast(int, failure.pos_in_stream)  # pyright: ignore[reportUnknownMemberType]
-        place = source.span(position, position + 1)
-        return error("E0180", "this character means nothing in a deployment file", place, helps=[FORM])
-    token = cast("Token | None", getattr(failure, "token", None))
-    if token is None or token.type == "$END":
-        title = "the deployment file ends in the middle of a statement"
-        return error("E0180", title, source.span(size, size), helps=[FORM])
-    start = token.start_pos or 0
-    return error("E0180", f"`{token}` does not fit here", source.span(start, start + len(token)), helps=[FORM])
-
-
-def _refusal(source: SourceFile, tree: Tree[Token]) -> Diagnostic:
-    statements = [child for child in tree.children if isinstance(child, Tree)]
-    first = statements[1] if len(statements) > 1 else statements[0]
-    title = "deployment files are not supported yet"
-    helps = ["leave the deployment file out: the program then runs in one task"]
-    return error(NOT_SUPPORTED_YET, title, _span(source, first), helps=helps)
-
-
-def _span(source: SourceFile, tree: Tree[Token]) -> Span:
-    meta = tree.meta
-    return source.span(meta.start_pos, meta.end_pos)
+def _program(deployment: Deployment) -> tuple[SourceFile | None, tuple[Diagnostic, ...]]:
+    path = Path(deployment.source.name).parent / deployment.program
+    try:
+        return read_source(path), ()
+    except CompileError as failure:
+        return None, failure.diagnostics
+    except OSError as failure:
+        title = f"cannot read {deployment.program}: {failure.strerror or failure}"
+        helps = ["the program lies beside its deployment file"]
+        return None, (error("E0809", title, deployment.program_span, helps=helps),)

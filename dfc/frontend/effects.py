@@ -10,7 +10,7 @@ from dfc.frontend.mistakes import Mistake, mistake
 from dfc.frontend.syntax import tree
 from dfc.source import Span
 
-HARMLESS_VERBS = frozenset({"saves"})
+HARMLESS_VERBS = frozenset({"saves", "reads"})
 
 
 def record_effect(context: Context, verb: str, resource: str, span: Span) -> None:
@@ -104,10 +104,11 @@ def _readonly_violation(entry: tree.EntryItem, span: Span, effects: list[Effect]
     first = effects[0]
     others = len({(e.verb, e.resource) for e in effects}) - 1
     more = f" and {others} more" if others else ""
+    title = "a readonly entry cannot have an effect" if first.verb == "calls" else "a readonly entry may not write"
     promise = Span(entry.span.file, entry.span.start, entry.span.start + len("readonly"))
     return error(
         "E0402",
-        "a readonly entry may not write",
+        title,
         span,
         f"{first.verb} {first.resource}{more}",
         secondary=[(promise, "the promise")],

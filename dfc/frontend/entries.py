@@ -23,8 +23,9 @@ from dfc.frontend.values import Entity, EntryValue, ProgramValue, Routine, Tenso
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DTypeVariable
 from dfc.ir.facts import NO_FACTS
-from dfc.ir.graph import Entry, Value
+from dfc.ir.graph import Block, Entry, Value
 from dfc.ir.types import TensorType, TextType
+from dfc.ops.earlier_rounds import ambiguous_gradients
 from dfc.source import NOWHERE, Span
 
 
@@ -54,6 +55,7 @@ def _build(context: Context, item: tree.EntryItem) -> Entry:
         if isinstance(generic, tree.GenericPack) or generic.kind is not None:
             raise unsupported("entries generic over shapes or element types are", generic.span)
     inner = replace(context, scope=scope)
+    context.region.sizes.taken |= {str(symbol) for size in signature.symbols.values() for symbol in size.symbols()}
     _bind_feeds(inner, item, signature)
     _assume_where(inner, item.where)
     names = result_names(signature.result)
@@ -167,7 +169,13 @@ def _finish(
         unnamed_result=signature.result is not None and not isinstance(signature.result, TupleType),
     )
     unique_names(entry.block)
+    _report_ambiguous_gradients(context.program, entry.block)
     return entry
+
+
+def _report_ambiguous_gradients(program: Program, block: Block) -> None:
+    for diagnostic in ambiguous_gradients(block):
+        program.reporter.report(diagnostic)
 
 
 def _warn_about_order(context: Context, item: tree.EntryItem, result: DeclaredType | None) -> None:
@@ -228,6 +236,7 @@ def build_test(program: Program, scope: Scope, item: tree.TestItem) -> Entry | N
         title, block, (), (), (), (), tuple(root.checks), item.title.span, is_test=True, doc=item.documentation
     )
     unique_names(entry.block)
+    _report_ambiguous_gradients(program, entry.block)
     return entry
 
 

@@ -6,6 +6,7 @@ Chains that lean left (`a + b + c + ...`, `x |> f |> g`) are walked without recu
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import check_fits, element_type, is_operand, not_an_operand, tensor
@@ -39,6 +40,9 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import CastAttributes
 from dfc.source import Span
 
+MOST_LEAVES = 500_000
+Many = TypeVar("Many", TupleValue, ListValue)
+
 
 def evaluate(context: Context, expression: tree.Expression, expected: Expected = None) -> Entity:
     """What an expression stands for; nodes it needs are appended to the current block."""
@@ -65,11 +69,11 @@ def _atom(context: Context, expression: tree.Expression, expected: Expected) -> 
         case tree.Group():
             return evaluate(context, expression.inner, expected)
         case tree.Tuple():
-            return TupleValue(tuple(evaluate(context.operand(), e) for e in expression.elements))
+            return _bounded(TupleValue(tuple(evaluate(context.operand(), e) for e in expression.elements)), expression)
         case tree.Record():
             return _record(context, expression)
         case tree.ListLiteral():
-            return ListValue(tuple(evaluate(context.operand(), e) for e in expression.elements))
+            return _bounded(ListValue(tuple(evaluate(context.operand(), e) for e in expression.elements)), expression)
         case tree.Conditional():
             return context.engine.choose(context.operand(), expression, expected)
         case tree.LogicalNot():
@@ -90,7 +94,15 @@ def _record(context: Context, expression: tree.Record) -> TupleValue:
             raise mistake("E0205", f"the field `{field.name.text}` is given twice", field.name.span)
         names.append(field.name.text)
     items = tuple(evaluate(context.operand(), field.value) for field in expression.fields)
-    return TupleValue(items, tuple(names))
+    return _bounded(TupleValue(items, tuple(names)), expression)
+
+
+def _bounded(entity: Many, expression: tree.Expression) -> Many:
+    """Lists of lists of lists hold more than can be written down, or looked at."""
+    if entity.leaves > MOST_LEAVES:
+        title = f"this holds more than {MOST_LEAVES} values"
+        raise mistake("E1002", title, expression.span, f"{entity.leaves:,} values in all")
+    return entity
 
 
 # ------------------------------------------------------------------ steps --

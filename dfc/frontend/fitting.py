@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dfc.frontend.context import Context
 from dfc.frontend.convert import element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.mistakes import Abandoned, mistake
-from dfc.frontend.types import DeclaredType, ResourceType, TupleType
+from dfc.frontend.types import DeclaredType, ResourceType, TupleType, is_unknown
 from dfc.frontend.values import (
     Constant,
     Entity,
@@ -71,13 +71,23 @@ def fit_tensor(
             raise complain(str(declared), describe(entity))
         raise not_an_operand(entity, span)
     adapts = element_type(entity) is None
+    open_sizes = any(map(is_unknown, declared.shape))
     value = tensor(context, entity, span, declared.dtype if adapts else None)
+    declared = _settled(declared, value.tensor) if open_sizes else declared
     if same_type(context, value.tensor, declared):
         return value
     scalar = isinstance(entity, Constant | Opaque | Size) and value.tensor.dtype == declared.dtype
-    if fill and scalar:
+    if fill and scalar and not open_sizes:
         return context.at(span).broadcast(value, declared.shape)
     raise complain(str(declared), str(value.tensor))
+
+
+def _settled(declared: TensorType, got: TensorType) -> TensorType:
+    """A declared type with the sizes that are there in place of its `?`."""
+    if declared.rank != got.rank:
+        return declared
+    pairs = zip(declared.shape, got.shape, strict=True)
+    return declared.with_shape(tuple(there if is_unknown(size) else size for size, there in pairs))
 
 
 def tuple_items(entity: Entity, count: int, fill: bool) -> tuple[Entity, ...] | None:

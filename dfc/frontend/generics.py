@@ -20,6 +20,7 @@ from dfc.frontend.types import (
     TupleType,
     generic_dtype,
     is_pack,
+    is_unknown,
     pack_symbol,
     resolve_type,
 )
@@ -97,7 +98,7 @@ def read_signature(
     inner = Scope(scope)
     bind_generics(inner, signature, context, rigid=rigid)
     types: list[DeclaredType] = []
-    typing = replace(context, scope=inner)
+    typing = replace(context, scope=inner, unknown_sizes=context.frame.kind in ("fn", "proc"))
     for parameter in parameters:
         const = isinstance(parameter, tree.ConstParameter)
         type_ = resolve_type(typing, parameter.type, const=const)
@@ -106,6 +107,7 @@ def read_signature(
             entity = _unknown_constant(context, signature, parameter.name.text, type_, rigid)
             inner.bind(parameter.name.text, entity, parameter.name.span, Role.PARAMETER)
     signature.types = tuple(types)
+    typing = replace(typing, unknown_sizes=True)
     signature.result = resolve_type(typing, result) if result is not None else None
     return signature, inner
 
@@ -203,6 +205,8 @@ class Matching:
     def _match_sizes(self, wanted: Sequence[Dim], got: Sequence[Dim]) -> None:
         for pattern, actual in zip(wanted, got, strict=True):
             symbol = pattern.symbol
+            if is_unknown(pattern):
+                continue
             if symbol is not None and symbol in self._own and symbol not in self.sizes:
                 self.sizes[symbol] = actual
             else:

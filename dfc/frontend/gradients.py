@@ -14,13 +14,13 @@ from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import is_operand, not_an_operand, tensor
 from dfc.frontend.dependencies import Dependencies, cuts
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
-from dfc.frontend.suggestions import listed
 from dfc.frontend.values import Entity, ListValue, Tensor, TupleValue, Unknown, VariableValue
 from dfc.frontend.variables import Variable
 from dfc.ir.graph import Node, ResourceKind, Value
 from dfc.ops import registry
 from dfc.ops.attributes import CastAttributes
 from dfc.source import Span
+from dfc.suggestions import listed
 
 
 @dataclass(slots=True)
@@ -161,13 +161,20 @@ def _explain(
     if context.program.broken or context.program.reporter.error_count:
         raise Abandoned
     sources = full.sources()
+    carried = [each for each in sources if context.loop is not None and each in context.loop.carries]
     title = f"`{shown}` does not depend on `{name}`"
     raise mistake(
         "E0501",
         title if shown != "the loss" else f"the loss does not depend on `{name}`",
         span,
         "would be zero everywhere",
-        notes=(f"`{shown}` depends on {listed(sources)}",) if sources else (f"`{shown}` is a constant",),
+        notes=[
+            f"`{shown}` depends on {listed(sources)}" if sources else f"`{shown}` is a constant",
+            *(
+                f"`{each}` is carried by the loop: what it was made of in earlier rounds does not count"
+                for each in carried
+            ),
+        ],
         helps=(f"if that is intended, write `zeros_like({name})`",),
     )
 

@@ -1,7 +1,8 @@
 """Brackets behind a tensor: `x[i] x[a:b:c] x[-1] x[.., 0] x[:, new] x[ids]`.
 
-What is known at compile time becomes one `slice`; indices known only at run time become `gather`s; axes that are
-dropped or added become one `reshape`. Ranges must lie inside the axis: what cannot be proved is checked by the entry.
+What is known at compile time becomes one `slice`; indices known only at run time become `gather`s, and so do known ones
+on an axis whose size only the run finds out, unless they are proved to lie inside: gathers check what they read. Axes
+that are dropped or added become one `reshape`. What else cannot be proved to lie inside is checked by the entry.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from dataclasses import dataclass
 
 from dfc.frontend.context import Context
 from dfc.frontend.convert import element_type, is_operand, tensor
+from dfc.frontend.measuring import picked_by_mask
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
-from dfc.frontend.obligations import require
+from dfc.frontend.obligations import is_open, require
 from dfc.frontend.operations import Place, apply
 from dfc.frontend.operators import as_size
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import dimension
-from dfc.frontend.values import Entity, ListValue, Tensor, Unknown
+from dfc.frontend.values import Entity, ListValue, Tensor, Unknown, VariableValue
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim
+from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, SliceAttributes, TypeAttributes
@@ -53,11 +56,16 @@ class Added:
 
 
 Selector = Point | Range | Picked | Added
+NO_VALUES = (tree.Slice, tree.ShapePack, tree.UnknownDimension, tree.EllipsisIndex, tree.NewAxis)
 
 
 def index(context: Context, operand: Entity, node: tree.Index) -> Value:
     x = tensor(context, operand, node.operand.span)
-    selectors = select(context, x.tensor, node)
+    alone = _alone(context, node)
+    mask = _mask(context, alone, node.span)
+    if mask is not None:
+        return picked_by_mask(context, x, mask, Place("[]", node.span, (node.operand.span, node.indices[0].span)))
+    selectors = select(context, x.tensor, node, alone)
     if not any(isinstance(s, Picked) for s in selectors):
         return _reshaped(context, _sliced(context, x, selectors, node.span), selectors, node.span)
     x = _sliced(context, x, selectors, node.span)
@@ -68,11 +76,31 @@ def index(context: Context, operand: Entity, node: tree.Index) -> Value:
     return _reshaped(context, x, selectors, node.span)
 
 
+def _alone(context: Context, node: tree.Index) -> Entity | None:
+    """What stands alone in the brackets, and may be a mask."""
+    item = node.indices[0] if len(node.indices) == 1 else None
+    return None if item is None or isinstance(item, NO_VALUES) else context.engine.evaluate(context.operand(), item)
+
+
+def _mask(context: Context, entity: Entity | None, span: Span) -> Value | None:
+    """The mask in `x[mask]`: bools of one axis or more."""
+    found = tensor(context, entity, span) if isinstance(entity, Tensor | VariableValue) else None
+    return found if found is not None and found.tensor.dtype.is_bool and found.tensor.rank else None
+
+
+def _mask_within(item: tree.Expression, mask: Value) -> Exception:
+    if not mask.tensor.rank:
+        return mistake("E0316", "an index is a whole number", item.span, str(mask.tensor))
+    helps = (f"pick the positions first: `nonzero({item.span.text})`",) if "\n" not in item.span.text else ()
+    return mistake("E0316", "a mask stands alone in its brackets", item.span, str(mask.tensor), helps=helps)
+
+
 # -------------------------------------------------------------- selectors --
 
 
-def select(context: Context, type_: TensorType, node: tree.Index) -> list[Selector]:
-    """One selector for each axis of the operand, and those for new axes, in order."""
+def select(context: Context, type_: TensorType, node: tree.Index, alone: Entity | None = None) -> list[Selector]:
+    """One selector for each axis of the operand, and those for new axes, in order. `alone` is what the only item
+    stands for, if that is known already."""
     items = _without_ellipsis(type_, node)
     selectors: list[Selector] = []
     axis = 0
@@ -80,7 +108,8 @@ def select(context: Context, type_: TensorType, node: tree.Index) -> list[Select
         if isinstance(item, tree.NewAxis):
             selectors.append(Added())
             continue
-        selectors.append(_selector(context, item, type_.shape[axis], axis))
+        given = alone if node.indices and item is node.indices[0] else None
+        selectors.append(_selector(context, item, type_.shape[axis], axis, given))
         axis += 1
     if sum(isinstance(s, Picked) and s.ids.tensor.rank > 0 for s in selectors) > 1:
         raise unsupported("several lists of indices in one pair of brackets are", node.span)
@@ -109,7 +138,7 @@ def _without_ellipsis(type_: TensorType, node: tree.Index) -> list[tree.IndexIte
     return [*items, *rest]
 
 
-def _selector(context: Context, item: tree.IndexItem, size: Dim, axis: int) -> Selector:
+def _selector(context: Context, item: tree.IndexItem, size: Dim, axis: int, given: Entity | None) -> Selector:
     match item:
         case tree.Slice():
             return _range(context, item, size, axis)
@@ -117,27 +146,29 @@ def _selector(context: Context, item: tree.IndexItem, size: Dim, axis: int) -> S
             raise mistake("E0316", "this cannot stand in the brackets of a tensor", item.span)
         case _:
             pass
-    entity = context.engine.evaluate(context.operand(), item)
+    entity = given if given is not None else context.engine.evaluate(context.operand(), item)
     known = as_size(entity)
     if known is not None:
-        return Point(_position(context, known, size, axis, item.span))
+        return _position(context, known, size, axis, item.span)
     if isinstance(entity, Unknown):
         raise Abandoned
     if not is_operand(entity) or (element_type(entity) is None and not isinstance(entity, ListValue)):
         raise mistake("E0316", "an index is a whole number", item.span)
     ids = tensor(context, entity, item.span)
     if ids.tensor.dtype.is_bool:
-        raise unsupported("picking by a mask is", item.span, helps=("to choose element by element, use `select`",))
+        raise _mask_within(item, ids)
     if not ids.tensor.dtype.is_integer:
         raise mistake("E0316", "an index is a whole number", item.span, str(ids.tensor))
     return Picked(ids, item.span)
 
 
-def _position(context: Context, position: Dim, size: Dim, axis: int, span: Span) -> Dim:
+def _position(context: Context, position: Dim, size: Dim, axis: int, span: Span) -> Point | Picked:
     negative = position.constant is not None and position.constant < 0
     start = size + position if negative else position
     reason = f"index {position} of an axis of size {size} must be inside"
     low = require(context, start, ">=", 0, reason, span)
+    if low is not False and is_open(context, size, ">", start):
+        return Picked(context.at(span).size(start), span)
     high = require(context, size, ">", start, reason, span) if low is not False else None
     if low is False or high is False:
         raise mistake(
@@ -147,7 +178,7 @@ def _position(context: Context, position: Dim, size: Dim, axis: int, span: Span)
             f"the axis has size {size}",
             notes=(f"indices go from 0 to {size - 1}, or from -1 back to -{_operand(size)}",) if size != ZERO else (),
         )
-    return start
+    return Point(start)
 
 
 def _operand(size: Dim) -> str:
@@ -171,11 +202,26 @@ def _range(context: Context, item: tree.Slice, size: Dim, axis: int) -> Selector
     else:
         bounds += [(stop, dim(-1)), (size - 1, start)] if item.start is not None or item.stop is not None else []
         bounds = bounds if item.start is not None or item.stop is not None else []
+    count = extent if abs(step) == 1 else ceil_divide(extent, dim(abs(step)))
+    late = [pair for pair in bounds[1:] if pair[0] != start and is_open(context, pair[0], ">=", pair[1])]
     for left, right in bounds:
+        if (left, right) in late:
+            continue
         if require(context, left, ">=", right, reason, span) is False:
             raise mistake("E0317", f"`{item.span.text}` goes beyond axis {axis}", span, f"the axis has size {size}")
-    count = extent if abs(step) == 1 else ceil_divide(extent, dim(abs(step)))
-    return Range(start, context.facts.canonical(count), step)
+    count = context.facts.canonical(count)
+    return _steps(context, start, count, step, span) if late else Range(start, count, step)
+
+
+def _steps(context: Context, start: Dim, count: Dim, step: int, span: Span) -> Picked:
+    """A range of positions as numbers, each of which is checked when it is used."""
+    place = Place("[]", span)
+    places = apply(context, "iota", [], place, TypeAttributes(TensorType(I64, (count,))))
+    if step != 1:
+        places = apply(context, "mul", [places, context.at(span).constant(step, I64)], place)
+    if start != ZERO:
+        places = apply(context, "add", [places, context.at(span).size(start)], place)
+    return Picked(places, span)
 
 
 def _step(context: Context, item: tree.Slice) -> int:

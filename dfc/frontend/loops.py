@@ -13,14 +13,16 @@ from dfc.frontend.branches import leaves, rebuild
 from dfc.frontend.context import EMITTED, Context, LoopState, Outcome
 from dfc.frontend.convert import condition, element_type, is_operand, tensor
 from dfc.frontend.fitting import fit, same_shape
+from dfc.frontend.measuring import refuse_leaving
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
 from dfc.frontend.obligations import assume_all, comparisons
 from dfc.frontend.operations import Place, apply
 from dfc.frontend.operators import as_size
+from dfc.frontend.recomputing import refuse_on_while, rounds_between_kept
 from dfc.frontend.regions import Region, parameter, tokens_after, touched
 from dfc.frontend.scope import PROTECTED, Role, Scope
 from dfc.frontend.syntax import tree
-from dfc.frontend.types import resolve_type
+from dfc.frontend.types import expected_of, resolve_type
 from dfc.frontend.values import (
     NOTHING,
     UNKNOWN,
@@ -80,8 +82,9 @@ class Counting:
 def run_loop(context: Context, node: tree.Loop) -> Entity:
     carried = [_carried(context, each) for each in node.carries]
     if isinstance(node.head, tree.WhileHead):
+        refuse_on_while(node.settings)
         return _run_while(context, node, node.head, carried)
-    return run_for(context, node.head.bindings, carried, node.body, node.span)
+    return run_for(context, node.head.bindings, carried, node.body, node.span, node.settings)
 
 
 def _carried(context: Context, carry: tree.Carry) -> Carried:
@@ -95,8 +98,9 @@ def _carried(context: Context, carry: tree.Carry) -> Carried:
             secondary=[(found.span, f"the {found.role.value}")] if not found.span.is_nowhere else [],
         )
     here = replace(context.operand(), label=f"{context.frame.path}/{name}")
-    declared = resolve_type(context, carry.type) if carry.type is not None else None
-    expected = declared if isinstance(declared, TensorType) else None
+    typing = replace(context, unknown_sizes=True)
+    declared = resolve_type(typing, carry.type) if carry.type is not None else None
+    expected = expected_of(declared)
     entity = context.engine.evaluate(here, carry.value, expected)
     if declared is not None:
 
@@ -245,9 +249,13 @@ def run_for(
     carried: Sequence[Carried],
     suite: tree.Suite,
     span: Span,
+    settings: Sequence[tree.Setting],
 ) -> Entity:
+    recompute = rounds_between_kept(context, settings)
     counting = _counting(context, bindings, span)
     body = _until_stable(context, suite, lambda pinned: _for_round(context, counting, carried, suite, pinned))
+    for value in body.emitted:
+        refuse_leaving(body.region, value, body.state.emit_span or span)
     if body.emitted and counting.trips is None:
         raise unsupported("`emit` in a loop whose number of rounds is only known at run time is", span)
     resources = touched([body.region])
@@ -256,7 +264,7 @@ def run_for(
     tokens = [context.region.token(r) for r in resources]
     stacked = [_stacked(value.tensor, counting.trips) for value in body.emitted]
     types: list[Type] = [*(v.type for v in initial), *stacked, *(TokenType(r) for r in resources)]
-    attributes = ForAttributes(len(initial), counting.trips)
+    attributes = ForAttributes(len(initial), counting.trips, recompute)
     operands = [counting.start, counting.stop, *initial, *tokens]
     made = context.at(span).add("for", operands, types, attributes, blocks)
     tokens_after(context.region, made, resources, [body.region])

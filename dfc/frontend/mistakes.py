@@ -40,16 +40,6 @@ def mistake(
     return Mistake(error(code, title, span, label, secondary=secondary, notes=notes, helps=helps))
 
 
-def converted(text: str, dtype: object) -> str:
-    """An expression of the author with a conversion behind it, which binds more tightly than most operators."""
-    depth = 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        if character.isspace() and depth == 0:
-            return f"({text}) as {dtype}"
-    return f"{text} as {dtype}"
-
-
 def unsupported(what: str, span: Span, *, helps: Iterable[str] = ()) -> Mistake:
     """A construct of the language that this version does not compile."""
     return mistake(NOT_SUPPORTED_YET, f"{what} not supported yet", span, helps=helps)

@@ -17,14 +17,15 @@ from dfc.frontend.mistakes import Mistake, mistake
 from dfc.frontend.names import exported, missing_export
 from dfc.frontend.scope import Binding, Pending, Role, Scope
 from dfc.frontend.state import Declaration, declare_state
-from dfc.frontend.suggestions import closest, did_you_mean
 from dfc.frontend.syntax import tree
 from dfc.frontend.syntax.parser import parse
 from dfc.frontend.syntax.reading import read_source
 from dfc.frontend.values import Entity, ModuleValue
 from dfc.source import SourceFile, Span
+from dfc.suggestions import closest, did_you_mean
 
 PACKAGE = Path(str(files("dfc")))
+NEAR = ("*.dfg", "*/*.dfg")  # where a module may lie whose name was misspelt
 
 
 @dataclass(slots=True)
@@ -109,7 +110,8 @@ class Loader:
         raise self._missing(name, span, [*self.folders, PACKAGE])
 
     def _missing(self, name: str, span: Span, places: Sequence[Path]) -> Mistake:
-        known = [path.stem for place in places[:2] for path in sorted(place.glob("*.dfg"))]
+        found = [(place, path) for place in places[:2] for form in NEAR for path in sorted(place.glob(form))]
+        known = [".".join(path.relative_to(place).with_suffix("").parts) for place, path in found]
         known += [f"std.{path.stem}" for path in sorted((PACKAGE / "std").glob("*.dfg"))]
         near = closest(name.lstrip("."), known)
         return mistake("E0203", f"there is no module `{name}`", span, did_you_mean(near))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dfc.frontend.context import Context
+from dfc.frontend.foreign import known_elsewhere
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.scope import Binding, Role, Scope
-from dfc.frontend.suggestions import closest, did_you_mean, listed
 from dfc.frontend.syntax import tree
 from dfc.frontend.values import (
     Entity,
@@ -21,6 +21,7 @@ from dfc.frontend.values import (
 )
 from dfc.ir.graph import ResourceKind
 from dfc.source import Span
+from dfc.suggestions import closest, did_you_mean, listed
 
 RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation", "truncated_normal")
 
@@ -35,8 +36,9 @@ def look_up(context: Context, name: str, span: Span) -> Binding:
 
 
 def no_such_name(context: Context, name: str, span: Span) -> Mistake:
-    if name in FOREIGN_NAMES:
-        return mistake("E0201", f"there is no `{name}` here", span, helps=(FOREIGN_NAMES[name],))
+    elsewhere = known_elsewhere(name)
+    if elsewhere:
+        return mistake("E0201", f"there is no `{name}` here", span, helps=(elsewhere,))
     visible = list(context.scope.bindings())
     near = closest(name, (b.name for b in visible))
     if not near:
@@ -51,25 +53,6 @@ def no_such_name(context: Context, name: str, span: Span) -> Mistake:
         secondary=secondary,
         helps=(f"change `{name}` to `{near}`",),
     )
-
-
-FOREIGN_NAMES = {
-    "print": 'write `debug.print("{}", x)`',
-    "len": "the size of an axis is a dimension: declare it, as in `fn f[N](x: f32[N])`, and use `N`",
-    "range": "write `for i in 0..n { ... }`",
-    "np": "functions need no prefix: write `exp(x)`",
-    "self": "inside a block its members are used by their names",
-    "None": "there is no missing value in .dfg",
-    "True": "write `true`",
-    "False": "write `false`",
-    "float": "an element type is `f32` or `f64`",
-    "where": "to choose element by element, write `select(mask, a, b)`",
-    "matmul": "write `a @ b`",
-    "add": "write `a + b`",
-    "power": "write `a ** b`",
-    "pow": "write `a ** b`",
-    "T": "write `transpose(x)`",
-}
 
 
 def member(context: Context, owner: Entity, name: tree.Identifier, whole: tree.Member) -> Entity:

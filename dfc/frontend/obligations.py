@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dfc.frontend.context import Context
+from dfc.frontend.convert import tensor
 from dfc.frontend.mistakes import mistake
 from dfc.frontend.operators import as_size
 from dfc.frontend.regions import Region
@@ -12,9 +13,12 @@ from dfc.frontend.scope import Scope
 from dfc.frontend.syntax import tree
 from dfc.frontend.values import Constant, Entity, SizeCondition, Tensor
 from dfc.ir.dims import Dim, dim
-from dfc.ir.facts import OPPOSITE
-from dfc.ir.graph import DimCheck
+from dfc.ir.facts import OPPOSITE, Facts
+from dfc.ir.graph import DimCheck, Value
+from dfc.ir.types import TokenType
+from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
 from dfc.ops.rounds import size_of
+from dfc.ops.size_checks import failing
 from dfc.source import Span
 
 Comparison = tuple[Dim, str, Dim]
@@ -31,11 +35,19 @@ _RELATIONS = {
 def require(context: Context, left: Dim, relation: str, right: Dim | int, reason: str, span: Span) -> bool | None:
     """Whether a condition holds; one that is open becomes a check of the entry, and a fact from here on."""
     wanted = dim(right)
-    answer = context.facts.holds(left, relation, wanted)
+    answer = _with_bounds(context, left, wanted).holds(left, relation, wanted)
     if answer is None and not context.generic:
         add_check(context, left, relation, wanted, reason, span)
-        context.facts = context.facts.assume(left, relation, wanted)
+        if not measured_among(context, SizeCondition(left, relation, wanted)):  # a partial run may leave that check out
+            context.facts = context.facts.assume(left, relation, wanted)
     return answer
+
+
+def is_open(context: Context, left: Dim, relation: str, right: Dim | int) -> bool:
+    """Whether only the run can tell if a condition holds, since it is about sizes found out there."""
+    wanted = dim(right)
+    answer = _with_bounds(context, left, wanted).holds(left, relation, wanted)
+    return answer is None and measured_among(context, SizeCondition(left, relation, wanted))
 
 
 def add_check(context: Context, left: Dim, relation: str, right: Dim, reason: str, span: Span) -> None:
@@ -44,10 +56,42 @@ def add_check(context: Context, left: Dim, relation: str, right: Dim, reason: st
     if right.constant is not None:  # `N - 1 >= 1` reads better as `N >= 2`
         offset = next((coefficient for monomial, coefficient in left.terms if not monomial), 0)
         left, right = left - offset, right - offset
+    condition = SizeCondition(left, relation, right)
+    if measured_among(context, condition):
+        text = f"{left} {relation} {right}"
+        attributes = AssertAttributes(failing(text) + reason if reason else "", text)
+        append_assert(context, tensor(context, condition, span), attributes, span)
+        return
     check = DimCheck(left, relation, right, reason, span)
     checks = context.frame.root.checks
     if not any((c.left, c.relation, c.right) == (left, relation, right) for c in checks):
         checks.append(check)
+
+
+def measured_among(context: Context, condition: SizeCondition) -> bool:
+    """Whether a condition is about sizes that are found out while the entry runs: it is checked where it stands."""
+    sizes = context.region.sizes.most.keys()
+    return bool(sizes) and not sizes.isdisjoint(condition.left.symbols() | condition.right.symbols())
+
+
+def _with_bounds(context: Context, left: Dim, right: Dim) -> Facts:
+    """The facts, and how large sizes can be that are found out while the entry runs."""
+    facts, most = context.facts, context.region.sizes.most
+    pending = list(left.symbols() | right.symbols()) if most else []
+    while pending:
+        bound = most.get(symbol := pending.pop())
+        if bound is not None:
+            facts = facts.assume(bound, ">=", symbol)
+            pending += bound.symbols()
+    return facts
+
+
+def append_assert(context: Context, condition: Value, attributes: AssertAttributes, span: Span) -> None:
+    """A check that stops the call where it stands."""
+    region = context.region
+    token = region.token(ASSERT_RESOURCE)
+    node = context.at(span).add("assert", (condition, token), (TokenType(ASSERT_RESOURCE),), attributes)
+    region.advance(ASSERT_RESOURCE, node.result)
 
 
 def comparisons(context: Context, condition: tree.Expression) -> list[Comparison]:
@@ -61,7 +105,7 @@ def comparisons(context: Context, condition: tree.Expression) -> list[Comparison
             found = _comparison(context, condition)
             return [found] if found is not None else []
         case tree.Name():
-            return _of_value(_in_scratch(context, condition), "and")
+            return of_value(_in_scratch(context, condition), "and")
         case _:
             return []
 
@@ -78,7 +122,7 @@ def refused(context: Context, condition: tree.Expression) -> list[Comparison]:
         case tree.Comparison():
             return [(a, OPPOSITE[r], b) for a, r, b in comparisons(context, condition)]
         case tree.Name():
-            return [(a, OPPOSITE[r], b) for a, r, b in _of_value(_in_scratch(context, condition), "or")]
+            return [(a, OPPOSITE[r], b) for a, r, b in of_value(_in_scratch(context, condition), "or")]
         case _:
             return []
 
@@ -89,7 +133,7 @@ def _in_scratch(context: Context, expression: tree.Expression) -> Entity:
     return context.engine.evaluate(scratch, expression)
 
 
-def _of_value(entity: Entity, joined_by: str) -> list[Comparison]:
+def of_value(entity: Entity, joined_by: str) -> list[Comparison]:
     """The comparisons of sizes behind a truth value with a name of its own, as printed graphs have them."""
     found: list[Comparison] = []
     pending = [entity.value] if isinstance(entity, Tensor) else []

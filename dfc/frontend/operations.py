@@ -22,6 +22,7 @@ from dfc.source import Span
 
 Result = TypeVar("Result")
 _VERBS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
+FOUND_OUT = "every call that finds out a size has one of its own: name them, `let [N] ...`, and `assert N == M` above"
 _QUOTED = re.compile(r"`(\w+)`")
 
 
@@ -101,6 +102,7 @@ def explained(context: Context, problem: OpError, place: Place, operands: Sequen
         introduced = list(_introductions(context, filled.title))
         secondary += introduced or origins(context, operands)
         helps = list(remedies(context, operands)) or [_one_name(context, filled.title, help_) for help_ in helps]
+        helps = [FOUND_OUT] if _is_found_out(context, filled.title) else helps
     return mistake(problem.code, filled.title, span, label, secondary=secondary, notes=filled.notes, helps=helps)
 
 
@@ -110,6 +112,12 @@ def _introductions(context: Context, title: str) -> Iterator[tuple[Span, str]]:
         binding = context.scope.find(name)
         if binding is not None and binding.role is Role.DIMENSION and not binding.span.is_nowhere:
             yield binding.span, "introduced here"
+
+
+def _is_found_out(context: Context, title: str) -> bool:
+    """Whether a title names a size that only the run finds out."""
+    found = {str(symbol) for symbol in context.region.sizes.most}
+    return bool(found) and not found.isdisjoint(_QUOTED.findall(title))
 
 
 def _one_name(context: Context, title: str, text: str) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from dfc.frontend.context import Context
 from dfc.frontend.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
-from dfc.frontend.mistakes import Abandoned, converted, mistake
+from dfc.frontend.mistakes import Abandoned, mistake
 from dfc.frontend.operations import Place, apply, operate
 from dfc.frontend.values import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown
 from dfc.ir.dims import Dim, dim
 from dfc.ops import binding, registry
 from dfc.source import Span
+from dfc.suggestions import converted
 
 OPERATORS = {
     "+": "add",
@@ -45,6 +46,7 @@ _COMPARES: dict[str, Callable[[Number, Number], bool]] = {
     ">=": lambda a, b: a >= b,
 }
 LARGEST_CONSTANT = 2**64
+LONGEST_TEXT = 1_000_000
 
 
 def binary(context: Context, op: str, left: Entity, right: Entity, place: Place) -> Entity:
@@ -105,6 +107,8 @@ def _fold_words(op: str, left: bool | Number | str, right: bool | Number | str, 
     if isinstance(left, bool) and isinstance(right, bool) and op in ("and", "or"):
         return Constant(left and right if op == "and" else left or right)
     if isinstance(left, str) and isinstance(right, str) and op == "+":
+        if len(left) + len(right) > LONGEST_TEXT:
+            raise mistake("E0311", f"a string has at most {LONGEST_TEXT} characters", place.span)
         return Constant(left + right)
     if isinstance(left, bool) != isinstance(right, bool) or isinstance(left, str) != isinstance(right, str):
         raise mistake("E0302", f"`{op}` needs two operands of one type", place.operator)

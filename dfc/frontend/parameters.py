@@ -14,7 +14,7 @@ from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import constant_of, default_type, element_type, tensor
 from dfc.frontend.fitting import fit, fits_resource, tuple_items, wrong_argument
 from dfc.frontend.generics import Matching, Mismatch
-from dfc.frontend.mistakes import Abandoned, Mistake, converted, mistake
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.scope import Role, Scope
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import ConstType, DeclaredType, FunctionType, ResourceType, TupleType
@@ -37,6 +37,7 @@ from dfc.ir.dims import dim
 from dfc.ir.dtypes import DTypeVariable
 from dfc.ir.types import TensorType
 from dfc.source import Span
+from dfc.suggestions import converted
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dfc.frontend import gradients, makers, prelude_special, randomness, settings, state_calls
+from dfc.frontend import gradients, makers, measuring, prelude_special, randomness, settings, state_calls, telling
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.mistakes import unsupported
@@ -39,6 +39,7 @@ class Special:
     signature: str
     required: int
     handler: Handler
+    takes_more: bool = False  # any number of values behind the first argument
 
     @property
     def wanted(self) -> tuple[Wanted, ...]:
@@ -69,17 +70,21 @@ SPECIAL: dict[str, Special] = {
     "checkpoint.save": Special("checkpoint.save(path: string, what)", 2, state_calls.run_save),
     "checkpoint.restore": Special("checkpoint.restore(path: string, what)", 2, state_calls.run_restore),
     "norm": Special("norm(x, const axis, const keep, const keep_dims: bool = false)", 1, makers.make_norm),
+    "range": Special(measuring.RANGE, 2, measuring.make_range),
+    "nonzero": Special("nonzero(x)", 1, measuring.make_nonzero),
+    "unique": Special("unique(x)", 1, measuring.make_unique),
     "einsum": Special(prelude_special.EINSUM, 2, prelude_special.make_einsum),
     "setting": Special("setting(const name: str, const default)", 2, settings.make_setting),
     "load": Special("load(const path: str)", 1, settings.make_load),
+    "summary.scalar": Special("summary.scalar(const tag: str, x, step: i64)", 2, telling.run_scalar),
+    "summary.histogram": Special("summary.histogram(const tag: str, x, step: i64)", 2, telling.run_histogram),
+    "debug.print": Special("debug.print(const format: str, values ..)", 1, telling.run_print, takes_more=True),
+    "clock": Special("clock()", 0, telling.make_clock),
 }
 # What has an op record by now (`registry`) is not meant any more.
 UNSUPPORTED: dict[str, str] = {
-    "unique": "unique(x)",
-    "nonzero": "nonzero(x)",
     "quantize": "quantize(x, type)",
     "dequantize": "dequantize(x)",
-    "clock": "clock()",
     "fifo": "fifo(const capacity: int)",
     "shuffle_queue": "shuffle_queue(const capacity: int, const ready: int, const seed: int = 0)",
     "staging": "staging(const depth: int)",
@@ -90,9 +95,6 @@ UNSUPPORTED: dict[str, str] = {
     "decode_raw": "decode_raw(bytes, type)",
     "decode_jpeg": "decode_jpeg(bytes)",
     "hash_text": "hash_text(text)",
-    "debug.print": "debug.print(const format: str, x)",
-    "summary.scalar": "summary.scalar(const tag: str, x)",
-    "summary.histogram": "summary.histogram(const tag: str, x)",
 }
 SIZES = ("min", "max", "ceil_div")
 COMPOSITE = ("outer", "dot", "one_hot", "trace", "lerp", "cross")
@@ -134,7 +136,10 @@ def call_prelude(context: Context, name: str, arguments: Sequence[Argument], spa
         arguments = [Argument("", a.span, a.span, None, e) for a, e in zip(arguments, entities, strict=True)]
     special = SPECIAL.get(name)
     if special is not None:
-        given = assign_arguments(name, special.wanted, arguments, span, special.signature)
+        wanted = special.wanted
+        if special.takes_more:
+            wanted = (wanted[0], *(Wanted(f"value {number}", False) for number in range(len(arguments))))
+        given = assign_arguments(name, wanted, arguments, span, special.signature)
         return special.handler(context, given, span, expected)
     record = registry.find(name)
     if record is None and name in UNSUPPORTED:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import constant_of, default_type, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.effects import record_effect
+from dfc.frontend.measuring import new_size
 from dfc.frontend.mistakes import Abandoned, mistake
 from dfc.frontend.obligations import require
 from dfc.frontend.operations import Place, operate
@@ -33,8 +35,8 @@ from dfc.frontend.values import (
     VariableValue,
 )
 from dfc.frontend.variables import Variable
-from dfc.ir.attributes import Attributes
-from dfc.ir.dims import Dim
+from dfc.ir.attributes import Attributes, MeasuredAttributes
+from dfc.ir.dims import ZERO, Dim
 from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.fields import FieldError, Plain, decode
 from dfc.ir.graph import Value
@@ -48,7 +50,7 @@ from dfc.ops.attributes import (
     HostAttributes,
     ResourceAttributes,
 )
-from dfc.ops.record import ConstArgument, OpRecord, Parameter
+from dfc.ops.record import ConstArgument, HostCall, OpRecord, Parameter
 from dfc.source import Span
 
 _ELEMENT = re.compile(r"(\w+)_?: (\w+)")
@@ -247,10 +249,14 @@ def call_graph_op(context: Context, name: str, arguments: Sequence[Argument], sp
         else:
             operands.append(tensor(context, entity, argument.span))
     try:
+        if record.attributes is MeasuredAttributes:
+            fields.setdefault("size", 0)  # it has no name in the text: `let [N] ..` gives it one
         attributes = decode(record.attributes, fields)
     except FieldError as problem:
         place = next((a.span for a in arguments if a.name.removesuffix("_") == problem.field), span)
         raise mistake("E0315", f"{problem} in `graph.{name}`", place) from None
+    if isinstance(attributes, MeasuredAttributes) and attributes.size == ZERO and context.fresh:
+        attributes = replace(attributes, size=new_size(context, attributes.most))
     return _append_op(context, record, operands, attributes, span)
 
 
@@ -286,11 +292,14 @@ def _append_op(context: Context, record: OpRecord, operands: list[Value], attrib
             verb = "restores" if record.name == "checkpoint_restore" else "saves"
         case AssertAttributes():
             types, resources, verb = [], [ASSERT_RESOURCE], ""
+        case _ if isinstance(record.lowering, HostCall):
+            types = operate(context, place, lambda _: record.infer([v.tensor for v in operands], attributes))
+            resources, verb = [record.lowering.resource], ""
         case _:
             node = operate(context, place, lambda builder: builder.node(record.name, operands, attributes))
             return _as_entity(list(node.results))
     for resource in resources:
-        if resource != ASSERT_RESOURCE:
+        if not resource.startswith("@"):
             _resource(context, resource, span)
             if verb:
                 record_effect(context, verb, resource, span)

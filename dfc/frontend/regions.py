@@ -8,10 +8,11 @@ block around it, unless the variable is `pinned` because the body of a loop writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dfc.frontend.variables import Variable
 from dfc.ir import walk
+from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.names import NameSet, rename
 from dfc.ir.types import TokenType, Type
@@ -19,8 +20,25 @@ from dfc.ops.attributes import ResourceAttributes
 from dfc.ops.builder import Builder
 
 
+class Sizes:
+    """The sizes that are found out in an outermost block: the largest value of each, and the names that are taken."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+        self.most: dict[Symbol, Dim] = {}
+
+    def unused(self, name: str, refused: Callable[[str], bool]) -> str:
+        """The name, with a number behind it if it is taken; it is taken from now on."""
+        chosen, number = name, 0
+        while chosen in self.taken or refused(chosen):
+            number += 1
+            chosen = f"{name}_{number}"
+        self.taken.add(chosen)
+        return chosen
+
+
 class Region:
-    """A block being filled."""
+    """A block being filled. `measured` are the sizes found out in it; `sizes` belong to all blocks of an entry."""
 
     def __init__(self, parent: Region | None = None, pinned: frozenset[str] = frozenset()) -> None:
         self.parent = parent
@@ -33,6 +51,8 @@ class Region:
         self.snapshots: dict[str, Value] = {}
         self.written: set[str] = set()
         self.hoisted: set[str] = set()
+        self.measured: set[Symbol] = set()
+        self.sizes: Sizes = parent.sizes if parent is not None else Sizes()
         if parent is not None:
             self.builder.name, self.builder.span = parent.builder.name, parent.builder.span
 
@@ -115,6 +135,8 @@ class Mark:
     """Takes regions back to the moment it was made."""
 
     def __init__(self, region: Region) -> None:
+        self._sizes = region.sizes
+        self._taken, self._most = set(region.sizes.taken), dict(region.sizes.most)
         self._saved = [
             (
                 each,
@@ -129,6 +151,7 @@ class Mark:
         ]
 
     def restore(self) -> None:
+        self._sizes.taken, self._sizes.most = self._taken, self._most
         for region, nodes, tokens, entering, snapshots, written, hoisted in self._saved:
             del region.block.nodes[nodes:]
             region.tokens, region.entering, region.snapshots = tokens, entering, snapshots

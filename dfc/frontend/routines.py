@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dfc.frontend.context import DEPTH_LIMIT, Argument, Context, Expected, Frame, Outcome
+from dfc.frontend.context import CALL_COST, DEPTH_LIMIT, Argument, Context, Expected, Frame, Outcome
 from dfc.frontend.custom_gradients import with_gradient
 from dfc.frontend.fitting import Complain, fit
 from dfc.frontend.generics import Matching, Signature, read_signature
-from dfc.frontend.mistakes import Abandoned, Mistake, converted, mistake
+from dfc.frontend.growth import refuse_growth
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.obligations import assume_all, require, where_conditions
 from dfc.frontend.parameters import bind_all, match_arguments, require_all_known
 from dfc.frontend.scope import Scope
 from dfc.frontend.syntax import tree
-from dfc.frontend.types import DeclaredType, TupleType
+from dfc.frontend.types import DeclaredType, TupleType, expected_of
 from dfc.frontend.values import NOTHING, UNKNOWN, Entity, Routine, Tensor, TupleValue, describe
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.source import Span
+from dfc.suggestions import converted
 
 
 def call_routine(
@@ -31,6 +33,8 @@ def call_routine(
     """Elaborates the body of a `fn` or `proc` here and gives its result."""
     item = routine.item
     refuse_recursion(context, routine, span)
+    refuse_growth(context.program, routine, span)
+    context.program.grow(CALL_COST, span)
     signature = signature_of(context, routine)
     matching = Matching(context, signature)
     matching.give_explicitly(routine.explicit, span, routine.name)
@@ -41,11 +45,20 @@ def call_routine(
         matching.check()
     require_all_known(matching, routine.name, span)
     if id(item) in context.program.broken:
-        return placeholder(matching.instantiate(signature.result)) if signature.result is not None else NOTHING
+        return _alone(placeholder(matching.instantiate(signature.result))) if signature.result is not None else NOTHING
     inner = _enter(context, routine, span)
     bind_all(inner, matching, bound)
     _check_where(context, inner, item.where, routine.name, span)
-    return _run_body(context, inner, routine, matching, span)
+    return _alone(_run_body(context, inner, routine, matching, span))
+
+
+def _alone(entity: Entity) -> Entity:
+    """A single result is the value itself, also where the signature gives it a name: `-> (y: f32)`."""
+    match entity:
+        case TupleValue((only,), (_,)):
+            return only
+        case _:
+            return entity
 
 
 def refuse_recursion(context: Context, routine: Routine, span: Span) -> None:
@@ -136,7 +149,7 @@ def _run_body(context: Context, inner: Context, routine: Routine, matching: Matc
     item = routine.item
     declared = matching.signature.result
     result = matching.instantiate(declared) if declared is not None else None
-    outcome = Outcome("return", expected=result if isinstance(result, TensorType) else None)
+    outcome = Outcome("return", expected=expected_of(result))
     inner.outcome = outcome
     if isinstance(item.body, tree.ShortBody):
         inner.may_affect = True

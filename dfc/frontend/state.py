@@ -11,8 +11,9 @@ from dfc.frontend.convert import constant_of, is_operand, tensor
 from dfc.frontend.declarations import static_context
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
 from dfc.frontend.randomness import RNG_TYPE
+from dfc.frontend.recomputing import SETTING as RECOMPUTE
+from dfc.frontend.recomputing import mark_instances
 from dfc.frontend.scope import Scope
-from dfc.frontend.suggestions import closest, did_you_mean
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import LARGEST_SIZE, DeclaredType, ResourceType, TupleType, resolve_type
 from dfc.frontend.values import (
@@ -30,6 +31,7 @@ from dfc.ir.dtypes import DType
 from dfc.ir.graph import ResourceKind
 from dfc.ir.types import TensorType
 from dfc.source import Span
+from dfc.suggestions import closest, did_you_mean
 
 SETTINGS = ("container", "saved", "name", "kind")
 
@@ -64,6 +66,7 @@ def declare_state(place: Declaration, item: tree.ParamItem | tree.VarItem) -> En
     try:
         if item.type is None:
             return _untyped(place, context, item, name, settings)
+        _refuse_recompute(item)
         declared = resolve_type(context, item.type)
         if (isinstance(declared, ResourceType) and declared.name == "rng") or settings.kind == "rng":
             return _rng(place, item, name, settings)
@@ -79,6 +82,8 @@ def read_settings(context: Context, item: tree.ParamItem | tree.VarItem) -> Sett
         if name not in SETTINGS:
             if name in ("copies", "exclusive", "sparse"):
                 raise unsupported(f"the setting `{name}` is", setting.span)
+            if name == RECOMPUTE:
+                continue  # of instances, which are not known yet
             near = did_you_mean(closest(name, SETTINGS))
             raise mistake("E0204", f"a variable has no setting `{name}`", setting.name.span, near)
         entity = context.engine.evaluate(context, setting.value)
@@ -240,13 +245,34 @@ def _untyped(
     if isinstance(entity, Unknown):
         raise Abandoned
     if _holds_instances(entity):
-        if item.settings:
-            raise unsupported("settings of an instance are", item.settings[0].span)
+        _set_instances(context, item, entity)
         return entity
+    _refuse_recompute(item)
     if isinstance(entity, Instance | Nothing) or not is_operand(entity):
         raise mistake("E0316", f"a variable cannot hold {describe(entity)}", value.span)
     type_ = tensor(context, entity, value.span).tensor
     return VariableValue(_variable(place, item, type_, name, settings, lambda found: found))
+
+
+def _set_instances(context: Context, item: tree.ParamItem | tree.VarItem, entity: Entity) -> None:
+    """`with recompute = true` behind instances."""
+    for setting in item.settings:
+        if setting.name.text != RECOMPUTE:
+            raise unsupported(f"the setting `{setting.name.text}` of an instance is", setting.span)
+        found = context.engine.evaluate(context, setting.value)
+        value = constant_of(context, found, setting.value.span, "the setting `recompute`")
+        if not isinstance(value, bool):
+            title = "the setting `recompute` of an instance must be `true` or `false`"
+            raise mistake("E0315", title, setting.value.span, f"this is {setting.value.span.text}")
+        if value:
+            mark_instances(entity)
+
+
+def _refuse_recompute(item: tree.ParamItem | tree.VarItem) -> None:
+    for setting in item.settings:
+        if setting.name.text == RECOMPUTE:
+            helps = ("set it behind an instance of a block: `var net = Net() with recompute = true`",)
+            raise mistake("E0204", "a variable has no setting `recompute`", setting.name.span, helps=helps)
 
 
 def _holds_instances(entity: Entity) -> bool:

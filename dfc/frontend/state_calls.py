@@ -10,7 +10,6 @@ from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.effects import record_effect
 from dfc.frontend.initial import first_value, in_order
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
-from dfc.frontend.suggestions import closest, did_you_mean, listed
 from dfc.frontend.values import (
     NOTHING,
     Constant,
@@ -28,6 +27,7 @@ from dfc.frontend.variables import Variable, variables_in
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import HostAttributes
 from dfc.source import Span
+from dfc.suggestions import closest, did_you_mean, listed
 
 Arguments = Mapping[str, Argument]
 

@@ -11,15 +11,17 @@ from dfc.frontend.context import EMITTED, Context, Expected
 from dfc.frontend.convert import condition, snapshot, tensor
 from dfc.frontend.effects import with_remedy
 from dfc.frontend.fitting import fit
+from dfc.frontend.growth import refuse_rounds
 from dfc.frontend.later import defined_later
 from dfc.frontend.loops import run_for, run_loop
-from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
-from dfc.frontend.names import no_such_name
-from dfc.frontend.obligations import add_check, assume_all, comparisons
+from dfc.frontend.measuring import name_sizes
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake
+from dfc.frontend.obligations import add_check, append_assert, assume_all, comparisons, measured_among, of_value
 from dfc.frontend.rebinding import run_rebind
 from dfc.frontend.scope import PROTECTED, Role
 from dfc.frontend.syntax import tree
-from dfc.frontend.types import resolve_type
+from dfc.frontend.telling import waited_for
+from dfc.frontend.types import expected_of, resolve_type
 from dfc.frontend.values import (
     NOTHING,
     UNKNOWN,
@@ -33,8 +35,7 @@ from dfc.frontend.values import (
     describe,
 )
 from dfc.ir.dtypes import ALL
-from dfc.ir.types import TensorType, TokenType
-from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
+from dfc.ops.attributes import AssertAttributes
 from dfc.source import Span
 
 
@@ -89,10 +90,18 @@ def _run(context: Context, suite: tree.Suite, statement: tree.Statement) -> None
             run_update(_at_statement(context, statement), statement)
         case tree.CallStatement():
             _run_call(_at_statement(context, statement), statement)
+            _assume_checked(context)
         case tree.If():
             run_if(_at_statement(context, statement), statement, wants_value=False)
         case tree.For():
-            run_for(_at_statement(context, statement), statement.bindings, (), statement.body, statement.span)
+            run_for(
+                _at_statement(context, statement),
+                statement.bindings,
+                (),
+                statement.body,
+                statement.span,
+                statement.settings,
+            )
         case tree.Loop():
             run_loop(_at_statement(context, statement), statement)
         case tree.EachStatement():
@@ -106,12 +115,8 @@ def _run(context: Context, suite: tree.Suite, statement: tree.Statement) -> None
 
 def _at_statement(context: Context, statement: tree.Node, label: str = "") -> Context:
     """The place of a statement, where a call may have effects."""
-    after = getattr(statement, "after", ())
-    for path in after:
-        first = path.parts[0]
-        if context.scope.find(first.text) is None:
-            raise no_such_name(context, first.text, first.span)
-    return replace(context, label=label or context.label, may_affect=True)
+    after = tuple(value for path in getattr(statement, "after", ()) for value in waited_for(context, path))
+    return replace(context, label=label or context.label, may_affect=True, after=after)
 
 
 # ------------------------------------------------------------ right-hand sides --
@@ -122,7 +127,7 @@ def right_hand_side(context: Context, value: tree.RightHandSide, expected: Expec
         case tree.If():
             return run_if(context, value, wants_value=True)
         case tree.For():
-            return run_for(context, value.bindings, (), value.body, value.span)
+            return run_for(context, value.bindings, (), value.body, value.span, value.settings)
         case tree.Loop():
             return run_loop(context, value)
         case tree.EachMap():
@@ -140,8 +145,11 @@ def each_round(
     if len({len(each) for each in lists}) > 1:
         sizes = " and ".join(str(len(each)) for each in lists)
         raise mistake("E0316", "these lists have different lengths", span, f"{sizes} elements")
+    refuse_rounds(context, len(lists[0]), span)
     for number, elements in enumerate(zip(*lists, strict=True)):
+        context.program.grow(1, span)
         inner = context.nested()
+        inner.rounds = context.rounds * len(lists[0])
         if context.instance:
             key = elements[0].variable.name if isinstance(elements[0], VariableValue) else str(number)
             inner.instance = f"{context.instance}[{key}]"
@@ -174,26 +182,44 @@ def _elements(context: Context, binding: tree.Binding) -> tuple[Entity, ...]:
 
 
 def _run_let(context: Context, statement: tree.Let) -> None:
-    if statement.fresh:
-        raise unsupported("sizes that are only known at run time are", statement.fresh[0].span)
     binders = statement.binders
-    for binder in binders:
-        _refuse_shadowing(context, binder.name)
+    for name in (*statement.fresh, *(binder.name for binder in binders)):
+        _refuse_shadowing(context, name)
     first = next((b.name.text for b in binders if b.name.text != "_"), "")
     label = f"{context.frame.path}/{first}" if first else context.frame.path
     here = _at_statement(context, statement, label)
-    declared = resolve_type(context, binders[0].type) if len(binders) == 1 and binders[0].type else None
-    expected = declared if isinstance(declared, TensorType) else None
+    here.unknown_sizes = False
+    if statement.fresh:
+        here.fresh = [name.text for name in statement.fresh]
+    only = binders[0].type if len(binders) == 1 and not statement.fresh else None
+    expected = expected_of(resolve_type(replace(context, unknown_sizes=True), only)) if only is not None else None
     entity = snapshot(here, right_hand_side(here, statement.value, expected), statement.value.span)
+    if entity is NOTHING and first:
+        raise _gives_nothing(statement.value)
     parts = (entity,) if len(binders) == 1 else _parts(entity, len(binders), statement)
+    if statement.fresh:
+        name_sizes(context, statement, parts)
     for binder, part in zip(binders, parts, strict=True):
         _bind(here, binder, part, label, statement.value.span)
+
+
+def _gives_nothing(value: tree.RightHandSide) -> Mistake:
+    """What stands behind `let name =` has no value, for which there could be a name."""
+    if isinstance(value, tree.For | tree.Loop):
+        helps = (
+            "collect something: end the body with `emit ...`",
+            "or carry something: `loop x = ... for ... { ... }`",
+        )
+        return mistake("E0316", "this loop gives no value", value.span, helps=helps)
+    text = value.span.text
+    helps = (f"write `{text}` alone",) if "\n" not in text else ()
+    return mistake("E0316", "this gives no value", value.span, helps=helps)
 
 
 def _bind(context: Context, binder: tree.Binder, entity: Entity, label: str, span: Span) -> None:
     name = binder.name.text
     if binder.type is not None:
-        type_ = resolve_type(context, binder.type)
+        type_ = resolve_type(replace(context, unknown_sizes=True), binder.type)
 
         def complain(wanted: str, got: str) -> Exception:
             return mistake(
@@ -276,7 +302,7 @@ def _run_assert(context: Context, statement: tree.Assert) -> None:
     entity = context.engine.evaluate(here, statement.condition)
     text = " ".join(statement.condition.span.text.split())
     message = statement.message.value if statement.message is not None else ""
-    if isinstance(entity, SizeCondition) and context.region.parent is None:
+    if isinstance(entity, SizeCondition) and context.region.parent is None and not measured_among(context, entity):
         if not context.generic:
             left, relation, right = entity.left, entity.relation, entity.right
             add_check(context, left, relation, right, message or f"assert {text}", statement.span)
@@ -285,16 +311,20 @@ def _run_assert(context: Context, statement: tree.Assert) -> None:
     assume_all(context, facts)
 
 
+def _assume_checked(context: Context) -> None:
+    """What a call of `graph.assert_`, as printed graphs have it, says about sizes holds from then on."""
+    last = context.region.block.nodes[-1:]
+    if last and last[0].op == "assert":
+        assume_all(context, of_value(Tensor(last[0].operands[0]), "and"))
+
+
 def _append_assert(context: Context, entity: Entity, statement: tree.Assert, attributes: AssertAttributes) -> None:
     wanted = condition(context, entity, statement.condition.span, "assert")
     if wanted is None or wanted is True:
         return
     if isinstance(wanted, bool):
         wanted = tensor(context, entity, statement.condition.span)
-    region = context.region
-    token = region.token(ASSERT_RESOURCE)
-    node = context.at(statement.span).add("assert", (wanted, token), (TokenType(ASSERT_RESOURCE),), attributes)
-    region.advance(ASSERT_RESOURCE, node.result)
+    append_assert(context, wanted, attributes, statement.span)
 
 
 def _run_emit(context: Context, suite: tree.Suite, statement: tree.Emit) -> None:

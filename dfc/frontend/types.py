@@ -13,7 +13,6 @@ from typing import TypeAlias
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
 from dfc.frontend.scope import Role, Scope
-from dfc.frontend.suggestions import closest, did_you_mean
 from dfc.frontend.syntax import tree
 from dfc.frontend.values import (
     AliasValue,
@@ -35,17 +34,24 @@ from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import ALL, CLASSES, DTypeVariable
 from dfc.ir.types import TensorType
 from dfc.source import Span
+from dfc.suggestions import closest, did_you_mean
 
 SPECIAL_TYPES = ("int", "float", "str", "string", "rng", "vars", "tensors", "quant")
 CONST_KINDS = ("int", "float", "bool", "str")
 LARGEST_SIZE = 2**62
 MOST_AXES = 32
+MOST_FIELDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
     fields: tuple[DeclaredType, ...]
     names: tuple[str, ...] = ()
+
+    @property
+    def leaves(self) -> int:
+        """How many types it holds when its tuples are taken apart."""
+        return sum(each.leaves if isinstance(each, TupleType) else 1 for each in self.fields)
 
     def __str__(self) -> str:
         names = self.names or ("",) * len(self.fields)
@@ -90,6 +96,19 @@ def is_pack(size: Dim) -> bool:
     return symbol is not None and symbol.name.startswith("..")
 
 
+def is_unknown(size: Dim) -> bool:
+    """Whether this is a `?`, which any size fits."""
+    symbol = size.symbol
+    return symbol is not None and symbol.name == "?"
+
+
+def expected_of(declared: DeclaredType | None) -> TensorType | None:
+    """What a declared type says about the value: nothing, if it leaves a size open."""
+    if isinstance(declared, TensorType) and not any(map(is_unknown, declared.shape)):
+        return declared
+    return None
+
+
 def pack_symbol(name: str, unique: int = 0) -> Dim:
     return dim(Symbol(f"..{name}", unique))
 
@@ -116,7 +135,10 @@ def _tuple_type(context: Context, written: tree.TupleType) -> TupleType:
         named = isinstance(each, tree.NamedField)
         names.append(each.name.text if named else "")
         types.append(resolve_type(context, each.type if named else each))
-    return TupleType(tuple(types), tuple(names) if any(names) else ())
+    found = TupleType(tuple(types), tuple(names) if any(names) else ())
+    if found.leaves > MOST_FIELDS:
+        raise mistake("E1002", f"this type has more than {MOST_FIELDS} fields", written.span, f"{found.leaves} in all")
+    return found
 
 
 def _named_type(context: Context, written: tree.TensorType, const: bool) -> DeclaredType:
@@ -242,12 +264,22 @@ def pack(context: Context, written: tree.ShapePack) -> tuple[Dim, ...]:
 
 def dimension(context: Context, written: tree.Expression | tree.UnknownDimension) -> Dim:
     if isinstance(written, tree.UnknownDimension):
-        raise unsupported("sizes that are only known at run time are", written.span)
+        if context.unknown_sizes:
+            return context.program.fresh_symbol("?")
+        raise _open_size(context, written.span)
     for node in tree.walk(written):
         if isinstance(node, tree.Name) and context.scope.find(node.text) is None:
             raise undeclared_dimension(context, node.text, node.span)
     entity = context.engine.evaluate(context.operand(), written)
     return size_of(context, entity, written.span)
+
+
+def _open_size(context: Context, span: Span) -> Exception:
+    if context.frame.kind == "entry":
+        helps = (f"give it a name: `entry {context.frame.name}[N](...)`, and `N` in place of `?`",)
+        return mistake("E0320", "the size of a feed has a name", span, "any size", helps=helps)
+    helps = ("write the size",)
+    return mistake("E0320", "the size must be known here", span, "`?` fits any size, and says none", helps=helps)
 
 
 def size_of(context: Context, entity: Entity, span: Span) -> Dim:

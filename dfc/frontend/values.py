@@ -93,11 +93,23 @@ class LiteralTensor:
 class TupleValue:
     items: tuple[Entity, ...]
     names: tuple[str, ...] = ()
+    leaves: int = field(init=False, compare=False, repr=False)  # what is left when nothing holds anything any more
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "leaves", _leaves(self.items))
 
 
 @dataclass(frozen=True, slots=True)
 class ListValue:
     items: tuple[Entity, ...]
+    leaves: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "leaves", _leaves(self.items))
+
+
+def _leaves(items: tuple[Entity, ...]) -> int:
+    return sum(item.leaves if isinstance(item, ListValue | TupleValue) else 1 for item in items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +161,7 @@ class Instance:
     item: BlockItem
     scope: Scope
     state: dict[str, Entity] = field(default_factory=dict[str, "Entity"])
+    recompute: bool = False  # whether the way back computes its calls again
 
 
 @dataclass(frozen=True, slots=True)

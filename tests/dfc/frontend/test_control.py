@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import numpy as np
 import pytest
 
+from dfc.frontend.build import check
 from dfc.ir import walk
+from dfc.source import SourceFile
 from tests.support.building import codes, graph_of, messages, result, run
 
 
@@ -334,3 +338,24 @@ def test_each_gives_a_list() -> None:
 @pytest.mark.parametrize("text", ["each x in xs { let y = x }", "each x in [1, 2], y in [1] { let z = x }"])
 def test_each_needs_lists_of_one_length(text: str) -> None:
     assert codes(f"entry f(xs: f32[3]) {{ {text} }}") == ["E0316"]
+
+
+@pytest.mark.parametrize(
+    ("value", "title"),
+    [
+        ("for x in xs { let y = x }", "this loop gives no value"),
+        ("loop while s > 0 { s -= 1 }", "this loop gives no value"),
+        ("count()", "this gives no value"),
+    ],
+)
+def test_what_gives_no_value_is_noticed_where_it_stands(value: str, title: str) -> None:
+    text = f"""
+        var s: f32 = 0
+        proc count() {{ s += 1 }}
+        entry f(xs: f32[3]) -> f32 {{
+          let z = {value}
+          return sum(z)
+        }}
+    """
+    (found,) = [each for each in check(SourceFile("a.dfg", dedent(text))) if each.is_error]
+    assert (found.code, found.title, found.span.line) == ("E0316", title, 5)

@@ -157,3 +157,18 @@ def test_the_printed_graph_is_the_same_program() -> None:
     graph = graph_of(THROUGH + "entry f(x: f64) -> f64 { return grad(r(x * x), x) }")
     again = build(SourceFile("again.dfg", show(graph)))
     assert difference(graph, again) is None
+
+
+def test_a_single_named_result_is_the_value_itself() -> None:
+    text = """
+        fn clip(x: f32) -> (y: f32) {
+          return clamp(x, -1, 1)
+        } gradient (dy) {
+          return dy * 7 + y
+        }
+        entry f(x: f32) -> f32 {
+          let y = clip(x)
+          return grad(y * 1, x)
+        }
+    """
+    assert result(text, x=np.float32(3)) == 8

@@ -113,13 +113,17 @@ def test_more_indices_than_axes_are_refused() -> None:
         ("x[y]", "E0316"),
         ("x[::0]", "E0317"),
         ("x[.., ..]", "E0316"),
-        ("x[m]", "E1001"),
+        ("x[m]", "E0305"),
+        ("x[m[0]]", "E0316"),
+        ("k2[0, m]", "E0316"),
         ("x[:k]", "E0309"),
         ("k[0]", "E0313"),
     ],
 )
 def test_wrong_indices_are_explained(text: str, code: str) -> None:
-    program = f"entry f(x: f32[5], y: f32, m: bool[5], k: i32) -> (r: f32) {{ return sum({text}) as f32 }}"
+    program = (
+        f"entry f(x: f32[5], y: f32, m: bool[4], k: i32, k2: f32[2, 4]) -> (r: f32) {{ return sum({text}) as f32 }}"
+    )
     assert codes(program) == [code]
 
 
@@ -170,3 +174,9 @@ def test_writing_a_part_changes_exactly_that_part(statement: str, change: object
 def test_a_target_is_never_broadcast() -> None:
     text = messages("var v: f32[3] = 0\nentry f(x: f32[2, 3]) { v := x }")
     assert "error[E0305]: `v` is f32[3], but this is f32[2, 3]" in text
+
+
+def test_empty_brackets_take_everything() -> None:
+    assert codes("entry f(x: f32[3]) -> f32[3] { return x[] }") == codes(
+        "entry f(x: f32[3]) -> f32[3] { return x[..] }"
+    )

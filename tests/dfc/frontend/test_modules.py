@@ -130,3 +130,12 @@ def test_an_unknown_setting_is_refused() -> None:
     source = SourceFile("program.dfg", 'const N: int = setting("N", 3)\n')
     assert [d.code for d in check(source, {"M": 2})] == ["E0211"]
     assert [d.code for d in check(source, {"N": True})] == ["E0315"]
+
+
+@pytest.mark.parametrize(("written", "meant"), [("helpersz", "helpers"), ("parts.layerz", "parts.layers")])
+def test_a_misspelt_module_is_looked_for_beside_the_program(tmp_path: Path, written: str, meant: str) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "layers.dfg").write_text(HELPERS)
+    (told,) = check(program(tmp_path, helpers=HELPERS, main=f"import {written}\n"))
+    assert told.code == "E0203"
+    assert [label.text for label in told.labels] == [f"did you mean `{meant}`?"]
