@@ -28,4 +28,5 @@ class CompileOptions:
     stop_after: str | None = None
     with_tests: bool = False
     check_finite: bool = False
+    timed: bool = False
     target_options: TargetOptions = field(default_factory=TargetOptions)

@@ -19,6 +19,7 @@ from importlib.metadata import entry_points
 
 from dfc.backend.lower import lower_graph
 from dfc.backend.target import Lowered, load_target
+from dfc.backend.timing import timed
 from dfc.ir.graph import Graph
 from dfc.ir.verify import verify
 from dfc.kernels.program import Program
@@ -32,8 +33,11 @@ from dfc.passes.expand import expand
 from dfc.passes.fold import fold
 from dfc.passes.guard import NAME as GUARD
 from dfc.passes.guard import guard
+from dfc.passes.hoist_inputs import hoist_inputs
 from dfc.passes.prune import prune
 from dfc.passes.simplify import simplify
+from dfc.passes.sparse import sparse
+from dfc.passes.split_inputs import split_inputs
 from dfc.reproducer import keep
 from dfc.watching import Event, Watch, ignore
 from dfc_runtime.errors import DfcError
@@ -51,6 +55,7 @@ class Phase:
 
 PHASES: tuple[Phase, ...] = (
     Phase("prune", prune, "no later pass need look at what nobody asks for"),
+    Phase("split_inputs", split_inputs, "before autodiff, so that rounds that run again are rounded in the same way"),
     Phase(
         "autodiff",
         autodiff,
@@ -61,6 +66,8 @@ PHASES: tuple[Phase, ...] = (
     Phase("fold", fold, "seeds and factors of gradients are constants"),
     Phase("cse", cse, "rows repeat what the forward pass computes, and the branches of gradients too"),
     Phase("dce", dce, "what folding left unused inside branches and loops need not be expanded"),
+    Phase("hoist_inputs", hoist_inputs, "after autodiff, which adds up gradients round by round; rid of unused stacks"),
+    Phase("sparse", sparse, "after simplify has cleared the way from a gradient to its variable, while ops are whole"),
     Phase("expand", expand, "fusion sees through simple ops only", needed=True),
     Phase("simplify", simplify, "expansion adds casts and reshapes that may do nothing"),
     Phase("fold", fold, "and constants"),
@@ -160,7 +167,7 @@ def lower(graph: Graph, options: CompileOptions | None = None, watch: Watch = ig
     """Kernels, schedule and memory of an optimised graph, then machine code for them."""
     chosen = options if options is not None else CompileOptions()
     target = load_target(chosen.target)
-    program = scheduled(graph, watch)
+    program = timed(scheduled(graph, watch)) if chosen.timed else scheduled(graph, watch)
     start = time.perf_counter()
     with guarded(target.name, 0, graph):
         lowered = target.lower(program, chosen.target_options)

@@ -12,7 +12,7 @@ as it was written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import hand_over, name_nodes
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.builder import Builder
+from dfc.ops.earlier_rounds import ambiguous_gradients
 from dfc.ops.known_sizes import sizes_compared
 from dfc.passes.expose import expose_block, zeros
 from dfc.passes.matching import GRADIENT_OPS, ancestors
@@ -37,31 +38,27 @@ MAX_ROWS = 1024
 
 
 def autodiff(graph: Graph) -> Graph:
+    shared = {entry.block for entry in walk.entries(graph) if entry.concurrent}
     with sizes_compared():
-        return map_blocks(graph, autodiff_block)
+        return map_blocks(graph, lambda block: autodiff_block(block, shared=block in shared))
 
 
-def autodiff_block(block: Block) -> Block:
+def autodiff_block(block: Block, *, shared: bool = False) -> Block:
+    """`shared`: other calls may change state while this one runs."""
     if not any(node.op in GRADIENT_OPS for node in walk.nodes(block)):
         return block
-    exposed = expose_block(split_block(block))
+    if ambiguous := ambiguous_gradients(block):
+        raise CompileError(ambiguous)
+    exposed = expose_block(split_block(block, shared=shared))
     expanded = rebuild(exposed, _Expand(read_versions(exposed)))
     return name_nodes(prune_block(expanded), block)
 
 
 class _Expand(Pass):
-    """Expands gradient nodes one after the other; remembers how loops start what they carry."""
+    """Expands gradient nodes one after the other."""
 
     def __init__(self, versions: Versions) -> None:
         self._versions = versions
-        self._starts: dict[Value, tuple[Node, Value]] = {}
-
-    def descend(self, node: Node, operands: Sequence[Value], region: Block) -> None:
-        if node.op == "if":
-            return
-        carried = [v for v in region.parameters if not v.is_token]
-        first = [v for v in operands if not v.is_token][-len(carried) :] if carried else []
-        self._starts.update((parameter, (node, start)) for parameter, start in zip(carried, first, strict=False))
 
     def visit(self, site: Site) -> Sequence[Value] | None:
         start = len(site.output)
@@ -77,7 +74,7 @@ class _Expand(Pass):
 
     def _gradients(self, site: Site, loss: Value, targets: Sequence[Value]) -> Sequence[Value]:
         builder = _builder(site)
-        plan = self._plan(site.node, loss, targets)
+        plan = self._plan(loss, targets)
         found = plan.back({loss: one(builder, loss)}, builder)
         builder.name, builder.span = f"{site.node.name}/grad", site.node.span
         return [plan.total(found, target, builder) for target in targets]
@@ -88,7 +85,7 @@ class _Expand(Pass):
         if count is None or count > MAX_ROWS:
             raise _too_many_rows(site.node, y)
         builder = _builder(site)
-        plan = self._plan(site.node, y, [x])
+        plan = self._plan(y, [x])
         rows: list[Value] = []
         for index in range(count):
             seed = builder.constant(_one_hot(y, index), y.tensor.dtype)
@@ -102,22 +99,8 @@ class _Expand(Pass):
         stacked = builder.concat(rows, 0) if len(rows) > 1 else rows[0]
         return builder.reshape(stacked, wanted)
 
-    def _plan(self, node: Node, loss: Value, targets: Sequence[Value]) -> _Plan:
-        nodes = ancestors([loss])
-        seen = {v for n in nodes for v in walk.inputs(n)} | {loss}
-        self._refuse_carried(node, seen, targets)
-        return _Plan(nodes, targets, self._versions)
-
-    def _refuse_carried(self, node: Node, seen: Iterable[Value], targets: Sequence[Value]) -> None:
-        """A loss that uses what an enclosing loop carries has earlier rounds as a part of its past."""
-        for value in seen:
-            loop, start = self._starts.get(value, (None, None))
-            if loop is None or start is None or value in targets or not carries_gradient(value):
-                continue
-            past = {v for n in ancestors([start]) for v in walk.inputs(n)} | {start}
-            outside = {v for region in loop.regions for v in walk.free_values(region)}
-            if any(new in past or old in outside for new, old in zip(targets, node.operands[1:], strict=True)):
-                raise _through_rounds(node, loop)
+    def _plan(self, loss: Value, targets: Sequence[Value]) -> _Plan:
+        return _Plan(ancestors([loss]), targets, self._versions)
 
 
 class _Plan:
@@ -177,17 +160,5 @@ def _too_many_rows(node: Node, y: Value) -> CompileError:
         node.span,
         f"of {y.type}, which has {y.tensor.elements} elements",
         notes=(f"one row is computed for each element, at most {MAX_ROWS}",),
-    )
-    return CompileError([message])
-
-
-def _through_rounds(node: Node, loop: Node) -> CompileError:
-    message = error(
-        NOT_SUPPORTED_YET,
-        "gradients through earlier rounds of a loop are not supported yet",
-        node.span,
-        "the loss uses a value that the loop carries",
-        secondary=((loop.span, "this loop"),),
-        helps=("take the gradient with respect to the carried value itself",),
     )
     return CompileError([message])

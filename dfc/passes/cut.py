@@ -8,24 +8,30 @@
     }                                              (z fetched, h fed)
 
 What is fed becomes a parameter and what only it needed goes. An effect stays if a fetched value is read after it or
-drawn after it; an assertion or a checkpoint on the way does not. Assumes a graph as the front end made it, so that
-every name the author knows is there. Guarantees a graph that verifies; the parameters are first those of the entry
-that are needed or fed, then the other fed values.
+drawn after it; an assertion or a checkpoint on the way does not, nor does a call of the host whose results are not
+used. But a check of a size that only the run knows stays where what is left mentions the size. Such a size of a fed
+value becomes one of the entry. Assumes a graph as the front end made it, so that every name the author knows is there.
+Guarantees a graph that verifies; the parameters are first those of the entry that are needed or fed, then the other fed
+values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
-from dfc.ir.graph import Block, Entry, Graph, Value
+from dfc.ir.graph import Block, Entry, Graph, Node, Value
+from dfc.ir.measured import measured, measured_in
 from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.symbols import symbols_of
 from dfc.ir.types import TensorType, TokenType
-from dfc.ir.verify import symbols_of
-from dfc.ops.effects import block_effects, effect
+from dfc.ops.attributes import TypeAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.effects import block_effects, effect, is_host_call
 from dfc.ops.record import Effect
+from dfc.ops.size_checks import size_asserts
 from dfc.passes.dce import Marker
 from dfc.passes.thin import around, is_idle, thin, without_idle_tokens
 
@@ -47,10 +53,11 @@ def cut(graph: Graph, entry: Entry, fetched: Named, fed: Named) -> Cut:
     level of the entry, or its parameters."""
     own = {value: name for name, value in zip(entry.parameter_names, entry.block.parameters, strict=False)}
     inner = {value: Value(value.type, name) for name, value in fed if value not in own}
-    block = rebuild(entry.block, _Feed(inner))
+    given_sizes = _given_sizes(entry.block, inner.values())
+    block = rebuild(entry.block, _Feed(inner, given_sizes))
     outputs = [inner.get(old, old) for _, old in fetched]
     made = {old: new for old, new in _renewed(entry.block, block).items() if old not in inner}
-    block = _needed(Block(block.parameters, block.nodes, [made.get(value, value) for value in outputs]))
+    block = _needed(Block(block.parameters, block.nodes, [made.get(value, value) for value in outputs]), given_sizes)
     given = {value for _, value in fed}
     used = walk.used_values(block)
     feeds = [value for value in own if value in used or value in given]
@@ -60,20 +67,31 @@ def cut(graph: Graph, entry: Entry, fetched: Named, fed: Named) -> Cut:
         block.outputs,
     )
     names = (*(own[value] for value in feeds), *(value.name for value in inner.values()))
-    single = _entry(entry, block, names, tuple(name for name, _ in fetched))
+    single = _entry(entry, block, names, tuple(name for name, _ in fetched), given_sizes)
     resources = {name: replace(graph.resources[name], initial=None) for name in graph.resources if _uses(block, name)}
     program = Graph(graph.name, resources, {entry.name: single}, {}, graph.settings, graph.source)
     return Cut(program, tuple(own[value] for value in feeds if value not in given))
 
 
-class _Feed(Pass):
-    """Lets the users of a fed value use the parameter that stands for it."""
+def _given_sizes(block: Block, fed: Iterable[Value]) -> tuple[Symbol, ...]:
+    """The measured sizes that fed values decide."""
+    among = measured_in(block)
+    return tuple(dict.fromkeys(s for v in fed for s in sorted(symbols_of(v.type), key=str) if s in among))
 
-    def __init__(self, fed: Mapping[Value, Value]) -> None:
+
+class _Feed(Pass):
+    """Lets the users of a fed value use the parameter that stands for it. Sizes that fed values decide are not measured
+    any more."""
+
+    def __init__(self, fed: Mapping[Value, Value], sizes: Sequence[Symbol]) -> None:
         self._fed = fed
+        self._sizes = sizes
 
     def visit(self, site: Site) -> Sequence[Value] | None:
         results = site.node.results
+        if measured(site.node) in self._sizes:
+            builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)
+            return [builder.apply("iota", attributes=TypeAttributes(results[0].tensor))]
         if self._fed.keys().isdisjoint(results):
             return None
         kept = site.kept()
@@ -93,20 +111,43 @@ def _renewed(before: Block, after: Block) -> dict[Value, Value]:
 # ------------------------------------------------------------------ closure --
 
 
-def _needed(block: Block) -> Block:
+def _needed(block: Block, given_sizes: Sequence[Symbol]) -> Block:
     """The block with only what its outputs, none of them tokens, need; then with the tokens of what is left."""
-    used = _Closure(block).run()
-    thinned = rebuild(block, _Thin(used))
+    closure = _Closure(block, given_sizes)
+    thinned = rebuild(block, _Thin(closure.run(), closure.kept))
     latest = _last_tokens(thinned)
     return without_idle_tokens(Block(thinned.parameters, thinned.nodes, [*thinned.outputs, *latest]))
 
 
 class _Closure(Marker):
-    """A save leaves the state as it is: what comes after it does not need it."""
+    """A save leaves the state as it is, and so does a call of the host: what comes after it does not need it. Of checks
+    only those are needed that are about sizes which something needed mentions."""
+
+    def __init__(self, block: Block, given_sizes: Sequence[Symbol]) -> None:
+        super().__init__(block)
+        self._asserts = list(size_asserts(block, given_sizes))
+        self._measuring = measured_in(block)
+        self.kept: set[Node] = set()
+
+    def run(self) -> set[Value]:
+        while True:
+            used = super().run()
+            found = [n for n, symbols in self._asserts if n not in self.kept and all(map(self._is_used, symbols))]
+            if not found:
+                return used
+            self.kept.update(found)
+            tokens = [token for node in found for token in node.results]
+            used.difference_update(tokens)  # they may have been passed by before
+            self._pending += tokens
+
+    def _is_used(self, symbol: Symbol) -> bool:
+        measuring = self._measuring.get(symbol)
+        return measuring is None or any(node.result in self._used for node in measuring)
 
     def passes_by(self, value: Value) -> Value | None:
         node = value.node
-        if node is not None and value.is_token and node.op == "checkpoint_save":
+        skipped = node is not None and (_only_tells(node) or (node.op == "assert" and node not in self.kept))
+        if node is not None and value.is_token and skipped:
             return next(v for v in node.operands if v.type == value.type)
         return super().passes_by(value)
 
@@ -115,16 +156,17 @@ class _Thin(Pass):
     """Drops unused nodes and unused parts of region nodes. A branch whose state nobody reads afterwards ends with the
     last effect that something inside needs."""
 
-    def __init__(self, used: set[Value]) -> None:
+    def __init__(self, used: set[Value], kept: set[Node]) -> None:
         self._used = used
+        self._kept = kept
 
     def visit(self, site: Site) -> Sequence[Value] | None:
         node = site.node
+        if node.op == "assert":
+            return None if node in self._kept else around(site)
         wanted = [v in self._used for v in node.results]
-        is_read = effect(node) is Effect.READ
-        if not any(w for w, v in zip(wanted, node.results, strict=True) if not (is_read and v.is_token)):
-            return around(site)
-        if node.op == "checkpoint_save":
+        for_order = effect(node) is Effect.READ or _only_tells(node)
+        if not any(w for w, v in zip(wanted, node.results, strict=True) if not (for_order and v.is_token)):
             return around(site)
         if not node.regions:
             return None
@@ -142,6 +184,11 @@ class _Thin(Pass):
         return Block(region.parameters, region.nodes, outputs)
 
 
+def _only_tells(node: Node) -> bool:
+    """Whether the tokens of a node are there for the order of what the world sees."""
+    return node.op == "checkpoint_save" or is_host_call(node)
+
+
 def _last_tokens(block: Block) -> list[Value]:
     """The token of each resource after the last node of a block, in the order of its parameters."""
     latest = {value.type: value for value in block.parameters if value.is_token}
@@ -153,9 +200,11 @@ def _last_tokens(block: Block) -> list[Value]:
 # -------------------------------------------------------------------- entry --
 
 
-def _entry(entry: Entry, block: Block, parameters: tuple[str, ...], results: tuple[str, ...]) -> Entry:
+def _entry(
+    entry: Entry, block: Block, parameters: tuple[str, ...], results: tuple[str, ...], given: Sequence[Symbol]
+) -> Entry:
     used = _symbols(block)
-    dims = tuple(symbol for symbol in entry.dims if symbol in used)
+    dims = tuple(symbol for symbol in (*entry.dims, *given) if symbol in used)
     shapes = [value.type.shape for value in block.parameters if isinstance(value.type, TensorType)]
     decided = {symbol for shape in shapes for size in shape if (symbol := size.symbol) is not None}
     known = set(dims)

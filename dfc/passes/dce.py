@@ -6,8 +6,9 @@
       yield x, cos(x)                    yield x
     }                                  }
 
-A carried value is used if a result, the condition, an effect, or another used carried value needs it. A token that all
-regions hand on as it came is idle and goes around the node.
+A node that measures a size is used if something used mentions the size. A carried value is used if a result, the
+condition, an effect, or another used carried value needs it. A token that all regions hand on as it came is idle and
+goes around the node.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 
 from dfc.ir import walk
 from dfc.ir.graph import Block, Graph, Node, Value
+from dfc.ir.measured import Dependence
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.effects import effect
@@ -56,6 +58,7 @@ class Marker:
         self._used: set[Value] = set()
         self._entered: set[Node] = set()
         self._pending = list(block.outputs)
+        self._dependence = Dependence.within(block)
 
     def run(self) -> set[Value]:
         while self._pending:
@@ -63,6 +66,7 @@ class Marker:
             if value in self._used:
                 continue
             self._used.add(value)
+            self._pending += self._dependence.of(value)
             place = self._places.get(value)
             if place is not None:
                 self._parameter(place)

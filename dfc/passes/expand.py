@@ -19,6 +19,7 @@ from dfc.ops import registry
 from dfc.ops.builder import Builder
 from dfc.ops.known_sizes import sizes_compared
 from dfc.ops.record import Decompose
+from dfc.passes.cse import cse_block
 
 NAME = "expand"
 MAX_DEPTH = 8
@@ -34,7 +35,7 @@ def expand_block(block: Block) -> Block:
     for _ in range(MAX_DEPTH):
         if not any(map(is_composed, walk.nodes(expanded))):
             return name_nodes(expanded, block)
-        expanded = rebuild(expanded, _Expand())
+        expanded = cse_block(rebuild(expanded, _Expand()))  # what becomes a loop next cannot be merged after that
     raise AssertionError(f"ops decompose into each other more than {MAX_DEPTH} times")
 
 

@@ -7,20 +7,24 @@
 
 The way back through a region computes its pure values again; what came from an effect it takes from these results. A
 `for` whose number of rounds is known emits this, what each round starts with, and products, which cost most to compute
-again. Results that stay unused go in `dce`.
+again (but not `with recompute`). Results that stay unused go in `dce`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, error
+from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.measured import depends_on, own_symbols
 from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Pass, Site, rebuild
 from dfc.ops import registry
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects import is_pure
+from dfc.source import NOWHERE
 
 NAME = "expose"
 
@@ -71,7 +75,24 @@ def _effect_values(region: Block) -> list[Value]:
     """Values of a region's own nodes that cannot be computed again, and are not handed out yet."""
     given = set(region.outputs)
     found = [v for node in region.nodes if not is_pure(node) for v in node.results if not v.is_token]
-    return [v for v in found if v not in given]
+    wanted = [v for v in found if v not in given]
+    inside = own_symbols(region) if wanted else frozenset[Symbol]()
+    for value in wanted:
+        if depends_on(value, inside):
+            raise _only_inside(value)
+    return wanted
+
+
+def _only_inside(value: Value) -> CompileError:
+    """What comes from an effect is handed out for the way back, which a tensor of an inner size cannot be."""
+    message = error(
+        NOT_SUPPORTED_YET,
+        "gradients through a block that draws a tensor of a size known only inside it are not supported yet",
+        value.node.span if value.node is not None else NOWHERE,
+        str(value.type),
+        helps=("draw it above, in the largest size, and take the part that is needed",),
+    )
+    return CompileError([message])
 
 
 def with_stacks(node: Node) -> Node:
@@ -83,7 +104,9 @@ def with_stacks(node: Node) -> Node:
     (region,) = node.regions
     plain = sum(1 for v in region.outputs if not v.is_token)
     emitted = set(region.outputs[attributes.carries : plain])
-    products = [v for inner in region.nodes if _is_product(inner) for v in inner.results]
+    products = [v for inner in region.nodes if _is_product(inner) and not attributes.recompute for v in inner.results]
+    inside = own_symbols(region)
+    products = [v for v in products if not depends_on(v, inside)]
     wanted = [*region.parameters[1 : attributes.carries + 1], *_effect_values(region), *products]
     extra = [v for v in dict.fromkeys(wanted) if v not in emitted]
     if not extra:

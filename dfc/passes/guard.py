@@ -6,9 +6,9 @@
 
 Checked are results of float arithmetic, inside loops and branches too. Not checked: what only moves values that were
 checked where they were made (slices, reshapes, reads), constants, and a value that nothing but a `select` takes: the
-choice is checked in its place. The checks are fused like all else; a sum that is fused
-in another way for them may be rounded in another way. Stands before `expand`, so that
-what an op does inside (softmax, say) is not judged.
+choice is checked in its place. The checks are fused like all else, and results keep their bits: the tree of a sum is a
+matter of its length, not of what is fused with it. Stands before `expand`, so that what an op does inside (in
+softmax, say) is not judged.
 """
 
 from __future__ import annotations

@@ -8,15 +8,14 @@
                                                   launch 4 ..
 
 An entry that changes what a readonly one reads holds the lock from its first such write to its last, so that a readonly
-call sees all of them or none. A readonly entry shares the locks of what it reads from start to end. Host steps cut an
-entry in pieces that hold locks of their own; the run side lets nothing else run beside such an entry.
+call sees all of them or none. A readonly entry shares the locks of what it reads from start to end.
 
-Assumes scheduled steps. Guarantees that no lock is held at a host step.
+Assumes scheduled steps, and that the run side lets nothing run beside an entry that saves or restores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dfc.kernels.form import Kernel
 from dfc.kernels.program import (
@@ -24,7 +23,6 @@ from dfc.kernels.program import (
     Copy,
     EntryProgram,
     EntrySignature,
-    Host,
     Launch,
     Locked,
     Program,
@@ -35,7 +33,6 @@ from dfc.kernels.program import (
 )
 
 NAME = "locks"
-Part = tuple[Step, ...]
 
 
 def lock(program: Program) -> None:
@@ -48,36 +45,24 @@ def lock(program: Program) -> None:
             entry.steps = _locked(program, entry, signature, own)
 
 
-def _locked(program: Program, entry: EntryProgram, signature: EntrySignature, seen: set[str]) -> Part:
+def _locked(program: Program, entry: EntryProgram, signature: EntrySignature, seen: set[str]) -> tuple[Step, ...]:
     if signature.readonly:
         containers = lock_order(program.resources[name].container for name in signature.resources_read)
-        return _each_part(entry.steps, lambda part: (Locked(containers, False, part),) if containers else part)
+        return (Locked(containers, False, entry.steps),) if containers else entry.steps
     watched = seen.intersection(signature.resources_written)
     if signature.concurrent or not watched:
         return entry.steps
-    return _each_part(entry.steps, lambda part: _from_first_to_last(part, entry, program.kernels, watched))
+    return _from_first_to_last(entry, program.kernels, watched)
 
 
-def _each_part(steps: Sequence[Step], change: Callable[[Part], Part]) -> Part:
-    """The steps with every run of them between host steps changed."""
-    changed: list[Step] = []
-    part: list[Step] = []
-    for step in steps:
-        if isinstance(step, Host):
-            changed += [*(change(tuple(part)) if part else ()), step]
-            part = []
-        else:
-            part.append(step)
-    return (*changed, *(change(tuple(part)) if part else ()))
-
-
-def _from_first_to_last(part: Part, entry: EntryProgram, kernels: Sequence[Kernel], watched: set[str]) -> Part:
-    """The part with its writes of watched state, and what is between them, under one lock."""
-    writes = [number for number, step in enumerate(part) if _writes(step, entry, kernels, watched)]
+def _from_first_to_last(entry: EntryProgram, kernels: Sequence[Kernel], watched: set[str]) -> tuple[Step, ...]:
+    """The steps with the writes of watched state, and what is between them, under one lock."""
+    steps = entry.steps
+    writes = [number for number, step in enumerate(steps) if _writes(step, entry, kernels, watched)]
     if not writes:
-        return part
+        return steps
     first, last = writes[0], writes[-1] + 1
-    return (*part[:first], Locked((DEFAULT_CONTAINER,), True, part[first:last]), *part[last:])
+    return (*steps[:first], Locked((DEFAULT_CONTAINER,), True, steps[first:last]), *steps[last:])
 
 
 def _writes(step: Step, entry: EntryProgram, kernels: Sequence[Kernel], watched: set[str]) -> bool:

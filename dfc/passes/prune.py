@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.ir.graph import Block, Graph, Node, Value
+from dfc.ir.measured import Dependence
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.effects import effect
 from dfc.ops.record import Effect
@@ -37,12 +38,16 @@ def needed_nodes(block: Block) -> set[Node]:
     needed: set[Node] = set()
     seen: set[Value] = set()
     pending = list(block.outputs)
+    dependence = Dependence.within(block)
     while pending:
         value = pending.pop()
         node = value.node
-        if value in seen or node is None:
+        if value in seen:
             continue
         seen.add(value)
+        pending += dependence.of(value)
+        if node is None:
+            continue
         if value.is_token and _is_read(node):
             pending.append(_token_operand(node))
         elif node not in needed:
@@ -50,6 +55,7 @@ def needed_nodes(block: Block) -> set[Node]:
             pending.extend(node.operands)
             for region in node.regions:
                 pending.extend(region.outputs)
+                pending.extend(region.parameters)
     return needed
 
 

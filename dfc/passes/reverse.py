@@ -12,16 +12,18 @@ from dataclasses import dataclass, field
 
 from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, error
 from dfc.ir import walk
+from dfc.ir.dims import ZERO, Dim
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Cloner
 from dfc.ir.types import TensorType
 from dfc.ops import registry
-from dfc.ops.attributes import CustomAttributes
+from dfc.ops.attributes import CustomAttributes, PadAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects import is_pure
 from dfc.passes.custom import stated
 from dfc.passes.expose import exported, zeros
+from dfc.passes.matching import uniform_of
 
 Cotangents = dict[Value, Value]
 
@@ -32,14 +34,23 @@ def carries_gradient(value: Value) -> bool:
 
 
 @dataclass(slots=True)
+class Collected:
+    """A node whose operand `place` gets its share later; its copy in the body, and its cotangent, once it was met."""
+
+    place: int
+    copy: Node | None = None
+    slope: Value | None = None
+
+
+@dataclass(slots=True)
 class Reverse:
     """One gradient. `active`: values between targets and loss. `aliases`: the targets, and reads that see the same."""
 
     active: set[Value]
     aliases: frozenset[Value] = frozenset()
     captures: dict[Block, tuple[Value, ...]] = field(default_factory=dict[Block, tuple[Value, ...]])
-    collected: dict[Node, tuple[Node, Value] | None] = field(default_factory=dict[Node, "tuple[Node, Value] | None"])
-    """Nodes whose cotangent is wanted itself, with the copy of the node once it was met."""
+    collected: dict[Node, Collected] = field(default_factory=dict[Node, "Collected"])
+    """Nodes that give one of their operands nothing yet: what it gets is put together from all rounds of a loop."""
 
     def mark_rounds(self, node: Node) -> None:
         raise unsupported(node)
@@ -93,13 +104,31 @@ class Reverse:
                 self.accumulate(parameters, stated(builder, node, given, environment), cotangents, builder)
             elif node.regions:
                 raise unsupported(node)
-            elif node in self.collected:
-                self.collected[node] = (_in_environment(node, environment), _given(given))
             elif any(v in self.active for v in node.operands):
-                here = _in_environment(node, environment)
-                gradient = registry.record(node.op).gradient
-                assert gradient is not None, node
-                self.accumulate(node.operands, gradient(builder, here, given), cotangents, builder)
+                self._row(node, given, cotangents, builder, environment)
+
+    def _row(
+        self,
+        node: Node,
+        given: Sequence[Value | None],
+        cotangents: Cotangents,
+        builder: Builder,
+        environment: Mapping[Value, Value],
+    ) -> None:
+        """The gradient row of an op."""
+        here = _in_environment(node, environment)
+        collected = self.collected.get(node)
+        operands = list(node.operands)
+        if collected is not None:
+            collected.copy, collected.slope = here, _given(given)
+            del operands[collected.place]
+        if any(v in self.active for v in operands):
+            gradient = registry.record(node.op).gradient
+            assert gradient is not None, node
+            found = list(gradient(builder, here, given))
+            if collected is not None:
+                del found[collected.place]
+            self.accumulate(operands, found, cotangents, builder)
 
     def accumulate(
         self, values: Sequence[Value], found: Sequence[Value | None], cotangents: Cotangents, builder: Builder
@@ -164,7 +193,36 @@ class Reverse:
 def summed(builder: Builder, total: Value | None, cotangent: Value, value: Value) -> Value:
     """The sum so far and one more cotangent, in the type of the value they belong to."""
     cotangent = builder.reshape(cotangent, value.tensor.shape)
-    return cotangent if total is None else builder.apply("add", total, cotangent)
+    if total is None:
+        return cotangent
+    halves = _halves(total, cotangent) or _halves(cotangent, total)
+    if halves is not None:
+        first, second, axis = halves
+        return builder.concat((first, second), axis)
+    return builder.apply("add", total, cotangent)
+
+
+def _halves(first: Value, second: Value) -> tuple[Value, Value, int] | None:
+    """Two values that fill up a third one along an axis: what a value gets from two slices that make it up."""
+    before, after = _padded(first), _padded(second)
+    if before is None or after is None or before[1] != after[1]:
+        return None
+    (upper, axis, low, high), (lower, _, start, end) = before, after
+    fits = low == ZERO and end == ZERO and high == lower.tensor.shape[axis] and start == upper.tensor.shape[axis]
+    return (upper, lower, axis) if fits else None
+
+
+def _padded(value: Value) -> tuple[Value, int, Dim, Dim] | None:
+    """What zeros are put around along one axis: the axis, and how many stand before and behind it."""
+    node = value.node
+    if node is None or not isinstance(node.attributes, PadAttributes) or any(node.attributes.interior):
+        return None
+    fill = uniform_of(node.operands[1])
+    pairs = list(zip(node.attributes.low, node.attributes.high, strict=True))
+    axes = [axis for axis, (low, high) in enumerate(pairs) if low != ZERO or high != ZERO]
+    if fill is None or fill != 0 or len(axes) != 1:
+        return None
+    return node.operands[0], axes[0], *pairs[axes[0]]
 
 
 def _passes(node: Node) -> bool:
@@ -191,15 +249,13 @@ def _given(cotangents: Sequence[Value | None]) -> Value:
 
 
 def unsupported(node: Node) -> CompileError:
+    """The last word: `split_rounds` leaves no such loop on a path that it can see."""
     message = error(
         NOT_SUPPORTED_YET,
         "gradients through this loop are not supported yet",
         node.span,
         "it has effects, and only the run knows how often it goes round",
-        helps=(
-            "give the loop a number of rounds that is a size: `for i in 0..N`",
-            "or draw and read before the loop what it needs",
-        ),
+        helps=("give the loop a number of rounds that is a size: `for i in 0..N`",),
     )
     return CompileError([message])
 

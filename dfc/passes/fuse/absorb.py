@@ -4,7 +4,8 @@ The rule: an inline node is absorbed when one item alone uses it; views and gene
 two loads also when several items use them (the repeated work costs less than memory traffic). It gets memory when a
 user needs it there (gather, pad and reshape operands, captured by a region), when several items use it and it is
 expensive or follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses, when the
-item has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads.
+item has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads; so does a
+small slice of a variable then, which would otherwise be copied whole.
 
 Before: `d = x - m` used by `exp(d)` and `d * y`, in two items.
 After: no memory for `d` (cheap, two loads); memory for `exp(d)` if two items use it.
@@ -18,7 +19,9 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
+from dfc.ops.effects import is_host_call
 from dfc.passes.fuse.collect import Collected, User, is_alias_node
 from dfc.passes.fuse.inline import is_generator, is_table, is_view, needs_memory, weight
 from dfc.passes.fuse.items import Item, Kind, domain
@@ -28,6 +31,7 @@ from dfc.passes.fuse.scope import Scope, base_of
 LIMIT = 200  # nodes in one item
 CHEAP = 3  # weight of a cone that may be repeated
 LOADS = 2  # loads of such a cone
+SMALL = 4  # a part of a variable is at most one of so many
 REPEATS = 4  # items that may repeat it
 NEVER = 1 << 60
 FIRST = 1 << 30  # adopted nodes come before everything else at their position
@@ -122,6 +126,8 @@ class _Absorber:
             self._root(position, node)
         elif not items:
             self.users[node] = ()
+        elif self._is_late_piece(node, items):
+            self._root(position, node)
         elif is_view(node) or is_generator(node) or self._may_absorb(node, items):
             self._absorb(node, items)
         else:
@@ -154,6 +160,13 @@ class _Absorber:
             return True
         cheap = cone.weight <= CHEAP and cone.loads <= LOADS and not cone.product
         return cheap and len(items) <= REPEATS and bool(node.result.tensor.shape)
+
+    def _is_late_piece(self, node: Node, items: tuple[Item, ...]) -> bool:
+        """Whether a small part of a variable is used after the variable was overwritten: better the part is kept."""
+        if node.op != "slice" or all(item.key[0] <= self.cones[node.result].deadline for item in items):
+            return False
+        part, whole = (product(v.tensor.shape).constant for v in (node.result, node.operands[0]))
+        return part is None or whole is None or part * SMALL <= whole
 
     def _cut_below(self, node: Node) -> bool:
         """Gives memory to the operands that read a variable before it is overwritten, if others use these anyway."""
@@ -234,11 +247,11 @@ def _node(value: Value) -> Node:
 
 
 def step_scalars(node: Node) -> tuple[Value, ...]:
-    """The scalars that a step itself looks at."""
+    """What a step itself looks at: scalars, and all operands of a call of the run side."""
     match node.op:
-        case "if" | "assert":
+        case "if" | "assert" | "range":
             return node.operands[:1]
         case "for":
             return node.operands[:2]
         case _:
-            return ()
+            return node.operands if is_host_call(node) else ()

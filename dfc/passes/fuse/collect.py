@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dfc.ir.attributes import Literal
-from dfc.ir.dims import ONE, ZERO, Dim, dim
+from dfc.ir.dims import ONE, ZERO, dim
 from dfc.ir.dtypes import U64
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.types import TensorType, tensor
@@ -32,10 +32,12 @@ from dfc.ops.attributes import (
     ResourceAttributes,
     ScatterAttributes,
 )
+from dfc.ops.effects import is_host_call
 from dfc.ops.record import Reduce
-from dfc.passes.fuse.indexing import ORIGIN, Point, along, broadcast_point, shifted
+from dfc.passes.fuse.indexing import ORIGIN, along, broadcast_point, shifted
 from dfc.passes.fuse.inline import is_alias, is_generator, is_inline
-from dfc.passes.fuse.items import Item, Kind, Selector, Target, domain
+from dfc.passes.fuse.items import Item, Kind, Selector, Target, domain, reduced_domain
+from dfc.passes.fuse.part_reads import PartReads, part_reads, part_step
 from dfc.passes.fuse.places import Place, Storage, fresh, place_of
 from dfc.passes.fuse.scope import Scope, base_of
 from dfc.passes.fuse.targets import everything, region_shape, selected, whole, with_axes
@@ -69,6 +71,7 @@ class Collected:
     )  # where values are stored whole
     adopted: dict[Value, int] = field(default_factory=dict[Value, int])  # results of nodes of outer blocks, in order
     draws: dict[Node, Value] = field(default_factory=dict["Node", Value])
+    part_reads: PartReads = field(default_factory=PartReads)
 
     def use(self, value: Value, user: User) -> None:
         self.users.setdefault(value, []).append(user)
@@ -92,13 +95,15 @@ def collect(scope: Scope, block: Block, exits: Sequence[Exit]) -> Collected:
 class _Collector:
     def __init__(self, scope: Scope, block: Block) -> None:
         self.scope = scope
-        self.result = Collected(block)
+        self.result = Collected(block, part_reads=part_reads(scope, block))
 
     def visit(self, position: int, node: Node) -> None:
         for value in node.results:
             self.result.positions[value] = position
         if node.op == "constant" and not is_generator(node):
             self.scope.places[node.result] = self.scope.constant(node)
+        elif node in self.result.part_reads:
+            self._read_parts(position, node)
         elif is_alias_node(node) or is_inline(node):
             self._inline(position, node)
         else:
@@ -146,8 +151,10 @@ class _Collector:
                 self._scan(position, node)
             case "scatter_add":
                 self._scatter(position, node)
-            case "if" | "while" | "for" | "assert" | "checkpoint_save" | "checkpoint_restore":
+            case "if" | "while" | "for" | "assert" | "range" | "checkpoint_save" | "checkpoint_restore":
                 self._step(position, node)
+            case _ if is_host_call(node):
+                self._host_call(position, node)
             case _:
                 self._reduce(position, node)
 
@@ -199,6 +206,12 @@ class _Collector:
         self.scope.places[node.result] = place_of(state)
         if attributes.resource in self.scope.isolated:
             self.scope.places[node.result] = self._copied((position, 0), node, state)
+
+    def _read_parts(self, position: int, node: Node) -> None:
+        """At the first part of a read, the step that copies all of them."""
+        reader = self.result.part_reads.first.get(node)
+        if reader is not None:
+            self._add(*part_step(reader, self.result.part_reads, (position, 0), self.scope))
 
     def _copied(self, key: tuple[int, int], node: Node, state: Storage) -> Place:
         """Memory that a step of its own copies state to."""
@@ -295,7 +308,7 @@ class _Collector:
             assert isinstance(attributes, ReduceAttributes)
             axes, keep = attributes.axes, attributes.keep_dims
         item = Item((position, 0), Kind.REDUCE, node.name, node.span, operand, node.result, node)
-        item.extents, item.point = _reduced_domain(operand.tensor, axes)
+        item.extents, item.point = reduced_domain(operand.tensor, axes)
         kept = [ORIGIN if axis in axes else i for axis, i in enumerate(item.point) if keep or axis not in axes]
         item.result_point = tuple(kept)
         self._add(item, operand)
@@ -309,6 +322,14 @@ class _Collector:
         if node.regions:
             self._regions(position, node, item)
         self._add(item, *used)
+
+    def _host_call(self, position: int, node: Node) -> None:
+        """What the run side gives has memory of its own."""
+        item = Item((position, 9), Kind.STEP, node.name, node.span, node=node)
+        for value in filter(_is_tensor, node.results):
+            place = self.scope.places[value] = place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
+            item.writes.add(place.storage)
+        self._add(item, *filter(_is_tensor, node.operands))
 
     def _regions(self, position: int, node: Node, item: Item) -> None:
         memory = self.result.regions[node] = Regions()
@@ -349,7 +370,7 @@ def _is_tensor(value: Value) -> bool:
 def _step_operands(node: Node) -> list[Value]:
     """The operands a step looks at itself; carried values were stored before it."""
     match node.op:
-        case "if" | "assert":
+        case "if" | "assert" | "range":
             return [node.operands[0]]
         case "for":
             return list(node.operands[:2])
@@ -372,14 +393,3 @@ def _state_effects(node: Node) -> list[tuple[str, bool]]:
             case _:
                 pass
     return list(effects)
-
-
-def _reduced_domain(operand: TensorType, axes: Sequence[int]) -> tuple[tuple[Dim, ...], Point]:
-    """Local axes of a fold: as `domain`, but a folded axis of length one stays an axis."""
-    extents: list[Dim] = []
-    point: list[Affine] = []
-    for axis, d in enumerate(operand.shape):
-        point.append(along(len(extents)) if axis in axes or d != ONE else ORIGIN)
-        if axis in axes or d != ONE:
-            extents.append(d)
-    return tuple(extents), tuple(point)

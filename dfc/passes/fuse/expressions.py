@@ -19,6 +19,7 @@ from dfc.ops.attributes import (
     DrawAttributes,
     PadAttributes,
     RandomAttributes,
+    RedrawAttributes,
 )
 from dfc.ops.philox import stream_key
 from dfc.ops.record import Elementwise
@@ -105,7 +106,7 @@ class Expressions:
                 return self._pad(node, point)
             case "gather" | "pick":
                 return self._gather(node, point)
-            case "random" | "draw":
+            case "random" | "draw" | "redraw":
                 return self._random(node, point)
             case _:
                 return self._apply(node, [self._known[below] for below in self._below((value, point))])
@@ -187,8 +188,8 @@ class Expressions:
         if isinstance(attributes, RandomAttributes):
             key = [self.body.number(word, U64) for word in (*stream_key(attributes.seed, attributes.stream), 0)]
         else:
-            assert isinstance(attributes, DrawAttributes)
-            state = self.scope.place(self._draws[node])
+            assert isinstance(attributes, DrawAttributes | RedrawAttributes)
+            state = self.scope.place(self._draws[node] if node.op == "draw" else node.operands[0])
             assert state is not None
             key = [self.load(state, (Affine((), dim(word)),)) for word in range(3)]
         element = self.index(Affine()) if not point else self._element(kind.shape, point)

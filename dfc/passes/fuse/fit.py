@@ -189,7 +189,7 @@ def _fit_epilogue(item: Item, group: Group, known: dict[int, int]) -> Fit | None
     result = {axis for axis, extent in enumerate(group.extents[:-1]) if extent != ONE}
     if len(known) != len(item.extents) or set(known.values()) != result:
         return None
-    if any(node.op in ("gather", PICK, "pad", "random", "draw") for node in item.nodes) or item.faults:
+    if any(node.op in ("gather", PICK, "pad", "random", "draw", "redraw") for node in item.nodes) or item.faults:
         return None
     for point in item.points:
         if point is None or any(index.terms and plain_axis(index) is None for index in point):

@@ -25,12 +25,12 @@ from dfc.passes.fuse.indexing import (
 
 TABLE_LIMIT = 4096  # elements of an array of ascending numbers that is kept as a constant
 PICK = "pick"  # gathers along several axes at once; made by `prepare`, known only here
-MEMORY_FIRST = frozenset(("pad", "gather", PICK))  # nodes whose first operand must be in memory
+MEMORY_FIRST = frozenset(("pad", "gather", PICK, "redraw"))  # nodes whose first operand must be in memory
 VIEWS = frozenset(("transpose", "slice", "reverse", "broadcast", "reshape", "windows"))
 GENERATORS = frozenset(("constant", "dim", "iota", "eye"))
 _HEAVY = {
     **dict.fromkeys(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow", "sigmoid", "gelu"), 8),
-    **dict.fromkeys(("random", "draw", "gather", PICK), 16),
+    **dict.fromkeys(("random", "draw", "redraw", "gather", PICK), 16),
     **dict.fromkeys(("div", "floordiv", "mod", "sqrt", "rsqrt"), 4),
     **dict.fromkeys(VIEWS, 0),
     **dict.fromkeys(GENERATORS, 0),
@@ -108,6 +108,8 @@ def inputs_at(node: Node, point: Point) -> list[tuple[Value, Point | None]]:
             return [(operands[0], unit_reshape_point(point, *shapes))]
         case "pad":
             return [(operands[1], ()), (operands[0], None)]
+        case "redraw":
+            return [(operands[0], None)]
         case "gather" | "pick":
             return [*((ids, at) for _, ids, at in picked(node, point)), (operands[0], None)]
         case _:

@@ -6,11 +6,13 @@ step that is no kernel. Everything else in a block (`inline` nodes) is computed 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Node, Value
+from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
 from dfc.passes.fuse.indexing import ORIGIN, Point, along
 from dfc.passes.fuse.places import Place, Storage
@@ -106,5 +108,16 @@ def domain(shape: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], Point]:
     for d in shape:
         point.append(ORIGIN if d == ONE else along(len(extents)))
         if d != ONE:
+            extents.append(d)
+    return tuple(extents), tuple(point)
+
+
+def reduced_domain(operand: TensorType, axes: Sequence[int]) -> tuple[tuple[Dim, ...], Point]:
+    """Local axes of a fold: as `domain`, but a folded axis of length one stays an axis."""
+    extents: list[Dim] = []
+    point: list[Affine] = []
+    for axis, d in enumerate(operand.shape):
+        point.append(along(len(extents)) if axis in axes or d != ONE else ORIGIN)
+        if axis in axes or d != ONE:
             extents.append(d)
     return tuple(extents), tuple(point)

@@ -7,7 +7,8 @@ opens a group.
 
 Because a group only takes items all of whose dependencies are in groups of no higher rank, ranks are an order of
 execution, and no search for cycles is needed. Dependencies are values, memory that is overwritten (read before write
-before read), and failure before effects.
+before read), and failure before effects. Where an entry finds out sizes, what comes after such a step, or after a
+check, runs after it: its memory and its loops may be of that size.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class _Joiner:
     read_through: dict[Storage, dict[Value, float]] = field(default_factory=dict[Storage, "dict[Value, float]"])
     check: float = -1.0
     failing: float = -1.0
+    barrier: float = -1.0
 
     def run(self) -> list[Group]:
         for item in self.found.items:
@@ -80,7 +82,7 @@ class _Joiner:
 
     def _bound(self, item: Item) -> float:
         """The highest rank that the item must not run before."""
-        bound = -1.0
+        bound = self.barrier
         for value, _ in item.leaves:
             root = self.found.roots.get(value)
             if root is not None and root is not item:
@@ -111,6 +113,8 @@ class _Joiner:
             self.read_through[storage] = {value: r for value, r in through.items() if value is item.value}
         if item.kind is Kind.STEP:
             self.check = max(self.check, rank)
+            if self.scope.measures and item.node is not None and item.node.op in ("range", "assert"):
+                self.barrier = rank
         elif item.faults:
             self.failing = max(self.failing, rank)
 

@@ -22,8 +22,10 @@ from dfc.ops.attributes import (
     ReduceAttributes,
     ResourceAttributes,
     ShapeAttributes,
+    TypeAttributes,
 )
 from dfc.passes.dce import dce_block
+from dfc.passes.fuse.gathers import gathers_first
 from dfc.passes.fuse.inline import PICK
 
 MODES = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
@@ -47,6 +49,8 @@ class _Prepare(Pass):
                 return self._assign(site)
             case "matmul":
                 return _matmul(site)
+            case "range":
+                return _range(site)
             case _:
                 return None
 
@@ -69,7 +73,7 @@ class _Prepare(Pass):
 
 def merge_gathers(block: Block) -> Block:
     """Gathers along several axes, one behind the other, become one: `m[i, j]` is one load."""
-    return rebuild(block, _MergeGathers())
+    return rebuild(gathers_first(block), _MergeGathers())
 
 
 class _MergeGathers(Pass):
@@ -150,6 +154,13 @@ def _matmul(site: Site) -> Sequence[Value] | None:
         shape, axis = a.tensor.shape, a.tensor.rank - 1
     terms = _append(site, "mul", (a, b), (kind.with_shape(shape),)).result
     return _append(site, "sum", (terms,), (kind,), ReduceAttributes((axis,))).results
+
+
+def _range(site: Site) -> Sequence[Value]:
+    """The step that measures the size, and the numbers up to there, which need no memory then."""
+    site.output.append(site.kept())
+    kind = site.node.result.tensor
+    return _append(site, "iota", (), (kind,), TypeAttributes(kind)).results
 
 
 def _broadcast(site: Site, value: Value, shape: tuple[Dim, ...]) -> Value:

@@ -24,6 +24,7 @@ class Scope:
     fusing: bool = True  # False: every node its own kernel (for tests and for narrowing down mistakes)
     isolated: frozenset[str] = frozenset()  # state that other calls may change at any moment
     numbers: dict[Literal, int] = field(default_factory=dict[Literal, int])  # of the program's constants
+    measures: bool = False  # whether the entry finds out sizes while it runs
     places: dict[Value, Place] = field(default_factory=dict[Value, Place])
     texts: dict[Value, int] = field(default_factory=dict[Value, int])  # numbers of text arguments
     results: set[Storage] = field(default_factory=set[Storage])

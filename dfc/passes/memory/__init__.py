@@ -9,9 +9,9 @@ one in place of another that it reads at the same point for the last time (then 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dfc.ir.dims import Symbol
+from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.program import EntryProgram
 from dfc.passes.fuse.places import Place
 from dfc.passes.memory.finish import Buffers, Finisher
@@ -19,6 +19,8 @@ from dfc.passes.memory.inplace import share
 from dfc.passes.memory.liveness import lifetimes
 from dfc.passes.memory.slots import plan
 from dfc.passes.schedule.draft import Draft
+
+NONE_MEASURED: Mapping[Symbol, Dim] = {}
 
 
 def finish(
@@ -28,15 +30,17 @@ def finish(
     arguments: Sequence[Place | None],
     results: Sequence[Place],
     dims: tuple[Symbol, ...],
+    measured: Mapping[Symbol, Dim] = NONE_MEASURED,
 ) -> EntryProgram:
-    """Plans the memory of an entry and numbers its buffers and kernels."""
+    """Plans the memory of an entry and numbers its buffers and kernels. `measured` are the sizes that it finds out
+    itself, with the largest value of each: memory is planned for these."""
     found = lifetimes(drafts)
     heirs = share(found) if finisher.in_place else {}
-    arena = plan(found.lives, heirs)
+    arena = plan(found.lives, heirs, measured)
     buffers = Buffers(arena.offsets)
     numbered = tuple(-1 if place is None else buffers.number(place) for place in arguments)
     returned = tuple(buffers.number(place) for place in results)
+    finisher.measured = frozenset(measured)
     steps = finisher.steps(drafts, buffers)
-    return EntryProgram(
-        name, buffers.made(), steps, numbered, returned, dims, arena.size, arena.largest_live, arena.peak_names
-    )
+    sizes = arena.size, arena.largest_live, arena.peak_names
+    return EntryProgram(name, buffers.made(), steps, numbered, returned, dims, *sizes, measured=tuple(measured.items()))

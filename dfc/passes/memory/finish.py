@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dfc.ir.dims import Dim
+from dfc.ir.dims import ZERO, Dim, Symbol, maximum
 from dfc.kernels.canonical import canonical
-from dfc.kernels.form import Kernel
-from dfc.kernels.program import Buffer, Check, Copy, For, Host, If, Launch, Locked, Program, Step, While
+from dfc.kernels.form import Axis, Kernel
+from dfc.kernels.program import (
+    Buffer,
+    Check,
+    Copy,
+    For,
+    HostCall,
+    If,
+    Launch,
+    Locked,
+    Measure,
+    Program,
+    Step,
+    While,
+)
 from dfc.passes.fuse.places import Place, Storage
 from dfc.passes.schedule.draft import (
     Draft,
     DraftCheck,
     DraftCopy,
     DraftFor,
-    DraftHost,
+    DraftHostCall,
     DraftIf,
     DraftLaunch,
     DraftLocked,
+    DraftMeasure,
     DraftWhile,
 )
 
@@ -48,6 +62,7 @@ class Finisher:
     program: Program
     in_place: bool = True
     kernels: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
+    measured: frozenset[Symbol] = frozenset()  # the sizes that the entry at hand finds out
 
     def steps(self, drafts: list[Draft], buffers: Buffers) -> tuple[Step, ...]:
         return tuple(self._step(draft, buffers) for draft in drafts)
@@ -71,13 +86,31 @@ class Finisher:
                 return Copy(buffers.number(draft.source), buffers.number(draft.target))
             case DraftCheck():
                 return Check(buffers.number(draft.condition), draft.fault)
-            case DraftHost():
-                return Host(draft.kind, draft.path, draft.resources)
+            case DraftMeasure():
+                return Measure(draft.symbol, buffers.number(draft.source), draft.most, draft.fault)
+            case DraftHostCall():
+                inputs, outputs = (
+                    tuple(buffers.number(place) for place in places) for places in (draft.inputs, draft.outputs)
+                )
+                return HostCall(draft.site, inputs, outputs)
 
     def _launch(self, draft: DraftLaunch, buffers: Buffers) -> Launch:
-        kernel, sizes = canonical(draft.kernel)
+        kernel, sizes = canonical(never_negative(draft.kernel, self.measured))
         number = self.kernels.setdefault(kernel, len(self.kernels))
         if number == len(self.program.kernels):
             self.program.kernels.append(kernel)
         bound = tuple(buffers.number(place) for place in draft.places)
         return Launch(number, bound, sizes, draft.names, draft.span, draft.reasons)
+
+
+def never_negative(kernel: Kernel, measured: frozenset[Symbol]) -> Kernel:
+    """The kernel with extents of at least 0, where sizes that only the run finds out are subtracted from something or
+    something from them: the check that they do not come to less may be missing from a partial run."""
+
+    def clamped(axis: Axis) -> Axis:
+        extent = axis.extent
+        falls = any(coefficient < 0 for _, coefficient in extent.terms)
+        return replace(axis, extent=maximum(extent, ZERO)) if falls and extent.symbols() & measured else axis
+
+    axes = tuple(map(clamped, kernel.axes)) if measured else kernel.axes
+    return kernel if axes == kernel.axes else replace(kernel, axes=axes)

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from dfc.ir.dims import ZERO, Dim, ceil_divide, dim, maximum, product
+from dfc.ir.dims import ZERO, Dim, Symbol, ceil_divide, dim, maximum
+from dfc.ir.measured import upper_elements
 from dfc.passes.fuse.places import Storage
 from dfc.passes.memory.liveness import Life
 
 ALIGNMENT = 64
 SEARCHED = 32  # free slots that are compared with a storage of another size
+NO_BOUNDS: Mapping[Symbol, Dim] = {}
 TYPICAL = 64  # the value of every symbol when sizes that are no constants are compared
 
 
@@ -35,30 +37,34 @@ class Arena:
     peak_names: tuple[str, ...] = ()
 
 
-def byte_size(storage: Storage) -> Dim:
-    return product(storage.shape) * storage.dtype.size
+def byte_size(storage: Storage, most: Mapping[Symbol, Dim] = NO_BOUNDS) -> Dim:
+    """The bytes of a storage; `most` says how large the sizes can be that only the run finds out."""
+    return upper_elements(storage.shape, most) * storage.dtype.size
 
 
 def aligned(size: Dim) -> Dim:
     return ceil_divide(size, dim(ALIGNMENT)) * ALIGNMENT
 
 
-def plan(lives: Mapping[Storage, Life], heirs: Mapping[Storage, Storage]) -> Arena:
+def plan(
+    lives: Mapping[Storage, Life], heirs: Mapping[Storage, Storage], most: Mapping[Symbol, Dim] = NO_BOUNDS
+) -> Arena:
     """Offsets for all storages. `heirs` says which storage is written in place over which dying one."""
+    sizes = {storage: byte_size(storage, most) for storage in lives}
     roots = _roots(lives, heirs)
     tenants: dict[Storage, Life] = {}
     for storage, root in roots.items():
         life, joint = lives[storage], tenants.get(root)
         first, last = (life.first, life.last) if joint is None else (joint.first, max(joint.last, life.last))
         tenants[root] = Life(first, last, ())
-    slots = _assign(tenants)
+    slots = _assign(tenants, sizes)
     arena = Arena()
     starts: dict[int, Dim] = {}
     for slot in {slot.number: slot for slot in slots.values()}.values():
         starts[slot.number] = arena.size
         arena.size = arena.size + aligned(slot.size)
     arena.offsets = {storage: starts[slots[root].number] for storage, root in roots.items()}
-    arena.largest_live, arena.peak_names = _peak(tenants)
+    arena.largest_live, arena.peak_names = _peak(tenants, sizes)
     return arena
 
 
@@ -71,13 +77,13 @@ def _roots(lives: Mapping[Storage, Life], heirs: Mapping[Storage, Storage]) -> d
     return roots
 
 
-def _assign(tenants: Mapping[Storage, Life]) -> dict[Storage, Slot]:
+def _assign(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> dict[Storage, Slot]:
     taken: dict[Storage, Slot] = {}
     free: list[Slot] = []
     dying: list[tuple[int, int, Slot]] = []
     count = 0
     for storage in sorted(tenants, key=lambda s: (tenants[s].first, -tenants[s].last)):
-        life, size = tenants[storage], byte_size(storage)
+        life, size = tenants[storage], sizes[storage]
         while dying and dying[0][0] < life.first:
             free.append(heappop(dying)[2])
         slot = _reuse(size, free)
@@ -111,11 +117,11 @@ def typical(size: Dim) -> int:
     return size.evaluate(dict.fromkeys(size.symbols(), TYPICAL))
 
 
-def _peak(tenants: Mapping[Storage, Life]) -> tuple[Dim, tuple[str, ...]]:
+def _peak(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> tuple[Dim, tuple[str, ...]]:
     """The largest sum of sizes that are alive at one time, and whose they are."""
     changes: dict[int, int] = {}
     for storage, life in tenants.items():
-        amount = typical(byte_size(storage))
+        amount = typical(sizes[storage])
         changes[life.first] = changes.get(life.first, 0) + amount
         changes[life.last + 1] = changes.get(life.last + 1, 0) - amount
     level = highest = 0
@@ -127,5 +133,5 @@ def _peak(tenants: Mapping[Storage, Life]) -> tuple[Dim, tuple[str, ...]]:
     alive = [storage for storage, life in tenants.items() if life.first <= peak <= life.last]
     total = ZERO
     for storage in alive:
-        total = total + byte_size(storage)
+        total = total + sizes[storage]
     return total, tuple(storage.name for storage in alive)

@@ -10,15 +10,23 @@ regions only, whose nesting the front end bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import cast
 
 import numpy as np
 
+from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dtypes import BOOL
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.measured import measured
 from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
+from dfc.kernels.program import HostSite, SiteValue
+from dfc.ops import registry
 from dfc.ops.attributes import FINITE, AssertAttributes, ConstantAttributes, HostAttributes
+from dfc.ops.effects import is_host_call
+from dfc.ops.record import HostCall
 from dfc.passes.fuse.absorb import absorb
 from dfc.passes.fuse.analyse import analyse
 from dfc.passes.fuse.collect import Collected, Exit, Regions, collect
@@ -33,7 +41,16 @@ from dfc.passes.fuse.places import Place, fresh, place_of
 from dfc.passes.fuse.products import product
 from dfc.passes.fuse.scope import Scope
 from dfc.passes.fuse.targets import whole
-from dfc.passes.schedule.draft import Draft, DraftCheck, DraftFor, DraftHost, DraftIf, DraftLaunch, DraftWhile
+from dfc.passes.schedule.draft import (
+    Draft,
+    DraftCheck,
+    DraftFor,
+    DraftHostCall,
+    DraftIf,
+    DraftLaunch,
+    DraftMeasure,
+    DraftWhile,
+)
 from dfc.passes.schedule.isolated import isolated
 from dfc.source import Span
 
@@ -87,6 +104,8 @@ def _step(scope: Scope, found: Collected, item: Item) -> Draft:
             kind = "finite" if attributes.condition_text == FINITE else "assert"
             fault = scope.fault(node, kind, attributes.message or attributes.condition_text, node.span)
             return DraftCheck(_place(scope, node.operands[0]), fault)
+        case "range":
+            return _measure(scope, node)
         case "if":
             return _if(scope, found.regions[node], node)
         case "while":
@@ -95,9 +114,44 @@ def _step(scope: Scope, found: Collected, item: Item) -> Draft:
             return _for(scope, found.regions[node], node)
         case "read" | "assign" | "draw":
             return isolated(scope, found, item)
+        case _ if is_host_call(node):
+            return _host_call(scope, node)
         case _:
             assert isinstance(attributes, HostAttributes)
-            return DraftHost(node.op, scope.texts[node.operands[0]], attributes.resources)
+            told = (("path", scope.texts[node.operands[0]]), ("resources", attributes.resources))
+            site = HostSite(node.op, told, (), (), (node.name,), node.span)
+            return DraftHostCall(scope.program.host_site(site), (), ())
+
+
+def _host_call(scope: Scope, node: Node) -> DraftHostCall:
+    lowering = registry.record(node.op).lowering
+    assert isinstance(lowering, HostCall)
+    operands, results = _tensors(node.operands), _tensors(node.results)
+    types = [tuple((v.tensor.machine, v.tensor.shape) for v in values) for values in (operands, results)]
+    kind, told = lowering.kind, tuple(_told(node.attributes))
+    site = scope.program.host_site(HostSite(kind, told, types[0], types[1], (node.name,), node.span))
+    inputs, outputs = (tuple(_place(scope, v) for v in values) for values in (operands, results))
+    return DraftHostCall(site, inputs, outputs)
+
+
+def _told(attributes: Attributes) -> Iterator[tuple[str, SiteValue]]:
+    """The fields of a call that the run side can read."""
+    for field in fields(attributes):
+        value: object = getattr(attributes, field.name)
+        if isinstance(value, bool | int | float | str):
+            yield field.name, value
+        elif isinstance(value, tuple):
+            items = cast("tuple[object, ...]", value)
+            texts = tuple(each for each in items if isinstance(each, str))
+            if len(texts) == len(items):
+                yield field.name, texts
+
+
+def _measure(scope: Scope, node: Node) -> DraftMeasure:
+    attributes, symbol = node.attributes, measured(node)
+    assert isinstance(attributes, MeasuredAttributes) and symbol is not None
+    fault = scope.fault(node, "size", f"the size {symbol}", node.span)
+    return DraftMeasure(symbol, _place(scope, node.operands[0]), attributes.most, fault)
 
 
 def _place(scope: Scope, value: Value) -> Place:

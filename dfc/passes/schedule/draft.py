@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.form import Kernel
 from dfc.passes.fuse.places import Place
 from dfc.source import Span
@@ -63,13 +64,25 @@ class DraftCheck:
 
 
 @dataclass(slots=True)
-class DraftHost:
-    kind: str
-    path: int
-    resources: tuple[str, ...]
+class DraftMeasure:
+    """Gives a size the value of an i64."""
+
+    symbol: Symbol
+    source: Place
+    most: Dim
+    fault: int
 
 
-Draft = DraftLaunch | DraftCopy | DraftIf | DraftWhile | DraftFor | DraftLocked | DraftCheck | DraftHost
+@dataclass(slots=True)
+class DraftHostCall:
+    site: int
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+
+
+Draft = (
+    DraftLaunch | DraftCopy | DraftIf | DraftWhile | DraftFor | DraftLocked | DraftCheck | DraftMeasure | DraftHostCall
+)
 
 
 def inner_blocks(step: Draft) -> Sequence[list[Draft]]:
@@ -92,11 +105,15 @@ def own_places(step: Draft) -> tuple[Place, ...]:
             return step.places
         case DraftIf() | DraftCheck():
             return (step.condition,)
+        case DraftMeasure():
+            return (step.source,)
         case DraftWhile():
             return (step.test,)
         case DraftFor():
             return (step.index, step.start, step.stop)
         case DraftCopy():
             return (step.source, step.target)
-        case DraftLocked() | DraftHost():
+        case DraftHostCall():
+            return (*step.inputs, *step.outputs)
+        case DraftLocked():
             return ()

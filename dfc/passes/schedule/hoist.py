@@ -12,27 +12,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.measured import measured_in, mentioned
 from dfc.ir.rewrite import Pass, Site, rebuild, with_parts
+from dfc.ir.symbols import symbols_of
 from dfc.ops.effects import effect
 from dfc.ops.record import Effect
 from dfc.passes.fuse.inline import is_inline, weight
 
-FAILING = frozenset(("gather", "scatter_add", "floordiv", "mod"))
+FAILING = frozenset(("gather", "scatter_add", "floordiv", "mod", "range"))
 EXPENSIVE = 4  # weight of an element-wise node that is worth memory
 
 
 def hoist(block: Block) -> Block:
-    return rebuild(block, _Hoist())
+    return rebuild(block, _Hoist(frozenset(measured_in(block))))
 
 
 class _Hoist(Pass):
     """Inner loops come first, so that what leaves them may leave the outer loop as well."""
 
+    def __init__(self, measured: frozenset[Symbol]) -> None:
+        self._measured = measured
+
     def visit(self, site: Site) -> Sequence[Value] | None:
         if site.node.op not in ("for", "while"):
             return None
-        parts = [_split(region) for region in site.regions]
+        parts = [_split(region, self._measured) for region in site.regions]
         if not any(moved for moved, _ in parts):
             return None
         for moved, _ in parts:
@@ -42,12 +48,13 @@ class _Hoist(Pass):
         return node.results
 
 
-def _split(region: Block) -> tuple[list[Node], Block]:
+def _split(region: Block, measured: frozenset[Symbol]) -> tuple[list[Node], Block]:
     """The nodes to move out of a region, and the region without them."""
     inside: set[Value] = set(region.parameters)
+    sizes = _unsafe_sizes(region, measured)
     same: list[Node] = []
     for node in region.nodes:
-        if _is_free(node) and inside.isdisjoint(node.operands):
+        if _is_free(node) and not _mentions(node, sizes) and inside.isdisjoint(node.operands):
             same.append(node)
         else:
             inside.update(node.results)
@@ -61,6 +68,21 @@ def _split(region: Block) -> tuple[list[Node], Block]:
         return [], region
     moved = [node for node in same if node in wanted]
     return moved, Block(region.parameters, [node for node in region.nodes if node not in wanted], region.outputs)
+
+
+def _unsafe_sizes(region: Block, measured: frozenset[Symbol]) -> frozenset[Symbol]:
+    """The sizes that mean nothing before a region runs: those it finds out; all such sizes, if it checks any."""
+    if not measured or any(node.op == "assert" for node in region.nodes):
+        return measured
+    return frozenset(measured_in(region))
+
+
+def _mentions(node: Node, sizes: frozenset[Symbol]) -> bool:
+    """Whether a node works on tensors of such a size."""
+    if not sizes:
+        return False
+    found = mentioned(node).union(*(symbols_of(value.type) for value in node.operands))
+    return not sizes.isdisjoint(found)
 
 
 def _is_free(node: Node) -> bool:

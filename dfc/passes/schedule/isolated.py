@@ -1,8 +1,9 @@
 """Effects on state that other calls use at the same time: each is a step of its own that holds a lock.
 
 Before: `h = w @ x` reads `w` where it is; `w -= g` is part of the kernel that computes `g`.
-After: `w` is copied under a shared lock and `h` reads the copy; `g` is in memory, then a kernel subtracts it from `w`
-under an exclusive lock. A draw copies the state of its rng and counts on, both under one lock.
+After: `w` (or, if no more is used, parts of it) is copied under a shared lock and `h` reads the copy; `g` is in memory,
+then a kernel subtracts it from `w` under an exclusive lock. A draw copies the state of its rng and counts on, both
+under one lock.
 
 Assumes items that were collected as steps, with what they use in memory. Guarantees that nothing but the effect itself
 happens while the lock is held, and that no lock is held from one step to the next.
@@ -18,6 +19,7 @@ from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttribu
 from dfc.passes.fuse.collect import Collected, counter, one_more
 from dfc.passes.fuse.items import Item, Kind
 from dfc.passes.fuse.ordered import assignment
+from dfc.passes.fuse.part_reads import part_store
 from dfc.passes.fuse.places import Place, place_of
 from dfc.passes.fuse.scope import Scope
 from dfc.passes.schedule.draft import Draft, DraftCopy, DraftLaunch, DraftLocked
@@ -37,6 +39,8 @@ def isolated(scope: Scope, found: Collected, item: Item) -> Draft:
     node = item.node
     assert node is not None
     match node.attributes:
+        case ResourceAttributes(name) if parts := found.part_reads.parts.get(node):
+            return _locked(scope, name, [_launch(scope, found, part_store(each, item.key, scope)) for each in parts])
         case ResourceAttributes(name):
             return _locked(scope, name, [_copy(scope, name, node.result)])
         case AssignAttributes(name):

@@ -247,24 +247,6 @@ def test_draws_and_state_in_the_rounds() -> None:
     assert len(set(draws.tolist())) == 4
 
 
-def test_a_loop_with_effects_of_unknown_length_is_refused() -> None:
-    program = """
-        var dice: rng = philox(seed = 3)
-        entry f(x: f64, n: i32) -> f64 {
-          let y = loop y = x for i in 0..n {
-            let d = dice.uniform(f64)
-            y = y * d
-          }
-          return grad(y, x)
-        }
-    """
-    with pytest.raises(dfc.CompileError) as caught:
-        dfc.compile(text="dfg 1\n" + program)
-    (message,) = caught.value.diagnostics
-    assert message.code == "E1001"
-    assert "only the run knows how often it goes round" in dfc.diagnostics.render(message)
-
-
 def test_the_gradient_of_a_sequence_costs_no_more_for_a_longer_one() -> None:
     """Rows are emitted and put in their places at once: no round of the backward loop makes a value of N elements."""
     graph = graph_of(

@@ -17,6 +17,7 @@ from dfc.passes.expand import expand
 from dfc.passes.fold import fold
 from dfc.passes.prune import prune
 from dfc.passes.simplify import simplify
+from dfc.passes.sparse import sparse
 from dfc.source import SourceFile
 from tests.support.agreeing import verified
 from tests.support.golden import Case, check_case, read_cases
@@ -29,6 +30,7 @@ PASSES: dict[str, Callable[[Graph], Graph]] = {
     "dce": dce,
     "autodiff": autodiff,
     "expand": expand,
+    "sparse": sparse,
 }
 FOLDER = Path(__file__).with_name("golden")
 CASES = [case for name in PASSES for case in read_cases(FOLDER / f"{name}.cases")]

@@ -18,6 +18,7 @@ from dfc.passes.expand import expand
 from dfc.passes.fold import fold
 from dfc.passes.prune import prune
 from dfc.passes.simplify import simplify
+from dfc.passes.sparse import sparse
 from tests.support.agreeing import assert_same, reference, verified
 from tests.support.random_graphs import random_case
 
@@ -28,6 +29,7 @@ PASSES: dict[str, Callable[[Graph], Graph]] = {
     "cse": cse,
     "dce": dce,
     "expand": expand,
+    "sparse": sparse,
 }
 
 
