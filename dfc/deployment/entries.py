@@ -1,0 +1,66 @@
+"""Whether the entries that a deployment replicates can be: that they are there, and have what is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dfc.deployment.model import Deployment, Replicate
+from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error
+from dfc.ir.graph import Entry, Graph
+from dfc.suggestions import closest, did_you_mean, listed
+
+
+def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
+    """A message for each replication that has no meaning, or is not supported yet."""
+    seen: dict[str, Replicate] = {}
+    for each in deployment.replications:
+        yield from _unsupported(each)
+        entry = graph.entries.get(each.entry)
+        if entry is None:
+            label = did_you_mean(closest(each.entry, graph.entries))
+            notes = [f"the entries are {listed(graph.entries)}"] if graph.entries else []
+            yield error("E0808", f"there is no entry `{each.entry}`", each.entry_span, label, notes=notes)
+        elif each.mode == "independent":
+            yield from _independent(each, entry)
+        else:
+            yield from _split(each, entry)
+        if each.entry in seen:
+            title = f"`{each.entry}` is replicated twice"
+            yield error("E0804", title, each.span, secondary=[(seen[each.entry].span, "the first line")])
+        seen.setdefault(each.entry, each)
+
+
+def _unsupported(each: Replicate) -> Iterator[Diagnostic]:
+    if each.mode == "async":
+        title = "asynchronous steps are not supported yet"
+        yield error(NOT_SUPPORTED_YET, title, each.setting_span("mode"), helps=['write `mode = "sync"`'])
+    if any(option.name == "backups" and option.value for option in each.settings):
+        title = "backup tasks are not supported yet: every task takes part in every step"
+        yield error(NOT_SUPPORTED_YET, title, each.setting_span("backups"), helps=["leave `backups` out"])
+
+
+def _independent(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
+    """A task that ran a writing entry by itself would have other state than its neighbours."""
+    if entry.readonly or not any(value.is_token for value in entry.block.parameters):
+        return
+    title = f"`{each.entry}` may change state, which then would differ from task to task"
+    secondary = [(entry.span, "is not `readonly`")]
+    helps = ['write `mode = "sync"`', f"or declare it as `readonly entry {each.entry}`, if it changes nothing"]
+    yield error("E0808", title, each.setting_span("mode"), secondary=secondary, helps=helps)
+
+
+def _split(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
+    dims = [symbol.name for symbol in entry.dims]
+    fed = [symbol.name for symbol in entry.dims if symbol not in entry.dim_feeds]
+    place = each.setting_span("split")
+    if each.split in fed:
+        return
+    declared = [(entry.span, f"its dimensions are {listed(dims)}" if dims else "it has no dimensions")]
+    if each.split in dims:
+        title = f"no feed of `{each.entry}` has an axis `{each.split}` that could be cut"
+        yield error("E0803", title, place, secondary=[(entry.span, "declared here")])
+        return
+    title = f"`{each.split}` is not a dimension of `{each.entry}`"
+    label = did_you_mean(closest(each.split, fed))
+    helps = [f'write `split = "{fed[0]}"`'] if len(fed) == 1 and not label else []
+    yield error("E0803", title, place, label, secondary=declared, helps=helps)

@@ -1,0 +1,77 @@
+"""A deployment and a program to what holds for every state and value.
+
+Assumes a graph as the front end makes it, with the names the author gave. `devices` are the kinds for which there is a
+target. Guarantees a resolution only if every line has a meaning, no two lines contradict each other, and every
+constraint can be satisfied by some device; and otherwise a message with each line that has part in the mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from dfc.deployment.entries import check_entries
+from dfc.deployment.groups import Joining
+from dfc.deployment.lines import Lines
+from dfc.deployment.model import Compress, Deployment
+from dfc.deployment.names import Names
+from dfc.deployment.resolution import Resolution
+from dfc.deployment.sharding import check_shards
+from dfc.deployment.steps import check_steps
+from dfc.diagnostics import Diagnostic, error
+from dfc.ir.graph import Graph
+
+SERVED = ("cpu",)
+
+
+def resolve(
+    deployment: Deployment, graph: Graph, devices: Collection[str] = SERVED
+) -> tuple[Resolution | None, list[Diagnostic]]:
+    """What the deployment says about the program, or None if it has mistakes; and all messages in their order."""
+    problem = _other_program(deployment, graph)
+    if problem is not None:
+        return None, [problem]
+    lines = Lines(deployment, Names(graph))
+    found = list(lines.match())
+    joining = Joining(lines, devices)
+    found += joining.join()
+    found += check_shards(deployment, graph)
+    found += check_entries(deployment, graph)
+    found += _repeated_compressions(deployment)
+    found += check_steps(lines)
+    found.sort(key=lambda each: each.span.start)
+    if any(each.is_error for each in found):
+        return None, found
+    resolution = Resolution(
+        deployment,
+        lines,
+        joining.rulings,
+        joining.groups,
+        {each.name: each for each in deployment.shards},
+        {each.entry: each for each in deployment.replications},
+        {(each.source, each.destination): each for each in deployment.compressions},
+    )
+    return resolution, found
+
+
+def _other_program(deployment: Deployment, graph: Graph) -> Diagnostic | None:
+    """A program that came as text has no name to compare."""
+    stem = deployment.program.rpartition("/")[2].removesuffix(".dfg")
+    if graph.name == stem or graph.name.startswith("<"):
+        return None
+    title = f"this deployment is for {deployment.program}, not for {graph.name}.dfg"
+    return error(
+        "E0809",
+        title,
+        deployment.program_span,
+        helps=[f'write `deploy 1 for "{graph.name}.dfg"`, if it fits that program'],
+    )
+
+
+def _repeated_compressions(deployment: Deployment) -> Iterator[Diagnostic]:
+    seen: dict[tuple[str, str], Compress] = {}
+    for each in deployment.compressions:
+        key = (each.source, each.destination)
+        if key in seen:
+            title = f"what goes from `{each.source}` to `{each.destination}` is compressed twice"
+            yield error("E0804", title, each.span, secondary=[(seen[key].span, "the first line")])
+        seen.setdefault(key, each)

@@ -1,0 +1,45 @@
+"""Deployment files in tests: the sample of word vectors as the program `skipgram.dfg`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from dfc.deployment.model import Deployment
+from dfc.deployment.parse import parse
+from dfc.deployment.resolution import Resolution
+from dfc.deployment.resolve import resolve
+from dfc.diagnostics import Diagnostic, render
+from dfc.frontend import build
+from dfc.ir.graph import Graph
+from dfc.source import SourceFile
+from tests.support.corpus import ROOT
+
+PROGRAM = ROOT / "samples" / "language" / "05_sharded_embedding.dfg"
+HEAD = 'deploy 1 for "skipgram.dfg"\n'
+
+
+@cache
+def skipgram() -> Graph:
+    return build.build(SourceFile("skipgram.dfg", PROGRAM.read_text()))
+
+
+def deployed(text: str) -> Deployment:
+    """The deployment that a text without mistakes says."""
+    made, found = parse(SourceFile("skipgram.deploy", text))
+    assert made is not None, [render(each) for each in found]
+    return made
+
+
+def diagnosed(text: str, graph: Graph | None = None) -> list[Diagnostic]:
+    """All messages about a text, and about what it says of a program."""
+    made, found = parse(SourceFile("skipgram.deploy", text))
+    if made is None:
+        return found
+    return [*found, *resolve(made, graph or skipgram())[1]]
+
+
+def resolved(text: str, graph: Graph | None = None) -> Resolution:
+    """The resolution of a text without mistakes."""
+    resolution, found = resolve(deployed(text), graph or skipgram())
+    assert resolution is not None, [render(each) for each in found]
+    return resolution
