@@ -1,0 +1,72 @@
+"""Messages about entries that cannot be replicated as a deployment file says."""
+
+from __future__ import annotations
+
+from dfc.deployment.model import Replicate
+from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error
+from dfc.ir.graph import Entry, Node, Value
+
+NO_SUCH_SIZE = "E0803"
+COMBINE = "E0831"
+
+
+def no_such_size(statement: Replicate, entry: Entry) -> Diagnostic:
+    """`split` names no size of the entry."""
+    return error(
+        NO_SUCH_SIZE,
+        f"`{entry.name}` has no size `{statement.split}` that could be split",
+        statement.setting_span("split"),
+        secondary=[(entry.span, f"its sizes are {_listed(entry)}" if entry.dims else "it has no sizes of its own")],
+        helps=[f'write `split = "{each}"`' for each in entry.dims],
+    )
+
+
+def no_feed(statement: Replicate, entry: Entry) -> Diagnostic:
+    """No feed has an axis of the size."""
+    return error(
+        NO_SUCH_SIZE,
+        f"no feed of `{entry.name}` has an axis of size {statement.split}, so there is nothing to split",
+        statement.setting_span("split"),
+        secondary=[(entry.span, "the entry")],
+    )
+
+
+def _listed(entry: Entry) -> str:
+    return ", ".join(str(each) for each in entry.dims)
+
+
+def differs_between_tasks(statement: Replicate, node: Node) -> Diagnostic:
+    """What each task would do for itself, and not as the others."""
+    what = "reads the clock" if node.op == "clock" else "saves or restores state"
+    return error(
+        NOT_SUPPORTED_YET,
+        f"a replicated entry that {what} is not supported yet: each task would do it by itself",
+        node.span,
+        secondary=[(statement.entry_span, "replicated here")],
+        helps=["do it in an entry that is not replicated"],
+    )
+
+
+def wrong_combine(statement: Replicate, gradient: Value, degree: float | None, loss: Value | None) -> Diagnostic:
+    """The gradients are not what `combine` says."""
+    word, size = statement.combine, statement.split
+    says = {0: f"a mean over `{size}`", 1: f"a sum over `{size}`"}
+    if degree is None:
+        title = f"it cannot be seen that the gradients of `{statement.entry}` are a {word} over `{size}`"
+    else:
+        is_ = says.get(int(degree), f"no {word} over `{size}`")
+        title = f'`combine = "{word}"`, but the gradients of `{statement.entry}` are {is_}'
+    places = [(gradient.node.span, "a gradient goes back through this line")] if gradient.node is not None else []
+    if loss is not None and loss.node is not None:
+        places.append((loss.node.span, f"this is a sum over `{size}`"))
+    helps = [f'write `combine = "{"sum" if word == "mean" else "mean"}"`']
+    if word == "mean":
+        helps.append("take the `mean` of the losses, not their sum")
+    return error(
+        COMBINE,
+        title,
+        statement.setting_span("combine"),
+        secondary=places,
+        notes=["the weights are the same either way: `combine` says what the author of the file takes the loss for"],
+        helps=helps,
+    )
