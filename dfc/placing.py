@@ -1,0 +1,151 @@
+"""What placement decided about a program, as data for people: each decision with its lines, and how good it is.
+
+Assumes a program that was spread. Guarantees plain data: what `dfc place` prints, as a table or as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dfc import pipeline
+from dfc.cluster import Spread
+from dfc.deployment.globs import Glob
+from dfc.deployment.model import Site
+from dfc.deployment.resolution import Resolution
+from dfc.ir.dims import Dim
+from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
+from dfc.passes.partition.early import with_early_receives
+from dfc.passes.place import Decision
+from dfc.passes.place.balance import Load, loads
+from dfc.passes.place.cost import nodes_inside
+from dfc.passes.place.state import used_state
+from dfc.passes.place.timeline import Timeline, timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One decision. `entry` is "" for state; `lines` are those of the deployment file that it follows from.
+    `alternatives` are sites with what was compared: bytes held for state, seconds for nodes."""
+
+    entry: str
+    name: str
+    site: Site
+    reason: str
+    lines: tuple[int, ...]
+    start: float
+    finish: float
+    alternatives: tuple[tuple[Site, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEntry:
+    name: str
+    rows: tuple[Row, ...]
+    timeline: Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Working memory of an entry in one role, in bytes: with each receive right before its first use, and with all of
+    them at the start."""
+
+    role: str
+    entry: str
+    delayed: Dim
+    early: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything about one placement."""
+
+    deployment: str
+    state: tuple[Row, ...]
+    loads: tuple[Load, ...]
+    entries: tuple[PlacedEntry, ...]
+    peaks: tuple[Peak, ...]
+
+
+def report(spread: Spread, only: str | None = None, *, plans_memory: bool = False) -> Report:
+    """The report, with the memory of each role if that is to be planned, too. With `only`, it has just the rows whose
+    name the glob matches; the sums are of all."""
+    deployment = spread.deployment
+    tasks = [Site(job.name, number) for job in deployment.jobs.values() for number in range(job.tasks)]
+    memory = {job.name: job.memory for job in deployment.jobs.values()}
+    counts = {job.name: job.tasks for job in deployment.jobs.values()}
+    placed = spread.placed
+    entries = [
+        PlacedEntry(name, tuple(_rows(spread, decisions, name, only)), timeline(decisions, tasks))
+        for name, decisions in placed.entries.items()
+    ]
+    return Report(
+        deployment.source.name,
+        tuple(_rows(spread, placed.state, "", only)),
+        tuple(loads(spread.whole, placed.state, counts, memory)),
+        tuple(entries),
+        tuple(_peaks(spread)) if plans_memory else (),
+    )
+
+
+def _peaks(spread: Spread) -> Iterator[Peak]:
+    """Entries of each role that receive anything."""
+    for role, graph in spread.parts.graphs.items():
+        early = with_early_receives(graph)
+        if any(early.entries[name] is not entry for name, entry in graph.entries.items()):
+            delayed = pipeline.scheduled(graph).entries
+            for one, other in zip(delayed, pipeline.scheduled(early).entries, strict=True):
+                if early.entries[one.name] is not graph.entries[one.name]:
+                    yield Peak(role.name, one.name, one.arena, other.arena)
+
+
+def _rows(spread: Spread, decisions: Sequence[Decision], entry: str, only: str | None) -> Iterator[Row]:
+    glob = Glob(only or "**")
+    for outer in decisions:
+        for each in (outer, *_inside(spread, outer)):
+            if glob.matches(each.name):
+                lines = tuple(sorted(set(_lines(spread, each, entry))))
+                yield Row(entry, each.name, each.site, each.reason, lines, each.start, each.finish, each.alternatives)
+
+
+def _inside(spread: Spread, outer: Decision) -> Iterator[Decision]:
+    """What is in the regions of a node and has a place of its own; its time is that of the whole."""
+    sites = spread.placed.placement.nodes
+    for node in nodes_inside(outer.node)[1:] if outer.node is not None else ():
+        if node in sites:
+            yield replace(
+                outer, name=node.name, site=sites[node], reason=f"in `{outer.name}`", alternatives=(), node=node
+            )
+
+
+def _lines(spread: Spread, decision: Decision, entry: str) -> Iterator[int]:
+    """Numbers of the lines that a decision follows from."""
+    resolution = spread.resolution
+    state = _state_of(decision)
+    yield from _lines_about(resolution, state or decision.name)
+    if decision.site.task is not None:
+        return
+    touched = state or ("" if entry else decision.name)
+    for statement in resolution.replications.values():
+        if statement.job != decision.site.job:
+            continue
+        if statement.entry == entry or touched in used_state(spread.whole.entries[statement.entry]):
+            yield statement.span.line
+
+
+def _lines_about(resolution: Resolution, name: str) -> Iterator[int]:
+    group = resolution.group(name)
+    ruling = resolution.ruling(name)
+    if group is not None:
+        yield from (link.span.line for link in group.links)
+    if ruling is not None:
+        yield from (cause.span.line for cause in ruling.causes)
+
+
+def _state_of(decision: Decision) -> str:
+    """The state that a node reads or writes, "" if it does not."""
+    match decision.node.attributes if decision.node is not None else None:
+        case ResourceAttributes(name) | AssignAttributes(name) | DrawAttributes(name):
+            return name
+        case _:
+            return ""
