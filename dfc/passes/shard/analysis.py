@@ -1,0 +1,173 @@
+"""What the tasks of a job have of each value, where state is divided over them by rows.
+
+    let s = table @ v              s: Split(0)       each task has the elements of its rows
+    let m = max(s)                 m: common         what the tasks found is combined, in the order of tasks
+    let x = table[ids]             x: common         rows are picked where they lie, and come to the one who asked
+    let best = top_k(s, 10)        s is needed whole: its elements are brought together, the table never is
+
+The rules are those of `replicate`, which cuts batches into blocks. Assumes an entry after all passes. Guarantees a
+state for every value at the top of it; what stands in regions gets whole values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from dfc.ir import walk
+from dfc.ir.dims import ONE, ZERO
+from dfc.ir.graph import Block, Node, Value
+from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, ResourceAttributes, SliceAttributes
+from dfc.passes.replicate.rules import NeededWhole, Use, use_of
+from dfc.passes.replicate.states import COMMON, Cutting, Partial, Split, State
+from dfc.passes.shard.model import Division, Sharded
+
+
+@dataclass(slots=True)
+class Findings:
+    """`states` and `divisions` have the values that are split, `wanted` what nodes with such operands take them as,
+    `combined` how what each task finds becomes the result, `picks` the nodes that pick rows by number. Of what is
+    needed whole `reasons` says why. `order` and `users` are those of the entry."""
+
+    sharded: Mapping[str, Sharded]
+    states: dict[Value, Split] = field(default_factory=dict[Value, Split])
+    divisions: dict[Value, Division] = field(default_factory=dict[Value, Division])
+    wanted: dict[Node, tuple[State, ...]] = field(default_factory=dict["Node", "tuple[State, ...]"])
+    combined: dict[Node, str] = field(default_factory=dict["Node", str])
+    picks: set[Node] = field(default_factory=set["Node"])
+    order: dict[Node, int] = field(default_factory=dict["Node", int])
+    users: dict[Value, set[Node]] = field(default_factory=dict["Value", "set[Node]"])
+    reasons: dict[Value, tuple[Node, str]] = field(default_factory=dict["Value", "tuple[Node, str]"])
+
+    def state(self, value: Value) -> State:
+        return self.states.get(value, COMMON)
+
+    def division(self, node: Node) -> Division:
+        """That of a node with an operand or result that is split."""
+        return next(self.divisions[v] for v in (*node.results, *node.operands) if v in self.divisions)
+
+
+def analyse(block: Block, sharded: Mapping[str, Sharded]) -> Findings:
+    found = Findings(sharded)
+    for number, node in enumerate(block.nodes):
+        found.order[node] = number
+        _visit(node, found)
+    for node in walk.nodes(block):
+        for value in node.operands:
+            found.users.setdefault(value, set()).add(node)
+    return found
+
+
+def written(node: Node, sharded: Mapping[str, Sharded]) -> Sharded | None:
+    """The divided state that a node assigns."""
+    return sharded.get(node.attributes.resource) if isinstance(node.attributes, AssignAttributes) else None
+
+
+def index_of_rows(node: Node, axis: int) -> int | None:
+    """The number of the operand by whose numbers an assignment picks rows, if it does."""
+    assert isinstance(node.attributes, AssignAttributes)
+    if not node.attributes.index:
+        return None
+    place = node.attributes.index[axis]
+    return 1 + place.operand if isinstance(place, OperandSelector) else None
+
+
+def _visit(node: Node, found: Findings) -> None:
+    if isinstance(node.attributes, ResourceAttributes) and node.op == "read":
+        state = found.sharded.get(node.attributes.resource)
+        if state is not None:
+            _split(node.results[0], Split(state.axis), state.division, found)
+        return
+    if written(node, found.sharded) is not None:
+        return
+    for inner in (inner for region in node.regions for inner in walk.nodes(region)):
+        for value in inner.operands:
+            _needs(
+                value, inner, "this is in a loop or branch, where the tasks that have the rows do not take part", found
+            )
+    operands = [v for v in node.operands if not v.is_token]
+    if not any(v in found.states for v in operands):
+        return
+    if node.regions or len(operands) < len(node.operands):
+        for value in operands:
+            _needs(value, node, "it takes all of it", found)
+        return
+    if _is_pick(node, found):
+        found.picks.add(node)
+        return
+    _plain(node, found)
+
+
+def _is_pick(node: Node, found: Findings) -> bool:
+    """Whether it takes rows by number from something that is split by rows."""
+    state = found.states.get(node.operands[0])
+    if state is None:
+        return False
+    match node.attributes:
+        case AxisAttributes(axis) if node.op == "gather":
+            return axis == state.axis
+        case SliceAttributes() as how:
+            size = node.operands[0].tensor.shape[state.axis]
+            return (how.starts[state.axis], how.sizes[state.axis], how.steps[state.axis]) != (ZERO, size, 1)
+        case _:
+            return False
+
+
+def _plain(node: Node, found: Findings) -> None:
+    states: list[State] = [found.state(v) for v in node.operands]
+    division = _one_division(node, states, found)
+    while any(isinstance(state, Split) for state in states):
+        try:
+            use = _use(node, states, division)
+        except NeededWhole as need:
+            _needs(node.operands[need.operand], node, need.reason, found)
+            states[need.operand] = COMMON
+            continue
+        _note(node, use, division, found)
+        return
+
+
+def _one_division(node: Node, states: list[State], found: Findings) -> Division:
+    """That of the first operand that is split; those that are divided in another way are needed whole."""
+    first: Division | None = None
+    for number, value in enumerate(node.operands):
+        own = found.divisions.get(value)
+        first = first or own
+        if own is not None and own != first:
+            _needs(value, node, "its rows lie elsewhere than those it meets", found)
+            states[number] = COMMON
+    assert first is not None
+    return first
+
+
+def _use(node: Node, states: Sequence[State], division: Division) -> Use:
+    """What the node wants and gives. Runs along an axis are not followed."""
+    use = use_of(node, states, cast(Cutting, division))
+    for state in (*use.wanted, *use.results):
+        if isinstance(state, Split) and state.outer not in (None, ONE):
+            number = next(i for i, s in enumerate(states) if isinstance(s, Split))
+            raise NeededWhole(number, "its rows would not stand in one run any more")
+    for number, state in enumerate(use.wanted):
+        if isinstance(state, Partial):
+            raise NeededWhole(number, "it adds up what is split elsewhere")
+    return use
+
+
+def _note(node: Node, use: Use, division: Division, found: Findings) -> None:
+    found.wanted[node] = use.wanted
+    for value, state in zip(node.results, use.results, strict=True):
+        if isinstance(state, Split):
+            _split(value, Split(state.axis), division, found)
+        elif isinstance(state, Partial):
+            found.combined[node] = state.how
+
+
+def _split(value: Value, state: Split, division: Division, found: Findings) -> None:
+    found.states[value] = state
+    found.divisions[value] = division
+
+
+def _needs(value: Value, node: Node, reason: str, found: Findings) -> None:
+    if value in found.states:
+        found.reasons.setdefault(value, (node, reason))
