@@ -37,10 +37,11 @@ from dfc.kernels.program import (
     Copy,
     EntryProgram,
     For,
-    Host,
+    HostCall,
     If,
     Launch,
     Locked,
+    Measure,
     Program,
     Role,
     Step,
@@ -55,6 +56,8 @@ def print_program(program: Program) -> str:
         lines += ["", *kernel_lines(kernel, number)]
     for entry in program.entries:
         lines += ["", *entry_lines(entry)]
+    sites = list(_sites(program))
+    lines += ["", *sites] if sites else []
     for number, fault in enumerate(program.faults):
         lines += (
             ["", f"fault {number} {fault.kind}: {fault.message}"]
@@ -62,6 +65,12 @@ def print_program(program: Program) -> str:
             else [f"fault {number} {fault.kind}: {fault.message}"]
         )
     return "\n".join(lines) + "\n"
+
+
+def _sites(program: Program) -> Iterator[str]:
+    for number, site in enumerate(program.sites):
+        told = ", ".join(f"{name} = {value!r}" for name, value in site.attributes)
+        yield f"host site {number} {site.kind}({told}): {', '.join(site.names)}"
 
 
 def kernel_lines(kernel: Kernel, number: int) -> list[str]:
@@ -211,8 +220,11 @@ def _step(step: Step, entry: EntryProgram) -> tuple[str, list[tuple[int, Step | 
             return f"for {step.index} from {step.start} to {step.stop}:", [(1, inner) for inner in step.body]
         case Check():
             return f"check {step.condition} or fault {step.fault}", []
+        case Measure():
+            return f"measure {step.symbol} = {step.source} at most {step.most} or fault {step.fault}", []
         case Locked():
             how = "alone" if step.exclusive else "shared"
             return f"locked {', '.join(step.containers)} {how}:", [(1, inner) for inner in step.body]
-        case Host():
-            return f"{step.kind} {', '.join(step.resources)} at text {step.path}", []
+        case HostCall():
+            inputs, outputs = (", ".join(map(str, numbers)) for numbers in (step.inputs, step.outputs))
+            return f"call host site {step.site}({inputs}){f' to {outputs}' if outputs else ''}", []

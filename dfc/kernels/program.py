@@ -103,13 +103,24 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
-    """A step of the run side, only at the top level of an entry: `kind` is checkpoint_save or checkpoint_restore;
-    `path` is the number of the text argument."""
+class HostCall:
+    """Calls the run side, anywhere in an entry: `sites[site]` of the program with these buffers, in any role.
+    Afterwards the outputs are filled. Whatever goes wrong there stops the call."""
 
-    kind: str
-    path: int
-    resources: tuple[str, ...]
+    site: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Gives the symbol the value of an i64 (a 0-d buffer in any role); from then on sizes may mention it. Stops the
+    call with fault site `fault` when the value is below 0 or above `most`."""
+
+    symbol: Symbol
+    source: int
+    most: Dim
+    fault: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +142,7 @@ def lock_order(containers: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(containers), key=lambda name: (name != DEFAULT_CONTAINER, name)))
 
 
-Step = Launch | Copy | If | While | For | Check | Host | Locked
+Step = Launch | Copy | If | While | For | Check | Measure | HostCall | Locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +154,35 @@ class Fault:
     span: Span
 
 
+SiteValue = bool | int | float | str | tuple[str, ...]
+SiteType = tuple[DType, tuple[Dim, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class HostSite:
+    """A place where native code calls the run side. `kind` says which handler it is for, `attributes` what that one is
+    told besides the operands (of a checkpoint: the number of the text argument, and the variables); `names` are the
+    full names of the graph nodes it stands for."""
+
+    kind: str
+    attributes: tuple[tuple[str, SiteValue], ...]
+    inputs: tuple[SiteType, ...]
+    outputs: tuple[SiteType, ...]
+    names: tuple[str, ...]
+    span: Span
+
+
 @dataclass(slots=True)
 class EntryProgram:
     """One entry, scheduled. `arena` is its size in bytes as a formula over `dims`; `largest_live` the lower bound.
 
+    `measured` are the symbols that `Measure` steps give a value, each with a formula over `dims` for the largest it
+    can be. They may stand in the shapes of buffers and the sizes of launches; the arena is planned for the largest
+    ones, and so is the memory of results, which the elements fill from its start.
+
     Slots of a call (8 bytes each, in this order): arguments (tensor: address; 0-d: the value, little-endian; text:
-    unused), results (tensor: address; 0-d: the value), dims (i64), arena address.
+    unused), results (tensor: address; 0-d: the value), dims (i64), arena address, measured sizes (i64, for the caller
+    to read afterwards).
     """
 
     name: str
@@ -160,6 +194,7 @@ class EntryProgram:
     arena: Dim
     largest_live: Dim
     peak_names: tuple[str, ...] = ()
+    measured: tuple[tuple[Symbol, Dim], ...] = ()
 
 
 @dataclass(slots=True)
@@ -196,11 +231,17 @@ class Program:
     resources: dict[str, Resource] = field(default_factory=dict[str, Resource])
     constants: list[Literal] = field(default_factory=list[Literal])
     faults: list[Fault] = field(default_factory=list[Fault])
+    sites: list[HostSite] = field(default_factory=list[HostSite])
 
     def fault(self, kind: str, message: str, span: Span) -> int:
         """The number of a new fault site."""
         self.faults.append(Fault(kind, message, span))
         return len(self.faults) - 1
+
+    def host_site(self, site: HostSite) -> int:
+        """The number of a new place of calls to the run side."""
+        self.sites.append(site)
+        return len(self.sites) - 1
 
 
 def walk(steps: Sequence[Step]) -> list[Step]:

@@ -35,10 +35,11 @@ from dfc.kernels.program import (
     Copy,
     EntryProgram,
     For,
-    Host,
+    HostCall,
     If,
     Launch,
     Locked,
+    Measure,
     Program,
     Role,
     Step,
@@ -209,10 +210,15 @@ class Interpreter:
                 case Check():
                     if not self.array(step.condition):
                         raise Failed(step.fault)
+                case Measure():
+                    count, most = int(self.array(step.source)), step.most.evaluate(self.sizes)
+                    if not 0 <= count <= most:
+                        raise Failed(step.fault)
+                    self.sizes[step.symbol] = count
                 case Locked():
                     self.run(step.body)
-                case Host():
-                    raise NotImplementedError(step.kind)
+                case HostCall():
+                    raise NotImplementedError(f"call of the run side {step.site}")
 
     def launch(self, step: Launch) -> None:
         self.launches += 1

@@ -28,7 +28,8 @@ class Context(ctypes.Structure):
         ("error_payload", ctypes.c_int64 * ERROR_PAYLOAD),
         ("constants", ctypes.c_void_p),  # the blob of constants; offsets are in the code
         ("locks", ctypes.c_void_p),  # table of pointers to locks, one per container of state
-        ("spare", ctypes.c_int64 * 9),
+        ("host_call", ctypes.c_void_p),  # `void (i64 site, ptr frame)`: calls the run side; see `lower_steps`
+        ("spare", ctypes.c_int64 * 8),
     )
 
     def take_error(self) -> tuple[int, tuple[int, ...]] | None:

@@ -7,7 +7,6 @@ call allocates nothing, unless more calls overlap than ever before. Needs the st
 import ctypes
 import threading
 from collections.abc import Callable, Mapping
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,9 @@ from dfc_targets.cpu.loader import LoadedImage
 from dfc_targets.cpu.pool import PoolEntries, new_context
 
 ALIGNMENT = 64
+HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+NOBODY = HOST_CALL(lambda site, frame: None)
+"""Answers no request, so that code which makes one that its program does not list stops with a fault."""
 
 
 class CpuEntry:
@@ -43,6 +45,7 @@ class CpuDriver:
         resources: Mapping[str, NDArray[np.generic]],
         threads: int,
         locks: Mapping[str, NDArray[np.generic]] | None = None,
+        host: Callable[[int, int], None] | None = None,
     ) -> None:
         self._image = LoadedImage(image)
         self._symbols = symbols
@@ -53,8 +56,8 @@ class CpuDriver:
         self._variables = np.array([a.ctypes.data for a in resources.values()], dtype=np.uint64)
         self._constants = constants.ctypes.data
         self._threads = threads
+        self._host = HOST_CALL(host) if host is not None else NOBODY
         self._scratch_bytes = _scratch_bytes(notes, threads)
-        self._parts = _parts(notes)
         self._pool = PoolEntries(self._address("dfc_worker"), self._address("dfc_stop"))
         self._local = threading.local()
         self._free = [self._context()]
@@ -67,18 +70,16 @@ class CpuDriver:
         context.variables = self._variables.ctypes.data
         context.constants = self._constants
         context.locks = self._locks.ctypes.data
+        context.host_call = ctypes.cast(self._host, ctypes.c_void_p).value
         scratch = aligned_bytes(self._scratch_bytes)
         context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
         return CallContext(context, scratch)
 
-    def entry(self, number: int, part: int = 0) -> CpuEntry:
-        """The native function `entry_<number>_<part>`. The parts of one call must run in one thread: scalars that pass
-        from part to part stay in a context of that thread."""
-        address = self._address(f"entry_{number}_{part}")
+    def entry(self, number: int) -> CpuEntry:
+        """The native function of an entry."""
+        address = self._address(f"entry_{number}_0")
         function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(address)
         free, make, note = self._free, self._context, self._note
-        if self._parts[number] > 1:
-            return CpuEntry(lambda slots: self._call_part(function, slots))
 
         def call(slots: int) -> int:
             try:
@@ -92,15 +93,6 @@ class CpuDriver:
             return code
 
         return CpuEntry(call)
-
-    def _call_part(self, function: Callable[[object, int], int], slots: int) -> int:
-        context = getattr(self._local, "context", None)
-        if context is None:
-            context = self._local.context = self._context()
-        code = function(context.pointer, slots)
-        if code:
-            self._note(context)
-        return code
 
     def _note(self, context: "CallContext") -> None:
         """Keep the fault of a failed call for this thread."""
@@ -131,14 +123,6 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
     raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
-
-
-def _parts(notes: Mapping[str, object]) -> list[int]:
-    """How many native functions each entry has."""
-    parts = notes.get("parts")
-    if not isinstance(parts, list | tuple):
-        raise ValueError("the notes of the code image are damaged")
-    return [int(count) for count in cast("list[int]", parts)]
 
 
 def _containers(notes: Mapping[str, object]) -> list[str]:

@@ -2,6 +2,7 @@
 
 Assumes that sizes fit into 64 bits (the runtime refuses larger ones before a call). Guarantees that each formula is
 computed once per function, in its first block, so that its value may be used anywhere; division by zero gives 0.
+Formulas over sizes that the steps of the function find out are computed where they are used, each time.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -16,18 +17,23 @@ class DimCode:
     """Formulas over symbols, written into the first block of a function, which is left open until `finish`."""
 
     def __init__(
-        self, f: FunctionText, load_symbol: Callable[[Symbol], Value], bindings: Mapping[Symbol, Dim] | None = None
+        self,
+        f: FunctionText,
+        load_symbol: Callable[[Symbol], Value],
+        bindings: Mapping[Symbol, Dim] | None = None,
+        measured: frozenset[Symbol] = frozenset(),
     ) -> None:
         self.f = f
         self._prologue = f.blocks[0]
         self._load_symbol = load_symbol
         self._bindings = bindings
+        self._measured = measured
         self._known: dict[Dim, Value] = {}
         self._atoms: dict[Atom, Value] = {}
 
     def bound(self, bindings: Mapping[Symbol, Dim]) -> "DimCode":
         """The same code, for formulas whose symbols stand for formulas of this one."""
-        inner = DimCode(self.f, self._load_symbol, bindings)
+        inner = DimCode(self.f, self._load_symbol, bindings, self._measured)
         inner._known, inner._atoms = self._known, self._atoms
         return inner
 
@@ -51,6 +57,8 @@ class DimCode:
         number = formula.constant
         if number is not None:
             return i64(number)
+        if self._measured and not self._measured.isdisjoint(formula.symbols()):
+            return self._polynomial(formula)
         known = self._known.get(formula)
         if known is None:
             with self.prologue():
@@ -67,9 +75,20 @@ class DimCode:
         return total
 
     def _atom(self, atom: Atom) -> Value:
+        if self._moves(atom):
+            return self._atom_here(atom)
         if atom not in self._atoms:
-            self._atoms[atom] = self._load_symbol(atom) if isinstance(atom, Symbol) else self._compound(atom)
+            with self.prologue():
+                self._atoms[atom] = self._atom_here(atom)
         return self._atoms[atom]
+
+    def _atom_here(self, atom: Atom) -> Value:
+        return self._load_symbol(atom) if isinstance(atom, Symbol) else self._compound(atom)
+
+    def _moves(self, atom: Atom) -> bool:
+        """Whether the value of an atom is another one from step to step."""
+        symbols = {atom} if isinstance(atom, Symbol) else atom.left.symbols() | atom.right.symbols()
+        return not self._measured.isdisjoint(symbols)
 
     def _compound(self, atom: Compound) -> Value:
         f = self.f

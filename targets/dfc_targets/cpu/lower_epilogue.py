@@ -59,7 +59,7 @@ class Epilogue(FrameFunction):
             in_row = point.inner(p.m, f.add(row_origin, loop.index))
             body.emit(p.m + 1, in_row)
 
-            def emit(column: Value, mask: Value | None, _: int) -> None:
+            def emit(column: Value, mask: Value | None, _: Value) -> None:
                 self._at(body, in_row.inner(p.n, f.add(column_origin, column), mask), f.gep(p.element, line, column))
 
             vector_loop(f, column0, column1, lanes, 1, emit)

@@ -90,11 +90,18 @@ def sum_rounded_to_odd(f: FunctionText, a: Value, b: Value) -> Value:
 
 def float_minimum(f: FunctionText, a: Value, b: Value) -> Value:
     """NaN if either is."""
-    return f.select(f.fcmp("uno", a, a), a, f.select(f.fcmp("olt", a, b), a, b))
+    return _float_extreme(f, "olt", a, b)
 
 
 def float_maximum(f: FunctionText, a: Value, b: Value) -> Value:
-    return f.select(f.fcmp("uno", a, a), a, f.select(f.fcmp("ogt", a, b), a, b))
+    return _float_extreme(f, "ogt", a, b)
+
+
+def _float_extreme(f: FunctionText, beats: str, a: Value, b: Value) -> Value:
+    """Written such that the second choice is one instruction, and the first does not wait for the last round of a fold,
+    whose value is `b`."""
+    kept = f.select(f.fcmp("uno", a, a), a, b)
+    return f.select(f.fcmp(beats, a, kept), a, kept)
 
 
 def integer_floor_divide(f: FunctionText, a: Value, b: Value, dtype: DType) -> tuple[Value, Value]:

@@ -54,7 +54,7 @@ class _Widen:
         f, lanes = self.f, self.lowering.machine.lanes(8 * byte_size(self.element))
         kind = vector_type(lanes, self.raw)
 
-        def emit(column: Value, mask: Value | None, _: int) -> None:
+        def emit(column: Value, mask: Value | None, _: Value) -> None:
             place, to = f.gep(self.raw, source, column), f.gep(self.element, target, column)
             raw = f.load(kind, place) if mask is None else f.masked_load(kind, place, mask, zero(kind))
             value = self.lowering.functions.conversions.widen(f, raw, self.dtype)

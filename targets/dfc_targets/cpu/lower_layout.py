@@ -1,14 +1,29 @@
 """How the steps of an entry are cut into native functions, and which scalars live in memory because of it.
 
-Host steps cut an entry into functions run one after the other; long lists of steps become functions of their own, since
-LLVM's time grows faster than the length of a function. Guarantees that the cut depends on the steps alone.
+Long lists of steps become functions of their own, since LLVM's time grows faster than the length of a function.
+Guarantees that the cut depends on the steps alone.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dfc.kernels.program import Check, Copy, EntryProgram, For, Host, If, Launch, Locked, Role, Step, While
+from dfc.ir.dims import Dim
+from dfc.kernels.program import (
+    Check,
+    Copy,
+    EntryProgram,
+    For,
+    HostCall,
+    HostSite,
+    If,
+    Launch,
+    Locked,
+    Measure,
+    Role,
+    Step,
+    While,
+)
 
 LONGEST = 96
 """Steps in one function."""
@@ -27,32 +42,21 @@ AnyStep = Step | Outlined
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Native functions of an entry in order, and the registers that live in scratch memory: buffer -> offset."""
+    """The steps of an entry's function, and the registers that live in scratch memory: buffer -> offset."""
 
-    parts: tuple[tuple[AnyStep, ...], ...]
+    steps: tuple[AnyStep, ...]
     spilled: dict[int, int]
     spill_bytes: int
 
 
 def lay_out(entry: EntryProgram) -> Layout:
-    parts = tuple(outline(part) for part in _between_host_steps(entry.steps))
+    outlined = outline(entry.steps)
     uses: Counter[int] = Counter()
-    for part in parts:
-        for steps in functions(part):
-            found = {number for step in direct_steps(steps) for number in buffers_of(step)}
-            uses.update(number for number in found if entry.buffers[number].role is Role.REGISTER)
+    for steps in functions(outlined):
+        found = {number for step in direct_steps(steps) for number in buffers_of(step)}
+        uses.update(number for number in found if entry.buffers[number].role is Role.REGISTER)
     spilled = sorted(number for number, count in uses.items() if count > 1)
-    return Layout(parts, {number: 8 * i for i, number in enumerate(spilled)}, -(-8 * len(spilled) // 64) * 64)
-
-
-def _between_host_steps(steps: Sequence[Step]) -> list[list[Step]]:
-    parts: list[list[Step]] = [[]]
-    for step in steps:
-        if isinstance(step, Host):
-            parts.append([])
-        else:
-            parts[-1].append(step)
-    return parts
+    return Layout(outlined, {number: 8 * i for i, number in enumerate(spilled)}, -(-8 * len(spilled) // 64) * 64)
 
 
 def outline(steps: Sequence[AnyStep]) -> tuple[AnyStep, ...]:
@@ -129,6 +133,10 @@ def buffers_of(step: AnyStep) -> tuple[int, ...]:
         return step.buffers
     if isinstance(step, Copy):
         return (step.source, step.target)
+    if isinstance(step, HostCall):
+        return (*step.inputs, *step.outputs)
+    if isinstance(step, Measure):
+        return (step.source,)
     if isinstance(step, If | Check):
         return (step.condition,)
     if isinstance(step, While):
@@ -136,7 +144,17 @@ def buffers_of(step: AnyStep) -> tuple[int, ...]:
     return (step.index, step.start, step.stop) if isinstance(step, For) else ()
 
 
-def frame_words(steps: Sequence[AnyStep]) -> int:
-    """The longest frame of the launches of one function."""
-    sizes = [len(step.buffers) + len(step.sizes) for step in direct_steps(steps) if isinstance(step, Launch)]
-    return max(sizes, default=0) or 1
+def frame_words(steps: Sequence[AnyStep], sites: Sequence[HostSite]) -> int:
+    """The longest frame of the launches and host calls of one function."""
+    longest = 1
+    for step in direct_steps(steps):
+        if isinstance(step, Launch):
+            longest = max(longest, len(step.buffers) + len(step.sizes))
+        elif isinstance(step, HostCall):
+            longest = max(longest, 1 + len(buffers_of(step)) + len(varying_extents(sites[step.site])))
+    return longest
+
+
+def varying_extents(site: HostSite) -> tuple[Dim, ...]:
+    """The extents of the operands of a host call, inputs first, that are no plain numbers."""
+    return tuple(d for _, shape in (*site.inputs, *site.outputs) for d in shape if d.constant is None)

@@ -11,6 +11,9 @@ from dfc_targets.cpu.llvm_text import FunctionText, Value
 from dfc_targets.cpu.llvm_values import i64, literal_int
 from dfc_targets.cpu.lower_memory import Point
 
+Emit = Callable[[Value, Value | None, Value], None]
+"""Called with the index of a vector's first lane, the lanes that count (None: all), and the copy it is for."""
+
 
 @contextmanager
 def odometer(f: FunctionText, begin: Value, end: Value, extents: Sequence[Value]) -> Generator[list[Value]]:
@@ -69,19 +72,20 @@ def vector_loop(
     stop: Value,
     lanes: int,
     unroll: int,
-    emit: Callable[[Value, Value | None, int], None],
+    emit: Emit,
     *,
     exact: bool = False,
+    rolled: bool = False,
 ) -> None:
     """`emit(first index, mask, copy)` for every vector of the range: `unroll` at a time, then one, then the rest; with
-    `exact` there is no rest."""
+    `exact` there is no rest. `rolled`: those at a time are rounds of a loop, in which the copy is a number as well."""
     if lanes == 1 and unroll == 1:
         with f.counted_loop(start, stop) as loop:
-            emit(loop.index, None, 0)
+            emit(loop.index, None, i64(0))
         return
     begin = start
     for step in dict.fromkeys((lanes * unroll, lanes)):
-        begin = _whole_steps(f, begin, stop, step, lanes, emit)
+        begin = _whole_steps(f, begin, stop, step, lanes, emit, rolled=rolled)
     if lanes > 1 and not exact:
         _rest(f, begin, stop, lanes, emit)
 
@@ -92,34 +96,40 @@ def _whole_steps(
     stop: Value,
     step: int,
     lanes: int,
-    emit: Callable[[Value, Value | None, int], None],
+    emit: Emit,
+    *,
+    rolled: bool,
 ) -> Value:
     """Full steps only; where they end."""
     known_start, known_stop = literal_int(start), literal_int(stop)
-    copies = range(step // lanes)
     if known_start is not None and known_stop is not None:
         count = max(0, known_stop - known_start) // step
         end = i64(known_start + count * step)
         if count == 1:
-            for copy in copies:
-                emit(i64(known_start + copy * lanes), None, copy)
+            _one_step(f, i64(known_start), step // lanes, lanes, emit, rolled)
         if count <= 1:
             return end
     else:
         end = f.add(start, f.bit_and(f.maximum(f.sub(stop, start), i64(0)), i64(-step)))
     with f.counted_loop(start, end, step, "vector") as loop:
-        for copy in copies:
-            emit(f.add(loop.index, i64(copy * lanes)), None, copy)
+        _one_step(f, loop.index, step // lanes, lanes, emit, rolled)
     return end
 
 
-def _rest(
-    f: FunctionText, start: Value, stop: Value, lanes: int, emit: Callable[[Value, Value | None, int], None]
-) -> None:
+def _one_step(f: FunctionText, start: Value, copies: int, lanes: int, emit: Emit, rolled: bool) -> None:
+    if rolled and copies > 1:
+        with f.counted_loop(i64(0), i64(copies), hint="turn") as turn:
+            emit(f.add(start, f.mul(turn.index, i64(lanes))), None, turn.index)
+        return
+    for copy in range(copies):
+        emit(f.add(start, i64(copy * lanes)), None, i64(copy))
+
+
+def _rest(f: FunctionText, start: Value, stop: Value, lanes: int, emit: Emit) -> None:
     known_start, known_stop = literal_int(start), literal_int(stop)
     if known_start is not None and known_stop is not None:
         if known_start < known_stop:
-            emit(start, f.tail_mask(i64(known_stop - known_start), lanes), 0)
+            emit(start, f.tail_mask(i64(known_stop - known_start), lanes), i64(0))
         return
     with f.when(f.icmp("slt", start, stop), "rest"):
-        emit(start, f.tail_mask(f.sub(stop, start), lanes), 0)
+        emit(start, f.tail_mask(f.sub(stop, start), lanes), i64(0))

@@ -5,7 +5,8 @@ of the kernel and the machine alone, never of the number of threads.
 
 - `lanes over an outer axis`: neighbouring outer points share a vector; inner axes run one after the other. Maps, column
   reductions and ordered kernels are done so (a map's axes are all outer).
-- `rows`: each outer point by itself; every stage puts the lanes along one of its inner axes.
+- `rows`: each outer point by itself; every stage puts the lanes along one of its inner axes. The lanes and accumulators
+  of a sum are a matter of its length alone, not of what else is fused with it, or bits would depend on fusion.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ from dfc_targets.cpu.machine import Machine
 _COSTLY = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow"))
 _MEMORY_COST, _COSTLY_COST, _RANDOM_COST, _DIVISION_COST = 2, 16, 60, 5
 MOST_LANES, MOST_GATHERED_LANES = 64, 16
-_WIDE, _LIGHT = 4, 8
+_WIDE, _LIGHT, _HEAVY = 4, 8, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class StagePlan:
     vector: int
     lanes: int
     unroll: int
+    rolled: bool = False  # whether the accumulators take turns in a loop: a point is too much work to stand there often
 
     @property
     def points(self) -> Dim:
@@ -236,19 +238,23 @@ def _plan_stage(one: _StageWork, lanes: int, by_rows: bool, machine: Machine) ->
         return StagePlan(stage, access, inner, extents, NONE, lanes, 1)
     best = min(inner, key=lambda axis: (one.misfits(axis, False), -inner.index(axis)))
     order = (*(axis for axis in inner if axis != best), best)
-    own = _lanes([(stage.body, access)], best, False, machine)
-    return StagePlan(stage, access, order, extents, best, own, _unroll(stage, order, extents))
+    own = _sum_lanes(stage, machine) or _lanes([(stage.body, access)], best, False, machine)
+    unroll = _unroll(stage, order, extents)
+    return StagePlan(stage, access, order, extents, best, own, unroll, unroll > 1 and point_cost(stage.body) > _HEAVY)
+
+
+def _sum_lanes(stage: Stage, machine: Machine) -> int:
+    """Lanes for sums and products that depend on their order, the same for all types; 0 if there is none."""
+    folds = (stage.body[one.value].dtype for one in stage.reductions if one.combine in ("add", "mul"))
+    return machine.lanes(32) if any(dtype.is_float for dtype in folds) else 0
 
 
 def _unroll(stage: Stage, inner: tuple[int, ...], extents: Sequence[Dim]) -> int:
-    """Independent accumulators, to cover the latency of adding; fewer where a point is much work by itself."""
+    """Independent accumulators, to cover the latency of adding."""
     if not stage.reductions or not inner:
         return 1
     length = extents[inner[-1]].constant
-    if length is not None and length < 64:
-        return 1
-    cost = point_cost(stage.body)
-    return 4 if cost <= 12 else 2 if cost <= 40 else 1
+    return 1 if length is not None and length < 64 else 4
 
 
 def point_cost(body: Sequence[Instruction]) -> int:

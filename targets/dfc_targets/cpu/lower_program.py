@@ -1,7 +1,7 @@
 """A scheduled program as LLVM text: its kernels once each, its entries, and the functions the driver asks for.
 
-Assumes a verified program. Guarantees the same text for the same program, machine by machine; `entry_<i>_<j>` for every
-native function, `dfc_worker` and `dfc_stop` for the threads.
+Assumes a verified program. Guarantees the same text for the same program, machine by machine; `entry_<i>_0` for every
+entry, `dfc_worker` and `dfc_stop` for the threads.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,6 @@ class LoweredText:
     texts: list[str]
     libraries: list[str]
     symbols: list[str]
-    parts: list[int]
     spill_bytes: int
     workspace_bytes: int
 
@@ -50,13 +49,12 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
         scope = EntryScope(
             lowering, program, entry, number, launchables, resources, containers, constant_offsets, layout.spilled
         )
-        symbols += lower_entry(scope, layout)
+        symbols.append(lower_entry(scope, layout))
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
     elements = product_elements(program.kernels)
     libraries = [gemm_library(machine, elements)] if elements else []
     workspace = max((product_workspace_bytes(machine, element) for element in elements), default=0)
-    parts = [len(layout.parts) for layout in layouts]
-    return LoweredText([module.text()], libraries, symbols, parts, spill, workspace)
+    return LoweredText([module.text()], libraries, symbols, spill, workspace)
 
 
 def containers_of(program: Program) -> tuple[str, ...]:
@@ -85,17 +83,14 @@ def lower_kernel(lowering: Lowering, kernel: Kernel, number: int) -> Launchable:
     return Launchable(lower(lowering, plan, number), None, faults, written)
 
 
-def lower_entry(scope: EntryScope, layout: Layout) -> list[str]:
-    """The native functions of one entry."""
-    names: list[str] = []
-    for part, steps in enumerate(layout.parts):
-        _lower_outlined(scope, steps)
-        name = f"entry_{scope.number}_{part}"
-        code = StepCode(scope, name, "external", frame_words(steps))
-        code.clear_error()
-        code.steps(steps)
-        names.append(code.finish())
-    return names
+def lower_entry(scope: EntryScope, layout: Layout) -> str:
+    """The native function of one entry; its name."""
+    steps = layout.steps
+    _lower_outlined(scope, steps)
+    code = StepCode(scope, f"entry_{scope.number}_0", "external", frame_words(steps, scope.program.sites))
+    code.clear_error()
+    code.steps(steps)
+    return code.finish()
 
 
 def _lower_outlined(scope: EntryScope, steps: Sequence[AnyStep]) -> None:
@@ -107,6 +102,7 @@ def _lower_outlined(scope: EntryScope, steps: Sequence[AnyStep]) -> None:
         order.append(one)
         pending.extend(outlined_in(one.steps))
     for one in reversed(order):
-        code = StepCode(scope, f"steps_{scope.number}", "internal", frame_words(one.steps))
+        words = frame_words(one.steps, scope.program.sites)
+        code = StepCode(scope, f"steps_{scope.number}", "internal", words)
         code.steps(one.steps)
         one.function = code.finish()

@@ -25,11 +25,15 @@ class Accumulators:
     def __init__(self, site: Site, fold: Fold, lanes: int, copies: int) -> None:
         self.f, self.fold, self.lanes = site.f, fold, lanes
         self.types = fold.types(lanes)
-        self.places = [[self.f.alloca(kind) for kind in self.types] for _ in range(copies)]
+        self.copies = copies
+        self.arrays = [self.f.alloca(f"[{copies} x {kind}]") for kind in self.types]
+
+    def _places(self, copy: Value) -> list[Value]:
+        return [self.f.gep(kind, array, copy) for kind, array in zip(self.types, self.arrays, strict=True)]
 
     def clear(self) -> None:
-        for places in self.places:
-            self._write(places, self.fold.identity(self.lanes))
+        for copy in range(self.copies):
+            self._write(self._places(i64(copy)), self.fold.identity(self.lanes))
 
     def _write(self, places: list[Value], values: list[Value]) -> None:
         for place, value in zip(places, values, strict=True):
@@ -38,13 +42,13 @@ class Accumulators:
     def _read(self, places: list[Value]) -> list[Value]:
         return [self.f.load(kind, place) for kind, place in zip(self.types, places, strict=True)]
 
-    def add(self, copy: int, new: list[Value], mask: Value | None) -> None:
-        places = self.places[copy]
+    def add(self, copy: Value, new: list[Value], mask: Value | None) -> None:
+        places = self._places(copy)
         self._write(places, self.fold.combine(self.f, self._read(places), self.fold.masked(self.f, mask, new)))
 
     def total(self) -> list[Value]:
         """All copies as one, neighbours first."""
-        totals = [self._read(places) for places in self.places]
+        totals = [self._read(self._places(i64(copy))) for copy in range(self.copies)]
         while len(totals) > 1:
             pairs = zip(totals[0::2], totals[1::2], strict=True)
             totals = [self.fold.combine(self.f, a, b) for a, b in pairs]
@@ -90,7 +94,7 @@ class StageCode:
             block = self.start()
             self.iterate(point, block, (loop.index, f.minimum(f.add(loop.index, i64(_COLUMN_BLOCK)), last)))
             for total, one in zip(totals, block, strict=True):
-                total.add(0, one.total(), None)
+                total.add(i64(0), one.total(), None)
         return totals
 
     def start(self) -> list[Accumulators]:
@@ -111,7 +115,7 @@ class StageCode:
         """The loops over the inner axes; `span` limits the first of them."""
         inner = self.plan.inner
         if not inner:
-            self._finish(point, accumulators, 0)
+            self._finish(point, accumulators, i64(0))
             return
         extents = [self.extents[axis] for axis in inner]
         first, last = (i64(0), extents[0]) if span is None else span
@@ -130,15 +134,15 @@ class StageCode:
     def _innermost(self, point: Point, accumulators: list[Accumulators], first: Value, last: Value) -> None:
         axis = self.plan.inner[-1]
 
-        def emit(index: Value, mask: Value | None, copy: int) -> None:
+        def emit(index: Value, mask: Value | None, copy: Value) -> None:
             inside = point.inner(axis, index, mask)
             self._enter(0, inside)
             self._finish(inside, accumulators, copy)
 
         lanes = self.plan.lanes if self.by_rows else 1
-        vector_loop(self.site.f, first, last, lanes, self.plan.unroll, emit)
+        vector_loop(self.site.f, first, last, lanes, self.plan.unroll, emit, rolled=self.plan.rolled)
 
-    def _finish(self, point: Point, accumulators: list[Accumulators], copy: int) -> None:
+    def _finish(self, point: Point, accumulators: list[Accumulators], copy: Value) -> None:
         """At the innermost point: fold and store."""
         stage = self.plan.stage
         for one in accumulators:
@@ -221,7 +225,7 @@ class LoopCode:
         if self.plan.vector == NONE:
             return self._stages(points)
 
-        def emit(index: Value, mask: Value | None, _: int) -> None:
+        def emit(index: Value, mask: Value | None, _: Value) -> None:
             self._stages([point.inner(self.plan.vector, index, mask) for point in points])
 
         vector_loop(self.site.f, *span, self.plan.lanes, 1, emit, exact=exact)

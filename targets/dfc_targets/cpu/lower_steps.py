@@ -16,10 +16,11 @@ from dfc.kernels.program import (
     Copy,
     EntryProgram,
     For,
-    Host,
+    HostCall,
     If,
     Launch,
     Locked,
+    Measure,
     Program,
     Role,
     Step,
@@ -27,14 +28,13 @@ from dfc.kernels.program import (
 )
 from dfc_targets.cpu.context import Context, offset_of
 from dfc_targets.cpu.context_code import load_field
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.llvm_text import Parameter, Value
 from dfc_targets.cpu.llvm_values import constant, i64
 from dfc_targets.cpu.locks import give, take
 from dfc_targets.cpu.lower_dims import DimCode, finish_prologue
 from dfc_targets.cpu.lower_faults import report_if
 from dfc_targets.cpu.lower_frames import Lowering
-from dfc_targets.cpu.lower_layout import Outlined
+from dfc_targets.cpu.lower_layout import Outlined, varying_extents
 from dfc_targets.cpu.lower_memory import Site
 from dfc_targets.cpu.lower_plan import LoopPlan
 from dfc_targets.cpu.lower_stages import LoopCode
@@ -76,7 +76,8 @@ class StepCode:
         self._frame_words = frame_words
         self.f = scope.lowering.module.function(hint, "i64", ENTRY, linkage=linkage)
         self.context, self.slots = self.f.arguments
-        self.dims = DimCode(self.f, self._size)
+        self._measured = {symbol: number for number, (symbol, _) in enumerate(scope.entry.measured)}
+        self.dims = DimCode(self.f, self._size, measured=frozenset(self._measured))
         self._places: dict[int, Value] = {}
         self._start = self.f.label("start")
         self._failed = self.f.label("failed")
@@ -99,7 +100,14 @@ class StepCode:
     def _size(self, symbol: Symbol) -> Value:
         entry = self.scope.entry
         first = len(entry.arguments) + len(entry.results)
+        if symbol in self._measured:
+            return self.f.load("i64", self._measured_slot(symbol))
         return self.f.load("i64", self._slot(first + entry.dims.index(symbol)))
+
+    def _measured_slot(self, symbol: Symbol) -> Value:
+        entry = self.scope.entry
+        first = len(entry.arguments) + len(entry.results) + len(entry.dims) + 1
+        return self._slot(first + self._measured[symbol])
 
     def place(self, buffer: int) -> Value:
         """The address of a buffer."""
@@ -149,11 +157,11 @@ class StepCode:
             For: self._for,
             Check: self._check,
             Locked: self._locked,
+            Measure: self._measure,
+            HostCall: self._host_call,
             Outlined: self._outlined,
         }
         for step in steps:
-            if isinstance(step, Host):
-                raise CodeGenerationError("a host step inside native code")
             table[type(step)](step)
 
     def _outlined(self, step: Outlined) -> None:
@@ -170,6 +178,15 @@ class StepCode:
         fine = report_if(self.scope.lowering.module, self.f, self.context, bad, step.fault, [])
         self.f.branch(self._failed)
         self.f.begin(fine)
+
+    def _measure(self, step: Measure) -> None:
+        """The value goes to its slot, where later formulas find it. Without a sign, negative ones are too large."""
+        count, most = self._read(step.source), self.dims.value(step.most)
+        bad = self.f.icmp("ugt", count, most)
+        fine = report_if(self.scope.lowering.module, self.f, self.context, bad, step.fault, [count, most])
+        self.f.branch(self._failed)
+        self.f.begin(fine)
+        self.f.store(count, self._measured_slot(step.symbol))
 
     def _locked(self, step: Locked) -> None:
         """Whoever fails inside gives the locks back on the way out."""
@@ -263,16 +280,35 @@ class StepCode:
         """Fills the frame, runs, takes scalars out again."""
         f = self.f
         pointers = [self._passed(position, number) for position, number in enumerate(step.buffers)]
-        words = pointers + [self.dims.value(size) for size in step.sizes]
-        for position, word in enumerate(words):
-            f.store(word, self._frame_slot(position))
+        self._fill_frame([*pointers, *(self.dims.value(size) for size in step.sizes)])
         f.call(launchable.function, "void", [self.context, self._frame_slot(0)])
         for position, number in enumerate(step.buffers):
-            if position in launchable.written and self._in_register(number):
-                kind = memory_type(self._buffer(number).dtype)
-                f.store(f.load(kind, pointers[position]), self.place(number))
+            if position in launchable.written:
+                self._take_back(pointers[position], number)
         if launchable.faults:
             self._leave_if(f.icmp("ne", load_field(f, self.context, "error_site"), i64(0)))
+
+    def _host_call(self, step: HostCall) -> None:
+        """The frame holds a word that the run side clears when all went well, the addresses of inputs and outputs, and
+        those of their extents that are no plain numbers."""
+        f = self.f
+        pointers = [self._passed(position, number) for position, number in enumerate((*step.inputs, *step.outputs))]
+        extents = varying_extents(self.scope.program.sites[step.site])
+        self._fill_frame([i64(1), *pointers, *(self.dims.value(size) for size in extents)])
+        f.call_pointer(load_field(f, self.context, "host_call"), "void", [i64(step.site), self._frame_slot(0)])
+        self._leave_if(f.icmp("ne", f.load("i64", self._frame_slot(0)), i64(0)))
+        for pointer, number in zip(pointers[len(step.inputs) :], step.outputs, strict=True):
+            self._take_back(pointer, number)
+
+    def _fill_frame(self, words: Sequence[Value]) -> None:
+        for position, word in enumerate(words):
+            self.f.store(word, self._frame_slot(position))
+
+    def _take_back(self, pointer: Value, number: int) -> None:
+        """Puts a scalar that was written through an address into its register."""
+        if self._in_register(number):
+            kind = memory_type(self._buffer(number).dtype)
+            self.f.store(self.f.load(kind, pointer), self.place(number))
 
     def _in_register(self, number: int) -> bool:
         return self._buffer(number).role is Role.REGISTER and number not in self.scope.spilled

@@ -16,8 +16,8 @@ def exp(m: MathText, x: Value) -> Value:
 
 def exp_within(m: MathText, x: Value) -> Value:
     """exp for arguments known to lie within the limits of `exp`."""
-    exponent, _, tail = _reduced(m, x)
-    return m.scale(m.add(tail, m.number(1.0)), exponent)
+    whole, exponent, tail = _reduced(m, x)
+    return m.scale(m.add(tail, m.number(1.0)), whole, exponent)
 
 
 def exp2(m: MathText, x: Value) -> Value:
@@ -25,7 +25,7 @@ def exp2(m: MathText, x: Value) -> Value:
     x = m.clamp(x, low, high)
     whole, exponent = m.nearest(x, 1.0)
     r = m.mul(m.sub(x, whole), m.number(LN2_EXACT[0]))
-    return m.scale(m.add(exp_minus_one(m, r), m.number(1.0)), exponent)
+    return m.scale(m.add(exp_minus_one(m, r), m.number(1.0)), whole, exponent)
 
 
 def expm1(m: MathText, x: Value) -> Value:
@@ -35,7 +35,7 @@ def expm1(m: MathText, x: Value) -> Value:
 
 def _expm1_within(m: MathText, x: Value) -> Value:
     """2 (2^(n-1) p + (2^(n-1) - 1/2)): halved so that the largest results do not overflow early."""
-    exponent, _, tail = _reduced(m, x)
+    _, exponent, tail = _reduced(m, x)
     half = m.power_of_two(m.f.sub(exponent, m.whole(1)))
     total = m.muladd(half, tail, m.sub(half, m.number(0.5)))
     return m.add(total, total)
@@ -57,12 +57,12 @@ def tanh(m: MathText, x: Value) -> Value:
 
 
 def _reduced(m: MathText, x: Value) -> tuple[Value, Value, Value]:
-    """n, r and exp(r) - 1."""
+    """n as a number and as an integer, and exp(r) - 1."""
     high, low = LN2_F32 if m.single else LN2_F64
     whole, exponent = m.nearest(x, LOG2_E)
     r = m.muladd(whole, m.number(-high), x)
     r = m.muladd(whole, m.number(-low), r)
-    return exponent, r, exp_minus_one(m, r)
+    return whole, exponent, exp_minus_one(m, r)
 
 
 def exp_minus_one(m: MathText, r: Value) -> Value:

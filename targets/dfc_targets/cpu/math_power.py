@@ -41,7 +41,7 @@ def _exp_of_sum(m: MathText, high: Value, low: Value) -> Value:
     whole, exponent = m.nearest(high, 1.4426950408889634)
     r = m.muladd(whole, m.number(-LN2_F64[0]), high)
     r = m.add(r, m.muladd(whole, m.number(-LN2_F64[1]), low))
-    return m.scale(m.add(exp_minus_one(m, r), m.number(1.0)), exponent)
+    return m.scale(m.add(exp_minus_one(m, r), m.number(1.0)), whole, exponent)
 
 
 def _logarithm(m: MathText, x: Value) -> Pair:

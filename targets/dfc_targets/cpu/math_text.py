@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Value
-from dfc_targets.cpu.llvm_values import constant, element_type, like
+from dfc_targets.cpu.llvm_values import constant, element_type, lane_count, like
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,9 @@ Pair = tuple[Value, Value]
 class MathText:
     """Arithmetic on one floating-point type inside a function."""
 
-    def __init__(self, module: ModuleText, f: FunctionText, type_text: str, fused: bool) -> None:
+    def __init__(self, module: ModuleText, f: FunctionText, type_text: str, fused: bool, scales: bool = False) -> None:
         self.module, self.f, self.type, self.fused = module, f, type_text, fused
+        self.scales = scales  # whether the machine multiplies vectors by powers of two in one instruction
         self.format = FORMATS[element_type(type_text)]
         self.integer = like(type_text, f"i{self.format.bits}")
 
@@ -54,7 +55,7 @@ class MathText:
 
     def of_type(self, element: str) -> "MathText":
         """The same lanes in the other format."""
-        return MathText(self.module, self.f, like(self.type, element), self.fused)
+        return MathText(self.module, self.f, like(self.type, element), self.fused, self.scales)
 
     def number(self, value: float) -> Value:
         return constant(self.type, value)
@@ -121,11 +122,24 @@ class MathText:
         biased = self.f.add(exponent, self.whole(self.format.bias))
         return self.from_bits(self.f.shl(biased, self.whole(self.format.mantissa)))
 
-    def scale(self, x: Value, exponent: Value) -> Value:
-        """x * 2 ** exponent, in two exact steps but for the last rounding, so that results may be subnormal."""
+    def scale(self, x: Value, whole: Value, exponent: Value) -> Value:
+        """x * 2 ** exponent, rounded once, so that results may be subnormal: by one instruction, or in two steps of
+        which the first is exact. `whole` and `exponent` are the same integer."""
+        bits = lane_count(x.type) * self.format.bits
+        if self.scales and bits in (128, 256, 512) and lane_count(x.type) > 1:
+            return self._scaled_at_once(x, whole, bits)
         half = self.f.ashr(exponent, self.whole(1))
         first = self.mul(x, self.power_of_two(half))
         return self.mul(first, self.power_of_two(self.f.sub(exponent, half)))
+
+    def _scaled_at_once(self, x: Value, whole: Value, bits: int) -> Value:
+        lanes = lane_count(x.type)
+        name = f"llvm.x86.avx512.mask.scalef.p{'s' if self.single else 'd'}.{bits}"
+        mask = f"i{max(lanes, 8)}"
+        rounding = [Value("i32", "4")] if bits == 512 else []  # 4: as the machine rounds at the time
+        self.f.declare(name, x.type, [x.type, x.type, x.type, mask, *(each.type for each in rounding)])
+        arguments = [x, whole, x, Value(mask, "-1"), *rounding]
+        return self.f.assign(x.type, f"call {x.type} @{name}({', '.join(map(str, arguments))})")
 
     def nearest(self, x: Value, factor: float) -> tuple[Value, Value]:
         """The integer nearest to x * factor, as a number and as an integer. Meaningless, but harmless, for NaN."""

@@ -32,7 +32,6 @@ class CpuTarget:
         images = tuple(_image(machine, text) for machine, text in lowered)
         notes: dict[str, object] = {
             "abi": ABI_VERSION,
-            "parts": lowered[0][1].parts,
             "containers": list(containers_of(program)),
             "spill_bytes": max(text.spill_bytes for _, text in lowered),
             "workspace_bytes": max(text.workspace_bytes for _, text in lowered),

@@ -55,6 +55,7 @@ class VectorMath:
 
     def __init__(self, module: ModuleText, machine: Machine) -> None:
         self.module, self.fused = module, machine.fused_multiply_add
+        self.scales = "+avx512vl" in machine.features.split(",")
 
     def apply(self, f: FunctionText, name: str, *operands: Value) -> Value:
         """The value of a function (a key of FUNCTIONS or INSTRUCTIONS, or `rsqrt`) inside `f`."""
@@ -77,5 +78,5 @@ class VectorMath:
         parameters = [Parameter(type_text, x) for x in ("x", "y")[: _OPERANDS.get(name, 1)]]
         attributes = "nounwind" if name in _LONG or element_type(type_text) == "double" else "nounwind alwaysinline"
         f = self.module.function(full, type_text, parameters, attributes=attributes)
-        f.ret(FUNCTIONS[name](MathText(self.module, f, type_text, self.fused), *f.arguments))
+        f.ret(FUNCTIONS[name](MathText(self.module, f, type_text, self.fused, self.scales), *f.arguments))
         return f

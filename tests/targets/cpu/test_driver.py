@@ -24,7 +24,7 @@ def test_the_compile_half_is_not_imported() -> None:
     assert not set(COMPILE_HALF) & set(done.stdout.split())
 
 
-@pytest.mark.parametrize("notes", [{}, {"parts": 3}, {"parts": [1], "spill_bytes": "x"}])
+@pytest.mark.parametrize("notes", [{"containers": 3}, {"containers": [1]}, {"spill_bytes": "x"}])
 def test_damaged_notes_are_refused(notes: dict[str, object]) -> None:
     image = Runner([]).lowered.images[0]
     with pytest.raises(ValueError, match="damaged"):

@@ -1,5 +1,8 @@
 """Steps: loops and branches over registers, resources, constants, arena buffers, checks, cuts into functions."""
 
+import ctypes
+from collections.abc import Callable
+
 import numpy as np
 
 from dfc.ir.attributes import Literal
@@ -16,7 +19,8 @@ from dfc.kernels.program import (
     EntryProgram,
     Fault,
     For,
-    Host,
+    HostCall,
+    HostSite,
     If,
     Launch,
     Program,
@@ -63,7 +67,13 @@ class Entry:
         )
 
 
-def build(kernels: list[Kernel], entry: EntryProgram, state: dict[str, np.ndarray] | None = None, **more: object):
+def build(
+    kernels: list[Kernel],
+    entry: EntryProgram,
+    state: dict[str, np.ndarray] | None = None,
+    host: Callable[[int, int], None] | None = None,
+    **more: object,
+):
     program = Program("t", kernels, [entry], **more)
     program.faults = [Fault("assert", "x", Span.nowhere()) for _ in range(3)]
     program.resources = {
@@ -81,6 +91,7 @@ def build(kernels: list[Kernel], entry: EntryProgram, state: dict[str, np.ndarra
         constants=blob,
         resources=state or {},
         threads=1,
+        host=host,
     )
     return driver, lowered
 
@@ -190,16 +201,32 @@ def test_registers_as_operands_of_array_kernels() -> None:
     assert np.array_equal(out, x_ * 3)
 
 
-def test_host_steps_cut_an_entry_and_scalars_survive() -> None:
+def test_scalars_survive_a_call_of_the_host_that_takes_and_gives_some() -> None:
     e = Entry([(F32, ()), (F32, ())], [(F32, ())])
-    r = e.register(F32)
-    steps = (Launch(0, (0, 1, r), ()), Host("checkpoint_save", 0, ()), Launch(0, (r, r, 2), ()))
-    driver, lowered = build([scalar("add", F32)], e.finish(*steps))
-    assert lowered.notes["parts"] == [2]
+    r, got = e.register(F32), e.register(F32)
+    site = HostSite("tell", (), ((F32, ()),), ((F32, ()),), ("tell",), Span.nowhere())
+    steps = (Launch(0, (0, 1, r), ()), HostCall(0, (r,), (got,)), Launch(0, (r, got, 2), ()))
+    seen: list[float] = []
+
+    def host(number: int, frame: int) -> None:
+        words = (ctypes.c_int64 * 3).from_address(frame)
+        assert (number, words[0]) == (0, 1)
+        seen.append(ctypes.c_float.from_address(words[1]).value)
+        ctypes.c_float.from_address(words[2]).value = 10.0
+        words[0] = 0
+
+    driver, _ = build([scalar("add", F32)], e.finish(*steps), host=host, sites=[site])
     call = slots(1.0, 2.0, 0, 0, 0)
-    assert driver.entry(0, 0).call(call.ctypes.data) == 0
-    assert driver.entry(0, 1).call(call.ctypes.data) == 0
-    assert call[2:3].view(np.float32)[0] == 6.0
+    assert driver.entry(0).call(call.ctypes.data) == 0
+    assert seen == [3.0] and call[2:3].view(np.float32)[0] == 13.0
+
+
+def test_a_request_that_nobody_answers_is_a_fault() -> None:
+    e = Entry([(F32, ())], [])
+    site = HostSite("tell", (), ((F32, ()),), (), ("tell",), Span.nowhere())
+    driver, _ = build([], e.finish(HostCall(0, (0,), ())), sites=[site])
+    assert driver.entry(0).call(slots(1.0, 0, 0).ctypes.data) != 0
+    assert driver.last_fault()[0] == -1
 
 
 def test_thousands_of_steps_become_several_functions() -> None:
