@@ -8,7 +8,7 @@ from operator import index
 from typing import NoReturn, SupportsIndex, cast
 
 from dfc_runtime.errors import FeedError
-from dfc_runtime.formats.manifest import Entry, HostStep
+from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.sizes import declared
 
@@ -17,7 +17,7 @@ RESTORE_OPTIONS = ("rename", "only")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Feeds in the order of the signature, sizes by name, and options of the steps that restore."""
+    """Feeds in the order of the signature, sizes by name, and options of what restores."""
 
     feeds: Sequence[object]
     dims: Mapping[str, int]
@@ -25,12 +25,11 @@ class Bound:
 
 
 class Binder:
-    """Binds calls of one entry."""
+    """Binds calls of one entry; one that restores state has options."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, restores: bool = False) -> None:
         self._entry = entry
         self._names = tuple(p.name for p in entry.parameters)
-        restores = any(isinstance(s, HostStep) and s.kind == "checkpoint_restore" for s in entry.steps)
         taken = {*self._names, *entry.dim_feeds}
         self._options = tuple(name for name in RESTORE_OPTIONS if restores and name not in taken)
 

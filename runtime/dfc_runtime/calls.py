@@ -22,16 +22,16 @@ from dfc_runtime.driver import Driver
 from dfc_runtime.element_types import kind_of, numpy_dtype
 from dfc_runtime.errors import LimitError
 from dfc_runtime.faults import run_error
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, Entry, HostStep, Manifest, NativeStep, Parameter
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, Entry, Manifest, Parameter
 from dfc_runtime.frames import Frame, Layout
 from dfc_runtime.gate import Gate, Mode, Together
+from dfc_runtime.hosts import Hosts
 from dfc_runtime.memory import Arena, address_of
 from dfc_runtime.results import results_type
-from dfc_runtime.sizes import Shape, plan
+from dfc_runtime.sizes import Shape, plan, settled_shape
 from dfc_runtime.state import State
 
 Array = NDArray[np.generic]
-HostAction = Callable[[HostStep, str, Mapping[str, object]], None]
 
 NO_DIMS: dict[str, int] = {}
 _array_type, _empty = np.ndarray, np.empty  # looked up once, not in every call
@@ -55,7 +55,7 @@ class Machinery:
     gate: Gate
     arena: Arena
     limit: int
-    host: HostAction
+    hosts: Hosts
 
 
 class Feed:
@@ -74,11 +74,13 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one combination of shapes comes to: dims, bytes of arena, shapes and types of the tensors to return."""
+    """What one combination of shapes comes to: dims, bytes of arena, shapes and types of the tensors to return, and the
+    dims by name."""
 
     dims: tuple[int, ...]
     arena: int
     tensors: list[tuple[Shape, np.dtype[np.generic]]]
+    by_name: Mapping[str, int]
 
 
 class EntryCall:
@@ -89,23 +91,23 @@ class EntryCall:
         self.entry: Entry = entry
         self.machinery = machinery
         self.feeds = tuple(Feed(p) for p in entry.parameters)
-        self.binder = Binder(entry)
+        self.asked = machinery.manifest.kinds_in(entry.name)
+        self.binder = Binder(entry, RESTORE in self.asked)
         self.layout = Layout(entry)
         self.pack = self.layout.format.pack_into
         self.frames: list[Frame] = []
         self.beside_others = False
         self.gate = self._gate()
-        self.natives = {
-            s.part: machinery.driver.entry(number, s.part).call for s in entry.steps if isinstance(s, NativeStep)
-        }
+        self.native = machinery.driver.entry(number).call
         self.makers = tuple((numpy_dtype(r.dtype), bool(r.shape)) for r in entry.results)
+        self.open = [(n, r) for n, r in enumerate(r for r in entry.results if r.shape) if r.most is not None]
         self.plans: dict[tuple[object, ...], Plan] = {}
         self.wrap = self._wrapper()
 
     def _gate(self) -> Mode:
-        """What a call holds. A host step works on the state in Python, so its entry runs alone."""
+        """What a call holds. Saving and restoring work on the state in Python, so such an entry runs alone."""
         entry, gate, state = self.entry, self.machinery.gate, self.machinery.state
-        if any(isinstance(step, HostStep) for step in entry.steps):
+        if not self.asked.isdisjoint((SAVE, RESTORE)):
             return state.alone
         used = {state.entries[name].container for name in (*entry.reads, *entry.writes)} - {DEFAULT_CONTAINER}
         doors = [state.containers[name].door.shared for name in sorted(used)]
@@ -157,7 +159,7 @@ class EntryCall:
             sizes = plan(self.entry, shapes, given, self.machinery.limit, self.machinery.state.size)
             pairs = zip(self.makers, sizes.result_shapes, strict=True)
             tensors = [(shape, dtype) for (dtype, is_tensor), shape in pairs if is_tensor]
-            found = self.plans[key] = Plan(sizes.dims, sizes.arena, tensors)
+            found = self.plans[key] = Plan(sizes.dims, sizes.arena, tensors, sizes.by_name)
         return found
 
     def _check_shapes(self, shapes: tuple[Shape, ...]) -> None:
@@ -177,21 +179,29 @@ class EntryCall:
             raise LimitError(f"there is no memory for the results of `{self.entry.name}`", code="E0905") from None
         return made
 
-    def run(self, frame: Frame, arguments: Sequence[object], options: Mapping[str, object]) -> None:
-        """All steps, on slots that are packed."""
-        for step in self.entry.steps:
-            if isinstance(step, NativeStep):
-                if self.natives[step.part](frame.address):
-                    raise self.fault()
-            else:
-                parameter = self.feeds[step.path].parameter
-                self.machinery.host(step, feeds.text(self.entry, parameter, arguments[step.path]), options)
-        if self.machinery.state.unset:
-            self.machinery.state.wrote(self.entry.writes)
+    def settle(self, plan: Plan, frame: Frame, tensors: Sequence[Array]) -> None:
+        """Gives results the shapes that the call has found out. Their elements begin where the memory for them does;
+        what lies behind them is given back."""
+        sizes = {**plan.by_name}
+        sizes.update((name, int(value[0])) for name, value in zip(self.entry.measured, frame.measured, strict=True))
+        for number, result in self.open:
+            shape = settled_shape(self.entry, result, sizes)
+            tensors[number].resize(shape, refcheck=False)  # no view of it is there yet
 
-    def fault(self) -> Exception:
+    def tell(self, arguments: Sequence[object], bound: Bound | None) -> None:
+        """Lets the handlers of a call know its texts and options."""
+        texts = {
+            number: feeds.text(self.entry, feed.parameter, value)
+            for number, (feed, value) in enumerate(zip(self.feeds, arguments, strict=True))
+            if feed.is_text
+        }
+        self.machinery.hosts.tell(texts, bound.options if bound is not None else {})
+
+    def fault(self) -> BaseException:
         """The error for the call that just failed."""
         site, values = self.machinery.driver.last_fault()
+        if site < 0 and self.machinery.hosts:
+            return self.machinery.hosts.take()
         return run_error(self.machinery.manifest.faults, site, values)
 
     def reserve(self, frame: Frame, size: int) -> int:
@@ -226,10 +236,10 @@ def make_call(machinery: Machinery, number: int) -> Callable[..., object]:
     """The function behind an entry."""
     made = EntryCall(machinery, number)
     entry = made.entry
-    plain = len(made.natives) == len(entry.steps) == 1 and not entry.dims
+    plain = not entry.dims and not any(feed.is_text for feed in made.feeds)
     if plain and not made.beside_others and not any(each.shape for each in (*entry.parameters, *entry.results)):
-        return scalar_call(made)
-    return tensor_call(made)
+        return machinery.hosts.counted(entry.name, scalar_call(made))
+    return machinery.hosts.counted(entry.name, tensor_call(made))
 
 
 def scalar_call(made: EntryCall) -> Callable[..., object]:
@@ -237,7 +247,7 @@ def scalar_call(made: EntryCall) -> Callable[..., object]:
     count = len(made.feeds)
     names, by_name = _getter(made)
     quick: set[tuple[type, ...]] = set()
-    (native,) = made.natives.values()
+    native = made.native
     arena = made.plan((), None).arena
     unset, entry, pack, gate, wrap = made.machinery.state.unset, made.entry, made.pack, made.gate, made.wrap
     frame = made.frame()
@@ -285,7 +295,8 @@ def tensor_call(made: EntryCall) -> Callable[..., object]:
     names, by_name = _getter(made)
     unset, entry, pack, gate = made.machinery.state.unset, made.entry, made.pack, made.gate
     own_frame = None if made.beside_others else made.frame()
-    one_native = next(iter(made.natives.values())) if len(made.natives) == len(entry.steps) == 1 else None
+    native = made.native
+    tells = bool(made.asked) and any(feed.is_text for feed in made.feeds)
     mixed = any(is_tensor for _, is_tensor in made.makers) and not all(is_tensor for _, is_tensor in made.makers)
 
     def call(*arguments: object, **named: object) -> object:
@@ -300,16 +311,20 @@ def tensor_call(made: EntryCall) -> Callable[..., object]:
         values, _kept, shapes = made.collect(given)
         sizes = made.plan(shapes, bound)
         tensors = made.allocate(sizes, values)
+        if tells:
+            made.tell(given, bound)
         with gate:
             frame = own_frame or made.frame()
             try:
                 if unset:
                     made.machinery.state.require(entry)
                 pack(frame.buffer, 0, *values, *sizes.dims, made.reserve(frame, sizes.arena))
-                if one_native is None or unset:
-                    made.run(frame, given, bound.options if bound is not None else {})
-                elif one_native(frame.address):
+                if native(frame.address):
                     raise made.fault()
+                if unset:
+                    made.machinery.state.wrote(entry.writes)
+                if made.open:
+                    made.settle(sizes, frame, tensors)
                 if mixed:
                     return made.wrap(_merged(made, tensors, frame))
                 return made.wrap([scalar[0] for scalar in frame.scalars] if frame.scalars else tensors)

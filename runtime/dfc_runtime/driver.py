@@ -47,13 +47,14 @@ class Driver(Protocol):
         """Whether functions may be called from several threads at once; if not, the runtime makes calls queue up."""
         ...
 
-    def entry(self, number: int, part: int = 0) -> NativeEntry:
-        """The native function `entry_<number>_<part>`."""
+    def entry(self, number: int) -> NativeEntry:
+        """The native function of an entry, `entry_<number>_0`."""
         ...
 
     def last_fault(self) -> tuple[int, tuple[int, ...]]:
-        """The fault site of the last failed call of this thread, counted from 0 as in the program's table of faults,
-        and its values: (index, extent) for a fault of kind `index`. What follows them is ignored."""
+        """The fault site of the last failed call of this thread, counted from 0 as in the program's table of faults
+        (-1: a host call failed), and its values: (index, extent) for a fault of kind `index`. What follows them is
+        ignored."""
         ...
 
     def close(self) -> None:
@@ -74,10 +75,14 @@ class DriverType(Protocol):
         resources: Mapping[str, Array],
         threads: int,
         locks: Mapping[str, Array],
+        host: Callable[[int, int], None] = ...,
     ) -> Driver:
         """`constants` is u8, not to be written; `resources` are arrays by full name, in the order of the manifest,
         whose addresses stay as they are while the driver lives. `locks` are `LOCK_BYTES` bytes of memory for each
-        container of state, zero at first; drivers that share a container share its lock."""
+        container of state, zero at first; drivers that share a container share its lock. `host(site, address of a
+        frame)` is given to programs with host calls: native code calls it, in the thread of the call, and stops with a
+        fault of no site if the first word of the frame is not zero afterwards. The frame has 8-byte words: that one,
+        the addresses of inputs and of outputs, and those of their extents that are no plain numbers in the manifest."""
         ...
 
 

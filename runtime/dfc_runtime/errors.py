@@ -102,3 +102,9 @@ class RankError(DfcError):
     """A rank died or a deadline passed; a restart may help."""
 
     exit_code = 75
+
+
+class RankCountError(DfcError):
+    """The number of ranks is not one the program can run on."""
+
+    exit_code = 2

@@ -27,19 +27,21 @@ class Layout:
             raise UnsupportedError(f"`{entry.name}` has a c128 of rank 0, which is not supported yet", code="E1001")
         arguments = ["8x" if p.is_text else "Q" if p.shape else slot_format(p.dtype) for p in entry.parameters]
         results = ["Q" if r.shape else "8x" for r in entry.results]
-        self.format = struct.Struct("<" + "".join(arguments + results) + "q" * len(entry.slot_dims) + "Q")
+        sizes = "q" * len(entry.slot_dims) + "Q" + "8x" * len(entry.measured)
+        self.format = struct.Struct("<" + "".join(arguments + results) + sizes)
         self.scalars = [
             (numpy_dtype(result.dtype), SLOT * (len(entry.parameters) + number))
             for number, result in enumerate(entry.results)
             if not result.shape
         ]
         assert self.format.size == SLOT * entry.slot_count
+        self.measured = [SLOT * (entry.slot_count - len(entry.measured) + i) for i in range(len(entry.measured))]
 
 
 class Frame:
-    """Slots in memory, for one call at a time. `scalars` show the 0-d results."""
+    """Slots in memory, for one call at a time. `scalars` show the 0-d results, `measured` the sizes found out."""
 
-    __slots__ = ("address", "arena", "buffer", "scalars")
+    __slots__ = ("address", "arena", "buffer", "measured", "scalars")
 
     def __init__(self, layout: Layout, arena: Arena) -> None:
         memory = np.zeros(layout.format.size, np.uint8)
@@ -48,4 +50,7 @@ class Frame:
         self.arena = arena
         self.scalars: list[NDArray[np.generic]] = [
             memory[offset : offset + dtype.itemsize].view(dtype) for dtype, offset in layout.scalars
+        ]
+        self.measured: list[NDArray[np.int64]] = [
+            memory[offset : offset + SLOT].view(np.int64) for offset in layout.measured
         ]

@@ -16,6 +16,7 @@ from dfc_runtime.errors import LimitError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.manifest import ImageEntry
+from dfc_runtime.hosts import Hosts
 from dfc_runtime.memory import aligned, check_limit
 from dfc_runtime.observation import observe
 from dfc_runtime.processor import choose_image
@@ -37,6 +38,7 @@ def make_driver(
     state: State,
     threads: int,
     limit: int,
+    hosts: Hosts,
     instead: Mapping[str, Array] | None = None,
 ) -> Driver:
     """Maps the code over the state, of which the program may use a part. `instead` are other arrays for some names."""
@@ -49,6 +51,7 @@ def make_driver(
     constants.flags.writeable = False
     arrays = {**state.arrays, **(instead or {})}
     make = find_driver(manifest.driver)
+    more = {"host": hosts.call} if hosts else {}
     observe(f"map {image.tensor}")
     try:
         return make(
@@ -59,6 +62,7 @@ def make_driver(
             resources={entry.name: arrays[entry.name] for entry in manifest.state},
             threads=threads,
             locks=state.locks,
+            **more,
         )
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
         raise refused(bundle, problem) from problem

@@ -8,26 +8,39 @@ once, where `init` takes no feeds.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime import containers
+from dfc_runtime.answers import Answers
+from dfc_runtime.checkpoints.saving import Saver
 from dfc_runtime.element_types import numpy_dtype
-from dfc_runtime.errors import FeedError
+from dfc_runtime.errors import FeedError, RankCountError
 from dfc_runtime.finite import has_checks, with_checks
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.manifest import DEFAULT_CONTAINER
 from dfc_runtime.gate import Gate
+from dfc_runtime.hosts import Handler, Hosts
 from dfc_runtime.instances import image_for, make_driver, refused
+from dfc_runtime.kinds import is_whole, require_kind
 from dfc_runtime.memory import aligned, memory_limit
 from dfc_runtime.module import INIT, Module
 from dfc_runtime.partial import Origin
 from dfc_runtime.processor import choose_image
 from dfc_runtime.state import State
+from dfc_runtime.summaries import Destination
+from dfc_runtime.tracing import Recorder
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from dfc_runtime.distributed.cluster_module import ClusterModule
+    from dfc_runtime.distributed.comm import Comm
 
 Array = NDArray[np.generic]
 
@@ -35,6 +48,7 @@ THREADS_VARIABLE = "DFC_THREADS"
 MOST_THREADS = 4096
 
 
+@overload
 def load(
     path: str | os.PathLike[str],
     threads: int | None = None,
@@ -42,12 +56,72 @@ def load(
     memory_limit: int | None = None,
     initialise: bool = True,
     check_finite: bool = False,
-) -> Module:
+    handlers: Mapping[str, Handler] | None = None,
+    summaries: Destination | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> Module: ...
+@overload
+def load(
+    path: str | os.PathLike[str],
+    threads: int | None = None,
+    *,
+    memory_limit: int | None = None,
+    initialise: bool = True,
+    check_finite: bool = False,
+    handlers: Mapping[str, Handler] | None = None,
+    summaries: Destination | None = None,
+    trace: str | os.PathLike[str] | None = None,
+    comm: Comm | MPI.Intracomm | None,
+    jobs: Mapping[str, int] | None = None,
+    deadline: float | None = None,
+) -> Module | ClusterModule: ...
+def load(
+    path: str | os.PathLike[str],
+    threads: int | None = None,
+    *,
+    memory_limit: int | None = None,
+    initialise: bool = True,
+    check_finite: bool = False,
+    handlers: Mapping[str, Handler] | None = None,
+    summaries: Destination | None = None,
+    trace: str | os.PathLike[str] | None = None,
+    comm: Comm | MPI.Intracomm | None = None,
+    jobs: Mapping[str, int] | None = None,
+    deadline: float | None = None,
+) -> Module | ClusterModule:
     """A program to call. `threads`: as stated, else `DFC_THREADS`, else one per processor; `memory_limit` in bytes:
     as stated, else `DFC_MEMORY_LIMIT`, else the memory of the machine. Without `initialise`, state is unset until
     `init` or `restore` is called. With `check_finite` a call stops at the first value that is not finite: a bundle that
-    was compiled without these checks is compiled again, which needs the compiler."""
-    return _load(path, threads, memory_limit, initialise, check_finite=check_finite)
+    was compiled without these checks is compiled again, which needs the compiler. `handlers` answer the requests of
+    native code of their kinds, instead of those that dfc has itself. `summaries` is where they go: a file of JSON lines
+    (`.jsonl`), a folder for TensorBoard, or a function; without it the latest ones are in `module.summaries`.
+    `trace` is a file that `close` writes: what happened when, for Perfetto and `dfc trace`; kernels are in it if the
+    bundle was compiled with `--timed`.
+
+    On many ranks every rank loads the program with `comm`, a communicator of mpi4py; `jobs` says how many tasks a job
+    has, where it is not as written, and `deadline` for how many seconds anything is waited for (else `DFC_DEADLINE`,
+    else 60)."""
+    require_kind(path, (str, os.PathLike), "load wants the path of a bundle")
+    if comm is not None:
+        from dfc_runtime.distributed.loading import load_on  # programs on one rank need nothing of it
+
+        limit, answered = memory_limit, handlers
+        return load_on(
+            path,
+            comm,
+            jobs=jobs,
+            seconds=deadline,
+            threads=threads,
+            limit=limit,
+            initialise=initialise,
+            handlers=answered,
+            summaries=summaries,
+            check_finite=check_finite,
+            trace=trace,
+        )
+    recorder = None if trace is None else Recorder()
+    answers = Answers(handlers or {}, summaries, recorder)
+    return _traced(_load(path, threads, memory_limit, initialise, answers, check_finite=check_finite), recorder, trace)
 
 
 def loads(
@@ -57,9 +131,24 @@ def loads(
     memory_limit: int | None = None,
     initialise: bool = True,
     check_finite: bool = False,
+    handlers: Mapping[str, Handler] | None = None,
+    summaries: Destination | None = None,
+    trace: str | os.PathLike[str] | None = None,
 ) -> Module:
     """Like `load`, for a bundle in memory."""
-    return _load(bytes(data), threads, memory_limit, initialise, check_finite=check_finite)
+    require_kind(data, (bytes, bytearray, memoryview), "loads wants the bytes of a bundle")
+    recorder = None if trace is None else Recorder()
+    answers = Answers(handlers or {}, summaries, recorder)
+    made = _load(bytes(data), threads, memory_limit, initialise, answers, check_finite=check_finite)
+    return _traced(made, recorder, trace)
+
+
+def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[str] | None) -> Module:
+    """The module; if it is traced, closing it writes the file."""
+    if recorder is not None and path is not None:
+        recorder.record_calls(module.entries, module.__dict__)
+        module.at_close.append(lambda: recorder.write(path, module.name))
+    return module
 
 
 def _load(
@@ -67,31 +156,43 @@ def _load(
     threads: int | None,
     stated_limit: int | None,
     initialise: bool,
+    answers: Answers,
     *,
     check_finite: bool = False,
 ) -> Module:
     count = usable_threads(threads)
     limit = memory_limit(stated_limit)
     with bundles.opened(source) as bundle:
+        _require_one_rank(bundle)
         if check_finite and not has_checks(bundle.manifest):
-            return _load(with_checks(_origin(bundle, count)), threads, stated_limit, initialise)
+            return _load(with_checks(_origin(bundle, count)), threads, stated_limit, initialise, answers)
         shares = any(entry.container != DEFAULT_CONTAINER for entry in bundle.manifest.state)
         with containers.loading if shares else nullcontext():
-            return _loaded(bundle, count, limit, initialise)
+            return _loaded(bundle, count, limit, initialise, answers)
 
 
-def _loaded(bundle: OpenBundle, threads: int, limit: int, initialise: bool) -> Module:
+def _require_one_rank(bundle: OpenBundle) -> None:
+    cluster = bundle.manifest.cluster
+    if cluster is not None:
+        jobs = ", ".join(f"{job.name} {job.tasks}" for job in cluster.jobs)
+        text = f"{bundle.manifest.name} is for many ranks ({jobs}): every rank loads it with comm=MPI.COMM_WORLD"
+        raise RankCountError(text, code="E0912")
+
+
+def _loaded(bundle: OpenBundle, threads: int, limit: int, initialise: bool, answers: Answers) -> Module:
     """The module, its state set: by captured state, else by `init`, but for what other programs have set already."""
     gate = Gate(has_concurrent=any(entry.concurrent for entry in bundle.manifest.entries))
     state = State(bundle.manifest.state, gate, limit)
     others = state.set_by_others()
     captured = _restore_captured(bundle, state, others)
-    module = _make(bundle, state, gate, threads, limit)
+    saver = Saver(state, bundle.manifest.name)
+    hosts = answers.hosts(bundle.manifest, state, saver)
+    module = _make(bundle, state, gate, threads, limit, hosts, saver)
     init = module.entries.get(INIT)
     if initialise and init is not None and not captured and not (init.signature.parameters or init.signature.dim_feeds):
         if others:
             copies = {name: _copy(state.arrays[name]) for name in others}
-            module.init_over(make_driver(bundle, image_for(bundle), state, threads, limit, copies))
+            module.init_over(make_driver(bundle, image_for(bundle), state, threads, limit, hosts, copies))
         else:
             init()
         state.wrote(init.signature.writes)
@@ -104,10 +205,10 @@ def _copy(array: Array) -> Array:
     return copied
 
 
-def _make(bundle: OpenBundle, state: State, gate: Gate, threads: int, limit: int) -> Module:
-    driver = make_driver(bundle, image_for(bundle), state, threads, limit)
+def _make(bundle: OpenBundle, state: State, gate: Gate, threads: int, limit: int, hosts: Hosts, saver: Saver) -> Module:
+    driver = make_driver(bundle, image_for(bundle), state, threads, limit, hosts)
     try:
-        return Module(bundle.manifest, driver, state, gate, limit, _origin(bundle, threads))
+        return Module(bundle.manifest, driver, state, gate, limit, _origin(bundle, threads), hosts, saver)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
         raise refused(bundle, problem) from problem
 
@@ -149,6 +250,6 @@ def usable_threads(stated: int | None = None) -> int:
         if not text:
             return len(os.sched_getaffinity(0))
         stated = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if isinstance(stated, bool) or not 1 <= stated <= MOST_THREADS:
+    if not is_whole(stated) or not 1 <= stated <= MOST_THREADS:
         raise FeedError(f"the number of threads is a whole number from 1 to {MOST_THREADS}", code="E0901")
     return stated

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.errors import LimitError
+from dfc_runtime.errors import FeedError, LimitError
+from dfc_runtime.kinds import is_whole
 
 Array = NDArray[np.generic]
 
@@ -87,6 +88,8 @@ class Arena:
 def memory_limit(stated: int | None = None) -> int:
     """How many bytes a program may ask for: as stated, else `DFC_MEMORY_LIMIT`, else the memory of the machine."""
     if stated is not None:
+        if not is_whole(stated) or stated < 0:
+            raise FeedError(f"memory_limit is a whole number of bytes, not {stated!r}", code="E0901")
         return stated
     text = os.environ.get(LIMIT_VARIABLE, "").strip().upper().removesuffix("B")
     if not text:

@@ -7,7 +7,6 @@ Assumes a bundle that was checked. Guarantees that calls from several threads ar
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import Parameter, Signature
@@ -17,16 +16,19 @@ from typing import NoReturn, TypeVar
 from dfc_runtime.calls import Machinery, make_call
 from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.format import Progress
-from dfc_runtime.checkpoints.saving import Saver, Saving, Wish, wish
-from dfc_runtime.checkpoints.store import KEPT, Found
+from dfc_runtime.checkpoints.requests import warn_of_skipped
+from dfc_runtime.checkpoints.saving import Saver, Saving, wish
+from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.driver import Driver
 from dfc_runtime.finite import checked, has_checks
-from dfc_runtime.formats.manifest import Entry, HostStep, Manifest
+from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.gate import Gate
+from dfc_runtime.hosts import Hosts
 from dfc_runtime.memory import Arena
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.partial import Origin, Parts
 from dfc_runtime.state import State
+from dfc_runtime.summaries import FileSink
 
 INIT = "init"
 T = TypeVar("T", bound=Callable[..., object])
@@ -58,12 +60,22 @@ class Module:
     """A program that is loaded. `model.train(...)` calls the entry `train`; an entry named like a method hides it."""
 
     def __init__(
-        self, manifest: Manifest, driver: Driver, state: State, gate: Gate, limit: int, origin: Origin
+        self,
+        manifest: Manifest,
+        driver: Driver,
+        state: State,
+        gate: Gate,
+        limit: int,
+        origin: Origin,
+        hosts: Hosts,
+        saver: Saver,
     ) -> None:
         self.manifest = manifest
         self.state = state
-        self._machinery = Machinery(manifest, driver, state, gate, Arena(), limit, self._host_step)
-        self._saver = Saver(state, manifest.name)
+        self._machinery = Machinery(manifest, driver, state, gate, Arena(), limit, hosts)
+        self.summaries = hosts.summaries
+        self.at_close: list[Callable[[], None]] = []
+        self._saver = saver
         self._parts = Parts(origin, self._machinery)
         made = [ModuleEntry(self._machinery, number, origin) for number in range(len(manifest.entries))]
         self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in made if not each.signature.is_test}
@@ -123,7 +135,7 @@ class Module:
         with self.state.alone:
             self._saver.wait()
             found = checkpoints.restore(self.state, self.name, Path(path), self._saved(), rename, only, best=best)
-        _warn(found)
+        warn_of_skipped(found)
         return found.path
 
     def run(self, fetch: object, feed: object = None) -> object:
@@ -139,11 +151,19 @@ class Module:
             self._machinery.arena.free()
 
     def close(self) -> None:
-        """Ends the driver; entries are not to be called afterwards."""
+        """Waits for calls that run, and ends the driver. Afterwards no entry can be called; state can still be read
+        and saved."""
         with self.state.alone:
             self._saver.wait()
+            if self.state.is_closed:
+                return
+            while self.at_close:
+                self.at_close.pop()()
+            self.state.close()
             self._parts.close()
             self._machinery.driver.close()
+            if isinstance(self.summaries, FileSink):
+                self.summaries.close()
 
     def __getattr__(self, name: str) -> NoReturn:
         entries: Mapping[str, ModuleEntry] = self.__dict__.get("entries", {})  # empty while it is being made
@@ -159,23 +179,9 @@ class Module:
     def _saved(self) -> list[str]:
         return [entry.name for entry in self.manifest.state if entry.saved]
 
-    def _host_step(self, step: HostStep, path: str, options: Mapping[str, object]) -> None:
-        """A checkpoint that an entry saves or restores; the gate is held."""
-        names = [name for name in step.resources if self.state.entries[name].saved]
-        if step.kind == "checkpoint_save":
-            self._saver.save(names, Wish(Path(path)))
-            return
-        rename, only = options.get("rename"), options.get("only")
-        _warn(checkpoints.restore(self.state, self.name, Path(path), names, rename, only))
 
-
-_OWN = frozenset({"entries", "tests", "state", "manifest", "name"})
+_OWN = frozenset({"at_close", "entries", "tests", "state", "manifest", "name"})
 """Attributes that an entry of the same name does not hide."""
-
-
-def _warn(found: Found) -> None:
-    for path, fault in found.skipped:
-        warnings.warn(f"skipped the checkpoint {path}: {fault}", stacklevel=3)
 
 
 def _documented(function: T, entry: Entry) -> T:

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from dfc_runtime.calls import Machinery, make_call
 from dfc_runtime.driver import Driver
-from dfc_runtime.errors import FeedError, UnsupportedError
+from dfc_runtime.errors import FeedError, RunError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.manifest import StateEntry
 from dfc_runtime.gate import Closed
@@ -76,6 +76,8 @@ class Parts:
         key = (isinstance(fetch, str), *names, None, *sorted(feeds))
         part = self._known.get(key)
         if part is None:
+            if self._machinery.state.is_closed:
+                raise RunError("no part can run: the module was closed", code="E0903")
             with self._lock:
                 part = self._known.get(key) or self._make(names, list(feeds), alone=isinstance(fetch, str))
                 self._known[key] = part
@@ -93,12 +95,13 @@ class Parts:
         with bundles.opened(made.bundle) as bundle:
             manifest = bundle.manifest
             _check_state(manifest.state, whole.state.entries)
+            hosts = whole.hosts.of(manifest)
             threads = self._origin.threads
-            driver = make_driver(bundle, image_for(bundle), whole.state, threads, whole.limit)
+            driver = make_driver(bundle, image_for(bundle), whole.state, threads, whole.limit, hosts)
         (entry,) = manifest.entries
         manifest = replace(manifest, entries=(replace(entry, unnamed_result=alone),))
         # Calls of the module were compiled without knowing what a part reads and writes, so it runs alone.
-        machinery = replace(whole, manifest=manifest, driver=driver, gate=Closed(whole.gate))
+        machinery = replace(whole, manifest=manifest, driver=driver, hosts=hosts, gate=Closed(whole.gate))
         return _Part(make_call(machinery, 0), made.feeds, driver)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dfc_runtime.errors import FeedError, LimitError, RunError
 from dfc_runtime.formats.element_types import SIZES
@@ -30,6 +30,7 @@ class CallSizes:
     dims: tuple[int, ...]
     result_shapes: tuple[Shape, ...]
     arena: int
+    by_name: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
 
 
 def plan(entry: Entry, shapes: Sequence[Shape], given: Mapping[str, int], limit: int, in_use: int) -> CallSizes:
@@ -45,7 +46,12 @@ def plan(entry: Entry, shapes: Sequence[Shape], given: Mapping[str, int], limit:
     culprits = f" (largest: {', '.join(entry.peak_names[:3])})" if entry.peak_names else ""
     with_dims = f" with {_listed(sizes)}" if sizes else ""
     check_limit(f"`{entry.name}`{with_dims}", arena + stored + in_use, limit, culprits)
-    return CallSizes(tuple(sizes[name] for name in entry.slot_dims), results, arena)
+    return CallSizes(tuple(sizes[name] for name in entry.slot_dims), results, arena, sizes)
+
+
+def settled_shape(entry: Entry, result: Result, sizes: Mapping[str, int]) -> Shape:
+    """The shape of a result once the entry has run: `sizes` holds those that it has found out, too."""
+    return _shape(entry, result, sizes)
 
 
 def declared(entry: Entry) -> str:
@@ -120,6 +126,11 @@ def _verify(entry: Entry, check: SizeCheck, sizes: Mapping[str, int]) -> None:
 
 
 def _result_shape(entry: Entry, result: Result, sizes: Mapping[str, int]) -> Shape:
+    """The shape of a result; one axis with room for all elements it can have, if the entry finds out its sizes."""
+    return _shape(entry, result, sizes) if result.most is None else (_value(entry, result.most, sizes),)
+
+
+def _shape(entry: Entry, result: Result, sizes: Mapping[str, int]) -> Shape:
     shape = tuple(_value(entry, formula, sizes) for formula in result.shape)
     for formula, size in zip(result.shape, shape, strict=True):
         if size < 0:

@@ -23,6 +23,9 @@ from dfc_runtime.scalars import as_number
 Array = NDArray[np.generic]
 
 
+_CLOSED = ""  # among the names of what is not set: makes every call ask `require`
+
+
 class UnknownStateError(FeedError, KeyError):
     """There is no state of that name."""
 
@@ -63,7 +66,7 @@ class State(Mapping[str, "Array | np.generic"]):
             return array.copy() if array.ndim else array[()]
 
     def __setitem__(self, name: str, value: object) -> None:
-        checked = self._checked(self.entries[self._known(name)], value)
+        checked = checked_value(self.entries[self._known(name)], value)
         with self.alone:
             self.fill(name, checked)
 
@@ -89,8 +92,18 @@ class State(Mapping[str, "Array | np.generic"]):
             if place != DEFAULT_CONTAINER:
                 self.containers[place].set.add(name)
 
+    @property
+    def is_closed(self) -> bool:
+        return _CLOSED in self.unset
+
+    def close(self) -> None:
+        """No entry may be called from now on; what is in the state stays."""
+        self.unset.add(_CLOSED)
+
     def require(self, entry: Entry) -> None:
-        """`RunError` if the entry reads what nothing has set yet."""
+        """`RunError` if the entry reads what nothing has set yet, or may not be called any more."""
+        if self.is_closed:
+            raise RunError(f"`{entry.name}` cannot run: the module was closed", code="E0903")
         missing = [name for name in entry.reads if name in self.unset]
         missing = [name for name in missing if not self._is_set_by_others(self.entries[name])]
         if missing and entry.name != "init":
@@ -100,20 +113,23 @@ class State(Mapping[str, "Array | np.generic"]):
 
     def _known(self, name: str) -> str:
         if name not in self.arrays:
-            raise UnknownStateError(f"there is no state `{name}`{did_you_mean(name, self.arrays)}", code="E0901")
+            near = did_you_mean(str(name), self.arrays)
+            raise UnknownStateError(f"there is no state `{name}`{near}", code="E0901")
         return name
 
-    def _checked(self, entry: StateEntry, value: object) -> Array:
-        if not hasattr(value, "shape") and not entry.shape:
-            try:
-                return np.array(as_number(value, entry.dtype), numpy_dtype(entry.dtype))
-            except ValueError as problem:
-                raise FeedError(f"{entry.name} is {entry}: {problem}", code="E0901") from None
-        array = np.asarray(value)
-        if array.dtype != numpy_dtype(entry.dtype) or array.shape != entry.shape:
-            wanted = f"{entry.name} is {described(entry.dtype, entry.shape)} ({numpy_name(entry.dtype)})"
-            raise FeedError(f"{wanted}, but got {array.dtype.name} of shape {array.shape}", code="E0901")
-        return array
+
+def checked_value(entry: StateEntry, value: object) -> Array:
+    """The value as an array that fits a piece of state, or a `FeedError`."""
+    if not hasattr(value, "shape") and not entry.shape:
+        try:
+            return np.array(as_number(value, entry.dtype), numpy_dtype(entry.dtype))
+        except ValueError as problem:
+            raise FeedError(f"{entry.name} is {entry}: {problem}", code="E0901") from None
+    array = np.asarray(value)
+    if array.dtype != numpy_dtype(entry.dtype) or array.shape != entry.shape:
+        wanted = f"{entry.name} is {described(entry.dtype, entry.shape)} ({numpy_name(entry.dtype)})"
+        raise FeedError(f"{wanted}, but got {array.dtype.name} of shape {array.shape}", code="E0901")
+    return array
 
 
 def _elements(shape: Sequence[int]) -> int:

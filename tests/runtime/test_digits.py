@@ -84,11 +84,12 @@ def test_feeds_of_any_layout_give_the_same_numbers(model: Module) -> None:
         np.testing.assert_array_equal(model.predict(given).chance, expected)
 
 
-def test_a_label_out_of_range_is_an_error_with_line_and_numbers(model: Module) -> None:
+@pytest.mark.parametrize("label", [12, 10, -1, -3])
+def test_a_label_out_of_range_is_an_error_with_line_and_numbers(model: Module, label: int) -> None:
     images, labels = data()["train_images"][:4], data()["train_labels"][:4].copy()
-    labels[2] = 12
+    labels[2] = label
     with pytest.raises(
-        RunError, match=r"^\[E0904\] index 12 is out of range for axis of size 10 at .*digits.dfg:\d+:\d+"
+        RunError, match=rf"^\[E0904\] index {label} is out of range for axis of size 10 at .*digits.dfg:\d+:\d+"
     ):
         model.train(images, labels, 0.1)
     labels[2] = 1

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -176,7 +178,7 @@ def test_sizes_that_no_feed_decides_are_feeds() -> None:
         call.array(0, "i4", (call.size(1),))[:] = range(call.size(1))
 
     generate = entry("generate", {}, "i32[N]", dims=["N"], dim_feeds=["N"])
-    model = dfc_runtime.loads(Sketch([(generate, ["iota"])]).to_bytes())
+    model = dfc_runtime.loads(Sketch([(generate, "iota")]).to_bytes())
     assert model.generate(N=3).tolist() == [0, 1, 2]
     assert model.generate(N=np.int8(1)).tolist() == [0]
     assert model.generate(N=0).shape == (0,)
@@ -214,7 +216,7 @@ def test_the_arena_is_aligned_and_used_again(model: Module) -> None:
         call.array(2, "u1", (call.size(1) * 100,))[:] = 1
 
     made = entry("f", {"x": "f32[B]"}, dims=["B"], arena=formula("$B", 100, "*"))
-    small = dfc_runtime.loads(Sketch([(made, ["arena"])]).to_bytes())
+    small = dfc_runtime.loads(Sketch([(made, "arena")]).to_bytes())
     for size in (5, 3, 5):
         small.f(np.zeros(size, "f4"))
     assert len(set(seen)) == 1 and seen[0] % 64 == 0
@@ -288,7 +290,7 @@ def test_exclusive_calls_queue_up_and_shared_calls_do_not() -> None:
         return call.fault(0) if busy else 0
 
     inside = threading.Lock()
-    sketch = Sketch([(entry("look", {}, readonly=True), ["meet"]), (entry("work", {}), ["alone"])])
+    sketch = Sketch([(entry("look", {}, readonly=True), "meet"), (entry("work", {}), "alone")])
     sketch.faults = [program().faults[1].__class__("assert", "two at once", PLACE)]
     sketch.driver = "reentrant"
     model = dfc_runtime.loads(sketch.to_bytes())
@@ -319,8 +321,71 @@ def test_an_interrupted_call_leaves_the_module_usable() -> None:
         raise KeyboardInterrupt
 
     sketch = program()
-    sketch.entries.append((entry("stop", {"x": "f32[B]"}, dims=["B"]), ["interrupted"]))
+    sketch.entries.append((entry("stop", {"x": "f32[B]"}, dims=["B"]), "interrupted"))
     model = dfc_runtime.loads(sketch.to_bytes())
     with pytest.raises(KeyboardInterrupt):
         model.stop(np.zeros(3, "f4"))
     assert model.add(1, 2) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: dfc_runtime.load(None), "load wants the path of a bundle, not None"),
+        (lambda: dfc_runtime.load(b"bytes"), "the path of a bundle, not a value of type bytes"),
+        (lambda: dfc_runtime.loads("text"), "loads wants the bytes of a bundle, not a value of type str"),
+        (lambda: dfc_runtime.loads(5), "the bytes of a bundle, not a value of type int"),
+        (lambda: dfc_runtime.inspect(None), "a bundle is a path, or bytes, not None"),
+        (lambda: dfc_runtime.loads(b"", threads="2"), "the number of threads is a whole number"),
+        (lambda: dfc_runtime.loads(b"", threads=2.0), "the number of threads is a whole number"),
+        (lambda: dfc_runtime.loads(b"", memory_limit="10"), "memory_limit is a whole number of bytes, not '10'"),
+        (lambda: dfc_runtime.loads(b"", memory_limit=-1), "memory_limit is a whole number of bytes, not -1"),
+    ],
+)
+def test_things_of_a_wrong_kind_are_refused_by_name(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(FeedError, match=re.escape(words)):
+        call()
+
+
+def test_a_name_of_a_wrong_kind_is_no_state(model: Module) -> None:
+    with pytest.raises(KeyError, match="there is no state `5`"):
+        _ = model.state[5]
+
+
+@pytest.mark.parametrize("entry", ["add", "scale", "tick", "init"])
+def test_nothing_of_a_closed_module_runs(model: Module, entry: str) -> None:
+    feeds = {"add": (1, 2), "scale": (np.ones((1, 4), "f4"), 1)}.get(entry, ())
+    model.entries[entry](*feeds)
+    model.close()
+    model.close()
+    with pytest.raises(RunError, match=rf"\[E0903\] `{entry}` cannot run: the module was closed"):
+        model.entries[entry](*feeds)
+
+
+def test_the_state_of_a_closed_module_can_be_read_and_saved(model: Module, tmp_path: Path) -> None:
+    model.tick()
+    model.close()
+    assert model.state["count"] == 1
+    Module.save(model, tmp_path)
+    with pytest.raises(RunError, match="no part can run: the module was closed"):
+        model.run("add/x")
+
+
+def test_closing_waits_for_calls_and_refuses_the_next_ones(model: Module) -> None:
+    refused: list[int] = []
+
+    def call() -> None:
+        for _ in range(100_000):
+            try:
+                model.tick()
+            except RunError:
+                refused.append(1)
+                return
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    model.close()
+    for thread in threads:
+        thread.join(20)
+    assert len(refused) == 4

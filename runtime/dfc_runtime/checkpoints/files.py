@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -83,10 +84,14 @@ def remove_tree(disk: Disk, path: Path) -> None:
 
 
 def replace_file(path: Path, pieces: Pieces, disk: Disk = DISK) -> None:
-    """The file is either as it was before or as it is to be, whatever happens in between."""
+    """The file is either as it was before or as it is to be, whatever happens in between. A link stays one: what it
+    leads to is replaced. Permissions stay."""
+    path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
         write_file(disk, temporary, pieces)
+        with contextlib.suppress(OSError):  # what stood there keeps its permissions
+            os.chmod(temporary, stat.S_IMODE(os.stat(path).st_mode))
         disk.rename(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -2,7 +2,8 @@
 
 The manifest holds the format's number, the step, the program's name, how many tasks wrote it, size and hash of each
 file, and its own hash; and, where it was given them, a score and how far a run had come. Tensors carry the full names
-of the state they are.
+of the state they are. Where several tasks wrote it, it says which state is in which file, and which rows of it if it
+is sharded; what is read is whole, whoever wrote it.
 
 Assumes nothing of the bytes. Guarantees that what `read` returns has the hashes the manifest states; anything else is
 a `ValueError` that says what is wrong.
@@ -19,11 +20,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.checkpoints.parts import Assembly, Part, Saved, TaskFile, Types
 from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import fields, strict_json, tensors
 from dfc_runtime.formats.element_types import STORED_AS, stored_shape
-from dfc_runtime.formats.manifest import described
 from dfc_runtime.formats.source import FileSource, Source
 from dfc_runtime.formats.tensors import NewTensor
 
@@ -33,19 +34,6 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 TASK_FILE = "task-0.safetensors"
 MAXIMUM_MANIFEST = 64 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """One piece of state in a checkpoint."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    array: Array
-
-    def __str__(self) -> str:
-        return described(self.dtype, self.shape)
 
 
 Progress = Mapping[str, int | str]
@@ -84,17 +72,28 @@ def _bytes(array: Array) -> memoryview:
 
 def manifest_text(about: About, state: Iterable[Saved], file: Iterable[bytes | memoryview]) -> str:
     """The manifest that belongs to a task's file."""
+    types = {each.name: (each.dtype, each.shape) for each in state}
+    return manifest_of(about, types, {TASK_FILE: weighed(file)})
+
+
+def weighed(file: Iterable[bytes | memoryview]) -> TaskFile:
+    """What a manifest says of a file, by its bytes."""
     digest, size = hashlib.sha256(), 0
     for piece in file:
         digest.update(piece)
         size += len(piece)
+    return TaskFile(size, digest.hexdigest())
+
+
+def manifest_of(about: About, state: Types, files: Mapping[str, TaskFile]) -> str:
+    """The manifest of these files. `state` are the types of what they hold together."""
     data: dict[str, object] = {
         "format": FORMAT,
         "step": about.step,
         "program": about.program,
-        "tasks": 1,
-        "state": {each.name: [each.dtype, *each.shape] for each in state},
-        "files": {TASK_FILE: {"size": size, "sha256": digest.hexdigest()}},
+        "tasks": len(files),
+        "state": {name: [dtype, *shape] for name, (dtype, shape) in state.items()},
+        "files": {name: _told(file) for name, file in files.items()},
     }
     if about.score is not None:
         data["score"] = about.score
@@ -107,12 +106,32 @@ def _own_hash(data: Mapping[str, object]) -> str:
     return hashlib.sha256(strict_json.dump(dict(data)).encode()).hexdigest()
 
 
+def _told(file: TaskFile) -> dict[str, object]:
+    data: dict[str, object] = {"size": file.size, "sha256": file.sha256}
+    if file.state is not None:
+        data["state"] = {name: [dtype, *shape] for name, (dtype, shape) in file.state.items()}
+        data["parts"] = {name: [p.rule, p.axis, p.tasks, p.task] for name, p in file.parts.items()}
+    return data
+
+
 def read(folder: Path) -> Checkpoint:
     """The checkpoint in a folder, every byte of it checked."""
     about, files, state = _described(folder)
-    if list(files) != [TASK_FILE]:
-        raise ValueError(f"it does not consist of {TASK_FILE}")
-    return Checkpoint(about, _read_task(folder / TASK_FILE, files[TASK_FILE], state))
+    if sorted(files) != sorted(task_name(number) for number in range(len(files))):
+        raise ValueError(f"it does not consist of {TASK_FILE} and so on")
+    if len(files) == 1 and files[TASK_FILE].state is None:
+        return Checkpoint(about, _read_task(folder / TASK_FILE, files[TASK_FILE], state))
+    whole = Assembly(state)
+    for name, file in files.items():
+        if file.state is None:
+            raise ValueError(f"it does not say what {name} holds")
+        whole.add(_read_task(folder / name, file, file.state), file.parts)
+    return Checkpoint(about, whole.finished())
+
+
+def task_name(number: int) -> str:
+    """The file of a task."""
+    return f"task-{number}.safetensors"
 
 
 def about(folder: Path) -> About:
@@ -120,16 +139,14 @@ def about(folder: Path) -> About:
     return _described(folder)[0]
 
 
-Files = Mapping[str, tuple[int, str]]
-Types = Mapping[str, tuple[str, tuple[int, ...]]]
+Files = Mapping[str, TaskFile]
 
 
 def _described(folder: Path) -> tuple[About, Files, Types]:
     record = fields.Record(_manifest(folder), MANIFEST)
     if record.integer("format") != FORMAT:
         raise ValueError(f"its format is {record.integer('format')}, this version of dfc reads {FORMAT}")
-    if record.integer("tasks") != 1:
-        raise ValueError(f"{record.integer('tasks')} tasks wrote it, this version of dfc restores those of one task")
+    tasks = record.integer("tasks")
     found = About(
         record.integer("step"),
         record.text("program"),
@@ -138,6 +155,8 @@ def _described(folder: Path) -> tuple[About, Files, Types]:
     )
     files, state = record.table("files", _file), record.table("state", _type)
     record.done()
+    if tasks != len(files):
+        raise ValueError(f"{tasks} tasks wrote it, but there are {len(files)} files")
     return found, files, state
 
 
@@ -170,11 +189,26 @@ def _progress(value: object, where: str) -> Progress:
     return found
 
 
-def _file(value: object, where: str) -> tuple[int, str]:
+def _file(value: object, where: str) -> TaskFile:
     record = fields.Record(value, where)
-    made = record.integer("size"), record.text("sha256")
+    size, digest = record.integer("size"), record.text("sha256")
+    state = record.optional("state", _types, None)
+    parts = record.optional("parts", _parts, {})
     record.done()
-    return made
+    return TaskFile(size, digest, state, parts)
+
+
+def _types(value: object, where: str) -> Types:
+    return {name: _type(each, f"{where}.{fields.shown(name)}") for name, each in fields.mapping(value, where).items()}
+
+
+def _parts(value: object, where: str) -> Mapping[str, Part]:
+    found: dict[str, Part] = {}
+    for name, each in fields.mapping(value, where).items():
+        rule, axis, tasks, task = (*fields.items(each, where), None, None, None, None)[:4]
+        numbers = [fields.integer(number, where) for number in (axis, tasks, task)]
+        found[name] = Part(fields.text(rule, where), *numbers)
+    return found
 
 
 def _type(value: object, where: str) -> tuple[str, tuple[int, ...]]:
@@ -185,12 +219,12 @@ def _type(value: object, where: str) -> tuple[str, tuple[int, ...]]:
     return dtype, tuple(fields.integer(each, where) for each in parts[1:])
 
 
-def _read_task(path: Path, stated: tuple[int, str], types: Types) -> dict[str, Saved]:
+def _read_task(path: Path, stated: TaskFile, types: Types) -> dict[str, Saved]:
     source = FileSource(path)
     try:
-        if source.size != stated[0]:
-            raise ValueError(f"{path.name} has {source.size} bytes instead of {stated[0]}")
-        return _tensors(source, stated[1], types)
+        if source.size != stated.size:
+            raise ValueError(f"{path.name} has {source.size} bytes instead of {stated.size}")
+        return _tensors(source, stated.sha256, types)
     finally:
         source.close()
 

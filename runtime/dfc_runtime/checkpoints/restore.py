@@ -32,16 +32,31 @@ def restore(
     best: bool = False,
 ) -> Found:
     """Restores these names; the caller holds the gate."""
+    found, chosen = choose(state.entries, program, folder, names, rename, only, best=best)
+    for name, saved in chosen.items():
+        state.fill(name, saved.array)
+    return found
+
+
+def choose(
+    entries: Mapping[str, StateEntry],
+    program: str,
+    folder: Path,
+    names: Iterable[str],
+    rename: object = None,
+    only: object = None,
+    *,
+    best: bool = False,
+) -> tuple[Found, dict[str, Saved]]:
+    """The checkpoint, and what of it goes where; nothing is changed yet. `entries` are all state of the program."""
     patterns = _patterns(only)
     found = store.find(folder, best=best)
     saved = _renamed(found.checkpoint.state, rename)
     chosen = [name for name in names if _chosen(name, patterns)]
-    lines = _differences(state, saved, chosen, patterns)
+    lines = _differences(entries, saved, chosen, patterns)
     if lines:
         raise CheckpointError(_table(folder, program, lines), code="E0902")
-    for name in chosen:
-        state.fill(name, saved[name].array)
-    return found
+    return found, {name: saved[name] for name in chosen}
 
 
 def _patterns(only: object) -> Sequence[str] | None:
@@ -76,11 +91,14 @@ def _renamed(saved: Mapping[str, Saved], rename: object) -> dict[str, Saved]:
 
 
 def _differences(
-    state: State, saved: Mapping[str, Saved], chosen: Sequence[str], patterns: Sequence[str] | None
+    entries: Mapping[str, StateEntry],
+    saved: Mapping[str, Saved],
+    chosen: Sequence[str],
+    patterns: Sequence[str] | None,
 ) -> list[tuple[str, str, str]]:
     lines: list[tuple[str, str, str]] = []
     for name in chosen:
-        entry = state.entries[name]
+        entry = entries[name]
         if name not in saved:
             lines.append(("not in file", name, f"{entry}{_declared(entry)}"))
             continue
@@ -88,7 +106,7 @@ def _differences(
         if (there.dtype, there.shape) != (entry.dtype, entry.shape):
             what = "shape differs" if there.dtype == entry.dtype else "type differs"
             lines.append((what, name, f"{there} in the checkpoint, {entry} in the program{_declared(entry)}"))
-    unknown = [name for name in saved if name not in state.entries and _chosen(name, patterns)]
+    unknown = [name for name in saved if name not in entries and _chosen(name, patterns)]
     lines += [("not in program", name, str(saved[name])) for name in unknown]
     if not chosen and patterns is not None:
         lines.append(("not in program", ", ".join(patterns), "matches no state"))

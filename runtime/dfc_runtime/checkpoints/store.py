@@ -26,6 +26,8 @@ from dfc_runtime.formats.fields import shown
 from dfc_runtime.observation import observe
 
 KEPT = 2
+EPOCHS = "epochs"
+"""A folder beside the checkpoints: a file for every session of ranks that saved here."""
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 _LEFTOVER = re.compile(r"step-[0-9]{1,18}\.tmp-([0-9]{1,18})")
 _ATTEMPTS = 100
@@ -52,8 +54,8 @@ def steps_in(folder: Path, disk: Disk = DISK) -> list[int]:
 
 
 def holds_nothing(folder: Path, disk: Disk = DISK) -> bool:
-    """Whether a folder is empty, but for what saves that were interrupted have left."""
-    return folder.is_dir() and all(_LEFTOVER.fullmatch(name) for name in disk.names(folder))
+    """Whether a folder is empty, but for what saves that were interrupted have left, and the numbers of sessions."""
+    return folder.is_dir() and all(_LEFTOVER.fullmatch(name) or name == EPOCHS for name in disk.names(folder))
 
 
 def find(folder: Path, *, best: bool = False) -> Found:
@@ -72,8 +74,13 @@ def find(folder: Path, *, best: bool = False) -> Found:
         path, fault = skipped[0]
         more = f" (and {len(skipped) - 1} others)" if len(skipped) > 1 else ""
         raise CheckpointError(f"no checkpoint in {folder} is whole: {path.name}{more}: {fault}", code="E0908")
-    what = f"holds no checkpoint{' with a score' if best else ''}" if folder.is_dir() else "does not exist"
-    raise CheckpointError(f"{folder} {what}", code="E0908")
+    raise CheckpointError(f"{folder} {_missing(folder, best)}", code="E0908")
+
+
+def _missing(folder: Path, best: bool) -> str:
+    if folder.is_dir():
+        return f"holds no checkpoint{' with a score' if best else ''}"
+    return "is no folder, and checkpoints lie in folders" if folder.exists() else "does not exist"
 
 
 def by_score(folder: Path, disk: Disk = DISK) -> list[int]:
@@ -94,28 +101,45 @@ def _read(folder: Path) -> Checkpoint:
         raise CheckpointError(f"{shown(str(folder), 120)} is damaged: {problem}", code="E0908") from None
 
 
+Contents = Callable[[Disk, Path, About], str]
+"""Writes the files of tasks into a folder, durably, and gives the manifest that belongs to them."""
+
+
 def publish(
     folder: Path,
     about: About,
-    state: Sequence[Saved],
+    state: Sequence[Saved] | Contents,
     *,
     numbered: bool = False,
     keep: int = KEPT,
     disk: Disk = DISK,
 ) -> Path:
-    """Writes a checkpoint and returns its path. Unless it is `numbered` it takes the number after the newest."""
+    """Writes a checkpoint and returns its path. Unless it is `numbered` it takes the number after the newest. `state`
+    is what this process saves, or a function by which several do."""
     if isinstance(keep, bool) or keep < KEPT:
         text = f"keep wants a number of checkpoints, at least {KEPT}: while one is written, another must be whole"
         raise FeedError(text, code="E0901")
     with _publishing:
-        return _publish_alone(folder, about, state, numbered, keep, disk)
+        contents = state if callable(state) else _own_file(state)
+        return _publish_alone(folder, about, contents, numbered, keep, disk)
 
 
-def _publish_alone(folder: Path, about: About, state: Sequence[Saved], numbered: bool, keep: int, disk: Disk) -> Path:
+def _own_file(state: Sequence[Saved]) -> Contents:
+    """One file with all of it."""
+
+    def write(disk: Disk, folder: Path, about: About) -> str:
+        contents = format.task_file(state)
+        files.write_file(disk, folder / format.TASK_FILE, contents)
+        return format.manifest_text(about, state, contents)
+
+    return write
+
+
+def _publish_alone(folder: Path, about: About, contents: Contents, numbered: bool, keep: int, disk: Disk) -> Path:
     try:
         _make_folders(folder, disk)
         _remove_leftovers(folder, disk)
-        path = _publish(folder, about, state, numbered, disk)
+        path = _publish(folder, about, contents, numbered, disk)
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise FileError(f"cannot save a checkpoint in {folder}: {reason}", code="E0909") from None
@@ -128,28 +152,26 @@ def _publish_alone(folder: Path, about: About, state: Sequence[Saved], numbered:
     return path
 
 
-def _publish(folder: Path, about: About, state: Sequence[Saved], numbered: bool, disk: Disk) -> Path:
+def _publish(folder: Path, about: About, contents: Contents, numbered: bool, disk: Disk) -> Path:
     for _ in range(_ATTEMPTS):
         number = about.step if numbered else next(iter(steps_in(folder, disk)), 0) + 1
         target = folder / f"step-{number}"
         temporary = folder / f"step-{number}.tmp-{os.getpid()}"
-        if not target.exists() and _write(disk, temporary, target, replace(about, step=number), state):
+        if not target.exists() and _write(disk, temporary, target, replace(about, step=number), contents):
             return target
         if numbered:
             raise CheckpointError(f"{folder} has a checkpoint of step {number} already", code="E0908")
     raise CheckpointError(f"other processes keep saving to {folder}", code="E0908")
 
 
-def _write(disk: Disk, temporary: Path, target: Path, about: About, state: Sequence[Saved]) -> bool:
+def _write(disk: Disk, temporary: Path, target: Path, about: About, contents: Contents) -> bool:
     """Whether the checkpoint stands under its name; False if somebody else took the name."""
     try:
         disk.make_folder(temporary)
     except FileExistsError:
         return False
     try:
-        contents = format.task_file(state)
-        files.write_file(disk, temporary / format.TASK_FILE, contents)
-        text = format.manifest_text(about, state, contents)
+        text = contents(disk, temporary, about)
         files.write_file(disk, temporary / format.MANIFEST, [text.encode()])
         disk.sync_folder(temporary)
         disk.rename(temporary, target)

@@ -1,7 +1,7 @@
 """Bundles: one safetensors file per compiled program.
 
 Tensors: `code/<isa>` (u8), `constants` (u8), `source` (u8), `source/<path>` (u8, imported files), `weights/<full name>`
-(captured state, optional).
+(captured state, optional), and for a program on many ranks `role/<name>` (u8, a whole bundle) instead of code.
 Metadata: `format` (`dfc.bundle`), `manifest` (JSON), `manifest_sha256`.
 
 Assumes nothing of the bytes. Guarantees the order of checks: lengths, then hashes, then schema. What comes out of
@@ -18,10 +18,12 @@ from dataclasses import dataclass, replace
 
 from dfc_runtime.errors import BundleError
 from dfc_runtime.formats import fields, manifest_reading, manifest_writing, strict_json, tensors
+from dfc_runtime.formats.cluster import ROLE
 from dfc_runtime.formats.element_types import STORED_AS, stored_shape
 from dfc_runtime.formats.manifest import FORMAT, Manifest
 from dfc_runtime.formats.source import CHUNK, FileSource, MemorySource, Source
 from dfc_runtime.formats.tensors import Header, NewTensor, TensorEntry
+from dfc_runtime.kinds import require_kind
 from dfc_runtime.observation import observe
 
 KIND = "dfc.bundle"
@@ -71,6 +73,7 @@ def opened(source: str | os.PathLike[str] | bytes | Source) -> Generator[OpenBun
     elif isinstance(source, str | os.PathLike):
         file = FileSource(source)
     else:
+        require_kind(source, Source, "a bundle is a path, or bytes")
         file = source
     try:
         yield _open(file)
@@ -130,8 +133,9 @@ def _sha256(file: Source, entry: TensorEntry) -> str:
 
 def _check_tensors(header: Header, manifest: Manifest) -> None:
     state = {WEIGHTS + s.name: (STORED_AS[s.dtype], stored_shape(s.dtype, s.shape)) for s in manifest.state}
-    code = {image.tensor for image in manifest.images}
-    if not {CONSTANTS, SOURCE, *code} <= header.tensors.keys():
+    code = {image.tensor for image in manifest.images} | _roles(manifest)
+    constants = {CONSTANTS} if manifest.cluster is None else set[str]()
+    if not {SOURCE, *constants, *code} <= header.tensors.keys():
         raise ValueError("code, constants or source are missing")
     for name, tensor in header.tensors.items():
         found = (tensor.dtype, tensor.shape)
@@ -143,8 +147,14 @@ def _check_tensors(header: Header, manifest: Manifest) -> None:
     for image in manifest.images:
         if not all(offset < header.tensors[image.tensor].size for offset in image.symbols.values()):
             raise ValueError(f"a symbol of {fields.shown(image.isa)} lies outside the code")
-    if not all(offset <= header.tensors[CONSTANTS].size for offset in manifest.constant_offsets):
+    size = header.tensors[CONSTANTS].size if constants else 0
+    if not all(offset <= size for offset in manifest.constant_offsets):
         raise ValueError("a constant lies outside the constants")
+
+
+def _roles(manifest: Manifest) -> set[str]:
+    """The inner bundles."""
+    return {ROLE + role.name for role in manifest.cluster.roles} if manifest.cluster is not None else set()
 
 
 def write(manifest: Manifest, contents: Iterable[NewTensor]) -> Iterator[bytes | memoryview]:

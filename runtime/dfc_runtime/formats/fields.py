@@ -65,6 +65,10 @@ class Record:
         """What is not there in files of earlier versions."""
         return make(self.get(key), self.place(key)) if key in self._data else otherwise
 
+    def has(self, key: str) -> bool:
+        """Whether there is such a key, of which files of earlier versions know nothing."""
+        return key in self._data
+
     def place(self, key: str) -> str:
         return f"{self.where}.{key}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dfc_runtime.formats.cluster import Cluster
 from dfc_runtime.formulas import Formula
 
 FORMAT = 1
@@ -49,11 +50,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A fetch."""
+    """A fetch. `most` is there if the shape mentions sizes that the entry finds out: the most elements it can have."""
 
     name: str
     dtype: str
     shape: tuple[Formula, ...]
+    most: Formula | None = None
 
     def __str__(self) -> str:
         return described(self.dtype, self.shape)
@@ -79,28 +81,9 @@ RELATIONS = ("==", "!=", ">=", ">")
 
 
 @dataclass(frozen=True, slots=True)
-class NativeStep:
-    """Calls the native function `entry_<entry>_<part>`."""
-
-    part: int
-
-
-@dataclass(frozen=True, slots=True)
-class HostStep:
-    """Something the run side does: saves or restores these resources; `path` is the number of a text parameter."""
-
-    kind: str
-    path: int
-    resources: tuple[str, ...]
-
-
-HOST_KINDS = ("checkpoint_save", "checkpoint_restore")
-Step = NativeStep | HostStep
-
-
-@dataclass(frozen=True, slots=True)
 class Entry:
-    """A signature and the plan behind it. `slot_dims` are the dims in the order native code gets them."""
+    """A signature and the plan behind it. `slot_dims` are the dims in the order native code gets them; `measured` are
+    the sizes it finds out itself, in the order in which it leaves them behind the arena's address."""
 
     name: str
     doc: str
@@ -116,15 +99,15 @@ class Entry:
     checks: tuple[SizeCheck, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    steps: tuple[Step, ...]
     arena: Formula
     largest_live: Formula
     peak_names: tuple[str, ...] = ()
     concurrent: bool = False
+    measured: tuple[str, ...] = ()
 
     @property
     def slot_count(self) -> int:
-        return len(self.parameters) + len(self.results) + len(self.slot_dims) + 1
+        return len(self.parameters) + len(self.results) + len(self.slot_dims) + 1 + len(self.measured)
 
     def __str__(self) -> str:
         feeds = [f"{p.name}: {p}" for p in self.parameters] + [f"{name}: i64" for name in self.dim_feeds]
@@ -172,6 +155,36 @@ class FaultSite:
     place: Place
 
 
+SAVE, RESTORE = "checkpoint_save", "checkpoint_restore"
+SiteValue = bool | int | float | str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteOperand:
+    """What a host call gives or gets: an axis is a number, or the formula of its size as people read it."""
+
+    dtype: str
+    shape: tuple[int | str, ...]
+
+    def __str__(self) -> str:
+        return described(self.dtype, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class HostSite:
+    """A place in the native code of an entry that calls the run side: the handler for `kind`, which is told the
+    attributes. `names` are the values of the program that it stands for. Those that save and restore are told the
+    number of the parameter that is the path, and the state."""
+
+    kind: str
+    entry: str
+    attributes: Mapping[str, SiteValue]
+    inputs: tuple[SiteOperand, ...]
+    outputs: tuple[SiteOperand, ...]
+    names: tuple[str, ...]
+    place: Place
+
+
 @dataclass(frozen=True, slots=True)
 class ImageEntry:
     """A code image; its bytes are the tensor `code/<isa>`."""
@@ -187,7 +200,8 @@ class ImageEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A compiled program. `tensors` are the hashes of the file's tensors."""
+    """A compiled program. `tensors` are the hashes of the file's tensors. With a `cluster`, entries are signatures
+    only, and there is no code but that of the roles."""
 
     version: str
     name: str
@@ -200,3 +214,9 @@ class Manifest:
     constant_offsets: tuple[int, ...]
     notes: Mapping[str, object] = field(default_factory=dict[str, object])
     tensors: Mapping[str, str] = field(default_factory=dict[str, str])
+    cluster: Cluster | None = None
+    sites: tuple[HostSite, ...] = ()
+
+    def kinds_in(self, entry: str) -> frozenset[str]:
+        """What an entry asks of the run side."""
+        return frozenset(site.kind for site in self.sites if site.entry == entry)

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from dfc_runtime import formulas
-from dfc_runtime.formats import fields
+from dfc_runtime.formats import cluster_reading, fields
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import Record
 from dfc_runtime.formats.manifest import (
-    HOST_KINDS,
     RELATIONS,
     STATE_KINDS,
     TEXT,
     Entry,
     FaultSite,
-    HostStep,
     ImageEntry,
     Manifest,
-    NativeStep,
     Parameter,
-    Place,
     Result,
     SizeCheck,
     StateEntry,
-    Step,
 )
+from dfc_runtime.formats.site_reading import MAXIMUM_RANK, check_sites, element_type, read_place, read_site
 from dfc_runtime.formulas import Formula
-
-MAXIMUM_RANK = 32
 
 
 def from_json(data: object) -> Manifest:
@@ -48,7 +43,15 @@ def from_json(data: object) -> Manifest:
         constant_offsets=record.list("constant_offsets", fields.integer),
         notes=fields.mapping(record.get("notes"), "manifest.notes"),
         tensors=record.table("tensors", fields.text),
+        sites=record.list("sites", read_site) if record.has("sites") else (),
     )
+    if record.has("cluster"):
+        signatures = {
+            e.name: ([p.name for p in e.parameters], [r.name for r in e.results], e.dims) for e in manifest.entries
+        }
+        state = [each.name for each in manifest.state]
+        section = cluster_reading.from_json(record.get("cluster"), "manifest.cluster", signatures, state)
+        manifest = replace(manifest, cluster=section)
     record.done()
     _check_names(manifest)
     return manifest
@@ -57,17 +60,16 @@ def from_json(data: object) -> Manifest:
 def _check_names(manifest: Manifest) -> None:
     _unique((e.name for e in manifest.entries), "entries")
     state = _unique((s.name for s in manifest.state), "state")
+    check_sites(manifest)
     _unique((image.isa for image in manifest.images), "images")
     for entry in manifest.entries:
         used = {*entry.reads, *entry.writes}
-        used.update(name for step in entry.steps if isinstance(step, HostStep) for name in step.resources)
         if not used <= state:
             raise ValueError(f"entry {fields.shown(entry.name)} uses state {fields.shown(min(used - state))}")
     for image in manifest.images:
         for number, entry in enumerate(manifest.entries):
-            for step in entry.steps:
-                if isinstance(step, NativeStep) and f"entry_{number}_{step.part}" not in image.symbols:
-                    raise ValueError(f"image {fields.shown(image.isa)} lacks entry {fields.shown(entry.name)}")
+            if f"entry_{number}_0" not in image.symbols:
+                raise ValueError(f"image {fields.shown(image.isa)} lacks entry {fields.shown(entry.name)}")
 
 
 def _unique(names: Iterable[str], where: str) -> set[str]:
@@ -85,21 +87,6 @@ def _setting(value: object, where: str) -> int | float | bool | str:
     return value
 
 
-def _place(value: object, where: str) -> Place:
-    parts = fields.items(value, where)
-    if len(parts) != 4:
-        raise ValueError(f"{where} is not a place")
-    line, column = fields.integer(parts[1], where), fields.integer(parts[2], where)
-    return Place(fields.text(parts[0], where), line, column, fields.text(parts[3], where))
-
-
-def _dtype(record: Record, *others: str) -> str:
-    name = record.text("type")
-    if name not in SIZES and name not in others:
-        raise ValueError(f"{record.where} has the unknown element type {fields.shown(name)}")
-    return name
-
-
 def _formulas(record: Record) -> tuple[Formula, ...]:
     shape = record.list("shape", formulas.from_json)
     if len(shape) > MAXIMUM_RANK:
@@ -115,7 +102,7 @@ def _entry(value: object, where: str) -> Entry:
         readonly=record.flag("readonly"),
         is_test=record.flag("test"),
         unnamed_result=record.flag("unnamed_result"),
-        place=_place(record.get("place"), record.place("place")),
+        place=read_place(record.get("place"), record.place("place")),
         parameters=record.list("parameters", _parameter),
         results=record.list("results", _result),
         dims=record.list("dims", fields.text),
@@ -124,12 +111,14 @@ def _entry(value: object, where: str) -> Entry:
         checks=record.list("checks", _check),
         reads=record.list("reads", fields.text),
         writes=record.list("writes", fields.text),
-        steps=record.list("steps", _step),
         arena=formulas.from_json(record.get("arena"), record.place("arena")),
         largest_live=formulas.from_json(record.get("largest_live"), record.place("largest_live")),
         peak_names=record.list("peak_names", fields.text),
         concurrent=record.optional("concurrent", fields.flag, False),
+        measured=record.list("measured", fields.text) if record.has("measured") else (),
     )
+    if record.has("steps"):
+        record.list("steps", _old_step)
     record.done()
     _check_entry(entry, where)
     return entry
@@ -139,24 +128,29 @@ def _check_entry(entry: Entry, where: str) -> None:
     dims = _unique(entry.dims, f"{where}.dims")
     _unique([p.name for p in entry.parameters] + list(entry.dim_feeds), f"{where}.parameters")
     used = {*entry.dim_feeds, *entry.slot_dims, *entry.arena.symbols(), *entry.largest_live.symbols()}
-    for formula in (d for each in (*entry.parameters, *entry.results) for d in each.shape):
+    for formula in (d for each in entry.parameters for d in each.shape):
         used |= formula.symbols()
+    for result in entry.results:
+        used |= _result_symbols(result, frozenset(_unique((*entry.dims, *entry.measured), f"{where}.measured")) - dims)
     for check in entry.checks:
         used |= check.left.symbols() | check.right.symbols()
     if not used <= dims:
         raise ValueError(f"{where} uses the dim {fields.shown(min(used - dims))}, which it does not declare")
     if entry.unnamed_result and len(entry.results) != 1:
         raise ValueError(f"{where} has {len(entry.results)} results, none of them named")
-    for step in entry.steps:
-        if isinstance(step, HostStep) and not (
-            step.path < len(entry.parameters) and entry.parameters[step.path].is_text
-        ):
-            raise ValueError(f"{where} has a host step without a path")
+
+
+def _result_symbols(result: Result, measured: frozenset[str]) -> set[str]:
+    """The dims that the formulas of a result use. One whose shape is found out says how large it can be."""
+    found = {name for formula in result.shape for name in formula.symbols()}
+    if measured.isdisjoint(found) != (result.most is None):
+        raise ValueError(f"the result {fields.shown(result.name)} does not say how large it can be")
+    return found - measured | (result.most.symbols() if result.most is not None else set[str]())
 
 
 def _parameter(value: object, where: str) -> Parameter:
     record = Record(value, where)
-    made = Parameter(record.text("name"), _dtype(record, TEXT), _formulas(record), record.text("doc"))
+    made = Parameter(record.text("name"), element_type(record, TEXT), _formulas(record), record.text("doc"))
     record.done()
     if made.is_text and made.shape:
         raise ValueError(f"{where} is a text with a shape")
@@ -165,7 +159,8 @@ def _parameter(value: object, where: str) -> Parameter:
 
 def _result(value: object, where: str) -> Result:
     record = Record(value, where)
-    made = Result(record.text("name"), _dtype(record), _formulas(record))
+    most = formulas.from_json(record.get("most"), record.place("most")) if record.has("most") else None
+    made = Result(record.text("name"), element_type(record), _formulas(record), most)
     record.done()
     return made
 
@@ -177,7 +172,7 @@ def _check(value: object, where: str) -> SizeCheck:
         record.text("relation"),
         formulas.from_json(record.get("right"), record.place("right")),
         record.text("reason"),
-        _place(record.get("place"), record.place("place")),
+        read_place(record.get("place"), record.place("place")),
     )
     record.done()
     if made.relation not in RELATIONS:
@@ -185,16 +180,12 @@ def _check(value: object, where: str) -> SizeCheck:
     return made
 
 
-def _step(value: object, where: str) -> Step:
+def _old_step(value: object, where: str) -> None:
+    """Earlier versions said which functions an entry calls; only those with one can still be run."""
     record = Record(value, where)
-    if "native" in fields.mapping(value, where):
-        step: Step = NativeStep(record.integer("native"))
-    else:
-        step = HostStep(record.text("host"), record.integer("path"), record.list("resources", fields.text))
-        if step.kind not in HOST_KINDS:
-            raise ValueError(f"{where} has the unknown host step {fields.shown(step.kind)}")
+    if not record.has("native") or record.integer("native") != 0:
+        raise ValueError(f"{where} is of an earlier version, which saved and restored in another way")
     record.done()
-    return step
 
 
 def _state(value: object, where: str) -> StateEntry:
@@ -202,13 +193,13 @@ def _state(value: object, where: str) -> StateEntry:
     made = StateEntry(
         name=record.text("name"),
         kind=record.text("kind"),
-        dtype=_dtype(record),
+        dtype=element_type(record),
         shape=record.list("shape", fields.integer),
         trained=record.flag("trained"),
         container=record.text("container"),
         saved=record.flag("saved"),
         doc=record.text("doc"),
-        place=_place(record.get("place"), record.place("place")),
+        place=read_place(record.get("place"), record.place("place")),
     )
     record.done()
     if made.kind not in STATE_KINDS:
@@ -220,7 +211,7 @@ def _state(value: object, where: str) -> StateEntry:
 
 def _fault(value: object, where: str) -> FaultSite:
     record = Record(value, where)
-    place = _place(record.get("place"), record.place("place"))
+    place = read_place(record.get("place"), record.place("place"))
     made = FaultSite(record.text("kind"), record.text("message"), place)
     record.done()
     return made

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dfc_runtime.formats import cluster_writing
 from dfc_runtime.formats.manifest import (
     FORMAT,
     Entry,
     FaultSite,
-    HostStep,
+    HostSite,
     ImageEntry,
     Manifest,
     Parameter,
     Place,
     Result,
+    SiteOperand,
     SizeCheck,
     StateEntry,
-    Step,
 )
 from dfc_runtime.formulas import Formula
 
@@ -30,10 +31,12 @@ def to_json(manifest: Manifest) -> dict[str, object]:
         "entries": [_entry(each) for each in manifest.entries],
         "state": [_state(each) for each in manifest.state],
         "faults": [_fault(each) for each in manifest.faults],
+        **({"sites": [_site(each) for each in manifest.sites]} if manifest.sites else {}),
         "images": [_image(each) for each in manifest.images],
         "constant_offsets": list(manifest.constant_offsets),
         "notes": dict(manifest.notes),
         "tensors": dict(manifest.tensors),
+        **({"cluster": cluster_writing.to_json(manifest.cluster)} if manifest.cluster is not None else {}),
     }
 
 
@@ -61,11 +64,11 @@ def _entry(entry: Entry) -> object:
         "checks": [_check(each) for each in entry.checks],
         "reads": list(entry.reads),
         "writes": list(entry.writes),
-        "steps": [_step(each) for each in entry.steps],
         "arena": entry.arena.to_json(),
         "largest_live": entry.largest_live.to_json(),
         "peak_names": list(entry.peak_names),
         **({"concurrent": True} if entry.concurrent else {}),
+        **({"measured": list(entry.measured)} if entry.measured else {}),
     }
 
 
@@ -74,7 +77,8 @@ def _parameter(each: Parameter) -> object:
 
 
 def _result(each: Result) -> object:
-    return {"name": each.name, "type": each.dtype, "shape": _shape(each.shape)}
+    most = {"most": each.most.to_json()} if each.most is not None else {}
+    return {"name": each.name, "type": each.dtype, "shape": _shape(each.shape), **most}
 
 
 def _check(each: SizeCheck) -> object:
@@ -85,12 +89,6 @@ def _check(each: SizeCheck) -> object:
         "reason": each.reason,
         "place": _place(each.place),
     }
-
-
-def _step(step: Step) -> object:
-    if isinstance(step, HostStep):
-        return {"host": step.kind, "path": step.path, "resources": list(step.resources)}
-    return {"native": step.part}
 
 
 def _state(each: StateEntry) -> object:
@@ -109,6 +107,22 @@ def _state(each: StateEntry) -> object:
 
 def _fault(each: FaultSite) -> object:
     return {"kind": each.kind, "message": each.message, "place": _place(each.place)}
+
+
+def _site(each: HostSite) -> object:
+    return {
+        "kind": each.kind,
+        "entry": each.entry,
+        "attributes": {name: list(v) if isinstance(v, tuple) else v for name, v in each.attributes.items()},
+        "inputs": [_operand(one) for one in each.inputs],
+        "outputs": [_operand(one) for one in each.outputs],
+        "names": list(each.names),
+        "place": _place(each.place),
+    }
+
+
+def _operand(each: SiteOperand) -> object:
+    return {"type": each.dtype, "shape": list(each.shape)}
 
 
 def _image(each: ImageEntry) -> object:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dfc_runtime.errors import FileError
 
 CHUNK = 1 << 20
 
 
+@runtime_checkable
 class Source(Protocol):
     """Bytes at random places. `name` is for messages."""
 

@@ -27,7 +27,7 @@ def model() -> Module:
 
 
 def with_state(*types: tuple[str, str]) -> Module:
-    return dfc_runtime.loads(Sketch([(entry("f", {}), ["nothing"])], [state(n, t) for n, t in types]).to_bytes())
+    return dfc_runtime.loads(Sketch([(entry("f", {}), "nothing")], [state(n, t) for n, t in types]).to_bytes())
 
 
 def snapshot(model: Module) -> dict[str, bytes]:

@@ -1,0 +1,107 @@
+"""Saved state, whole or in the parts of several tasks, and putting parts together as if one task had saved it all.
+
+Assumes arrays that were read and checked one by one. Guarantees that what comes out is what the manifest promises: each
+name once, whole, of its type; anything else is a `ValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.distributed.shards import put_part, rows_of
+from dfc_runtime.element_types import numpy_dtype
+from dfc_runtime.errors import UnsupportedError
+from dfc_runtime.formats.fields import shown
+from dfc_runtime.formats.manifest import described
+
+Array = NDArray[np.generic]
+Types = Mapping[str, tuple[str, tuple[int, ...]]]
+"""Element type and shape by full name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One piece of state in a checkpoint."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    array: Array
+
+    def __str__(self) -> str:
+        return described(self.dtype, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows that task `task` of `tasks` has, by a rule, along an axis."""
+
+    rule: str
+    axis: int
+    tasks: int
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """What a manifest says of a file. Only where several tasks wrote: what it holds, and which rows of what is
+    sharded."""
+
+    size: int
+    sha256: str
+    state: Types | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict[str, Part])
+
+
+class Assembly:
+    """Whole state from the files of tasks."""
+
+    def __init__(self, types: Types) -> None:
+        self._types = types
+        self._whole: dict[str, Saved] = {}
+        self._missing: dict[str, set[int]] = {}
+
+    def add(self, state: Mapping[str, Saved], parts: Mapping[str, Part]) -> None:
+        """Takes what one file holds."""
+        for name, saved in state.items():
+            if name not in self._types:
+                raise ValueError(f"{shown(name)} is in a file, but not in the manifest")
+            if name in parts:
+                self._put(saved, parts[name])
+            elif name in self._whole:
+                raise ValueError(f"{shown(name)} is in two files")
+            elif (saved.dtype, saved.shape) != self._types[name]:
+                raise ValueError(f"{shown(name)} is not of the type the manifest states")
+            else:
+                self._whole[name] = saved
+
+    def _put(self, saved: Saved, part: Part) -> None:
+        dtype, shape = self._types[saved.name]
+        name = shown(saved.name)
+        if not 0 <= part.axis < len(shape) or not 0 <= part.task < part.tasks <= 1 << 20:
+            raise ValueError(f"{name} is in parts that cannot be")
+        try:
+            rows = rows_of(part.rule, shape[part.axis], part.tasks, part.task)
+        except UnsupportedError:
+            raise ValueError(f"{name} is spread by the unknown rule {shown(part.rule)}") from None
+        wanted = (*shape[: part.axis], len(rows), *shape[part.axis + 1 :])
+        if (saved.dtype, saved.shape) != (dtype, wanted):
+            raise ValueError(f"a part of {name} is not of the type the manifest states")
+        if saved.name not in self._whole:
+            self._whole[saved.name] = Saved(saved.name, dtype, shape, np.empty(shape, numpy_dtype(dtype)))
+            self._missing[saved.name] = set(range(part.tasks))
+        if part.task not in self._missing.get(saved.name, set()):
+            raise ValueError(f"a part of {name} is there twice")
+        self._missing[saved.name].discard(part.task)
+        put_part(self._whole[saved.name].array, saved.array, part.rule, part.axis, part.tasks, part.task)
+
+    def finished(self) -> dict[str, Saved]:
+        """All of it."""
+        for name in self._types:
+            if name not in self._whole or self._missing.get(name):
+                raise ValueError(f"{shown(name)} is not whole in its files")
+        return {name: self._whole[name] for name in self._types}

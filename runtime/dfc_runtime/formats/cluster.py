@@ -1,0 +1,146 @@
+"""The section of a manifest that says how a program is spread over ranks: jobs, roles, edges, who takes part in what.
+
+A bundle with this section holds one whole bundle for each role, as the tensor `role/<name>`; its own entries are
+signatures without code. Assumes nothing of the bytes it is read from. Guarantees that every name it mentions is known:
+roles of jobs, entries of the manifest, edges between tasks that exist as written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dfc_runtime.formulas import Formula, constant
+
+ONE = constant(1)
+ROLE = "role/"
+"""A whole inner bundle is the tensor of this name and that of its role."""
+EDGE_KINDS = ("value", "combination", "rows")
+STEP_KINDS = ("save", "restore")
+SHARD_RULES = ("modulo", "blocks", "hash")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJob:
+    """`tasks` as written; `elastic` says that the number may be another at start, because nothing fixed depends on it
+    (with blocks, it may be any number up to that of the blocks)."""
+
+    name: str
+    tasks: int
+    elastic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRole:
+    """An inner bundle, and its tasks of a job; empty `tasks` are all tasks that no other role of the job has."""
+
+    name: str
+    job: str
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEdge:
+    """One kind of message. `kind` is value, combination or rows; source and destinations are `job` or `job:task`.
+
+    The tag of its messages is its number in the manifest's list. `name` is the full name of the value, `line` its place
+    in the source, for reports."""
+
+    key: str
+    kind: str
+    source: str
+    destinations: tuple[str, ...]
+    name: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPart:
+    """A parameter of an entry, and the roles that need it. `split_axis` is the axis cut into blocks, or -1: blocks
+    stand in their order in each of the `runs` along it. What a task gets has its blocks along a new axis in front."""
+
+    name: str
+    roles: tuple[str, ...]
+    split_axis: int
+    runs: Formula = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPart:
+    """A result of an entry: it comes from `source` (`job:task`), or in pieces along `split_axis` from each task of the
+    job `source`: blocks in their order in each of the `runs`; what a task gives has its blocks along a new axis in
+    front."""
+
+    name: str
+    source: str
+    split_axis: int
+    runs: Formula = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStep:
+    """What an entry does: `kind` is save or restore, `feed` the text that says where, `state` the full names."""
+
+    kind: str
+    feed: str
+    state: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEntry:
+    """How a call of an entry is spread. `roles` take part; `blocks` is 0 where nothing is split; `split` names the
+    dimension that is, which for the roles means the size of one block. `count` and `first` name the sizes that tell a
+    task how many blocks it has, and the number of the first of them. An entry with `steps` does nothing else and has no
+    roles."""
+
+    name: str
+    roles: tuple[str, ...]
+    replicated_over: str
+    split: str
+    blocks: int
+    feeds: tuple[FeedPart, ...]
+    results: tuple[ResultPart, ...]
+    count: str = "NB"
+    first: str = "FIRST"
+    steps: tuple[CheckpointStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """Where a piece of state lives: `site` is `job` (a copy in every task) or `job:task`; sharded state lies in rows
+    over all tasks of a job, by `rule` (modulo, blocks, hash) along `axis`; `rule` is "" where it is whole."""
+
+    name: str
+    site: str
+    rule: str = ""
+    axis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPolicy:
+    """Periodic saving: every so many seconds, or steps (the other is 0)."""
+
+    seconds: float
+    steps: int
+    folder: str
+    keep: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    jobs: tuple[ClusterJob, ...]
+    roles: tuple[ClusterRole, ...]
+    edges: tuple[ClusterEdge, ...]
+    entries: tuple[ClusterEntry, ...]
+    state: tuple[ClusterState, ...]
+    compressed: tuple[tuple[str, str], ...] = ()
+    checkpoint: CheckpointPolicy | None = None
+
+
+def site(text: str) -> tuple[str, int | None]:
+    """The job and the task of `job` or `job:task`; `ValueError` if it is neither."""
+    job, colon, task = text.partition(":")
+    if not colon:
+        return job, None
+    if not task.isascii() or not task.isdigit() or len(task) > 9:
+        raise ValueError(f"{text[:48]!r} is no task")
+    return job, int(task)

@@ -1,0 +1,55 @@
+"""The cluster section of a manifest as JSON data."""
+
+from __future__ import annotations
+
+from dfc_runtime.formats.cluster import CheckpointPolicy, Cluster, ClusterEntry
+
+
+def to_json(cluster: Cluster) -> dict[str, object]:
+    """What `cluster_reading.from_json` reads back."""
+    return {
+        "jobs": [{"name": job.name, "tasks": job.tasks, "elastic": job.elastic} for job in cluster.jobs],
+        "roles": [{"name": role.name, "job": role.job, "tasks": list(role.tasks)} for role in cluster.roles],
+        "edges": [
+            {
+                "key": edge.key,
+                "kind": edge.kind,
+                "source": edge.source,
+                "destinations": list(edge.destinations),
+                "name": edge.name,
+                "place": edge.place,
+            }
+            for edge in cluster.edges
+        ],
+        "entries": [_entry(entry) for entry in cluster.entries],
+        "state": [
+            {"name": each.name, "site": each.site, "rule": each.rule, "axis": each.axis} for each in cluster.state
+        ],
+        "compressed": [list(pair) for pair in cluster.compressed],
+        **({"checkpoint": _checkpoint(cluster.checkpoint)} if cluster.checkpoint is not None else {}),
+    }
+
+
+def _entry(entry: ClusterEntry) -> object:
+    return {
+        "name": entry.name,
+        "roles": list(entry.roles),
+        "replicated_over": entry.replicated_over,
+        "split": entry.split,
+        "blocks": entry.blocks,
+        "feeds": [
+            {"name": each.name, "roles": list(each.roles), "split_axis": each.split_axis, "runs": each.runs.to_json()}
+            for each in entry.feeds
+        ],
+        "results": [
+            {"name": each.name, "source": each.source, "split_axis": each.split_axis, "runs": each.runs.to_json()}
+            for each in entry.results
+        ],
+        "count": entry.count,
+        "first": entry.first,
+        "steps": [{"kind": step.kind, "feed": step.feed, "state": list(step.state)} for step in entry.steps],
+    }
+
+
+def _checkpoint(policy: CheckpointPolicy) -> object:
+    return {"seconds": policy.seconds, "steps": policy.steps, "folder": policy.folder, "keep": policy.keep}

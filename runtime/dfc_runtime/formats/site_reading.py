@@ -1,0 +1,85 @@
+"""JSON data to places of host calls, and what all readers of manifests share: places in a text, element types.
+
+Whatever is not exactly as `manifest_writing` makes it is a `ValueError`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from dfc_runtime.formats import fields
+from dfc_runtime.formats.element_types import SIZES
+from dfc_runtime.formats.fields import Record
+from dfc_runtime.formats.manifest import RESTORE, SAVE, HostSite, Manifest, Place, SiteOperand, SiteValue
+
+MAXIMUM_RANK = 32
+
+
+def read_place(value: object, where: str) -> Place:
+    parts = fields.items(value, where)
+    if len(parts) != 4:
+        raise ValueError(f"{where} is not a place")
+    line, column = fields.integer(parts[1], where), fields.integer(parts[2], where)
+    return Place(fields.text(parts[0], where), line, column, fields.text(parts[3], where))
+
+
+def element_type(record: Record, *others: str) -> str:
+    name = record.text("type")
+    if name not in SIZES and name not in others:
+        raise ValueError(f"{record.where} has the unknown element type {fields.shown(name)}")
+    return name
+
+
+def read_site(value: object, where: str) -> HostSite:
+    record = Record(value, where)
+    made = HostSite(
+        kind=record.text("kind"),
+        entry=record.text("entry"),
+        attributes=record.table("attributes", _attribute),
+        inputs=record.list("inputs", _operand),
+        outputs=record.list("outputs", _operand),
+        names=record.list("names", fields.text),
+        place=read_place(record.get("place"), record.place("place")),
+    )
+    record.done()
+    return made
+
+
+def check_sites(manifest: Manifest) -> None:
+    """Host calls are in entries that are there; those that save and restore know a path and state."""
+    entries = {entry.name: entry for entry in manifest.entries}
+    state = {each.name for each in manifest.state}
+    for site in manifest.sites:
+        entry = entries.get(site.entry)
+        if entry is None:
+            raise ValueError(f"a host call is in the unknown entry {fields.shown(site.entry)}")
+        if site.kind not in (SAVE, RESTORE):
+            continue
+        path, names = site.attributes.get("path"), site.attributes.get("resources")
+        if type(path) is not int or not 0 <= path < len(entry.parameters) or not entry.parameters[path].is_text:
+            raise ValueError(f"the {site.kind} in entry {fields.shown(entry.name)} has no path")
+        if not isinstance(names, tuple) or not state.issuperset(names):
+            raise ValueError(f"the {site.kind} in entry {fields.shown(entry.name)} is of unknown state")
+
+
+def _attribute(value: object, where: str) -> SiteValue:
+    if isinstance(value, list):
+        return tuple(fields.text(each, where) for each in cast("list[object]", value))
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{where} is not a plain value")
+    return value
+
+
+def _operand(value: object, where: str) -> SiteOperand:
+    record = Record(value, where)
+    made = SiteOperand(element_type(record), record.list("shape", _axis))
+    record.done()
+    known = [axis for axis in made.shape if isinstance(axis, int)]
+    if len(made.shape) > MAXIMUM_RANK or math.prod(known) * SIZES[made.dtype] > fields.LARGEST:
+        raise ValueError(f"{where} is too large")
+    return made
+
+
+def _axis(value: object, where: str) -> int | str:
+    return value if isinstance(value, str) else fields.integer(value, where)

@@ -1,0 +1,189 @@
+"""What native code asks of the run side: requests, and the handlers that answer them.
+
+Assumes native code that fills a frame as its sites say. Guarantees that a handler is called once a request, in the
+thread of the call and in the order of the program; that whatever it raises stops the call and reaches the caller of the
+entry; and that nobody is called for a kind without a handler: such a program is not loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.element_types import numpy_dtype
+from dfc_runtime.errors import UnsupportedError
+from dfc_runtime.formats.fields import shown
+from dfc_runtime.formats.manifest import HostSite, Manifest, SiteOperand
+from dfc_runtime.summaries import Sink
+
+Array = NDArray[np.generic]
+Memory = ctypes.Array[ctypes.c_char]
+
+
+@dataclass(slots=True)
+class Calling:
+    """A call of an entry that makes requests: how many calls of it began before, its feeds that are texts by the number
+    of the parameter, and its options."""
+
+    number: int = 0
+    texts: Mapping[int, str] = field(default_factory=dict[int, str])
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(slots=True)
+class HostRequest:
+    """One request. `inputs` are arrays to read and `outputs` arrays to fill: both are memory of the program that means
+    something else as soon as the handler is done, so copy what is kept. `site` says where in the program it comes from,
+    `module` is the name of the program, `call` the call that makes the request."""
+
+    site: HostSite
+    inputs: list[Array]
+    outputs: list[Array]
+    module: str
+    call: Calling
+
+    @property
+    def entry(self) -> str:
+        """The entry that is running."""
+        return self.site.entry
+
+
+Handler = Callable[[HostRequest], None]
+"""Answers requests, of several threads at once where entries are concurrent. It must not call the program it serves."""
+
+
+class Hosts:
+    """The requests of one program, and what they raised: kept for each thread until its call takes it."""
+
+    def __init__(self, manifest: Manifest, handlers: Mapping[str, Handler], summaries: Sink) -> None:
+        self.handlers = handlers
+        self.summaries = summaries
+        self._module = manifest.name
+        self._sites = [_Site(site, _handler(site, handlers)) for site in manifest.sites]
+        self._local = threading.local()
+
+    def __bool__(self) -> bool:
+        """Whether the program asks for anything."""
+        return bool(self._sites)
+
+    def of(self, manifest: Manifest) -> Hosts:
+        """The same handlers for another program."""
+        return Hosts(manifest, self.handlers, self.summaries)
+
+    def call(self, number: int, frame: int) -> None:
+        """What native code calls. The first word of its frame says that the request failed until it is cleared: an
+        exception may come before the first line here, from a signal, and native code must see that as well."""
+        site = self._sites[number]
+        words = site.frame.from_address(frame)
+        try:
+            request = HostRequest(site.site, *site.operands(words), self._module, self._local.call)
+            site.handler(request)
+            words[0] = 0
+        except BaseException as problem:
+            words[0] = 1
+            problem.add_note(f"in `{shown(site.site.kind)}` at {site.site.place}")
+            self._local.problem = problem
+
+    def counted(self, entry: str, function: Callable[..., object]) -> Callable[..., object]:
+        """The function of an entry, with its calls counted if they make requests."""
+        if all(site.site.entry != entry for site in self._sites):
+            return function
+        numbers, local = itertools.count(), self._local
+
+        def call(*feeds: object, **named: object) -> object:
+            outer = getattr(local, "call", None)
+            local.call = Calling(next(numbers))
+            try:
+                return function(*feeds, **named)
+            finally:
+                local.call = outer
+
+        return call
+
+    def tell(self, texts: Mapping[int, str], options: Mapping[str, object]) -> None:
+        """More about the call that this thread makes."""
+        self._local.call.texts, self._local.call.options = texts, options
+
+    def take(self) -> BaseException:
+        """What stopped the last call of this thread. A signal that came before the handler has left nothing."""
+        problem: BaseException | None = self._local.__dict__.pop("problem", None)
+        return problem if problem is not None else KeyboardInterrupt()
+
+
+def _handler(site: HostSite, handlers: Mapping[str, Handler]) -> Handler:
+    found = handlers.get(site.kind)
+    if found is None:
+        text = f"`{shown(site.entry)}` asks for `{shown(site.kind)}` at {site.place}, and nothing here answers that"
+        raise UnsupportedError(text, code="E1001")
+    return found
+
+
+class _Site:
+    """A site with all that can be known before a call."""
+
+    __slots__ = ("_inputs", "_operands", "frame", "handler", "site")
+
+    def __init__(self, site: HostSite, handler: Handler) -> None:
+        self.site = site
+        self.handler = handler
+        operands = (*site.inputs, *site.outputs)
+        self._inputs = len(site.inputs)
+        self._operands = [_Operand(each, writeable=place >= self._inputs) for place, each in enumerate(operands)]
+        extents = sum(isinstance(axis, str) for each in operands for axis in each.shape)
+        self.frame = ctypes.c_int64 * (1 + len(operands) + extents)
+
+    def operands(self, words: ctypes.Array[ctypes.c_int64]) -> tuple[list[Array], list[Array]]:
+        """Inputs and outputs of the request in a frame."""
+        values = words[1:]
+        extents = iter(values[len(self._operands) :])
+        arrays = [each.array(address, extents) for each, address in zip(self._operands, values, strict=False)]
+        return arrays[: self._inputs], arrays[self._inputs :]
+
+
+_MOST_KNOWN = 64
+"""Arrays that are kept for one operand."""
+
+
+class _Operand:
+    """Memory as an array. A program uses the same memory in call after call, so arrays are kept by their address."""
+
+    __slots__ = ("_dtype", "_fixed", "_known", "_shape", "_writeable")
+
+    def __init__(self, operand: SiteOperand, *, writeable: bool) -> None:
+        self._dtype = numpy_dtype(operand.dtype)
+        self._shape: Sequence[int | str] = operand.shape
+        self._writeable = writeable
+        self._fixed = all(isinstance(axis, int) for axis in operand.shape)
+        self._known: dict[object, Array] = {}
+
+    def array(self, address: int, extents: Iterator[int]) -> Array:
+        """The array at an address; axes of no fixed size take the next of the extents."""
+        if self._fixed:
+            found = self._known.get(address)
+            return found if found is not None else self._made(address, address, self._shape)
+        shape = tuple(axis if isinstance(axis, int) else next(extents) for axis in self._shape)
+        key = address, shape
+        found = self._known.get(key)
+        return found if found is not None else self._made(key, address, shape)
+
+    def _made(self, key: object, address: int, shape: Sequence[int | str]) -> Array:
+        sizes = cast("Sequence[int]", shape)
+        buffer = _memory(self._dtype, sizes).from_address(address)
+        array = np.ndarray(sizes, self._dtype, cast("bytearray", buffer))  # NumPy takes any writable buffer
+        array.flags.writeable = self._writeable
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[key] = array
+        return array
+
+
+def _memory(dtype: np.dtype[np.generic], shape: Sequence[int]) -> type[Memory]:
+    return ctypes.c_char * (math.prod(shape) * dtype.itemsize)

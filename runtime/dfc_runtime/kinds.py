@@ -1,0 +1,22 @@
+"""What callers pass where types are not checked before: the wrong kind of a thing gets a message of its own.
+
+Assumes nothing of the values. Guarantees a `FeedError` that says what is wanted and what came.
+"""
+
+from __future__ import annotations
+
+from dfc_runtime.errors import FeedError
+
+Kinds = type | tuple[type, ...]
+
+
+def require_kind(value: object, kinds: Kinds, wanted: str) -> None:
+    """`wanted` says what the caller was to pass: "load wants the path of a bundle"."""
+    if not isinstance(value, kinds):
+        kind = "None" if value is None else f"a value of type {type(value).__name__}"
+        raise FeedError(f"{wanted}, not {kind}", code="E0901")
+
+
+def is_whole(value: object) -> bool:
+    """Whether this is a whole number, which True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool)

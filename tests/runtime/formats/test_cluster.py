@@ -1,0 +1,148 @@
+"""The cluster section of a manifest: read as it was written, and refused when it speaks of what is not there."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from dfc_runtime.formats import cluster_reading, cluster_writing, strict_json
+from dfc_runtime.formats.cluster import (
+    CheckpointPolicy,
+    Cluster,
+    ClusterEdge,
+    ClusterEntry,
+    ClusterJob,
+    ClusterRole,
+    ClusterState,
+    FeedPart,
+    ResultPart,
+    site,
+)
+from dfc_runtime.formulas import Formula
+
+CLUSTER = Cluster(
+    jobs=(ClusterJob("ps", 2, elastic=False), ClusterJob("worker", 4, elastic=True)),
+    roles=(ClusterRole("ps0", "ps", (1,)), ClusterRole("ps", "ps", ()), ClusterRole("worker", "worker", ())),
+    edges=(
+        ClusterEdge("train/h", "value", "ps:0", ("worker",), "train/h", "model.dfg:3:1"),
+        ClusterEdge("train/g", "combination", "worker", ("worker",), "train/g", "model.dfg:4:1"),
+    ),
+    entries=(
+        ClusterEntry(
+            "train",
+            ("ps0", "worker"),
+            "worker",
+            "B",
+            8,
+            (FeedPart("x", ("worker",), 0), FeedPart("rate", ("ps0", "worker"), -1)),
+            (ResultPart("loss", "worker:0", -1), ResultPart("p", "worker", 1, Formula(("$T", 2, "*")))),
+            "NB_",
+        ),
+        ClusterEntry("look", ("ps0",), "", "", 0, (), (ResultPart("result", "ps:0", -1),)),
+    ),
+    state=(ClusterState("w", "worker"), ClusterState("t", "ps", "modulo", 0), ClusterState("b", "ps:0")),
+    compressed=(("ps", "worker"),),
+    checkpoint=CheckpointPolicy(600.0, 0, "saved", 5),
+)
+ENTRIES = {"train": (["x", "rate"], ["loss", "p"], ["B", "T"]), "look": ([], ["result"], [])}
+STATE = ["w", "t", "b"]
+
+
+def read(data):
+    return cluster_reading.from_json(data, "cluster", ENTRIES, STATE)
+
+
+def written():
+    return strict_json.parse(strict_json.dump(cluster_writing.to_json(CLUSTER)))
+
+
+def test_it_is_read_as_it_was_written():
+    assert read(written()) == CLUSTER
+
+
+def test_a_site_is_a_job_or_one_of_its_tasks():
+    assert site("ps") == ("ps", None)
+    assert site("ps:12") == ("ps", 12)
+    for text in ("ps:", "ps:x", "ps:-1", "ps:1:2", "ps:²"):
+        with pytest.raises(ValueError, match="is no task"):
+            site(text)
+
+
+def changed(path, value):
+    data = copy.deepcopy(written())
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["jobs"], [], "is empty"),
+        (["jobs", 0, "tasks"], 0, "whole number"),
+        (["jobs", 0, "tasks"], 2**40, "whole number"),
+        (["jobs", 1, "name"], "ps", "twice"),
+        (["jobs", 0, "name"], "a:b", "cannot be named"),
+        (["jobs", 0, "elastic"], True, "elastic, and"),
+        (["roles", 0, "tasks"], [2], "do not fit its tasks"),
+        (["roles", 1, "tasks"], [1], "do not fit its tasks"),
+        (["roles", 0, "tasks"], [], "do not fit its tasks"),
+        (["roles", 0, "job"], "nobody", "unknown job"),
+        (["roles", 2, "name"], "ps", "twice"),
+        (["edges", 0, "kind"], "carrier pigeon", "unknown kind"),
+        (["edges", 0, "source"], "ps", "no task"),
+        (["edges", 0, "source"], "ps:2", "no task"),
+        (["edges", 0, "destinations"], ["nobody"], "no task"),
+        (["edges", 1, "key"], "train/h", "twice"),
+        (["entries", 0, "name"], "other", "not those of the manifest"),
+        (["entries", 0, "roles"], ["ps0"], "takes no part"),
+        (["entries", 0, "roles"], ["nobody"], "takes no part"),
+        (["entries", 0, "blocks"], 0, "no blocks"),
+        (["entries", 0, "blocks"], -1, "whole number"),
+        (["entries", 0, "replicated_over"], "nobody", "takes no part"),
+        (["entries", 0, "feeds", 0, "name"], "y", "other feeds"),
+        (["entries", 0, "feeds", 0, "split_axis"], -2, "whole number"),
+        (["entries", 0, "results", 0, "name"], "y", "other results"),
+        (["entries", 0, "results", 0, "source"], "worker", "no task"),
+        (["entries", 0, "results", 1, "source"], "ps", "in pieces"),
+        (["entries", 1, "results", 0, "source"], "worker:0", "takes no part"),
+        (["state", 0, "name"], "v", "not that of the manifest"),
+        (["state", 0, "site"], "nobody", "no task"),
+        (["state", 1, "rule"], "by mood", "unknown rule"),
+        (["state", 2, "rule"], "blocks", "one task"),
+        (["compressed", 0], ["ps"], "pair"),
+        (["compressed", 0, 1], "nobody", "unknown job"),
+        (["checkpoint", "seconds"], "soon", "number of seconds"),
+        (["checkpoint", "keep"], 0, "whole number"),
+        (["entries", 0, "feeds", 0, "runs"], ["$K"], "uses a size"),
+        (["entries", 0, "feeds", 0, "runs"], ["*"], "not a formula"),
+        (["entries", 0, "split"], "K", "uses a size"),
+        (["surprise"], 1, "unknown key"),
+    ],
+)
+def test_what_does_not_fit_is_refused(path, value, message):
+    with pytest.raises(ValueError, match=message):
+        read(changed(path, value))
+
+
+def test_anything_of_another_type_is_refused():
+    """Each value in turn becomes one of another type: nothing but `ValueError` may come of it."""
+    paths = []
+    open_ = [([], written())]
+    while open_:
+        path, value = open_.pop()
+        if path:
+            paths.append(path)
+        if isinstance(value, dict | list):
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            open_ += [([*path, key], each) for key, each in pairs]
+    for path in paths:
+        for value in (None, 7, "text", [], {}, [1], 1.5, True):
+            try:
+                read(changed(path, value))
+            except ValueError:
+                pass
+    assert len(paths) > 80
