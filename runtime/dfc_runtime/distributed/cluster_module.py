@@ -1,0 +1,252 @@
+"""A program on many ranks, as each of its ranks sees it: entries as methods, state by name.
+
+Rank 0 calls. The others call along, all in the same order, and get the same results; or they `serve`, and do what rank
+0 says. Assumes that one `ClusterModule` is made on every rank. Guarantees that an error is the same on all ranks that
+call, with the rank named where it arose; that a call which may have left state half changed is not followed by another
+before `init` or a restore; and that calls from several threads queue up.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn, cast
+
+from dfc_runtime.checkpoints.format import Progress
+from dfc_runtime.checkpoints.saving import wish
+from dfc_runtime.checkpoints.store import KEPT
+from dfc_runtime.distributed.client import Client
+from dfc_runtime.distributed.cluster_state import SpreadState
+from dfc_runtime.distributed.comm import Array
+from dfc_runtime.distributed.entry_plan import EntryPlan
+from dfc_runtime.distributed.follower import Follower
+from dfc_runtime.distributed.rank import Answer, Command, Data, Rank
+from dfc_runtime.distributed.requests import Requests, wrapper
+from dfc_runtime.distributed.saving import ClusterSaver, Done
+from dfc_runtime.distributed.stepping import CheckpointSteps, warn_of
+from dfc_runtime.errors import BundleError, DfcError, FeedError
+from dfc_runtime.formats.manifest import Entry, Manifest
+from dfc_runtime.module import INIT, Module
+from dfc_runtime.names import did_you_mean
+from dfc_runtime.summaries import Sink
+
+HELLO = "hello"
+Folder = str | os.PathLike[str]
+
+
+class ClusterEntry:
+    """An entry to call on all ranks; `signature` says what it takes and gives."""
+
+    def __init__(
+        self, plan: EntryPlan, end: Client | Follower, limit: int, lock: threading.RLock, steps: CheckpointSteps
+    ) -> None:
+        self.signature: Entry = plan.entry
+        self._lock = lock
+        wrap = wrapper(plan)
+        if isinstance(end, Follower):
+            self.function = self._documented(lambda *_, **__: wrap(end.call(plan)))
+            return
+        requests, client = Requests(plan, limit), end
+        if plan.cut.steps:
+            self.function = self._documented(steps.function(plan, client, requests, lock))
+            return
+
+        def call(*feeds: object, **named: object) -> object:
+            with lock:
+                return wrap(client.call(plan, lambda: requests.checked(feeds, named)))
+
+        self.function = self._documented(call)
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    def __call__(self, *feeds: object, **named: object) -> object:
+        return self.function(*feeds, **named)
+
+    def __repr__(self) -> str:
+        return f"<{self.signature}>"
+
+    def _documented(self, function: Callable[..., object]) -> Callable[..., object]:
+        function.__name__ = function.__qualname__ = self.signature.name
+        function.__doc__ = f"{self.signature}\n\n{self.signature.doc}".strip()
+        return function
+
+
+class ClusterModule:
+    """A program that is loaded on many ranks. An entry named like a method hides it."""
+
+    def __init__(self, manifest: Manifest, rank: Rank, limit: int, digest: str) -> None:
+        self.manifest = manifest
+        self._rank = rank
+        self._end: Client | Follower = Client(rank) if rank.number == 0 else Follower(rank)
+        self._lock = threading.RLock()
+        self.state = SpreadState(manifest.state, rank, self._end)
+        self._saver = ClusterSaver(rank, self.state, manifest.name)
+        steps = CheckpointSteps(self._saver, self._saved())
+        made = [ClusterEntry(plan, self._end, limit, self._lock, steps) for plan in rank.plans]
+        self.entries: Mapping[str, ClusterEntry] = {each.name: each for each in made if not each.signature.is_test}
+        self.tests: Mapping[str, ClusterEntry] = {each.name: each for each in made if each.signature.is_test}
+        self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})
+        self._digest = digest
+        self.at_close: list[Callable[[], None]] = []
+        rank.commands[HELLO] = self._hello
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self.manifest.name
+
+    @property
+    def rank(self) -> int:
+        return self._rank.number
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self._rank.topology.size
+
+    @property
+    def inner(self) -> Module | None:
+        """The program of this rank's role."""
+        return self._rank.inner
+
+    @property
+    def summaries(self) -> Sink | None:
+        """What this rank has recorded. A value that all tasks of a job have is recorded by its first one."""
+        return self._rank.inner.summaries if self._rank.inner is not None else None
+
+    def start(self, *, initialise: bool) -> None:
+        """Called once on all ranks: sees to it that all have the same bundle, and initialises state that is not set."""
+        init = next((plan for plan in self._rank.plans if plan.name == INIT), None)
+        if isinstance(self._end, Follower):
+            self._end.together("load")
+            return
+        client = self._end
+
+        def greet() -> None:
+            answers = client.command({"command": HELLO, "digest": self._digest})
+            unset = any(data["unset"] for data, _ in answers.values())
+            can = init is not None and not (init.entry.parameters or init.entry.dim_feeds)
+            if initialise and init is not None and can and unset:
+                client.run(init, Requests(init, 0).checked((), {}))
+
+        client.together("load", greet, lambda _: ({}, []))
+
+    def init(self) -> object:
+        """Starts over: runs the program's initialisers."""
+        entry = self.entries.get(INIT)
+        return entry() if entry is not None else None
+
+    def save(
+        self,
+        path: Folder,
+        *,
+        step: int | None = None,
+        keep: int = KEPT,
+        best: float | None = None,
+        progress: Progress | None = None,
+    ) -> Path:
+        """Saves the state of all ranks as one new checkpoint in the folder `path`, which all of them share; what it
+        holds can be restored on any number of ranks. The rest is as for a program on one rank."""
+        asked = wish(Path(path), step, keep, best, progress)
+
+        def work(client: Client) -> Answer:
+            return {"path": str(self._saver.save(client, self._saved(), asked))}, []
+
+        return Path(str(self.together("save", work)[0]["path"]))
+
+    def save_async(
+        self,
+        path: Folder,
+        *,
+        step: int | None = None,
+        keep: int = KEPT,
+        best: float | None = None,
+        progress: Progress | None = None,
+    ) -> Done:
+        """Like `save`; what goes wrong is told by `result()`. On many ranks it is saved when this returns: a rank that
+        went on would send messages between those of the save."""
+        try:
+            # an entry of that name hides `self.save`
+            return Done(ClusterModule.save(self, path, step=step, keep=keep, best=best, progress=progress), None)
+        except DfcError as problem:
+            return Done(None, problem)
+
+    def restore(self, path: Folder, rename: object = None, only: object = None, *, best: bool = False) -> Path:
+        """Restores the newest whole checkpoint of a folder, whoever saved it, as for a program on one rank."""
+
+        def work(client: Client) -> Answer:
+            found = self._saver.restore(client, self._saved(), Path(path), rename, only, best=best)
+            if only is None:
+                client.restored()
+            return {"path": str(found.path), "skipped": [[str(each), fault] for each, fault in found.skipped]}, []
+
+        answer = self.together("restore", work)[0]
+        if self.rank == 0:
+            warn_of(cast("list[list[str]]", answer["skipped"]))
+        return Path(str(answer["path"]))
+
+    def _saved(self) -> list[str]:
+        return [entry.name for entry in self.manifest.state if entry.saved]
+
+    def together(self, label: str, work: Callable[[Client], Answer]) -> Answer:
+        """Does something with all ranks: rank 0 does the work, giving commands; ranks that do not serve call this, too,
+        with the same label, and get the same answer. For saving and restoring, say."""
+        if isinstance(self._end, Follower):
+            return self._end.together(label)
+        client = self._end
+        with self._lock:
+            return client.together(label, lambda: work(client), lambda answer: answer)
+
+    def add_command(self, name: str, command: Command) -> None:
+        """What every rank is to do when rank 0 gives this command; said on all ranks, before it is given."""
+        self._rank.commands[name] = command
+
+    def serve(self) -> None:
+        """Does what rank 0 says until that closes the program. Rank 0 does not serve."""
+        if not isinstance(self._end, Follower):
+            raise FeedError("rank 0 calls the program, the other ranks serve", code="E0901")
+        self._end.serve()
+        self.at_close.clear()  # rank 0 has seen to it
+        self._close_inner()
+
+    def close(self) -> None:
+        """Ends the program on this rank, and on those that serve."""
+        with self._lock:
+            while self.at_close:
+                self.at_close.pop()()
+            if isinstance(self._end, Client):
+                self._end.close()
+            self._close_inner()
+
+    def run(self, fetch: object, feed: object = None) -> NoReturn:
+        """Parts of entries are not run on many ranks."""
+        raise FeedError("run is for programs on one rank: call an entry", code="E0901")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        entries: Mapping[str, ClusterEntry] = self.__dict__.get("entries", {})
+        raise AttributeError(f"the program has no entry {name!r}{did_you_mean(name, entries)}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.entries})
+
+    def __repr__(self) -> str:
+        where = f"{self._rank.waiting.name(self.rank)} of {self.size}"
+        lines = [f"<module {self.name!r}, {where}", *(f"  {entry.signature}" for entry in self.entries.values())]
+        return "\n".join(lines) + ">"
+
+    def _close_inner(self) -> None:
+        if self._rank.inner is not None:
+            self._rank.inner.close()
+
+    def _hello(self, data: Data, _: Sequence[Array]) -> Answer:
+        if data["digest"] != self._digest:
+            raise BundleError("rank 0 has loaded another bundle", code="E0906")
+        return {"unset": self._rank.inner is not None and bool(self._rank.inner.state.unset)}, []
+
+
+_OWN = frozenset({"at_close", "entries", "tests", "state", "manifest", "name", "rank", "size", "inner", "summaries"})
+"""Attributes that an entry of the same name does not hide."""

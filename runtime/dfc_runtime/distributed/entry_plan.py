@@ -1,0 +1,101 @@
+"""How calls of an entry are spread over tasks: who gets which feeds, who gives which results. The same on every rank.
+
+Assumes a manifest and a topology that belong together. Guarantees that what one rank packs another unpacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dfc_runtime.distributed.comm import Array
+from dfc_runtime.distributed.pieces import piece
+from dfc_runtime.distributed.reduction_plan import Node, dealt
+from dfc_runtime.distributed.topology import Task, Topology
+from dfc_runtime.distributed.wire import Codec, Member
+from dfc_runtime.errors import FeedError
+from dfc_runtime.formats.cluster import ClusterEntry, ResultPart, site
+from dfc_runtime.formats.manifest import Entry
+from dfc_runtime.sizes import declared
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPart:
+    """What one task has to do with an entry: numbers of its feeds and of the results it gives, and its blocks."""
+
+    task: Task
+    feeds: tuple[int, ...]
+    results: tuple[int, ...]
+    blocks: Node
+    down: Codec
+    up: Codec
+
+
+class EntryPlan:
+    """An entry of the program, spread."""
+
+    def __init__(self, number: int, entry: Entry, cut: ClusterEntry, topology: Topology) -> None:
+        self.number = number
+        self.entry = replace(entry, slot_dims=entry.dims)
+        self.name = entry.name
+        self.cut = cut
+        self.feed_cuts = [next(each for each in cut.feeds if each.name == p.name) for p in entry.parameters]
+        self.parts: Mapping[int, TaskPart] = {t.rank: self._part(t, topology) for t in topology.parts_of(cut)}
+        self.others = [part for rank, part in self.parts.items() if rank != 0]
+        self.all_results = Codec(0, [self._result_member(i, whole=True) for i in range(len(entry.results))])
+
+    def _part(self, task: Task, topology: Topology) -> TaskPart:
+        assert task.role is not None
+        role = task.role.name
+        feeds = tuple(i for i, each in enumerate(self.feed_cuts) if role in each.roles)
+        results = tuple(i for i, each in enumerate(self.cut.results) if _gives(task, each))
+        count = topology.tasks[task.job]
+        own = dealt(self.cut.blocks, count, task.number) if task.job == self.cut.replicated_over else self._all()
+        down = Codec(len(self.entry.dims), [self._feed_member(i) for i in feeds])
+        up = Codec(0, [self._result_member(i) for i in results])
+        return TaskPart(task, feeds, results, own, down, up)
+
+    def _all(self) -> Node:
+        return 0, self.cut.blocks
+
+    def _feed_member(self, number: int) -> Member:
+        parameter = self.entry.parameters[number]
+        extra = int(self.feed_cuts[number].split_axis >= 0)
+        return Member(parameter.dtype, len(parameter.shape) + extra, parameter.is_text)
+
+    def _result_member(self, number: int, *, whole: bool = False) -> Member:
+        result = self.entry.results[number]
+        extra = int(self.cut.results[number].split_axis >= 0 and not whole)
+        return Member(result.dtype, len(result.shape) + extra)
+
+    def check_cut(self, sizes: Mapping[str, int]) -> None:
+        """Refuses a size that cannot be cut into the blocks."""
+        blocks, name = self.cut.blocks, self.cut.split
+        if blocks and sizes[name] % blocks:
+            text = f"`{self.name}` is cut into {blocks} blocks along {name}, which is {sizes[name]}: no multiple of it"
+            raise FeedError(text + declared(self.entry), code="E0901", spans=[self.entry.place])
+
+    def feed_for(self, part: TaskPart, number: int, value: Array, sizes: Mapping[str, int]) -> Array:
+        """What a task gets of an array."""
+        cut = self.feed_cuts[number]
+        if cut.split_axis < 0:
+            return value
+        return piece(value, cut.split_axis, cut.runs.evaluate(sizes), self.cut.blocks, part.blocks)
+
+    def sizes_for(self, part: TaskPart, sizes: Mapping[str, int], wanted: Sequence[str]) -> dict[str, int]:
+        """The sizes that a task's own entry is given by name."""
+        if not self.cut.blocks:
+            return {name: sizes[name] for name in wanted}
+        first, last = part.blocks
+        own = {
+            **sizes,
+            self.cut.split: sizes[self.cut.split] // self.cut.blocks,
+            self.cut.count: last - first,
+            self.cut.first: first,
+        }
+        return {name: own[name] for name in wanted}
+
+
+def _gives(task: Task, result: ResultPart) -> bool:
+    job, number = site(result.source)
+    return task.job == job and number in (None, task.number)

@@ -1,0 +1,165 @@
+"""From a bundle for many ranks to a module on each of them.
+
+Assumes that all ranks load the same bundle. Guarantees that a number of ranks which does not fit is told by rank 0
+alone: the others end in silence, so that it can say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from dfc_runtime import loading
+from dfc_runtime.distributed.cluster_module import ClusterModule
+from dfc_runtime.distributed.comm import Comm
+from dfc_runtime.distributed.edges import Edges
+from dfc_runtime.distributed.entry_plan import EntryPlan
+from dfc_runtime.distributed.rank import Rank
+from dfc_runtime.distributed.topology import Topology
+from dfc_runtime.distributed.tracing import Tracer, answer_ready
+from dfc_runtime.distributed.waiting import Waiting, deadline
+from dfc_runtime.errors import BundleError, RankCountError, UnsupportedError
+from dfc_runtime.formats import bundle as bundles
+from dfc_runtime.formats.bundle import OpenBundle
+from dfc_runtime.formats.cluster import ROLE
+from dfc_runtime.formats.manifest import HostSite
+from dfc_runtime.hosts import Handler
+from dfc_runtime.memory import memory_limit
+from dfc_runtime.module import Module
+from dfc_runtime.summaries import Destination
+from dfc_runtime.tracing import Recorder
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from dfc_runtime.distributed.mpi import MpiComm
+
+Source = str | os.PathLike[str] | bytes
+
+
+def load_on(
+    source: Source,
+    comm: Comm | MPI.Intracomm,
+    *,
+    jobs: Mapping[str, int] | None = None,
+    seconds: float | None = None,
+    threads: int | None = None,
+    limit: int | None = None,
+    initialise: bool = True,
+    handlers: Mapping[str, Handler] | None = None,
+    summaries: Destination | None = None,
+    check_finite: bool = False,
+    trace: str | os.PathLike[str] | None = None,
+) -> ClusterModule | Module:
+    """The program on this rank; called on all of them. `jobs` says how many tasks a job has, where it is not what is
+    written; `seconds` is the longest that anything is waited for; `trace` is where the trace of all ranks goes."""
+    end = as_comm(comm)
+    with bundles.opened(source) as bundle:
+        topology = _topology(bundle, end, jobs)
+        if topology is None:
+            load = loading.loads if isinstance(source, bytes) else loading.load
+            return load(
+                source,  # type: ignore[arg-type]
+                threads,
+                memory_limit=limit,
+                initialise=initialise,
+                check_finite=check_finite,
+                handlers=handlers,
+                summaries=summaries,
+                trace=trace,
+            )
+        if check_finite:
+            raise UnsupportedError(
+                "a program for many ranks has these checks if it was compiled with them", code="E1001"
+            )
+        waiting = Waiting(end, deadline(seconds), topology.name)
+        recorder = None if trace is None else Recorder()
+        wishes = _Wishes(threads, limit, handlers or {}, summaries, recorder)
+        rank, module = _loaded(bundle, topology, waiting, wishes)
+    module.start(initialise=initialise)
+    if trace is not None and recorder is not None:
+        Tracer(recorder, rank, module, trace).start()
+    return module
+
+
+def as_comm(comm: Comm | MPI.Intracomm) -> Comm:
+    """Ours for one of mpi4py."""
+    if not type(comm).__module__.startswith("mpi4py"):
+        return cast(Comm, comm)
+    from dfc_runtime.distributed.mpi import MpiComm  # mpi4py starts MPI when it is imported
+
+    made: MpiComm = MpiComm(cast("MPI.Intracomm", comm))
+    return made
+
+
+def _topology(bundle: OpenBundle, comm: Comm, jobs: Mapping[str, int] | None) -> Topology | None:
+    """Which rank is what; None for an ordinary program on one rank."""
+    name, cluster = bundle.manifest.name, bundle.manifest.cluster
+    try:
+        if cluster is None:
+            if comm.size > 1 or jobs:
+                text = f"{name} was compiled for one rank, but there are {comm.size}"
+                raise RankCountError(f"{text}\n  compile it with a deployment file: --deploy FILE", code="E0912")
+            return None
+        topology = Topology(cluster, jobs)
+        topology.check_size(comm.size, name)
+    except RankCountError:
+        if comm.rank == 0:
+            raise
+        raise SystemExit(0) from None
+    return topology
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What the caller of `load` asks of each rank's own program."""
+
+    threads: int | None
+    limit: int | None
+    handlers: Mapping[str, Handler]
+    summaries: Destination | None
+    recorder: Recorder | None
+
+
+def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _Wishes) -> tuple[Rank, ClusterModule]:
+    manifest, cluster = bundle.manifest, topology.cluster
+    edges = Edges(topology, waiting)
+    role = topology.by_rank[waiting.comm.rank].role
+    answering = {**edges.handlers, **wishes.handlers}
+    inner = None
+    if role is not None:
+        inner = loading.loads(
+            bundle.read(ROLE + role.name),
+            _threads(wishes.threads, waiting.comm),
+            memory_limit=wishes.limit,
+            initialise=False,
+            handlers=answering if wishes.recorder is None else wishes.recorder.handlers(answering),
+            summaries=wishes.summaries,
+        )
+    cuts = {each.name: each for each in cluster.entries}
+    plans = [EntryPlan(i, entry, cuts[entry.name], topology) for i, entry in enumerate(manifest.entries)]
+    rank = Rank(topology, waiting, edges, plans, inner, {})
+    if inner is not None:
+        _check_messages(inner.manifest.sites, edges.handlers, topology)
+    for plan in plans:
+        rank.own_part(plan)  # now, so that a bundle that contradicts itself is refused before anything runs
+    answer_ready(rank, is_traced=wishes.recorder is not None)
+    return rank, ClusterModule(manifest, rank, memory_limit(wishes.limit), bundle.header.metadata["manifest_sha256"])
+
+
+def _check_messages(sites: Sequence[HostSite], handlers: Mapping[str, Handler], topology: Topology) -> None:
+    """Refuses a role that would send or await what the section on ranks does not know."""
+    known = {edge.key for edge in topology.cluster.edges}
+    for each in sites:
+        key = each.attributes.get("key")
+        if each.kind in handlers and isinstance(key, str) and key not in known:
+            raise BundleError("a role of the bundle has a message that the bundle does not list", code="E0907")
+
+
+def _threads(stated: int | None, comm: Comm) -> int | None:
+    """Threads for this rank: unless they are stated, the ranks of a machine share its processors."""
+    if stated is not None or os.environ.get(loading.THREADS_VARIABLE, "").strip():
+        return stated
+    return max(1, loading.usable_threads() // comm.neighbours)

@@ -1,0 +1,140 @@
+"""One rank of a program: its part of calls, whoever asks for it.
+
+Assumes a module of the rank's role, whose host calls go to `edges`. Guarantees that a call which fails leaves no
+message that a later one would take for its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dfc_runtime.distributed.comm import Array, Pending, as_bytes
+from dfc_runtime.distributed.edges import Edges
+from dfc_runtime.distributed.entry_plan import EntryPlan, TaskPart
+from dfc_runtime.distributed.topology import Task, Topology
+from dfc_runtime.distributed.waiting import Awaited, Waiting
+from dfc_runtime.element_types import numpy_dtype
+from dfc_runtime.errors import BundleError
+from dfc_runtime.formats.fields import integer, items, text
+from dfc_runtime.module import Module
+
+Data = dict[str, object]
+Answer = tuple[Data, list[Array]]
+Command = Callable[[Data, list[Array]], Answer]
+"""What every rank does when it is told to, with plain data and arrays; both come back to the client."""
+
+
+class OwnPart:
+    """What one rank does in calls of an entry, with all that can be known before: feeds in the order of the plan's
+    part to arguments of the role's own entry, its results to those that this task gives."""
+
+    __slots__ = ("_dim_feeds", "_function", "_order", "_picks", "_unnamed", "doing", "part", "plan")
+
+    def __init__(self, plan: EntryPlan, part: TaskPart, inner: Module) -> None:
+        self.plan = plan
+        self.part = part
+        self.doing = f"it runs `{plan.name}`"
+        entry = (inner.tests if plan.entry.is_test else inner.entries).get(plan.name)
+        if entry is None:
+            raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0907")
+        signature = entry.signature
+        given = [plan.entry.parameters[number].name for number in part.feeds]
+        made = [result.name for result in signature.results]
+        picked = [plan.entry.results[number].name for number in part.results]
+        if not {each.name for each in signature.parameters} <= {*given} or not {*picked} <= {*made}:
+            raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0907")
+        order = [given.index(each.name) for each in signature.parameters]
+        self._function = entry.function
+        self._order = None if order == list(range(len(given))) else order
+        self._dim_feeds = signature.dim_feeds
+        self._unnamed = signature.unnamed_result
+        self._picks = [made.index(name) for name in picked]
+
+    def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
+        """Calls the entry."""
+        given = feeds if self._order is None else [feeds[place] for place in self._order]
+        if self._dim_feeds:
+            made = self._function(*given, **self.plan.sizes_for(self.part, sizes, self._dim_feeds))
+        else:
+            made = self._function(*given)
+        if not self._picks:
+            return []
+        values: Sequence[object] = [made] if self._unnamed else made  # type: ignore[assignment]
+        return [values[place] for place in self._picks]
+
+
+@dataclass(slots=True)
+class Rank:
+    """What client and followers have in common. `inner` is the program of the rank's role, if it has one."""
+
+    topology: Topology
+    waiting: Waiting
+    edges: Edges
+    plans: Sequence[EntryPlan]
+    inner: Module | None
+    commands: dict[str, Command]
+    _own: dict[int, OwnPart | None] = field(default_factory=dict[int, "OwnPart | None"])
+
+    @property
+    def number(self) -> int:
+        return self.waiting.comm.rank
+
+    @property
+    def task(self) -> Task:
+        return self.topology.by_rank[self.number]
+
+    def run_part(
+        self, own: OwnPart, feeds: Sequence[object], sizes: Mapping[str, int], generation: int
+    ) -> list[object]:
+        """This rank's part of a call; the results it gives. On failure, nothing is under way any more."""
+        waiting = self.waiting
+        before, waiting.doing = waiting.doing, own.doing
+        self.edges.begin(generation)
+        try:
+            made = own.run(feeds, sizes)
+            self.edges.finish()
+        except BaseException:
+            self.edges.cancel()
+            raise
+        finally:
+            waiting.doing = before
+        return made
+
+    def own_part(self, plan: EntryPlan) -> OwnPart | None:
+        """What this rank has to do with an entry; None if it takes no part."""
+        if plan.number not in self._own:
+            part = plan.parts.get(self.number)
+            self._own[plan.number] = OwnPart(plan, part, self.inner) if part is not None and self.inner else None
+        return self._own[plan.number]
+
+    def receive_arrays(self, arrays: Sequence[Array], source: int, tag: int) -> None:
+        """Fills arrays with what was sent behind a message."""
+        comm = self.waiting.comm
+        for pending in [comm.irecv(as_bytes(array), source, tag) for array in arrays if array.nbytes]:
+            self.waiting.wait(pending.test, lambda: Awaited("the rest of a message", source))
+
+    def send_arrays(self, arrays: Sequence[Array], destination: int, tag: int) -> list[Pending]:
+        """Sends arrays behind a message; their memory is the messages' until they are done."""
+        comm = self.waiting.comm
+        return [comm.isend(as_bytes(array), destination, tag) for array in arrays if array.nbytes]
+
+    def run_command(self, data: Data, arrays: list[Array]) -> Answer:
+        """Does what all ranks are told to."""
+        return self.commands[str(data["command"])](data, arrays)
+
+
+def described(arrays: Sequence[tuple[str, Array]]) -> list[object]:
+    """Element types and shapes, for a message before the arrays."""
+    return [[dtype, *array.shape] for dtype, array in arrays]
+
+
+def empty(description: object) -> list[Array]:
+    """Arrays as they were described."""
+    made: list[Array] = []
+    for each in items(description, "arrays"):
+        dtype, *shape = items(each, "array")
+        made.append(np.empty([integer(axis, "axis") for axis in shape], numpy_dtype(text(dtype, "type"))))
+    return made

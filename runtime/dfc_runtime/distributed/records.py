@@ -1,0 +1,197 @@
+"""What the ranks of a job tell their supervisor: beats, and how they ended; small files in the folder of the job.
+
+A rank learns from its environment that there is a supervisor. It writes every half second that it is alive, what it is
+doing and how far it has come; and at its end a record of completion, or of what went wrong. Records are replaced as a
+whole, so that a reader sees one or none. Assumes a folder that all ranks and the supervisor share. Guarantees that what
+is damaged counts as not written, and that ranks whose supervisor was killed end by themselves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from dfc_runtime.errors import DfcError
+from dfc_runtime.formats import fields, strict_json
+
+JOB_VARIABLE, EPOCH_VARIABLE = "DFC_JOB", "DFC_EPOCH"
+EVERY = 0.5
+ALONE_AT_MOST = 10.0
+"""Seconds that ranks without a supervisor have to finish a step and save."""
+_ALIVE, _ALONE = "alive", 75
+_INTERNAL = 1
+_WELL = (0, 130, 143)
+"""Exit codes of a rank that did what it was asked to: also to stop."""
+_LONGEST = 2000
+
+Doing = Callable[[], tuple[int, str]]
+"""The step a rank is in, and what it is doing in words that follow `where`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One file of one rank. `kind` is beat, done or failed."""
+
+    kind: str
+    rank: int
+    pid: int
+    number: int = 0
+    step: int = 0
+    code: int = 0
+    text: str = ""
+
+
+def current_epoch() -> int | None:
+    """The epoch that a supervisor gave this process; None without one."""
+    text = os.environ.get(EPOCH_VARIABLE, "")
+    return int(text) if os.environ.get(JOB_VARIABLE) and text.isascii() and text.isdigit() else None
+
+
+class Told:
+    """Tells the supervisor of this process, as long as the block runs; does nothing without one."""
+
+    def __init__(self, rank: int, doing: Doing | None = None) -> None:
+        epoch = current_epoch()
+        self._folder = Path(os.environ[JOB_VARIABLE]) if epoch is not None else None
+        self._watch = _Watch(self._folder) if self._folder is not None else None
+        self._stem = f"{epoch}-{rank}"
+        self._rank = rank
+        self._number = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat_on, name="dfc-beats", daemon=True)
+        self.doing: Doing = doing or (lambda: (0, ""))
+
+    def __enter__(self) -> Told:
+        if self._folder is not None:
+            self._beat()
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._folder is None:
+            return
+        code = _exit_code(problem)
+        self.end(0 if code is None else code, "" if code is None else _words(problem))
+
+    def end(self, code: int, text: str = "") -> None:
+        """The last thing a rank tells: that it is done, or with which code it ends; later calls change nothing. Without
+        a text the user has been told already."""
+        if self._folder is None or self._over.is_set():
+            return
+        self._over.set()
+        self._thread.join()
+        if code in _WELL:
+            self._write("done")
+        else:
+            self._write("failed", code=code, text=text)
+
+    def _beat_on(self) -> None:
+        while not self._over.wait(EVERY):
+            self._beat()
+            if self._folder is not None and self._watch is not None and self._watch.is_over:
+                self._leave(self._folder)
+                return
+
+    def _leave(self, folder: Path) -> None:
+        """The supervisor was killed. Rank 0 is told to stop, which saves its state; the others end with it, and whoever
+        has not ended after a while does so now. The launcher sees to the rest."""
+        if self._rank == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        shutil.rmtree(folder, ignore_errors=True)  # as the supervisor would have done
+        if not self._over.wait(ALONE_AT_MOST):
+            os._exit(_ALONE)
+
+    def _beat(self) -> None:
+        self._number += 1
+        step, text = self.doing()
+        self._write("beat", step=step, text=text)
+
+    def _write(self, kind: str, **told: int | str) -> None:
+        if self._folder is None:
+            return
+        data = {"rank": self._rank, "pid": os.getpid(), "number": self._number, **told}
+        draft = self._folder / f"{self._stem}.{kind}-{threading.get_ident()}"
+        try:
+            draft.write_text(json.dumps(data), encoding="utf-8")
+            os.replace(draft, self._folder / f"{self._stem}.{kind}")
+        except OSError:
+            return  # a supervisor that is gone has removed the folder
+
+
+def _exit_code(problem: BaseException | None) -> int | None:
+    """The exit code of what ended a rank; None if it ended well. A stop by a signal is an end, and no failure."""
+    if problem is None:
+        return None
+    if isinstance(problem, SystemExit):
+        return None if problem.code in (None, *_WELL) else problem.code if isinstance(problem.code, int) else 1
+    return problem.exit_code if isinstance(problem, DfcError) else _INTERNAL
+
+
+def _words(problem: BaseException | None) -> str:
+    text = problem.message if isinstance(problem, DfcError) else f"{type(problem).__name__}: {problem}"
+    return text[:_LONGEST]
+
+
+def watch_over(folder: Path) -> IO[bytes]:
+    """Says that the supervisor lives, as long as the file that is returned stays open: it is locked, and the system
+    unlocks it however this process ends."""
+    file = (folder / _ALIVE).open("wb")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+class _Watch:
+    """Whether the supervisor still watches over its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self._file = (folder / _ALIVE).open("rb")
+        except OSError:
+            self._file = None  # its folder is on another machine, or its ranks are watched in another way
+
+    @property
+    def is_over(self) -> bool:
+        if self._file is None:
+            return False
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+def read_records(folder: Path, epoch: int) -> list[Record]:
+    """Every record of an epoch, those of an end first."""
+    found: list[Record] = []
+    for kind in ("done", "failed", "beat"):
+        for path in sorted(folder.glob(f"{epoch}-*.{kind}")):
+            record = _read(path, kind)
+            if record is not None:
+                found.append(record)
+    return found
+
+
+def _read(path: Path, kind: str) -> Record | None:
+    try:
+        data = fields.mapping(strict_json.parse(path.read_text(encoding="utf-8")), "a record")
+        rank, pid, number, step, code = (_whole(data.get(key, 0)) for key in ("rank", "pid", "number", "step", "code"))
+    except (OSError, ValueError):
+        return None
+    return Record(kind, rank, pid, number, step, code, str(data.get("text", "")))
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise ValueError("not a number")
+    return value

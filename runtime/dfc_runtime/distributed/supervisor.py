@@ -1,0 +1,272 @@
+"""The process that starts the ranks of a job, watches them, restarts them, and owns the signals. It is no MPI process.
+
+Each session of ranks runs under the launcher of the installed MPI, in a session of its own with a temporary folder of
+its own, which is removed. Decisions are the coordinator's (`coordinator.py`); this module is its eyes and hands.
+Assumes that ranks keep records (`records.py`). Guarantees that when it returns no process of the job is left.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from dfc_runtime.distributed import coordinator as c
+from dfc_runtime.distributed import epochs, processes
+from dfc_runtime.distributed.launcher_output import Account, Filter
+from dfc_runtime.distributed.records import EPOCH_VARIABLE, JOB_VARIABLE, Record, read_records, watch_over
+from dfc_runtime.errors import UnsupportedError
+
+LOOK_EVERY = 0.05
+WATCHES = 10
+AT_ONCE = 0.2
+"""Seconds between deaths that a launcher may have caused itself."""
+ACCOUNT_WITHIN = 1.0
+"""Seconds that a launcher has to say who died first: it ends the other ranks at once, and they may be gone sooner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run: `command` is a module and its arguments, run in every rank as `python -m mpi4py -m ...`. `policy`
+    for how many ranks, and when to give up. `folder` holds the epochs: that of the checkpoints, or None."""
+
+    command: Sequence[str]
+    policy: c.Policy
+    folder: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def supervise(job: Job, tell: Callable[[str], None]) -> int:
+    """Runs a job to its end and returns its exit code. `tell` gets a line for each thing the user should know."""
+    with tempfile.TemporaryDirectory(prefix="dfc-job-") as folder, watch_over(Path(folder)):
+        return _Supervisor(job, Path(folder), tell).run()
+
+
+def find_launcher() -> str:
+    """The `mpiexec` that belongs to this Python, else the first on the path."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise UnsupportedError("there is no mpiexec: install dfc[mpich], or an MPI with its mpi4py", code="E1001")
+    return found
+
+
+class _Session:
+    """The ranks of one epoch. `known` are the last records that were passed on."""
+
+    def __init__(self, job: Job, ranks: int, epoch: int, folder: Path) -> None:
+        self.epoch = epoch
+        self._folder = folder
+        self._scratch = folder / f"tmp-{epoch}"
+        self._scratch.mkdir()
+        self._mark = f"{JOB_VARIABLE}={folder}"
+        variables = {JOB_VARIABLE: str(folder), EPOCH_VARIABLE: str(epoch), "TMPDIR": str(self._scratch)}
+        command = [find_launcher(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", *job.command]
+        self.launcher = subprocess.Popen(
+            command,
+            env={**os.environ, **_permissions(), **job.environment, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.pids: dict[int, int] = {}
+        self.account = Account()
+        self.known: dict[tuple[str, int], Record] = {}
+        self.gone: dict[int, float] = {}
+        self._pipes = [self._pass_on(self.launcher.stdout, 1), self._pass_on(self.launcher.stderr, 2)]
+
+    def _pass_on(self, pipe: IO[bytes] | None, descriptor: int) -> threading.Thread:
+        """Copies what the ranks print, without the launcher's own account of their deaths."""
+        assert pipe is not None
+
+        def copy() -> None:
+            filtered = Filter(self.account, lambda line: _write(descriptor, line))
+            for line in pipe:
+                filtered.line(line)
+            filtered.flush()
+
+        thread = threading.Thread(target=copy, name="dfc-output", daemon=True)
+        thread.start()
+        return thread
+
+    def records(self) -> list[Record]:
+        """What is new in the folder of the job."""
+        fresh: list[Record] = []
+        for record in read_records(self._folder, self.epoch):
+            self.pids.setdefault(record.rank, record.pid)
+            if self.known.get((record.kind, record.rank)) != record:
+                self.known[record.kind, record.rank] = record
+                fresh.append(record)
+        return fresh
+
+    def processes(self) -> list[int]:
+        return processes.of_job(self.launcher.pid, self._mark)
+
+    def lost(self) -> list[int]:
+        """Ranks whose process has ended, the one that was first in front."""
+        self.watch()
+        now = time.monotonic()
+        if not self.gone or self.account.names_somebody or self._has_said_all():
+            return sorted(self.gone, key=self._blame)
+        return sorted(self.gone, key=self._blame) if now - min(self.gone.values()) > ACCOUNT_WITHIN else []
+
+    def _has_said_all(self) -> bool:
+        """Whether the launcher has ended, and all it printed was read."""
+        return self.launcher.poll() is not None and not any(pipe.is_alive() for pipe in self._pipes)
+
+    def watch(self) -> None:
+        """Notes whose process has ended, often enough to see who went first."""
+        for rank, pid in self.pids.items():
+            if rank not in self.gone and not processes.alive(pid):
+                self.gone[rank] = time.monotonic()
+
+    def _blame(self, rank: int) -> tuple[bool, float]:
+        """The rank the launcher names comes first, then those that went first."""
+        named = self.account.rank == rank or self.account.pid == self.pids[rank]
+        return not named, self.gone[rank]
+
+    def how(self, first: int) -> str:
+        """How the first rank died, as far as the launcher has said. If it has not, and others went with it, nobody
+        knows who was first."""
+        if self.account.signal > 0:
+            return f"was killed by signal {self.account.signal}"
+        close = [r for r, time_ in sorted(self.gone.items()) if r != first and time_ - self.gone[first] < AT_ONCE]
+        if self.account.names_somebody or not close:
+            return "has died"
+        return "".join(f"and rank {rank} " for rank in close) + "have died"
+
+    def send(self, number: int) -> None:
+        """Passes a signal on: a wish to stop to the rank that decides (the others follow it), the last one to all."""
+        first = self.pids.get(0)
+        gently = number != signal.SIGKILL and first is not None and processes.alive(first)
+        processes.signal_all([first] if gently and first is not None else self.processes(), number)
+
+    def close(self) -> None:
+        """After the last process is gone."""
+        self.launcher.wait()
+        for pipe in self._pipes:
+            pipe.join(timeout=5)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class _Supervisor:
+    def __init__(self, job: Job, folder: Path, tell: Callable[[str], None]) -> None:
+        self._job = job
+        self._folder = folder
+        self._tell = tell
+        self._session: _Session | None = None
+        self._interrupts: list[int] = []
+        self._code: int | None = None
+        self._launcher_told = False
+
+    def run(self) -> int:
+        before = {n: signal.signal(n, self._note) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self._state, effects = c.begin(self._job.policy)
+            self._carry_out(effects)
+            while self._code is None:
+                for _ in range(WATCHES):
+                    time.sleep(LOOK_EVERY / WATCHES)
+                    if self._session is not None:
+                        self._session.watch()
+                self._look()
+            return self._code
+        finally:
+            self._kill_rest()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._interrupts.append(number)
+
+    def _kill_rest(self) -> None:
+        """Whatever ended this process in between, nothing of the job outlives it."""
+        session = self._session
+        while session is not None and (left := session.processes()):
+            processes.signal_all(left, signal.SIGKILL)
+            time.sleep(LOOK_EVERY)
+
+    def _feed(self, event: c.Event) -> None:
+        self._state, effects = c.react(self._state, event)
+        self._carry_out(effects)
+
+    def _carry_out(self, effects: Sequence[c.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case c.Launch(ranks):
+                    self._launch(ranks)
+                case c.Send(number):
+                    if self._session is not None:
+                        self._session.send(number)
+                case c.Tell(text):
+                    self._tell(text)
+                case c.Over(code):
+                    self._code = code
+
+    def _launch(self, ranks: int) -> None:
+        epoch = epochs.take(self._job.folder if self._job.folder is not None else self._folder)
+        self._session = _Session(self._job, ranks, epoch, self._folder)
+        self._launcher_told = False
+        self._feed(c.Started(time.monotonic(), epoch))
+
+    def _look(self) -> None:
+        """One look at everything; records first, so that nobody is missed who has said goodbye."""
+        session = self._session
+        if session is None:
+            self._pass_interrupts()
+        else:
+            lost = session.lost()  # before the records: what ended has written all it will
+            ended = session.launcher.poll()
+            is_empty = ended is not None and not session.processes()
+            for record in session.records():
+                self._feed(_event(record, session.epoch))
+            self._pass_interrupts()
+            if session.gone and not lost:
+                return  # the launcher is about to say who was first
+            for rank in lost:
+                self._feed(c.Gone(time.monotonic(), session.epoch, rank, session.how(rank)))
+            if ended is not None and not self._launcher_told:
+                self._launcher_told = True
+                self._feed(c.LauncherEnded(time.monotonic(), session.epoch, ended))
+            if is_empty and self._session is session:
+                self._session = None
+                session.close()
+                self._feed(c.Empty(time.monotonic(), session.epoch))
+        self._feed(c.Clock(time.monotonic()))
+
+    def _pass_interrupts(self) -> None:
+        while self._interrupts:
+            self._feed(c.Interrupted(time.monotonic(), self._interrupts.pop(0)))
+
+
+def _event(record: Record, epoch: int) -> c.Event:
+    now = time.monotonic()
+    if record.kind == "done":
+        return c.Completed(now, epoch, record.rank)
+    if record.kind == "failed":
+        return c.Failed(now, epoch, record.rank, record.code, record.text)
+    return c.Beat(now, epoch, record.rank, record.step, record.text)
+
+
+def _permissions() -> dict[str, str]:
+    """What Open MPI wants to be told before it runs as root, or with more ranks than cores; others do not look."""
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
+    return {**root, "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    try:
+        os.write(descriptor, data)
+    except OSError:
+        return  # nobody reads any more

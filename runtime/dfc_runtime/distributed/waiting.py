@@ -1,0 +1,225 @@
+"""Every wait of a rank: with a deadline, answering others meanwhile, and with a report where it is in vain.
+
+Assumes that all ranks wait here and nowhere else. Guarantees that a wait ends: with what was awaited, with an error
+that another rank has told, or with a `RankError` after the deadline. That one names the value awaited, the rank that
+makes it and what that rank was doing, and the ring of ranks that wait for each other, if there is one; the others raise
+the same. A rank that does not answer computes, is stopped, or is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dfc_runtime.distributed.comm import ANSWER, SIGNAL, Arrival, Bytes, Comm
+from dfc_runtime.distributed.sending import Outbox
+from dfc_runtime.errors import FeedError, RankError
+from dfc_runtime.formats import strict_json
+from dfc_runtime.formats.fields import mapping
+
+DEADLINE = 60.0
+DEADLINE_VARIABLE = "DFC_DEADLINE"
+_LONGEST_QUESTIONS = 1.0
+_LATER_BY = 0.05
+"""Seconds that a rank asks longer than the one below it: if several give up together, the lowest reports."""
+_LOOK_EVERY = 16
+"""Turns of waiting between two looks for what others say: a look costs more than a turn."""
+
+Data = dict[str, object]
+
+
+def deadline(stated: float | None = None) -> float:
+    """Seconds: as stated, else `DFC_DEADLINE`, else 60."""
+    if stated is None:
+        text = os.environ.get(DEADLINE_VARIABLE, "").strip()
+        try:
+            stated = float(text) if text else DEADLINE
+        except ValueError:
+            stated = 0.0
+    if not 0 < stated < float("inf"):
+        raise FeedError("the deadline is a number of seconds above 0", code="E0901")
+    return stated
+
+
+class ReportedError(RankError):
+    """What another rank has found and reports; who raises this need not repeat it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a rank waits for: `what` in words, `rank` who is to send it (-1: nobody that is known)."""
+
+    what: str
+    rank: int
+
+
+class Waiting:
+    """How one rank waits. `name` says which task a rank is; `on_signal` is asked about signals that are no questions,
+    and raises what they mean."""
+
+    def __init__(self, comm: Comm, seconds: float, name: Callable[[int], str]) -> None:
+        self.comm = comm
+        self.seconds = seconds
+        self.name = name
+        self.on_signal: Callable[[Data], None] | None = None
+        self.on_look: Callable[[], None] | None = None
+        self.doing = "it has just started"
+        self._awaited: Callable[[], Awaited] | None = None
+        self._since = 0.0
+        self._questions = 0
+        self._outbox = Outbox()
+
+    def wait(self, condition: Callable[[], bool], awaited: Callable[[], Awaited], *, forever: bool = False) -> None:
+        """Returns when the condition holds."""
+        if condition():
+            return
+        before = self._awaited, self._since
+        self._awaited, self._since = awaited, time.monotonic()
+        end = None if forever else self._since + self.seconds
+        turn = 0
+        try:
+            while not condition():
+                if turn % _LOOK_EVERY == 0:
+                    self.look()
+                    if end is not None and time.monotonic() > end:
+                        self._give_up()
+                self.comm.idle(turn)
+                turn += 1
+        finally:
+            self._awaited, self._since = before
+
+    def message(
+        self, source: int | None, tag: int, awaited: Callable[[], Awaited], *, forever: bool = False
+    ) -> Arrival:
+        """Waits for a message of unknown size."""
+        first = self.comm.arrival(source, tag)
+        if first is not None:
+            return first
+        found: list[Arrival] = []
+
+        def has_come() -> bool:
+            arrival = self.comm.arrival(source, tag)
+            if arrival is not None:
+                found.append(arrival)
+            return arrival is not None
+
+        self.wait(has_come, awaited, forever=forever)
+        return found[0]
+
+    def bytes_of(self, arrival: Arrival, awaited: Callable[[], Awaited]) -> Bytes:
+        """The content of a message that is there."""
+        buffer = np.empty(arrival.size, np.uint8)
+        self.wait(arrival.receive(buffer).test, awaited)
+        return buffer
+
+    def post(self, buffer: Bytes, destination: int, tag: int) -> None:
+        """Sends something small that nobody looks after. The buffer is not used again."""
+        self._outbox.add(self.comm.isend(buffer, destination, tag))
+
+    def signal(self, ranks: Iterable[int], data: Data) -> None:
+        """Says something to ranks, wherever they wait."""
+        for rank in ranks:
+            if rank != self.comm.rank:
+                self.post(packed(data), rank, SIGNAL)
+
+    def look(self) -> None:
+        """Answers questions, and raises what other ranks have told."""
+        while (arrival := self.comm.arrival(None, SIGNAL)) is not None:
+            data = self._unpacked(arrival)
+            if data["kind"] == "question":
+                answer = {"number": data["number"], **self._status()}
+                self.post(packed(answer), arrival.source, ANSWER)
+            elif data["kind"] == "report":
+                raise ReportedError(str(data["text"]), code="E0911")
+            elif self.on_signal is not None:
+                self.on_signal(data)
+        if self.on_look is not None:
+            self.on_look()
+
+    def _unpacked(self, arrival: Arrival) -> Data:
+        buffer = np.empty(arrival.size, np.uint8)
+        pending = arrival.receive(buffer)
+        end = time.monotonic() + self.seconds
+        turn = 0
+        while not pending.test():  # it has arrived: only its bytes are copied
+            if time.monotonic() > end:
+                raise RankError(f"a message of {self.name(arrival.source)} stopped half-way", code="E0911")
+            self.comm.idle(turn)
+            turn += 1
+        return unpacked(buffer)
+
+    def _status(self) -> Data:
+        """What this rank is doing, for others."""
+        if self._awaited is None:
+            return {"doing": self.doing, "awaits": -1, "what": ""}
+        awaited = self._awaited()
+        seconds = time.monotonic() - self._since
+        whom = f" from {self.name(awaited.rank)}" if awaited.rank >= 0 else ""
+        doing = f"{self.doing}, and has waited {seconds:.1f} s for {awaited.what}{whom}"
+        return {"doing": doing, "awaits": awaited.rank, "what": awaited.what}
+
+    def _give_up(self) -> None:
+        statuses = {self.comm.rank: self._status(), **self._ask()}
+        text = self._report(statuses)
+        self.signal(range(self.comm.size), {"kind": "report", "text": text})
+        raise RankError(text, code="E0911")
+
+    def _ask(self) -> dict[int, Data]:
+        """What all others are doing, of those who answer within a moment."""
+        self._questions += 1
+        self.signal(range(self.comm.size), {"kind": "question", "number": self._questions})
+        found: dict[int, Data] = {}
+        end = time.monotonic() + min(_LONGEST_QUESTIONS, max(self.seconds, 0.2)) + _LATER_BY * self.comm.rank
+        turn = 0
+        while len(found) < self.comm.size - 1 and time.monotonic() < end:
+            arrival = self.comm.arrival(None, ANSWER)
+            if arrival is not None:
+                answer = self._unpacked(arrival)
+                if answer.get("number") == self._questions:
+                    found[arrival.source] = answer
+                continue
+            self.look()
+            self.comm.idle(turn)
+            turn += 1
+        return found
+
+    def _report(self, statuses: Mapping[int, Data]) -> str:
+        own = statuses[self.comm.rank]
+        awaited = _rank(own)
+        whom = f" from {self.name(awaited)}" if awaited >= 0 else ""
+        lines = [f"{self.name(self.comm.rank)} has waited {self.seconds:g} s for {own['what']}{whom}"]
+        for rank in range(self.comm.size):
+            doing = statuses[rank]["doing"] if rank in statuses else "does not answer: it computes, is stopped or gone"
+            lines.append(f"{self.name(rank)}: {doing}")
+        ring = _ring(self.comm.rank, statuses)
+        if ring:
+            links = [f"{self.name(rank)} for {statuses[rank]['what']}" for rank in ring]
+            lines.append(f"they wait for each other: {', '.join(links)}")
+        return "\n  ".join(lines)
+
+
+def _rank(status: Data) -> int:
+    awaits = status["awaits"]
+    return awaits if isinstance(awaits, int) else -1
+
+
+def _ring(start: int, statuses: Mapping[int, Data]) -> list[int]:
+    """The ranks that wait for each other in a ring that is reached from `start`."""
+    path: list[int] = []
+    rank = start
+    while rank in statuses and rank not in path:
+        path.append(rank)
+        rank = _rank(statuses[rank])
+    return path[path.index(rank) :] if rank in path else []
+
+
+def packed(data: Data) -> Bytes:
+    return np.frombuffer(strict_json.dump(data).encode(), np.uint8)
+
+
+def unpacked(buffer: Bytes) -> Data:
+    return mapping(strict_json.parse(buffer.tobytes().decode()), "message")

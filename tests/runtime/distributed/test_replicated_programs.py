@@ -1,0 +1,158 @@
+"""Programs of many ranks: the same bits for any number of them, feeds in pieces, results put together, state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dfc
+from dfc_runtime.distributed.in_process import Faults
+from dfc_runtime.errors import FeedError
+from tests.support.clusters import cluster_bundle, on_cluster
+
+PROGRAM = """dfg 1
+
+param w: f32[4, 3] = uniform(-1.0, 1.0)
+var steps: i64 = 0
+
+entry train[B](x: f32[B, 4], y: f32[B, 3], rate: f32) -> (loss: f32, p: f32[B, 3]) {
+  let p = tanh(x @ w)
+  let loss = mean(square(p - y))
+  let g = grad(loss, w)
+  w := w - rate * g
+  steps := steps + 1
+  return loss, p
+}
+
+entry look[B](x: f32[B, 4]) -> f32[B, 3] {
+  return x @ w
+}
+"""
+DEPLOYMENT = """
+job worker tasks 2
+replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 8
+"""
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(24, 4)).astype(np.float32)
+Y = RANDOM.normal(size=(24, 3)).astype(np.float32)
+
+
+def bundle():
+    return cluster_bundle(PROGRAM, DEPLOYMENT)
+
+
+def trained(module, steps=5):
+    """Losses, last predictions, the weights."""
+    found = [module.train(X, Y, rate=0.1) for _ in range(steps)]
+    return np.array([each.loss for each in found]).tobytes(), found[-1].p.tobytes(), module.state["w"].tobytes()
+
+
+def one_rank():
+    return on_cluster(bundle(), 1, trained, jobs={"worker": 1})
+
+
+@pytest.mark.parametrize("ranks", range(2, 9))
+def test_training_has_the_same_bits_on_any_number_of_ranks(ranks):
+    assert on_cluster(bundle(), ranks, trained, jobs={"worker": ranks}) == one_rank()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_late_messages_change_nothing(seed):
+    faults = Faults(seed, delay=4)
+    assert on_cluster(bundle(), 3, trained, jobs={"worker": 3}, faults=faults, eager=64 * (seed % 2)) == one_rank()
+
+
+def test_training_learns_what_the_undivided_program_learns():
+    module = dfc.loads(dfc.compile(text=PROGRAM).to_bytes())
+    for _ in range(5):
+        expected = module.train(X, Y, rate=0.1)
+    module.state["steps"]
+    loss, p, w = one_rank()
+    assert np.frombuffer(loss, np.float32)[-1] == pytest.approx(expected.loss, rel=1e-5)
+    np.testing.assert_allclose(np.frombuffer(p, np.float32), expected.p.reshape(-1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(np.frombuffer(w, np.float32), module.state["w"].reshape(-1), rtol=1e-5, atol=1e-6)
+
+
+def test_an_entry_that_is_not_cut_runs_too():
+    def work(module):
+        w = RANDOM.normal(size=(4, 3)).astype(np.float32)
+        module.state["w"] = w
+        return module.look(X), w
+
+    found, w = on_cluster(bundle(), 2, work)
+    np.testing.assert_allclose(found, X @ w, rtol=1e-5, atol=1e-6)
+
+
+def test_state_is_written_to_every_copy_and_counts_once():
+    def work(module):
+        module.state["w"] = np.ones((4, 3), np.float32)
+        first = trained(module, 2)
+        module.state["w"] = np.ones((4, 3), np.float32)
+        second = trained(module, 2)
+        return first == second, int(module.state["steps"]), sorted(module.state), module.state["w"].flags.owndata
+
+    assert on_cluster(bundle(), 3, work, jobs={"worker": 3}) == (True, 4, ["steps", "w"], True)
+
+
+def test_ranks_that_call_along_get_the_same_results():
+    def work(module):
+        return trained(module), module.look(X).tobytes()
+
+    def along(module):
+        found = [module.train() for _ in range(5)]
+        w = module.state["w"].tobytes()
+        losses = np.array([each.loss for each in found]).tobytes()
+        return (losses, found[-1].p.tobytes(), w), module.look(None).tobytes()
+
+    outcomes = []
+
+    def follow(module):
+        outcomes.append(along(module))
+
+    expected = on_cluster(bundle(), 3, work, follow, jobs={"worker": 3})
+    assert expected[0] == one_rank()
+    assert outcomes == [expected, expected]
+
+
+def test_a_size_that_cannot_be_cut_is_refused_before_anything_runs():
+    def work(module):
+        with pytest.raises(FeedError, match=r"cut into 8 blocks along B, which is 12: no multiple of it"):
+            module.train(X[:12], Y[:12], rate=0.1)
+        with pytest.raises(FeedError, match="misses the feed rate"):
+            module.train(X, Y)
+        with pytest.raises(FeedError, match="astype"):
+            module.train(X.astype(np.float64), Y, rate=0.1)
+        with pytest.raises(FeedError, match="there is no state `v`"):
+            module.state["v"]
+        with pytest.raises(FeedError, match="but got float64"):
+            module.state["w"] = np.ones((4, 3))
+        return trained(module)
+
+    assert on_cluster(bundle(), 2, work) == one_rank()
+
+
+def test_large_feeds_and_results_travel_by_themselves():
+    x = RANDOM.normal(size=(40_000, 4)).astype(np.float32)
+    y = np.zeros((40_000, 3), np.float32)
+
+    def work(module):
+        return module.train(x, y, rate=0.1).p.tobytes()
+
+    expected = on_cluster(bundle(), 1, work, jobs={"worker": 1})
+    assert on_cluster(bundle(), 3, work, jobs={"worker": 3}) == expected
+
+
+def test_the_module_looks_like_any_other():
+    def work(module):
+        shown = repr(module)
+        return (
+            module.name,
+            module.size,
+            module.rank,
+            "entry train[B]" in shown and "rank 0 (worker task 0) of 2" in shown,
+            "rate" in str(module.entries["train"].signature),
+            "train" in dir(module),
+            repr(module.state).count("worker"),
+        )
+
+    assert on_cluster(bundle(), 2, work) == ("model", 2, 0, True, True, True, 2)

@@ -1,0 +1,90 @@
+"""Random programs that read and update variables by rows compute the same when the rows lie in several tasks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dfc
+from dfc.diagnostics import CompileError
+from dfc.passes import rows
+from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.sparse_programs import feeds, program, state
+
+RULES = ("modulo", "blocks", "hash")
+SIZES = (5, 1, 40)
+PLACES = """
+job ps tasks {tasks}
+job worker tasks 1
+shard "table" axis 0 over ps by {rule}
+shard "bias" axis 0 over ps by {rule}
+shard "squares" axis 0 over ps by {rule}
+shard "narrow" axis 0 over ps by {other}
+place "**" on worker
+"""
+
+
+def text_of(seed):
+    return PLACES.format(tasks=1 + seed % 3, rule=RULES[seed % 3], other=RULES[(seed + seed // 3) % 3])
+
+
+def after_a_step(module, seed, size=None):
+    for name, value in state(seed).items():
+        module.state[name] = value
+    made = module.e(**feeds(seed, size or SIZES[seed % 3]))
+    return [np.array(made.a), np.array(made.b), *(np.array(module.state[name]) for name in state(seed))]
+
+
+def replicated(seed, workers):
+    """On some workers; gradients of these programs are sums, means or neither, and all are tried."""
+    for combine in ("sum", "mean"):
+        statement = f'mode = "sync", split = "B", combine = "{combine}", blocks = 4'
+        text = text_of(seed).replace("worker tasks 1", f"worker tasks {workers}").replace('place "**" on worker', "")
+        try:
+            return cluster_bundle(program(seed), f"{text}replicate e over worker with {statement}\n")
+        except CompileError as problem:
+            codes = {each.code for each in problem.diagnostics}
+    assert codes <= {"E0831", "E0832"}
+    return None
+
+
+def test_blocks_of_a_batch_give_the_same_bits_on_any_number_of_workers(monkeypatch):
+    monkeypatch.setattr(rows, "MANY", 0)
+    monkeypatch.setattr(rows, "FEW", 0)
+    accepted = 0
+    for seed in range(8):
+        found = []
+        for workers in (1, 2):
+            data = replicated(seed, workers)
+            if data is not None:
+                ranks = workers + 1 + seed % 3
+                found.append(on_cluster(data, ranks, lambda module, seed=seed: after_a_step(module, seed, 12)))
+        if not found:
+            continue
+        accepted += 1
+        assert [each.tobytes() for each in found[0]] == [each.tobytes() for each in found[1]]
+        wanted = after_a_step(dfc.loads(dfc.compile(text=program(seed)).to_bytes()), seed, 12)
+        for number, (a, b) in enumerate(zip(wanted, found[0], strict=True)):
+            tolerance = 1e-5 if a.dtype == np.float32 or number < 2 else 1e-10
+            np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance, err_msg=f"seed {seed}")
+    assert accepted > 2
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_rows_in_several_tasks_mean_the_same(block, monkeypatch):
+    monkeypatch.setattr(rows, "MANY", 0)
+    monkeypatch.setattr(rows, "FEW", 0)
+    accepted = 0
+    for seed in range(block * 8, block * 8 + 8):
+        try:
+            data = cluster_bundle(program(seed), text_of(seed))
+        except CompileError as problem:  # a loop or branch uses rows, or all rows are multiplied with all rows
+            assert {each.code for each in problem.diagnostics} == {"E0832"}
+            continue
+        accepted += 1
+        found = on_cluster(data, 2 + seed % 3, lambda module, seed=seed: after_a_step(module, seed))
+        wanted = after_a_step(dfc.loads(dfc.compile(text=program(seed)).to_bytes()), seed)
+        for number, (a, b) in enumerate(zip(wanted, found, strict=True)):
+            tolerance = 1e-5 if a.dtype == np.float32 or number < 2 else 1e-11
+            np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance, err_msg=f"seed {seed}")
+    assert accepted > 2
