@@ -9,11 +9,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
 from dfc.diagnostics import CompileError, Diagnostic, Diagnostics
-from dfc.frontend import build
+from dfc.frontend import build, deployment
 from dfc.frontend.later import unused_parameters
 from dfc.frontend.syntax.layout import check_style
 from dfc.frontend.syntax.parser import parse_recovering
@@ -25,8 +26,13 @@ from dfc.options import CompileOptions
 from dfc.source import SourceFile
 from dfc.watching import watcher
 from dfc_runtime.errors import FileError
+from dfc_runtime.kinds import require_kind
 
-__all__ = ["Shown", "check", "compile", "compile_source", "graph", "pass_names", "show"]
+if TYPE_CHECKING:
+    from dfc.passes.place.cost import Costs
+    from dfc.placing import Report
+
+__all__ = ["Shown", "check", "compile", "compile_source", "graph", "pass_names", "place", "show", "show_roles"]
 
 Setting = int | float | bool | str
 
@@ -48,39 +54,77 @@ def compile(
     settings: Mapping[str, Setting] | None = None,
     check_finite: bool = False,
 ) -> Bundle:
-    """The bundle of a program: of the file `path`, or of `text`. `settings` override those of the program. With
-    `check_finite` a call stops at the first value that is not finite."""
-    if deploy is not None:
-        raise refused_deployment(deploy)
+    """The bundle of a program: of the file `path`, or of `text`. `settings` override those of the program. `deploy` is
+    the path of a deployment file: the bundle is then for the ranks it describes. With `check_finite` a call stops at
+    the first value that is not finite."""
     if (path is None) == (text is None):
         raise TypeError("compile wants either the path of a program or its text")
-    source = SourceFile("<text>", text) if text is not None else _read(path or "")
+    if path is not None:
+        require_kind(path, (str, os.PathLike), "compile wants the path of a program")
+    if text is not None:
+        require_kind(text, str, "text is the text of a program")
+    if settings is not None:
+        require_kind(settings, Mapping, 'settings are values by name, such as {"WIDTH": 512}')
+    source = SourceFile("<text>", text) if text is not None else read(path or "")
     chosen = tuple(sorted((settings or {}).items()))
     options = CompileOptions(target=target, settings=chosen, check_finite=check_finite)
-    return compile_source(source, options)
+    return compile_source(source, options, read(deploy) if deploy is not None else None)
 
 
-def refused_deployment(path: str | os.PathLike[str]) -> CompileError:
-    """What is to be said of a deployment file: its mistakes, or that this version runs a program in one task."""
-    from dfc.frontend.deployment import check_deployment  # lark starts slowly, and is rarely needed
-
-    return CompileError([check_deployment(_read(path))])
-
-
-def _read(path: str | os.PathLike[str]) -> SourceFile:
+def read(path: str | os.PathLike[str]) -> SourceFile:
+    """A program or deployment file."""
     try:
         return read_source(Path(path))
     except OSError as problem:
         raise FileError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}", code="E0909") from None
 
 
-def compile_source(source: SourceFile, options: CompileOptions) -> Bundle:
-    """The bundle of a program that was read already."""
+def compile_source(
+    source: SourceFile,
+    options: CompileOptions,
+    deploy: SourceFile | None = None,
+    profile: str | os.PathLike[str] | None = None,
+) -> Bundle:
+    """The bundle of a program that was read already; with a deployment file, one for many ranks, placed by measured
+    costs if there is a profile."""
     built, diagnostics = _built(source, options)
     watch = watcher(options)
     optimised = pipeline.finish(pipeline.optimise(built, options, watch), options, watch)
+    if deploy is not None:
+        from dfc import cluster  # placement and partition are code that a program for one task never needs
+
+        spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile))
+        return cluster.compile_cluster(spread, options, source.text, built.modules, diagnostics)
     program, lowered = pipeline.lower(optimised, options, watch)
     return write(program, lowered, source.text, built.settings, diagnostics, built.modules)
+
+
+def place(
+    source: SourceFile,
+    options: CompileOptions,
+    deploy: SourceFile,
+    profile: str | os.PathLike[str] | None = None,
+    only: str | None = None,
+    *,
+    plans_memory: bool = False,
+) -> tuple[Report, tuple[Diagnostic, ...]]:
+    """Where a program would be placed, and why; `only` is a glob for the names to report."""
+    from dfc import cluster, placing  # as in `compile_source`
+
+    built, diagnostics = _built(source, options)
+    optimised = pipeline.optimise(built, options)
+    spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile))
+    return placing.report(spread, only, plans_memory=plans_memory), (*diagnostics, *spread.diagnostics)
+
+
+def _costs(optimised: Graph, profile: str | os.PathLike[str] | None) -> Costs | None:
+    """Costs as they were measured; None where nothing was."""
+    if profile is None:
+        return None
+    from dfc import profiles  # as in `compile_source`
+    from dfc.passes.place.cost import Costs
+
+    return Costs(measured=profiles.measured(profiles.read(profile), optimised))
 
 
 def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
@@ -97,6 +141,16 @@ def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
     return Shown("\n".join(lowered.listings), diagnostics)
 
 
+def show_roles(source: SourceFile, options: CompileOptions, deploy: SourceFile) -> Mapping[str, Shown]:
+    """The graph of each role of a deployed program, by its name."""
+    from dfc import cluster  # as in `compile_source`
+
+    built, diagnostics = _built(source, options)
+    spread = cluster.spread(built, pipeline.optimise(built, options), deploy)
+    remarks = (*diagnostics, *spread.diagnostics)
+    return {role.name: Shown(show_graph(graph), remarks) for role, graph in spread.parts.graphs.items()}
+
+
 def pass_names() -> tuple[str, ...]:
     """Every pass, in the order of its first run."""
     return tuple(dict.fromkeys(phase.name for phase in pipeline.all_phases()))
@@ -108,7 +162,14 @@ def graph(source: SourceFile, settings: Mapping[str, Setting]) -> Graph:
 
 
 def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnostic]:
-    """Every message about a program, from its style to its graph; no code is generated."""
+    """Every message about a program, from its style to its graph, or about a deployment file; no code is generated."""
+    if deployment.is_deployment(source):
+        found, built_graph = deployment.examined(source, settings)
+        if built_graph is None:
+            return found
+        from dfc import cluster  # as in `compile_source`
+
+        return [*found, *cluster.replication_mistakes(built_graph, source)]
     module = parse_recovering(source, Diagnostics())  # its messages come from the build below
     remarks = [*unused_parameters(module), *check_style(source, module)] if module is not None else []
     return [*build.check(source, settings), *remarks]

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from dfc.backend.formulas import Names, formula, name_symbols
 from dfc.backend.target import CodeImage, Lowered
 from dfc.diagnostics import CompileError, Diagnostic, error
-from dfc.ir.dims import Dim, Symbol
+from dfc.ir.dims import ZERO, Dim, Symbol
 from dfc.ir.dtypes import ALL, DType, from_numpy
 from dfc.ir.graph import DimCheck, Resource
-from dfc.kernels.program import EntryProgram, EntrySignature, Host, Program
+from dfc.ir.measured import upper_elements
+from dfc.kernels.program import EntryProgram, EntrySignature, HostCall, Program, SiteType, walk
 from dfc.source import Span
 from dfc.version import __version__
 from dfc_runtime.checkpoints.files import replace_file
@@ -31,16 +32,15 @@ from dfc_runtime.formats.manifest import (
     TEXT,
     Entry,
     FaultSite,
-    HostStep,
+    HostSite,
     ImageEntry,
     Manifest,
-    NativeStep,
     Parameter,
     Place,
     Result,
+    SiteOperand,
     SizeCheck,
     StateEntry,
-    Step,
 )
 from dfc_runtime.formats.tensors import NewTensor
 from dfc_runtime.formulas import Formula
@@ -108,19 +108,43 @@ def write(
         driver=lowered.driver,
         settings=dict(settings),
         entries=tuple(_entry(entry, signatures[entry.name]) for entry in program.entries),
-        state=tuple(_state(resource) for resource in program.resources.values()),
+        state=tuple(state_entry(resource) for resource in program.resources.values()),
         faults=tuple(FaultSite(fault.kind, fault.message, _place(fault.span)) for fault in program.faults),
         images=tuple(ImageEntry(i.isa, dict(i.symbols), i.required_bits) for i in lowered.images),
         constant_offsets=lowered.constant_offsets,
         notes=dict(lowered.notes),
+        sites=_sites(program),
     )
     contents = [
         *(_code(image) for image in lowered.images),
         NewTensor(bundle_format.CONSTANTS, "U8", (len(lowered.constants),), lowered.constants),
-        _text(bundle_format.SOURCE, source),
-        *(_text(bundle_format.source_tensor(path), text) for path, text in sorted((modules or {}).items())),
+        *text_tensors(source, modules),
     ]
     return Bundle(manifest, tuple(contents), tuple(diagnostics))
+
+
+def _sites(program: Program) -> tuple[HostSite, ...]:
+    """The places of host calls, with the entries that they are in."""
+    entries = {
+        step.site: entry.name for entry in program.entries for step in walk(entry.steps) if isinstance(step, HostCall)
+    }
+    return tuple(
+        HostSite(
+            kind=site.kind,
+            entry=entries[number],
+            attributes=dict(site.attributes),
+            inputs=tuple(map(_operand, site.inputs)),
+            outputs=tuple(map(_operand, site.outputs)),
+            names=site.names,
+            place=_place(site.span),
+        )
+        for number, site in enumerate(program.sites)
+    )
+
+
+def _operand(type_: SiteType) -> SiteOperand:
+    dtype, shape = type_
+    return SiteOperand(dtype.name, tuple(str(d) if d.constant is None else d.constant for d in shape))
 
 
 def _captured(entry: StateEntry, array: NDArray[np.generic]) -> NewTensor:
@@ -139,6 +163,17 @@ def _text(name: str, text: str) -> NewTensor:
     return NewTensor(name, "U8", (len(data),), data)
 
 
+def text_tensors(source: str, modules: Mapping[str, str] | None = None) -> list[NewTensor]:
+    """The text of a program, and of the files it imports by path."""
+    imported = [_text(bundle_format.source_tensor(path), text) for path, text in sorted((modules or {}).items())]
+    return [_text(bundle_format.SOURCE, source), *imported]
+
+
+def signature_entry(signature: EntrySignature) -> Entry:
+    """An entry that others carry out: what a caller needs to know of it, and no code."""
+    return _entry(EntryProgram(signature.name, [], (), (), (), (), ZERO, ZERO), signature)
+
+
 def _place(span: Span) -> Place:
     """A place without the folder the program lies in, so that equal programs give equal bundles."""
     name = span.name if span.name.startswith("std/") else PurePath(span.name).name
@@ -147,6 +182,7 @@ def _place(span: Span) -> Place:
 
 def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
     names = name_symbols(_symbols(entry, signature))
+    most = dict(entry.measured)
     documented = (*signature.parameter_docs, *[""] * len(signature.parameter_names))
     parameters = zip(signature.parameter_names, signature.parameter_types, documented, strict=False)
     results = zip(signature.result_names, signature.result_types, strict=True)
@@ -159,26 +195,34 @@ def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
         unnamed_result=signature.unnamed_result,
         place=_place(signature.span),
         parameters=tuple(_parameter(name, type_, doc, names) for name, type_, doc in parameters),
-        results=tuple(Result(name, dtype.name, _shape(shape, names)) for name, (dtype, shape) in results),
+        results=tuple(_result(name, dtype, shape, names, most) for name, (dtype, shape) in results),
         dims=tuple(names[symbol] for symbol in signature.dims),
         dim_feeds=tuple(names[symbol] for symbol in signature.dim_feeds),
         slot_dims=tuple(names[symbol] for symbol in entry.dims),
         checks=tuple(_check(check, names) for check in signature.checks),
         reads=signature.resources_read,
         writes=signature.resources_written,
-        steps=_steps(entry),
         arena=formula(entry.arena, names),
         largest_live=formula(entry.largest_live, names),
         peak_names=entry.peak_names,
+        measured=tuple(names[symbol] for symbol, _ in entry.measured),
     )
 
 
+def _result(name: str, dtype: DType, shape: tuple[Dim, ...], names: Names, most: Mapping[Symbol, Dim]) -> Result:
+    """A result whose size the entry finds out says how many elements it can have."""
+    is_open = any(not most.keys().isdisjoint(size.symbols()) for size in shape)
+    room = formula(upper_elements(shape, most), names) if is_open else None
+    return Result(name, dtype.name, _shape(shape, names), room)
+
+
 def _symbols(entry: EntryProgram, signature: EntrySignature) -> list[Symbol]:
-    """The dims of the entry; that nothing else occurs in its formulas is the schedule's promise."""
+    """The dims of the entry and the sizes it finds out; that its memory is a matter of the dims alone is the promise of
+    the schedule."""
     known = {*signature.dims}
     used = {*entry.dims, *entry.arena.symbols(), *entry.largest_live.symbols(), *signature.dim_feeds}
     assert used <= known, f"{entry.name} uses {', '.join(sorted(str(s) for s in used - known))}"
-    return list(signature.dims)
+    return [*signature.dims, *(symbol for symbol, _ in entry.measured)]
 
 
 def _shape(shape: tuple[Dim, ...], names: Names) -> tuple[Formula, ...]:
@@ -196,21 +240,8 @@ def _check(check: DimCheck, names: Names) -> SizeCheck:
     return SizeCheck(left, check.relation, right, check.reason, _place(check.span))
 
 
-def _steps(entry: EntryProgram) -> tuple[Step, ...]:
-    """Host steps, and native functions between them: function j runs what stands behind the j-th host step. Functions
-    that would do nothing are not called."""
-    steps: list[Step] = []
-    part = 0
-    for step in entry.steps:
-        if isinstance(step, Host):
-            steps.append(HostStep(step.kind, step.path, step.resources))
-            part += 1
-        elif steps[-1:] != [NativeStep(part)]:
-            steps.append(NativeStep(part))
-    return tuple(steps)
-
-
-def _state(resource: Resource) -> StateEntry:
+def state_entry(resource: Resource) -> StateEntry:
+    """What a manifest says of a piece of state."""
     sizes = [each.constant for each in resource.type.shape]
     shape = tuple(size for size in sizes if size is not None)
     if len(shape) != len(sizes):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dfc.ir.attributes import Literal
 from dfc.ir.graph import Entry, Graph, Value
+from dfc.ir.measured import bounds_in
 from dfc.ir.types import TensorType, TextType
 from dfc.ir.walk import nodes
 from dfc.kernels.program import EntryProgram, EntrySignature, Program, Role
@@ -43,6 +44,8 @@ def _entry(scope: Scope, finisher: Finisher, entry: Entry) -> EntryProgram:
     block = prepare(entry.block, scope.program.resources, scope.isolated)
     if scope.fusing:
         block = merge_gathers(flatten(hoist(block)))
+    measured = bounds_in(block)
+    scope.measures = bool(measured)
     arguments = [_argument(scope, value, number) for number, value in enumerate(_feeds(entry))]
     results: list[Place] = []
     exits: list[Exit] = []
@@ -54,7 +57,7 @@ def _entry(scope: Scope, finisher: Finisher, entry: Entry) -> EntryProgram:
         exits.append((value, whole(place)))
     drafts = schedule(scope, block, exits)
     results = [scope.claimed.get(place.storage, place) for place in results]
-    return finish(finisher, entry.name, drafts, arguments, results, entry.dims)
+    return finish(finisher, entry.name, drafts, arguments, results, entry.dims, measured)
 
 
 def _feeds(entry: Entry) -> list[Value]:

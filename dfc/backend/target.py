@@ -16,8 +16,8 @@ from dfc_runtime.errors import UnsupportedError
 class CodeImage:
     """Machine code for one instruction-set variant: flat bytes, where each symbol starts, the ISA bits it needs.
 
-    `symbols` holds at least `entry_<i>_<j>` (native function j of entry number i; host steps cut an entry into several
-    functions run in order) and whatever else the driver of the target asks for.
+    `symbols` holds at least `entry_<i>_0` (the native function of entry number i) and whatever else the driver of the
+    target asks for.
     """
 
     isa: str

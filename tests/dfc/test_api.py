@@ -41,12 +41,18 @@ def test_every_mistake_is_in_the_error() -> None:
     assert caught.value.exit_code == 2
 
 
-def test_what_is_not_supported_says_so(tmp_path: Path) -> None:
+def test_a_deployment_file_makes_a_bundle_for_ranks(tmp_path: Path) -> None:
     (tmp_path / "x.deploy").write_text('deploy 1 for "x.dfg"\njob worker tasks 2\n')
-    with pytest.raises(dfc.CompileError, match="deployment files are not supported yet") as refused:
+    bundle = dfc.compile(text=SOURCE, deploy=tmp_path / "x.deploy")
+    cluster = bundle.manifest.cluster
+    assert cluster is not None
+    assert [(job.name, job.tasks) for job in cluster.jobs] == [("worker", 2)]
+
+
+def test_what_is_not_supported_says_so(tmp_path: Path) -> None:
+    (tmp_path / "x.deploy").write_text('deploy 1 for "x.dfg"\njob worker tasks 2 with gpu = 1\nplace "**" on gpu 0\n')
+    with pytest.raises(dfc.CompileError, match="gpu"):
         dfc.compile(text=SOURCE, deploy=tmp_path / "x.deploy")
-    assert refused.value.exit_code == 3
-    assert refused.value.spans[0].line == 2
     with pytest.raises(dfc.UnsupportedError, match="there is no target 'abacus'"):
         dfc.compile(text=SOURCE, target="abacus")
 

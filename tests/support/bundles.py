@@ -14,15 +14,14 @@ from dfc_runtime.formats.element_types import STORED_AS
 from dfc_runtime.formats.manifest import (
     Entry,
     FaultSite,
+    HostSite,
     ImageEntry,
     Manifest,
-    NativeStep,
     Parameter,
     Place,
     Result,
     SizeCheck,
     StateEntry,
-    Step,
 )
 from dfc_runtime.formats.tensors import NewTensor
 from dfc_runtime.formulas import Formula
@@ -62,7 +61,6 @@ def entry(
     arena: Formula | int = 0,
     reads: Sequence[str] = (),
     writes: Sequence[str] = (),
-    steps: Sequence[Step] = (NativeStep(0),),
     readonly: bool = False,
     is_test: bool = False,
     doc: str = "",
@@ -85,7 +83,6 @@ def entry(
         checks=tuple(SizeCheck(a, r, b, why, PLACE) for a, r, b, why in checks),
         reads=tuple(reads),
         writes=tuple(writes),
-        steps=tuple(steps),
         arena=arena if isinstance(arena, Formula) else Formula((arena,)),
         largest_live=Formula((0,)),
     )
@@ -101,9 +98,10 @@ def state(name: str, type_: str, *, kind: str = "variable", saved: bool = True) 
 class Sketch:
     """A program to be: entries with the names of the fake driver's functions behind them."""
 
-    entries: list[tuple[Entry, Sequence[str]]] = field(default_factory=list)
+    entries: list[tuple[Entry, str]] = field(default_factory=list)
     state: list[StateEntry] = field(default_factory=list)
     faults: list[FaultSite] = field(default_factory=list)
+    sites: list[HostSite] = field(default_factory=list)
     weights: dict[str, np.ndarray] = field(default_factory=dict)
     constants: bytes = b"constant data"
     source: str = "entry add(x: f32, y: f32) -> f32 { return x + y }\n"
@@ -111,9 +109,7 @@ class Sketch:
     required_bits: tuple[str, ...] = ()
 
     def manifest(self) -> Manifest:
-        functions = {
-            f"entry_{i}_{part}": name for i, (_, names) in enumerate(self.entries) for part, name in enumerate(names)
-        }
+        functions = {f"entry_{number}_0": name for number, (_, name) in enumerate(self.entries)}
         return Manifest(
             version="0.1.0",
             name="model",
@@ -125,6 +121,7 @@ class Sketch:
             images=(ImageEntry("fake", {name: i for i, name in enumerate(functions)}, self.required_bits),),
             constant_offsets=(0,),
             notes={"functions": functions},
+            sites=tuple(self.sites),
         )
 
     def to_bytes(self) -> bytes:

@@ -44,6 +44,12 @@ class Call:
         self.driver.fault = (site, values)
         return 1
 
+    def ask(self, site: int) -> int:
+        """Calls the run side at a site without operands."""
+        frame = ctypes.c_int64(1)
+        self.driver.host(site, ctypes.addressof(frame))
+        return self.fault(-1) if frame.value else 0
+
     @staticmethod
     def _at(address: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
@@ -66,6 +72,7 @@ class FakeDriver:
         resources: Mapping[str, np.ndarray],
         threads: int,
         locks: Mapping[str, np.ndarray],
+        host: Callable[[int, int], None] | None = None,
     ) -> None:
         self.image = image
         self.symbols = symbols
@@ -74,12 +81,13 @@ class FakeDriver:
         self.resources = resources
         self.threads = threads
         self.locks = locks
+        self.host = host
         self.fault: tuple[int, tuple[int, ...]] = (0, ())
         self.closed = False
         MADE.append(self)
 
-    def entry(self, number: int, part: int = 0) -> SimpleNamespace:
-        function = FUNCTIONS[self.functions[f"entry_{number}_{part}"]]
+    def entry(self, number: int) -> SimpleNamespace:
+        function = FUNCTIONS[self.functions[f"entry_{number}_0"]]
         return SimpleNamespace(call=lambda address: function(Call(address, self)))
 
     def last_fault(self) -> tuple[int, tuple[int, ...]]:

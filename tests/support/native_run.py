@@ -47,9 +47,8 @@ class NativeRun:
         arena[:] = 0xCD
         words = [_word(a) for a in (*given, *results)] + list(dims.values()) + [arena.ctypes.data]
         slots = np.array(words, np.uint64)
-        for part in range(self.notes["parts"][number]):
-            code = self.driver.entry(number, part).call(slots.ctypes.data)
-            assert code == 0, self.driver.last_fault()
+        code = self.driver.entry(number).call(slots.ctypes.data)
+        assert code == 0, self.driver.last_fault()
         for place, result in enumerate(results, len(given)):
             if result.shape == ():
                 result[...] = slots[place : place + 1].view(np.uint8)[: result.itemsize].view(result.dtype)[0]

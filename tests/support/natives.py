@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dfc_runtime.formats.manifest import FaultSite, HostStep, NativeStep
+from dfc_runtime.formats.manifest import RESTORE, SAVE, FaultSite, HostSite
 from tests.support.bundles import PLACE, Sketch, entry, formula, state
 from tests.support.fake_driver import Call, native
 
@@ -54,31 +54,44 @@ def insist(call: Call) -> int:
     return 0 if call.view(0, "?")[0] else call.fault(1)
 
 
+@native
+def save(call: Call) -> int:
+    return call.ask(0)
+
+
+@native
+def restore(call: Call) -> int:
+    return call.ask(1)
+
+
 def program() -> Sketch:
     """Entries of every kind, state, faults and checkpoints."""
     size = ("$B", 4, "*", 4, "*")
     results = {"y": "f32[B, 4]", "total": "f32"}
     touched = ["count"]
     everything = ("count", "w")
-    save = (NativeStep(0), HostStep("checkpoint_save", 0, everything))
-    restore = (HostStep("checkpoint_restore", 0, everything),)
+    told = {"path": 0, "resources": everything}
+    sites = [
+        HostSite(kind, name, told, (), (), (name,), PLACE) for kind, name in ((SAVE, "save"), (RESTORE, "restore"))
+    ]
     return Sketch(
         entries=[
-            (entry("init", {}, writes=["w", "count"]), ["set_state"]),
-            (entry("add", {"x": "f32", "y": "f32"}, "f32", doc="The sum.", docs={"x": "the left one"}), ["add"]),
+            (entry("init", {}, writes=["w", "count"]), "set_state"),
+            (entry("add", {"x": "f32", "y": "f32"}, "f32", doc="The sum.", docs={"x": "the left one"}), "add"),
             (
                 entry("scale", {"x": "f32[B, 4]", "rate": "f32"}, results, dims=["B"], arena=formula(*size)),
-                ["scale"],
+                "scale",
             ),
-            (entry("tick", {}, {"count": "i64"}, reads=touched, writes=touched), ["count"]),
-            (entry("pick", {"index": "i64"}, "i64", readonly=True), ["pick"]),
-            (entry("insist", {"truth": "bool"}), ["insist"]),
-            (entry("save", {"path": "text"}, steps=save), ["nothing"]),
-            (entry("restore", {"path": "text"}, steps=restore), []),
+            (entry("tick", {}, {"count": "i64"}, reads=touched, writes=touched), "count"),
+            (entry("pick", {"index": "i64"}, "i64", readonly=True), "pick"),
+            (entry("insist", {"truth": "bool"}), "insist"),
+            (entry("save", {"path": "text"}), "save"),
+            (entry("restore", {"path": "text"}), "restore"),
         ],
         state=[state("w", "f32[2, 3]"), state("count", "i64"), state("cache", "f32[4]", saved=False)],
         faults=[
             FaultSite("index", "", PLACE),
             FaultSite("assert", "the rate is above zero", PLACE),
         ],
+        sites=sites,
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
+from dfc import api
 from dfc.backend import bundle
 from dfc.backend.lower import lower_graph
 from dfc.backend.target import CodeImage, Lowered
@@ -17,10 +18,9 @@ from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import F32
 from dfc.ir.graph import Resource, ResourceKind
 from dfc.ir.types import tensor
-from dfc.kernels.program import Host, Program
+from dfc.kernels.program import Program
 from dfc.source import NOWHERE, SourceFile
 from dfc_runtime.errors import FeedError, FileError
-from dfc_runtime.formats.manifest import HostStep, NativeStep
 from tests.support.compiled import compiled, graph
 
 
@@ -101,29 +101,22 @@ def empty_lowered() -> Lowered:
     return Lowered("cpu", (CodeImage("fake", b"code", {}, ()),), b"", (), {})
 
 
-def test_host_steps_cut_an_entry_into_numbered_functions() -> None:
-    program = lower_graph(graph())
-    made = program.entries[3]
-    program.entries, program.signatures = [made], [program.signatures[3]]
-    save = Host("checkpoint_save", 0, ("count",))
-    native = made.steps[0]
-    for steps, expected in (
-        ((save,), [0]),
-        ((native, native), [None]),
-        ((native, save, save, native), [None, 0, 0, 2]),
-        ((save, native, save), [0, 1, 0]),
-    ):
-        made.steps = steps
-        (written,) = bundle.write(program, empty_lowered(), "", {}).manifest.entries
-        assert [s.part if isinstance(s, NativeStep) else s.path for s in written.steps] == [
-            0 if number is None else number for number in expected
-        ]
-        assert [isinstance(s, HostStep) for s in written.steps] == [isinstance(s, Host) for s in _merged(steps)]
-
-
-def _merged(steps: tuple[object, ...]) -> list[object]:
-    """Steps with native ones that follow each other taken for one."""
-    return [s for i, s in enumerate(steps) if isinstance(s, Host) or i == 0 or isinstance(steps[i - 1], Host)]
+def test_what_an_entry_asks_of_the_run_side_is_written_with_its_entry() -> None:
+    text = """dfg 1
+var w: f32[2] = 0
+entry a[N](x: f32[N, 3], p: string) {
+  debug.print("{} {}", x, w)
+  if N > 2 { checkpoint.save(p, program) }
+}
+entry b() { debug.print("b") }
+"""
+    printed, saved, other = api.compile(text=text).manifest.sites
+    assert [(site.entry, site.kind) for site in (printed, saved, other)] == [
+        ("a", "debug_print"), ("a", "checkpoint_save"), ("b", "debug_print"),
+    ]  # fmt: skip
+    assert [str(each) for each in printed.inputs] == ["f32[N, 3]", "f32[2]"]
+    assert saved.attributes == {"path": 1, "resources": ("w",)}
+    assert [site.place.line for site in (printed, saved, other)] == [4, 5, 7]
 
 
 def test_state_without_a_constant_size_is_refused() -> None:
@@ -141,3 +134,14 @@ def test_places_carry_their_line() -> None:
     first, second = bundle.write(program, empty_lowered(), "", {}).manifest.faults[-2:]
     assert (str(first.place), first.place.text) == ("model.dfg:2:11", "  let x = y / z")
     assert second.place.text == ""
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "model.bundle"
+    link.symlink_to("there/real.bundle")
+    for _ in range(2):
+        compiled().save(link)
+        assert link.is_symlink()
+        assert dfc_runtime.load(tmp_path / "there/real.bundle", threads=1).add(1, 2) == (3,)
+    assert [each.name for each in (tmp_path / "there").iterdir()] == ["real.bundle"]

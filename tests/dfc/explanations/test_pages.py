@@ -42,6 +42,7 @@ def language(code: str) -> str:
 IN_DFG = [code for code in PAGED if language(code) == "dfg"]
 IN_PYTHON = [code for code in PAGED if language(code) == "python"]
 IN_SHELL = [code for code in PAGED if language(code) == "sh"]
+DEPLOYING = [code for code in PAGED if language(code) == "deploy"]
 
 
 def test_codes_are_found_in_the_source() -> None:
@@ -65,8 +66,9 @@ def test_a_page_has_its_form(code: str) -> None:
     prose = rest.split("\n## ")[0].strip()
     assert prose.endswith(".")
     assert 60 < len(prose) < LONGEST_PROSE
-    assert list(programs(code)) == ["Fails", "Fixed"]
-    assert {block.language for block in programs(code).values()} <= {"dfg", "python", "sh"}
+    deploys = language(code) == "deploy"
+    assert list(programs(code)) == [*(["The program"] if deploys else []), "Fails", "Fixed"]
+    assert {block.language for block in programs(code).values()} <= {"dfg", "python", "sh", "deploy"}
     assert max(map(len, prose.splitlines())) <= 120
     assert text.endswith("```\n")
 
@@ -83,6 +85,16 @@ def test_the_program_that_fails_gives_exactly_this_code(code: str) -> None:
 @pytest.mark.parametrize("code", IN_DFG)
 def test_the_fixed_program_gives_no_message(code: str) -> None:
     assert codes_of(programs(code)["Fixed"]) == []
+
+
+@pytest.mark.parametrize("code", DEPLOYING)
+def test_the_deployments_end_as_the_page_says(code: str, tmp_path: Path) -> None:
+    blocks = programs(code)
+    (tmp_path / "model.dfg").write_text(blocks["The program"].text, encoding="utf-8")
+    place = str(tmp_path / "model.deploy")
+    found = {name: api.check(SourceFile(place, blocks[name].text), {}) for name in ("Fails", "Fixed")}
+    assert sorted({each.code for each in found["Fails"]}) == [code]
+    assert found["Fixed"] == []
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,221 @@
+"""A program and its deployment file as one bundle for many ranks: the phases behind the passes, in order.
+
+    graph --resolve--> what holds for each name --replicate--> block loops
+    --shard--> rows --place--> sites --partition--> role graphs
+    --check_parts--> proof --fuse, schedule, memory, target--> a bundle a role --> the cluster bundle around them
+
+Assumes the graph as the front end makes it, for names, and as all passes leave it, for everything else. Guarantees that
+every mistake of the deployment file is a `CompileError` with all its messages, and that each role's graph is verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dfc import pipeline
+from dfc.backend.bundle import Bundle, write
+from dfc.backend.cluster_bundle import write_cluster
+from dfc.deployment.model import Deployment, Site
+from dfc.deployment.parse import parse
+from dfc.deployment.resolution import Resolution
+from dfc.deployment.resolve import resolve
+from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, Diagnostic, error
+from dfc.ir import walk
+from dfc.ir.graph import Entry, Graph
+from dfc.options import CompileOptions
+from dfc.passes.partition import Parts, partition
+from dfc.passes.partition.check_parts import check_parts
+from dfc.passes.partition.checkpoints import Steps, set_apart
+from dfc.passes.place import Costs, Placed, PlacementError, Wishes, place
+from dfc.passes.place.blocks import strays
+from dfc.passes.place.state import place_state
+from dfc.passes.replicate import Replication, replicate
+from dfc.passes.shard import Caller, Spreading, row_uses, shard, sharded_state
+from dfc.source import SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A program that was placed and partitioned. `whole` is the graph as the passes left it, `replicated` what was cut
+    into blocks, by entry; `resolution` has the lines behind the placement."""
+
+    deployment: Deployment
+    resolution: Resolution
+    whole: Graph
+    replicated: Mapping[str, Replication]
+    divided: Spreading
+    placed: Placed
+    parts: Parts
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def spread(built: Graph, whole: Graph, source: SourceFile, costs: Costs | None = None) -> Spread:
+    """Places and partitions an optimised graph. `built` is the graph it came from, with the names of the author."""
+    deployment, resolution, remarks = _resolved(built, source)
+    _check_results(whole)
+    graph, replicated, divided, steps = _cut(whole, resolution)
+    wishes = _fixed(wishes_of(graph, resolution), divided)
+    wishes = replace(wishes, counts={name: cut.count for name, cut in replicated.items()})
+    _check_blocks(graph, wishes)
+    try:
+        placed = place(graph, wishes, _with_counts(costs or Costs(), replicated, deployment))
+    except PlacementError as problem:
+        raise CompileError([_unplaceable(deployment, problem)]) from problem
+    with pipeline.guarded("partition", 0, graph):
+        parts = partition(graph, placed.placement, steps, {name: cut.results for name, cut in replicated.items()})
+        for role, part in parts.graphs.items():
+            pipeline.check(part, f"partition of {role.name}")
+        check_parts(parts)
+    return Spread(deployment, resolution, whole, replicated, divided, placed, parts, remarks)
+
+
+def _cut(whole: Graph, resolution: Resolution) -> tuple[Graph, dict[str, Replication], Spreading, Steps]:
+    """The graph in blocks and by rows, what was cut, and the entries that only save or restore."""
+    graph, replicated = whole, dict[str, Replication]()
+    jobs = resolution.deployment.jobs
+    sharded = sharded_state(whole, resolution.shards, {job.name: job.tasks for job in jobs.values()})
+    for name, statement in resolution.replications.items():
+        if statement.mode == "sync":
+            graph, replicated[name] = replicate(graph, statement, lambda entry: row_uses(entry, sharded))
+    graph, steps = set_apart(graph)
+    callers = {name: _caller(entry, resolution, replicated) for name, entry in graph.entries.items()}
+    divided = shard(graph, sharded, callers)
+    return divided.graph, replicated, divided, steps
+
+
+def _caller(entry: Entry, resolution: Resolution, replicated: Mapping[str, Replication]) -> Caller:
+    """Where an entry uses rows: where it is replicated, else where the first of its nodes is that a line speaks of."""
+    statement, cut = resolution.replications.get(entry.name), replicated.get(entry.name)
+    if statement is not None:
+        return Caller(Site(statement.job), cut.count, cut.blocks) if cut is not None else Caller(Site(statement.job))
+    copied = {each.job for each in resolution.replications.values()}
+    for node in entry.block.nodes:
+        ruling = None if node.op in ("read", "assign") else resolution.ruling(node.name)
+        if ruling is not None and ruling.constraint.job is not None and resolution.group(node.name) is None:
+            job, task = ruling.constraint.job, ruling.constraint.task
+            return Caller(Site(job, task if task is not None or job in copied else 0))
+    first = next(iter(resolution.deployment.jobs))
+    return Caller(Site(first, None if first in copied else 0))
+
+
+def _fixed(wishes: Wishes, divided: Spreading) -> Wishes:
+    """Wishes that know where divided state lies, and what has to be beside it. Nothing is together with all its tasks:
+    what is done with its rows is done where they are asked for."""
+    owners = {name: state.division.site for name, state in divided.sharded.items()}
+    groups = {group for name, group in wishes.together.items() if name in owners}
+    together = {name: group for name, group in wishes.together.items() if group not in groups}
+    values = {name: wish for name, wish in wishes.values.items() if wishes.together.get(name) not in groups}
+    return replace(wishes, fixed={**divided.sites, **owners}, together=together, values=values)
+
+
+def _check_results(graph: Graph) -> None:
+    """Refuses results whose size only the run finds out: a rank that waits for one would not know how much comes."""
+    found: list[Diagnostic] = []
+    for entry in graph.entries.values():
+        outputs = [value for value in entry.block.outputs if not value.is_token]
+        for name, value in zip(entry.result_names, outputs, strict=True):
+            if any(not axis.symbols() <= {*entry.dims} for axis in value.tensor.shape):
+                title = f"on many ranks the result `{name}`, whose size only the run finds out, is not supported yet"
+                helps = ["return an array of a known size, and how much of it counts"]
+                span = value.node.span if value.node is not None else entry.span
+                found.append(error(NOT_SUPPORTED_YET, title, span, secondary=[(entry.span, "of this")], helps=helps))
+    if found:
+        raise CompileError(found)
+
+
+def _check_blocks(graph: Graph, wishes: Wishes) -> None:
+    """Refuses lines that want in one place what every task does for its own blocks."""
+    found: dict[int, Diagnostic] = {}
+    for entry in graph.entries.values():
+        for node in strays(entry, wishes):
+            wish, job = wishes.values[node.name], wishes.replicated[entry.name]
+            message = error(
+                "E0802",
+                f"`{node.name}` is computed in blocks by all tasks of `{job}`, so that it cannot be placed elsewhere",
+                wish.span,
+                secondary=[(node.span, "this works on the examples of a block")],
+                helps=[f'leave it with the others: `place "{entry.name}/**" on {job}`'],
+            )
+            found.setdefault(wish.span.start, message)
+    if found:
+        raise CompileError(list(found.values()))
+
+
+def _with_counts(costs: Costs, replicated: Mapping[str, Replication], deployment: Deployment) -> Costs:
+    """Costs that know how many blocks each task has, as the jobs are written."""
+    counts = {each.count: -(-each.blocks // deployment.jobs[each.job].tasks) for each in replicated.values()}
+    return replace(costs, sizes={**counts, **costs.sizes})
+
+
+def replication_mistakes(built: Graph, source: SourceFile) -> tuple[Diagnostic, ...]:
+    """What only the optimised graph shows of a deployment file that is right otherwise."""
+    deployment, resolution, _ = _resolved(built, source)
+    try:
+        graph, _, divided, _ = _cut(pipeline.optimise(built), resolution)
+        if any(job.memory for job in deployment.jobs.values()):
+            place_state(graph, _fixed(wishes_of(graph, resolution), divided))
+    except CompileError as failure:
+        return failure.diagnostics
+    except PlacementError as problem:
+        return (_unplaceable(deployment, problem),)
+    return ()
+
+
+def _resolved(built: Graph, source: SourceFile) -> tuple[Deployment, Resolution, tuple[Diagnostic, ...]]:
+    deployment, found = parse(source)
+    if deployment is None or any(each.is_error for each in found):
+        raise CompileError(found)
+    resolution, more = resolve(deployment, built)
+    if resolution is None:
+        raise CompileError([*found, *more])
+    return deployment, resolution, (*found, *more)
+
+
+def wishes_of(graph: Graph, resolution: Resolution) -> Wishes:
+    """What the deployment asks of the names of an optimised graph."""
+    jobs = resolution.deployment.jobs
+    nodes = {node.name for _, block in walk.graph_blocks(graph) for node in walk.nodes(block)}
+    asked = {name: ruling for name in (*graph.resources, *sorted(nodes)) if (ruling := resolution.ruling(name))}
+    together = {name: group for name in (*graph.resources, *sorted(nodes)) if (group := resolution.group(name))}
+    return Wishes(
+        {job.name: job.tasks for job in jobs.values()},
+        {job.name: job.memory for job in jobs.values()},
+        {name: ruling.constraint for name, ruling in asked.items() if name in graph.resources},
+        {name: ruling.constraint for name, ruling in asked.items() if name not in graph.resources},
+        {name: group.members[0] for name, group in together.items()},
+        {name: each.job for name, each in resolution.replications.items() if name in graph.entries},
+    )
+
+
+def _unplaceable(deployment: Deployment, problem: PlacementError) -> Diagnostic:
+    job = deployment.jobs.get(problem.name)
+    span = job.span if job is not None else deployment.source.span(0, 0)
+    return error("E0813", str(problem), span, helps=["give the job more memory, or more tasks"])
+
+
+def compile_cluster(
+    spread_: Spread, options: CompileOptions, source: str, modules: Mapping[str, str], warnings: Sequence[Diagnostic]
+) -> Bundle:
+    """The bundle of a program that was spread."""
+    inner = {role: _role_bundle(graph, options) for role, graph in spread_.parts.graphs.items()}
+    return write_cluster(
+        spread_.whole,
+        spread_.deployment,
+        spread_.parts,
+        spread_.replicated,
+        spread_.divided,
+        inner,
+        spread_.placed.placement,
+        (source, modules),
+        (*warnings, *spread_.diagnostics),
+    )
+
+
+def _role_bundle(graph: Graph, options: CompileOptions) -> Bundle:
+    """The program of one role as a bundle by itself, without its text, which the bundle around it has."""
+    program, lowered = pipeline.lower(graph, options)
+    return write(program, lowered, "", graph.settings)
+
+
+__all__ = ["Spread", "compile_cluster", "spread", "wishes_of"]
