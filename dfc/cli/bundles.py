@@ -3,32 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import dfc_runtime
 from dfc.cli.values import Setting
+from dfc_runtime.distributed.cluster_module import ClusterModule
+from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.formats.bundle import opened
+from dfc_runtime.formats.cluster import Cluster
+from dfc_runtime.hosts import Handler
+from dfc_runtime.measuring import TICK, Meter
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a program is to run on one rank: `summaries` and `trace` are the paths they go to, a `meter` measures
+    kernels."""
+
+    check_finite: bool = False
+    summaries: str | None = None
+    trace: str | None = None
+    meter: Meter | None = None
+
+    @property
+    def handlers(self) -> Mapping[str, Handler] | None:
+        return None if self.meter is None else {TICK: self.meter.tick}
 
 
 def open_module(
-    path: str, settings: Mapping[str, Setting], threads: int | None = None, *, check_finite: bool = False
+    path: str, settings: Mapping[str, Setting], threads: int | None = None, wishes: Wishes | None = None
 ) -> dfc_runtime.Module:
     """A loaded bundle; a `.dfg` file is compiled in memory first."""
+    asked = wishes or Wishes()
     if path.endswith(".dfg") or path == "-":
         # The compiler is imported only where a program has to be compiled.
         from dfc import api
         from dfc.cli.programs import print_warnings, source_of
         from dfc.options import CompileOptions
 
-        options = CompileOptions(settings=tuple(settings.items()), check_finite=check_finite)
+        timed = asked.trace is not None or asked.meter is not None
+        options = CompileOptions(settings=tuple(settings.items()), check_finite=asked.check_finite, timed=timed)
         bundle = api.compile_source(source_of(path), options)
         print_warnings(bundle.diagnostics)
-        return dfc_runtime.loads(bundle.to_bytes(), threads=threads)
+        data = bundle.to_bytes()
+        return dfc_runtime.loads(
+            data, threads=threads, summaries=asked.summaries, trace=asked.trace, handlers=asked.handlers
+        )
     if settings:
         raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
+    module = dfc_runtime.load(
+        existing(path),
+        threads=threads,
+        check_finite=asked.check_finite,
+        summaries=asked.summaries,
+        trace=asked.trace,
+        handlers=asked.handlers,
+    )
+    if asked.meter is not None and all(site.kind != TICK for site in module.manifest.sites):
+        raise click.UsageError(f"{path} has no clocks: compile it with --timed, or run the program FILE.dfg")
+    return module
+
+
+def open_on(
+    path: str,
+    comm: MPI.Intracomm,
+    jobs: Mapping[str, int],
+    deadline: float | None,
+    threads: int | None,
+    trace: str | None = None,
+    summaries: str | None = None,
+) -> ClusterModule | dfc_runtime.Module:
+    """A bundle on this rank and all others."""
+    if path.endswith(".dfg") or path == "-":
+        raise click.UsageError("ranks run bundles: compile the program first, with dfc compile --deploy")
     existing(path)
-    return dfc_runtime.load(path, threads=threads, check_finite=check_finite)
+    return load_on(path, comm, jobs=jobs or None, seconds=deadline, threads=threads, trace=trace, summaries=summaries)
+
+
+def cluster_of(path: str) -> Cluster | None:
+    """How a bundle is spread over ranks; None for a program on one."""
+    if path.endswith(".dfg") or path == "-":
+        raise click.UsageError("ranks run bundles: compile the program first, with dfc compile --deploy")
+    with opened(existing(path)) as bundle:
+        return bundle.manifest.cluster
 
 
 def existing(path: str) -> Path:

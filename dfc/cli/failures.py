@@ -1,7 +1,8 @@
 """How a command ends: from exceptions to one message on standard error and an exit code.
 
 The codes: 0 done, 1 a bug in dfc, 2 a mistake in usage, program or feed, 3 not supported, 4 bad bundle, 5 bad
-checkpoint, 6 input or output, 7 out of memory or over a limit, 130 and 143 stopped by a signal.
+checkpoint, 6 input or output, 7 out of memory or over a limit, 75 a rank died or did not answer, 130 and 143 stopped by
+a signal.
 """
 
 from __future__ import annotations

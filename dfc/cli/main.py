@@ -23,9 +23,11 @@ COMMANDS: dict[str, str] = {
     "inspect": "Say what is in a bundle, without running it.",
     "ops": "List the ops of the language, or describe one.",
     "params": "Count the parameters of a program or bundle.",
+    "place": "Say where a program is placed, and why.",
     "run": "Run an entry of a bundle or program.",
     "show": "Print a program as the compiler sees it.",
     "test": "Run the tests written in a program.",
+    "trace": "Say where the time of a traced run went.",
     "verify": "Check that a bundle is whole.",
 }
 

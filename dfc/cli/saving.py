@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -21,17 +23,32 @@ from dfc.cli.running import Feeds, Report, Schedule
 from dfc_runtime import DfcError, Module
 from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.saving import Saving
+from dfc_runtime.distributed import epochs
+from dfc_runtime.distributed.cluster_module import ClusterModule
+from dfc_runtime.distributed.saving import Done
+from dfc_runtime.formats.cluster import CheckpointPolicy
 from dfc_runtime.formats.manifest import Entry
+
+Kept = Module | ClusterModule
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where state lies, after how many steps it is saved, how many checkpoints stay, and which result scores them."""
+    """Where state lies, after how many steps or seconds it is saved, how many checkpoints stay, and which result scores
+    them."""
 
     folder: Path | None = None
     every: int | None = None
     keep: int = store.KEPT
     best: str | None = None
+    seconds: float | None = None
+
+    def or_else(self, policy: CheckpointPolicy | None) -> Plan:
+        """What a deployment file says, where the command says nothing."""
+        if policy is None or self.folder is not None:
+            return self
+        keep = max(policy.keep, store.KEPT)
+        return Plan(Path(policy.folder), policy.steps or None, keep, self.best, policy.seconds or None)
 
     def check(self, entry: Entry) -> None:
         """What was asked for makes sense together."""
@@ -47,25 +64,31 @@ class Plan:
 class Keeper(Silent):
     """Restores and saves the state of one run. As a listener it is told of every step."""
 
-    def __init__(self, module: Module, entry: Entry, plan: Plan, schedule: Schedule, feeds: Feeds) -> None:
-        self._module = module
+    def __init__(self, module: Kept, entry: Entry, plan: Plan, schedule: Schedule, feeds: Feeds) -> None:
+        # An entry may be called like one of these methods, and would then be found in its place.
+        is_cluster = isinstance(module, ClusterModule)
+        self._save = partial(ClusterModule.save, module) if is_cluster else partial(Module.save, module)
+        self._begin = partial(ClusterModule.save_async, module) if is_cluster else partial(Module.save_async, module)
+        self._restore = partial(ClusterModule.restore, module) if is_cluster else partial(Module.restore, module)
         self._entry = entry
         self._plan = plan
         self._run = _fingerprint(entry.name, schedule, feeds) if schedule.repeats else ""
-        self._begun: Saving | None = None
+        self._begun: Saving | Done | None = None
         self._warned = False
         self._saved_at = -1
+        self._last = time.monotonic()
 
     def restore(self) -> int:
         """Restores what there is, and says how many steps of this very run are done."""
         folder = self._plan.folder
         if folder is None or not folder.exists():
             return 0
-        if self._plan.every is not None and store.holds_nothing(folder):
-            click.echo(f"nothing was saved in {folder} yet: the run starts", err=True)
+        began = (self._plan.every, self._plan.seconds) != (None, None) or (folder / store.EPOCHS).exists()
+        if began and store.holds_nothing(folder):
+            if epochs.newest(folder) != 1:  # the first session of ranks has nothing to tell
+                click.echo(f"nothing was saved in {folder} yet: the run starts", err=True)
             return 0
-        # An entry may be called like the method, and would then be found in its place.
-        progress = format.about(Module.restore(self._module, folder)).progress
+        progress = format.about(self._restore(folder)).progress
         done, total = progress.get("steps", 0), progress.get("total", 0)
         same = bool(self._run) and progress.get("run") == self._run
         if not same or not isinstance(done, int) or not isinstance(total, int) or done >= total:
@@ -75,12 +98,18 @@ class Keeper(Silent):
 
     def step(self, report: Report) -> None:
         plan = self._plan
-        if plan.every is None or plan.folder is None or report.steps % plan.every or report.steps >= report.total_steps:
+        if plan.folder is None or report.steps >= report.total_steps or not self._is_time(report):
             return
         self._collect()
         progress, score = self._progress(report), self._score(report)
-        self._begun = Module.save_async(self._module, plan.folder, keep=plan.keep, best=score, progress=progress)
+        self._begun = self._begin(plan.folder, keep=plan.keep, best=score, progress=progress)
         self._saved_at = report.steps
+        self._last = time.monotonic()
+
+    def _is_time(self, report: Report) -> bool:
+        if self._plan.every is not None:
+            return report.steps % self._plan.every == 0
+        return self._plan.seconds is not None and time.monotonic() - self._last >= self._plan.seconds
 
     def finish(self, report: Report) -> None:
         """Saves how the run ended."""
@@ -88,7 +117,7 @@ class Keeper(Silent):
         plan = self._plan
         if plan.folder is not None and self._saved_at != report.steps:
             progress, score = self._progress(report), self._score(report)
-            Module.save(self._module, plan.folder, keep=plan.keep, best=score, progress=progress)
+            self._save(plan.folder, keep=plan.keep, best=score, progress=progress)
 
     def _collect(self) -> None:
         """Waits for the save before; the first that fails is told, and the run goes on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -11,27 +12,29 @@ import click
 from dfc.cli.programs import count, print_diagnostics, source_of
 from dfc.cli.values import settings
 from dfc.diagnostics import EXIT_MISTAKE, EXIT_UNSUPPORTED, NOT_SUPPORTED_YET, Diagnostic, Diagnostics
-from dfc.frontend import build
+from dfc.frontend import build, deployment
 from dfc.frontend.later import unused_parameters
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.layout import check_style
 from dfc.frontend.syntax.parser import parse_recovering
+from dfc.ops.size_checks import checks_inside
 from dfc.reporting import FORMATS
 from dfc.source import SourceFile
 
 WATCH_SECONDS = 0.2
+MOST_WATCHED = 1000
 
 
 @click.command("check", short_help="Read a program and report its mistakes.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
-@click.option("--shapes", is_flag=True, help="List every check of sizes that an entry makes when it is called.")
+@click.option("--shapes", is_flag=True, help="List every check of sizes that an entry makes.")
 @click.option(
     "--format", "form", type=click.Choice(["text", *FORMATS]), default="text", help="For people, or for programs."
 )
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until interrupted.")
 def command(files: tuple[str, ...], pairs: tuple[str, ...], shapes: bool, form: str, watch: bool) -> int:
-    """Reports the mistakes of each FILE; says nothing if there is none."""
+    """Reports the mistakes of each FILE, a program or a deployment file; says nothing if there is none."""
     if watch and "-" in files:
         raise click.UsageError("standard input cannot be watched; name a file")
     code = _check(files, pairs, shapes, form)
@@ -49,6 +52,11 @@ def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str
     found: list[Diagnostic] = []
     for path in files:
         source = source_of(path)
+        if deployment.is_deployment(source):
+            from dfc import api  # its passes are slow to load, and programs are checked without them
+
+            found += api.check(source, settings(pairs))
+            continue
         module = parse_recovering(source, Diagnostics())  # its messages come from the build
         diagnostics = [*build.check(source, settings(pairs)), *(unused_parameters(module) if module else ())]
         found += diagnostics
@@ -69,21 +77,24 @@ def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str
 
 
 def _wait(files: Sequence[str]) -> None:
-    """Returns when one of the files is not what it was, and all are there."""
-    before = _stamps(files)
-    while (now := _stamps(files)) == before or None in now:
+    """Returns when one of the files, or a program beside one, is not what it was, and all that are named are there."""
+    named = [Path(path) for path in files]
+    before = _stamps(named)
+    while (now := _stamps(named)) == before or any(path not in now for path in named):
         time.sleep(WATCH_SECONDS)
 
 
-def _stamps(files: Sequence[str]) -> list[tuple[int, int] | None]:
-    """When each file was written and how long it is; None for one that is gone, as while an editor replaces it."""
-    found: list[tuple[int, int] | None] = []
-    for path in files:
+def _stamps(named: Sequence[Path]) -> dict[Path, tuple[int, int]]:
+    """When each file was written and how long it is; one that is gone is left out, as while an editor replaces it.
+    Programs in the same folders count, too: what is imported is looked for there first."""
+    beside = (each for folder in {path.parent for path in named} for each in folder.glob("**/*.dfg"))
+    found: dict[Path, tuple[int, int]] = {}
+    for path in {*named, *islice(beside, MOST_WATCHED)}:
         try:
-            status = Path(path).stat()
-            found.append((status.st_mtime_ns, status.st_size))
+            status = path.stat()
         except OSError:
-            found.append(None)
+            continue
+        found[path] = (status.st_mtime_ns, status.st_size)
     return found
 
 
@@ -98,3 +109,6 @@ def _print_shape_checks(path: str, pairs: tuple[str, ...]) -> None:
         for check in entry.checks:
             place = f"{check.span.name}:{check.span.line}:{check.span.column}"
             click.echo(f"{entry.name}: {check.left} {check.relation} {check.right}  ({check.reason}, {place})")
+        for inside in checks_inside(entry.block):
+            place = f"{inside.span.name}:{inside.span.line}:{inside.span.column}"
+            click.echo(f"{entry.name}, while it runs: {inside.condition}  ({inside.reason}, {place})")

@@ -19,13 +19,15 @@ from dfc.options import CompileOptions, TargetOptions
     "-o", "--output", metavar="OUT", help="The bundle to write; FILE with .bundle in place of .dfg by default."
 )
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
-@click.option("--deploy", metavar="DEPLOY", help="A deployment file; read, but not carried out in this version.")
+@click.option("--deploy", metavar="DEPLOY", help="A deployment file: which ranks there are, and what runs where.")
+@click.option("--profile", metavar="FILE.json", help="With --deploy: place by what dfc run --profile has measured.")
 @click.option("--target", default="cpu", show_default=True, help="What the code is for.")
 @click.option("--isa", "isas", multiple=True, help="An instruction-set variant; several make a bundle for all of them.")
 @click.option("--print-after", multiple=True, metavar="PASS", help="Print the graph after a pass.")
 @click.option("--print-after-all", is_flag=True, help="Print the graph after every pass.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass.")
 @click.option("--time-passes", is_flag=True, help="Say how long each phase takes.")
+@click.option("--timed", is_flag=True, help="Put a clock around each kernel, for dfc run --trace.")
 @click.option("--check-finite", is_flag=True, help="Stop at the first value that is not finite, and say where from.")
 @click.option(
     "--pass-limit", type=click.IntRange(min=0), help="Run only the first N passes and what no code can do without."
@@ -35,19 +37,19 @@ def command(
     output: str | None,
     pairs: tuple[str, ...],
     deploy: str | None,
+    profile: str | None,
     target: str,
     isas: tuple[str, ...],
     print_after: tuple[str, ...],
     print_after_all: bool,
     verify_each: bool,
     time_passes: bool,
+    timed: bool,
     check_finite: bool,
     pass_limit: int | None,
 ) -> int:
     """Compiles FILE into one bundle that `dfc run` and `dfc_runtime.load` execute without the compiler."""
     passes.check_names(print_after)
-    if deploy is not None:
-        raise api.refused_deployment(deploy)
     source = source_of(file)
     options = CompileOptions(
         target=target,
@@ -58,12 +60,15 @@ def command(
         time_passes=time_passes,
         pass_limit=pass_limit,
         check_finite=check_finite,
+        timed=timed,
         target_options=TargetOptions(isas=isas),
     )
     path = Path(output) if output else _beside(file)
     if file != "-" and path.exists() and path.samefile(file):
         raise click.UsageError(f"{path} is the program itself; name another file for the bundle")
-    bundle = api.compile_source(source, options)
+    if profile is not None and deploy is None:
+        raise click.UsageError("a profile is for placement: give --deploy, too")
+    bundle = api.compile_source(source, options, api.read(deploy) if deploy is not None else None, profile)
     print_warnings(bundle.diagnostics)
     bundle.save(path)
     click.echo(f"{path}: {path.stat().st_size / 1024:.1f} KB, {_entries(bundle.entries)}")

@@ -1,4 +1,4 @@
-"""`dfc fmt`: format programs in place, or check that they are formatted."""
+"""`dfc fmt`: format programs and deployment files in place, or check that they are formatted."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from pathlib import Path
 import click
 
 from dfc.cli.programs import count, source_of
+from dfc.deployment.formatter import format_deployment
+from dfc.frontend.deployment import is_deployment
 from dfc.frontend.syntax.formatter import format_source
+from dfc_runtime.checkpoints.files import replace_file
+from dfc_runtime.errors import FileError
 
 CHANGED = 2
 
 
-@click.command("fmt", short_help="Format programs.")
+@click.command("fmt", short_help="Format programs and deployment files.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--check", is_flag=True, help="Change nothing; say which files would change and exit with 2 if any.")
 def command(files: tuple[str, ...], check: bool) -> int:
@@ -29,9 +33,12 @@ def command(files: tuple[str, ...], check: bool) -> int:
 
 def _format(path: str, check: bool) -> bool:
     source = source_of(path)
-    text = format_source(source)
+    text = format_deployment(source) if is_deployment(source) else format_source(source)
     if path == "-" and not check:
         click.echo(text, nl=False)
     elif text != source.text and not check:
-        Path(path).write_text(text, encoding="utf-8", newline="\n")
+        try:
+            replace_file(Path(path), [text.encode()])
+        except OSError as problem:
+            raise FileError(f"cannot write {path}: {problem.strerror or problem}", code="E0909") from None
     return text != source.text

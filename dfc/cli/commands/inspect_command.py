@@ -8,6 +8,7 @@ import click
 
 import dfc_runtime
 from dfc.cli.bundles import existing
+from dfc.cli.clusters import cluster_lines
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.inspection import Inspection, state_bytes
 
@@ -26,6 +27,10 @@ def command(bundle: str, source: bool) -> int:
     _print_head(found)
     _print_entries(found)
     _print_state(found)
+    if found.manifest.cluster is not None:
+        click.echo()
+        for line in cluster_lines(found.manifest.cluster):
+            click.echo(line)
     _print_code(found)
     return 0
 
@@ -52,7 +57,8 @@ def _print_entries(found: Inspection) -> None:
         click.echo(f"  {entry}")
         if entry.doc:
             click.echo(f"      {entry.doc.splitlines()[0]}")
-        click.echo(f"      memory: {_memory(entry)}")
+        if found.manifest.cluster is None:
+            click.echo(f"      memory: {_memory(entry)}")
         for check in entry.checks:
             click.echo(f"      checks {check.left} {check.relation} {check.right}: {check.reason}")
 
@@ -81,7 +87,7 @@ def _print_state(found: Inspection) -> None:
 
 def _print_code(found: Inspection) -> None:
     sizes = {tensor.name: tensor.size for tensor in found.tensors}
-    click.echo("\ncode")
+    click.echo("\ncode" if found.manifest.images else "")
     for image in found.manifest.images:
         bits = " ".join(image.required_bits)
         click.echo(f"  {image.isa:<12} {size(sizes[image.tensor])}  needs {bits or 'nothing special'}")

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import click
 import numpy as np
 
 from dfc.cli import running
-from dfc.cli.bundles import open_module
+from dfc.cli.bundles import Wishes, cluster_of, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.listeners import Bar, Both, Lines, Silent
+from dfc.cli.ranks import Launch, Pulse, as_rank, fitting_counts, follow, is_rank, job_counts, supervise
 from dfc.cli.saving import Keeper, Plan
-from dfc.cli.values import feeds, named, settings
+from dfc.cli.values import Setting, feeds, named, settings
 from dfc_runtime import Module
 from dfc_runtime.checkpoints.store import KEPT
+from dfc_runtime.distributed.cluster_module import ClusterModule
+from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.manifest import Entry
+from dfc_runtime.measuring import Meter
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from dfc_runtime.distributed.records import Told
 
 JSON_ELEMENTS = 1000
 SIGNALLED = 128
@@ -40,10 +53,27 @@ SIGNALLED = 128
     metavar="FILE.npz",
     help="Write the results to this file (of the last epoch, joined).",
 )
+@click.option(
+    "--summaries",
+    metavar="DIR|FILE.jsonl",
+    help="Write the summaries to a folder for TensorBoard (needs dfc[tensorboard]), or as lines of JSON to a file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--check-finite", is_flag=True, help="Stop at the first value that is not finite, and say where from.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads to use; the numbers do not depend on it.")
+@click.option("--trace", metavar="FILE.json", help="Write what happened when, for Perfetto and dfc trace.")
+@click.option("--profile", metavar="FILE.json", help="Write how long each kernel took, for dfc place and dfc compile.")
+@click.option("-n", "--ranks", type=click.IntRange(min=1), help="Start N ranks and see to them (needs an MPI).")
+@click.option("--job", "jobs", multiple=True, metavar="NAME=TASKS", help="How many tasks a job has now.")
+@click.option(
+    "--max-restarts", type=click.IntRange(min=0), default=0, show_default=True, help="How often to start again."
+)
+@click.option("--min-ranks", type=click.IntRange(min=1), help="Go on with fewer ranks, at least so many.")
+@click.option("--deadline", type=float, metavar="SECONDS", help="The longest a rank waits for another (60).")
+@click.option("--silence", type=float, default=30.0, show_default=True, metavar="SECONDS", help="When a rank is dead.")
+@click.pass_context
 def command(
+    context: click.Context,
     file: str,
     entry: str,
     pairs: tuple[str, ...],
@@ -56,37 +86,182 @@ def command(
     keep: int,
     best: str | None,
     out: str | None,
+    summaries: str | None,
     as_json: bool,
     threads: int | None,
     check_finite: bool,
+    trace: str | None,
+    profile: str | None,
+    ranks: int | None,
+    jobs: tuple[str, ...],
+    max_restarts: int,
+    min_ranks: int | None,
+    deadline: float | None,
+    silence: float,
 ) -> int:
     """Calls ENTRY of a bundle, or of a program FILE.dfg, with the feeds given."""
     if epochs is not None and steps is not None:
         raise click.UsageError("give --epochs or --steps, not both")
-    texts = named(pairs)
-    module = open_module(file, settings(settings_), threads, check_finite=check_finite)
-    signature = _signature(module, entry)
-    given = feeds(texts, {p.name for p in signature.parameters if p.is_text})
+    if trace is not None and profile is not None:
+        raise click.UsageError("give --trace or --profile, not both")
     plan = Plan(None if state is None else Path(state), save_every, keep, best)
-    plan.check(signature)
     schedule = running.Schedule(batch, epochs, steps)
-    keeper = Keeper(module, signature, plan, schedule, given)
-    listener = Silent() if as_json else Bar(entry) if is_terminal(sys.stdout) else Lines()
+    asked = _Asked(file, entry, named(pairs), plan, schedule, out, as_json, threads, summaries, trace)
+    if is_rank():
+        return as_rank(partial(_as_rank, context, asked, job_counts(jobs), deadline))
+    if ranks is not None:
+        _check_for_ranks(context)
+        return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
+    _check_for_one(context)
+    return _alone(asked, settings(settings_), profile, check_finite=check_finite)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be run, and what becomes of it, on one rank or many."""
+
+    file: str
+    entry: str
+    texts: Mapping[str, str]
+    plan: Plan
+    schedule: running.Schedule
+    out: str | None
+    as_json: bool
+    threads: int | None
+    summaries: str | None
+    trace: str | None
+
+
+def _alone(asked: _Asked, given: Mapping[str, Setting], profile: str | None, *, check_finite: bool) -> int:
+    """A run on one rank, of a program or a bundle."""
+    _require_one_rank(asked.file)
+    meter = None if profile is None else Meter()
+    wishes = Wishes(check_finite, asked.summaries, asked.trace, meter)
+    module = open_module(asked.file, given, asked.threads, wishes)
+    try:
+        code = _run(module, asked)
+    finally:
+        module.close()  # a trace is written here, of a run that failed too
+    if meter is not None and profile is not None:
+        from dfc import profiles  # a part of the compiler, which other runs do not need
+
+        profiles.taken(module.name, meter).write(profile)
+    return code
+
+
+def _require_one_rank(file: str) -> None:
+    """Says how to start the ranks of a bundle that is for several."""
+    cluster = None if file.endswith(".dfg") or file == "-" else cluster_of(file)
+    if cluster is not None:
+        tasks = sum(job.tasks for job in cluster.jobs)
+        raise click.UsageError(f"{file} is for {tasks} rank{'s' * (tasks != 1)}: start them with -n {tasks}")
+
+
+def _start(context: click.Context, asked: _Asked, launch: Launch) -> int:
+    """Ranks that this process sees to."""
+    cluster = cluster_of(asked.file)
+    folder = asked.plan.or_else(None if cluster is None else cluster.checkpoint).folder
+    return supervise(launch, _words(context), folder)
+
+
+def _as_rank(
+    context: click.Context,
+    asked: _Asked,
+    jobs: Mapping[str, int],
+    deadline: float | None,
+    comm: MPI.Intracomm,
+    records: Told,
+) -> int:
+    """One of many ranks."""
+    if comm.rank == 0:
+        _check_for_ranks(context)
+    counts = fitting_counts(asked.file, jobs, comm.size)
+    module = open_on(asked.file, comm, counts, deadline, asked.threads, asked.trace, asked.summaries)
+    return _on_rank(module, asked, records)
+
+
+def _on_rank(module: ClusterModule | Module, asked: _Asked, records: Told) -> int:
+    """Rank 0 runs, the others follow."""
+    if not isinstance(module, ClusterModule):
+        return _run(module, asked)
+    if module.rank:
+        return follow(module)
+    try:
+        return _run(module, asked, records)
+    finally:
+        module.close()
+
+
+def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = None) -> int:
+    signature = _signature(module, asked.entry)
+    given = feeds(asked.texts, {p.name for p in signature.parameters if p.is_text})
+    asked.plan.check(signature)
+    plan = asked.plan.or_else(module.manifest.cluster.checkpoint if module.manifest.cluster else None)
+    keeper = Keeper(module, signature, plan, asked.schedule, given)
+    listener = Silent() if asked.as_json else Bar(asked.entry) if is_terminal(sys.stdout) else Lines()
     start = keeper.restore()
+    told = listener if records is None else Both(listener, Pulse(records))
     with listener:
-        call: running.Call = getattr(module, entry)
-        loop = running.Loop(schedule, Both(listener, keeper), gather=out is not None, start=start)
+        call: running.Call = getattr(module, asked.entry)
+        loop = running.Loop(asked.schedule, Both(told, keeper), gather=asked.out is not None, start=start)
         report, gathered = running.run(signature, call, given, loop)
     keeper.finish(report)
-    if out is not None:
-        arrays = gathered.arrays() if schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
-        with open(out, "wb") as written:  # given a name, NumPy would add an ending to it
+    if asked.out is not None:
+        arrays = gathered.arrays() if asked.schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
+        with open(asked.out, "wb") as written:  # given a name, NumPy would add an ending to it
             np.savez(written, allow_pickle=False, **arrays)
-    click.echo(_json(entry, report) if as_json else _text(entry, report))
+    click.echo(_json(asked.entry, report) if asked.as_json else _text(asked.entry, report))
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
 
 
-def _signature(module: Module, name: str) -> Entry:
+def _check_for_ranks(context: click.Context) -> None:
+    """Refuses what would be without effect, or make no sense, on many ranks."""
+    given = context.params
+    if given["profile"] is not None:
+        raise click.UsageError("kernels are measured on one rank: give --profile without --ranks")
+    if given["settings_"]:
+        raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
+    if given["check_finite"]:
+        raise UnsupportedError("--check-finite is for programs on one rank in this version", code="E1001")
+    if not LEAST_SILENCE <= cast("float", given["silence"]) < float("inf"):
+        raise click.UsageError(f"--silence wants seconds, at least {LEAST_SILENCE}")
+    ranks, least = given["ranks"], given["min_ranks"]
+    if ranks is not None and least is not None and least > ranks:
+        raise click.UsageError(f"--min-ranks {least} is more than the {ranks} ranks to begin with")
+
+
+def _check_for_one(context: click.Context) -> None:
+    """Refuses what only ranks understand."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in _OF_THE_LAUNCH and context.params[name] not in (None, parameter.default):
+            flag = max(parameter.opts, key=len)
+            raise click.UsageError(f"{flag} is for ranks that are started here, with -n")
+
+
+LEAST_SILENCE = 2
+"""Seconds: a rank says twice in a second that it lives, and may be late."""
+_OF_THE_LAUNCH = frozenset({"ranks", "max_restarts", "min_ranks", "silence"})
+
+
+def _words(context: click.Context) -> list[str]:
+    """The command line without what is for the process that starts the ranks."""
+    words = ["run"]
+    for parameter in context.command.params:
+        value = context.params[parameter.name or ""]
+        if isinstance(parameter, click.Argument):
+            words.append(str(value))
+        elif parameter.name not in _OF_THE_LAUNCH and value is not None and value != parameter.default:
+            flag = max(parameter.opts, key=len)
+            if isinstance(parameter, click.Option) and parameter.is_flag:
+                words += [flag] if value else []
+            else:
+                given = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
+                words += [word for each in given for word in (flag, str(each))]
+    return words
+
+
+def _signature(module: ClusterModule | Module, name: str) -> Entry:
     known = {e.name: e for e in module.manifest.entries if not e.is_test}
     if name not in known:
         listed = ", ".join(sorted(known)) or "none"

@@ -6,6 +6,7 @@ import click
 
 import dfc_runtime
 from dfc.cli.bundles import existing
+from dfc.cli.clusters import described
 
 
 @click.command("verify", short_help="Check that a bundle is whole.")
@@ -15,7 +16,8 @@ def command(bundles: tuple[str, ...]) -> int:
     for path in bundles:
         manifest = dfc_runtime.verify(existing(path))
         entries = sum(not entry.is_test for entry in manifest.entries)
-        click.echo(f"{path}: whole; {manifest.name}, {entries} entries, code for {_isas(manifest.images)}")
+        code = described(manifest.cluster) if manifest.cluster is not None else _isas(manifest.images)
+        click.echo(f"{path}: whole; {manifest.name}, {entries} entries, code for {code}")
     return 0
 
 

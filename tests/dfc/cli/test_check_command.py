@@ -175,5 +175,23 @@ def test_watching_checks_again_when_a_file_has_changed(
     ]
 
 
+def test_watching_notices_what_is_imported(folder: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder, "helpers.dfg", "dfg 1\n\nfn twice(x: f32) -> f32 = x * 2\n")
+    name = write(folder, "main.dfg", "dfg 1\n\nfrom .helpers import thrice\n\nfn f(x: f32) -> f32 = thrice(x)\n")
+    later = [lambda: write(folder, "helpers.dfg", "dfg 1\n\nfn thrice(x: f32) -> f32 = x * 3\n")]
+
+    def meanwhile(_seconds: float) -> None:
+        if not later:
+            raise KeyboardInterrupt
+        later.pop(0)()
+
+    monkeypatch.setattr(check_command.time, "sleep", meanwhile)
+    ended = dfc("check", "--watch", name)
+    assert [line[:12] for line in ended.err.splitlines() if line.startswith(("error[", "no errors"))] == [
+        "error[E0203]",
+        "no errors",
+    ]
+
+
 def test_standard_input_cannot_be_watched(folder: Path, dfc: Command) -> None:
     assert dfc("check", "--watch", "-").code == 2

@@ -48,3 +48,23 @@ def test_a_program_with_mistakes_is_not_touched(folder: Path, dfc: Command) -> N
     assert ended.code == 2
     assert "error[E0112]" in ended.message
     assert (folder / "a.dfg").read_text() == broken
+
+
+def test_a_deployment_file_is_formatted_too(folder: Path, dfc: Command) -> None:
+    loose = 'deploy 1 for "line.dfg"\njob  w tasks 2  with cpu=4 # four\n'
+    tidy = 'deploy 1 for "line.dfg"\njob w tasks 2 with cpu = 4  # four\n'
+    (folder / "line.deploy").write_text(loose)
+    assert dfc("fmt", "--check", "line.deploy").code == 2
+    assert dfc("fmt", "line.deploy").out == "1 file formatted\n"
+    assert (folder / "line.deploy").read_text() == tidy
+    assert dfc("fmt", "-", stdin=loose.encode()).out == tidy
+
+
+def test_a_link_stays_one_and_permissions_stay(folder: Path, dfc: Command) -> None:
+    (folder / "a.dfg").write_text(LOOSE)
+    (folder / "a.dfg").chmod(0o750)
+    (folder / "b.dfg").symlink_to("a.dfg")
+    assert dfc("fmt", "b.dfg").code == 0
+    assert (folder / "b.dfg").is_symlink()
+    assert (folder / "a.dfg").read_text() == TIDY
+    assert (folder / "a.dfg").stat().st_mode & 0o777 == 0o750

@@ -210,3 +210,37 @@ def test_results_do_not_depend_on_the_process(folder: Path, dfc: Command) -> Non
     words = (*PREDICT, "--json")
     alone = json.loads(process(*words, folder=folder).out)
     assert alone["results"] == json.loads(dfc(*words).out)["results"]
+
+
+TELLING = """dfg 1
+entry train(x: f32) -> (y: f32) {
+  let y = x * 2.0
+  summary.scalar("y", y)
+  debug.print("y is {}", y)
+  return y
+}
+"""
+
+
+def test_summaries_go_to_lines_of_json(folder: Path, dfc: Command) -> None:
+    (folder / "telling.dfg").write_text(TELLING)
+    words = ("run", "telling.dfg", "train", "--feed", "x=1.5", "--steps", "2", "--json")
+    ended = dfc(*words, "--summaries", "run.jsonl")
+    assert (ended.code, ended.err) == (0, "y is 3.0\ny is 3.0\n")
+    assert json.loads(ended.out)["results"] == {"y": 3.0}
+    told = [json.loads(line) for line in (folder / "run.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["tag"], line["value"]) for line in told] == [(0, "y", 3.0), (1, "y", 3.0)]
+
+
+def test_summaries_go_to_a_folder_for_tensorboard(folder: Path, dfc: Command) -> None:
+    pytest.importorskip("tensorboard")
+    (folder / "telling.dfg").write_text(TELLING)
+    assert dfc("run", "telling.dfg", "train", "--feed", "x=1", "--summaries", "runs/one").code == 0
+    assert [path.name.startswith("events.out.tfevents") for path in (folder / "runs" / "one").iterdir()] == [True]
+
+
+def test_summaries_that_cannot_be_written_are_one_message(folder: Path, dfc: Command) -> None:
+    (folder / "telling.dfg").write_text(TELLING)
+    ended = dfc("run", "telling.dfg", "train", "--feed", "x=1", "--summaries", "absent/run.jsonl")
+    assert ended.code == 6
+    assert "cannot write absent/run.jsonl: No such file or directory" in ended.message

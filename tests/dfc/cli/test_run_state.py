@@ -45,6 +45,7 @@ def test_a_state_that_is_none_is_refused(name: str, folder: Path, dfc: Command) 
     ended = dfc(*TRAIN, "--state", name)
     assert ended.code == 5
     assert "error[E0908]" in ended.message
+    assert ("is no folder, and checkpoints lie in folders" in ended.message) == (name == "line.dfg")
 
 
 def test_the_state_of_another_program_is_refused_whole(folder: Path, dfc: Command) -> None:

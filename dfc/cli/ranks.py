@@ -1,0 +1,161 @@
+"""Runs on many ranks: starting them under a supervisor, or being one of them.
+
+A process is a rank if an MPI launcher or a supervisor has started it; its environment says so. Assumes nothing of MPI
+where there is one rank: mpi4py is imported by ranks only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from dfc.cli import failures
+from dfc.cli.bundles import cluster_of
+from dfc.cli.listeners import Silent
+from dfc.cli.running import Report
+from dfc_runtime.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from dfc_runtime.distributed.cluster_module import ClusterModule
+    from dfc_runtime.distributed.records import Told
+
+STOPPED = (130, 143)
+FITS = "DFC_FIT_JOBS"
+REPORTED_WITHIN = 1.0
+"""Seconds that a rank has to say what it has found, and to end the others."""
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
+_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How many ranks to start, how often again, with how many at least; seconds of silence that count as death."""
+
+    ranks: int
+    restarts: int
+    least: int
+    silence: float
+
+
+def is_rank() -> bool:
+    """Whether this process was started as one rank of several, or by a supervisor."""
+    from dfc_runtime.distributed.records import JOB_VARIABLE
+
+    return JOB_VARIABLE in os.environ or any(name in os.environ for name in (*_SIZES, *_RANKS))
+
+
+def communicator() -> MPI.Intracomm:
+    """All ranks of this job."""
+    try:
+        from mpi4py import MPI  # starts MPI: only ranks pay for it
+    except (ImportError, RuntimeError) as problem:
+        text = f"ranks need mpi4py and an MPI: install dfc[mpich], or dfc[mpi] beside your own MPI ({problem})"
+        raise UnsupportedError(text, code="E1001") from None
+    return MPI.COMM_WORLD
+
+
+def supervise(launch: Launch, arguments: Sequence[str], folder: Path | None) -> int:
+    """Starts ranks with this command line of `dfc`, sees to them, and gives the exit code of the job. `folder` is where
+    its checkpoints lie."""
+    from dfc_runtime.distributed.coordinator import Policy
+    from dfc_runtime.distributed.supervisor import Job, supervise
+
+    policy = Policy(launch.ranks, launch.restarts, launch.least, launch.silence)
+    told = {FITS: "1"} if launch.least else {}
+    job = Job(["dfc", *arguments], policy, folder, told)
+    return supervise(job, lambda text: click.echo(f"dfc: {text}", err=True))
+
+
+def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
+    """Runs one rank's part and gives its exit code. The supervisor, if there is one, is told that the rank lives and
+    how it ends. A rank that fails ends all of them: the others would wait for it for ever."""
+    from dfc_runtime.distributed.records import Told
+
+    comm = communicator()
+    stopped = _heed_signals(comm.rank)
+    with Told(comm.rank) as records:
+        code = failures.guarded(lambda: _quiet(lambda: body(comm, records)))
+        code = 128 + stopped[0] if stopped else code
+        records.end(code)
+    if stopped or code not in (0, *STOPPED):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        comm.Abort(code)
+    return code
+
+
+def _heed_signals(rank: int) -> list[int]:
+    """Rank 0 alone decides what a signal means, so the others do not hear of it. As long as there is no step to finish,
+    it means the end; the list then holds its number."""
+    heard: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN if rank else stop)
+    return heard
+
+
+def _quiet(body: Callable[[], int]) -> int:
+    """What another rank reports is told by that one, which then ends all; only if it is prevented this one goes on."""
+    from dfc_runtime.distributed.waiting import ReportedError
+
+    try:
+        return body()
+    except ReportedError as problem:
+        time.sleep(REPORTED_WITHIN)
+        return problem.exit_code
+
+
+def follow(module: ClusterModule) -> int:
+    """Serves rank 0."""
+    module.serve()
+    return 0
+
+
+class Pulse(Silent):
+    """A listener that lets the supervisor know how far the run is."""
+
+    def __init__(self, records: Told) -> None:
+        self._step = 0
+        records.doing = lambda: (self._step, "")
+
+    def step(self, report: Report) -> None:
+        self._step = report.steps
+
+
+def fitting_counts(path: str, asked: Mapping[str, int], size: int) -> Mapping[str, int]:
+    """How many tasks the jobs have: as asked; and where a supervisor may go on with fewer ranks, the one job whose
+    number is free gets what there is."""
+    cluster = cluster_of(path)
+    if cluster is None or FITS not in os.environ:
+        return asked
+    free = [job.name for job in cluster.jobs if job.elastic]
+    if len(free) != 1:
+        return asked
+    others = sum(asked.get(job.name, job.tasks) for job in cluster.jobs if job.name != free[0])
+    return {**asked, free[0]: size - others} if size > others else asked
+
+
+def job_counts(pairs: Sequence[str]) -> Mapping[str, int]:
+    """`worker=2` as numbers of tasks by job."""
+    found: dict[str, int] = {}
+    for pair in pairs:
+        name, equals, number = pair.partition("=")
+        if not equals or not name or not number.isascii() or not number.isdigit() or int(number) < 1:
+            raise click.UsageError(f"--job wants NAME=TASKS, such as worker=2, not {pair!r}")
+        found[name] = int(number)
+    return found

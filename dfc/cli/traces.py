@@ -1,0 +1,168 @@
+"""What a trace says in a few lines: where each rank spent its time, and the lines of the source it stood still at.
+
+Assumes a file that `--trace` wrote. Guarantees that waiting inside a receive is counted once, at the line of the value
+that was awaited.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dfc.cli.tables import seconds, table
+from dfc_runtime.errors import FileError
+from dfc_runtime.formats import strict_json
+from dfc_runtime.formats.fields import items, mapping, text
+
+_MICRO = 1e-6
+STALLS = ("receive", "send", "combination")
+NO_LINE = "(between calls)"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`begin` and `length` in seconds from the start of the trace."""
+
+    category: str
+    name: str
+    place: str
+    rank: int
+    thread: int
+    begin: float
+    length: float
+
+
+@dataclass(slots=True)
+class Total:
+    """Events of one kind at one line."""
+
+    lengths: list[float] = field(default_factory=list[float])
+    ranks: set[int] = field(default_factory=set[int])
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    program: str
+    ranks: Mapping[int, str]
+    events: Sequence[Event]
+
+
+def read(path: Path) -> Trace:
+    """The trace in a file; a `FileError` if it is none."""
+    try:
+        data = mapping(strict_json.parse(path.read_text(encoding="utf-8")), "trace")
+        about = mapping(data["otherData"], "otherData")
+        ranks = {_rank(each): text(each["name"], "name") for each in map(_mapping, items(about["ranks"], "ranks"))}
+        events = [_event(each) for each in map(_mapping, items(data["traceEvents"], "events")) if each["ph"] == "X"]
+        return Trace(text(about["program"], "program"), ranks, events)
+    except OSError as problem:
+        raise FileError(f"cannot read {path}: {problem.strerror or problem}", code="E0909") from None
+    except (ValueError, KeyError) as problem:
+        raise FileError(f"{path} is no trace of dfc: {problem}", code="E0909") from None
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return mapping(value, "event")
+
+
+def _rank(data: Mapping[str, object], key: str = "rank") -> int:
+    value = data[key]
+    if not isinstance(value, int):
+        raise ValueError(f"{key} is a number")
+    return value
+
+
+def _event(data: Mapping[str, object]) -> Event:
+    arguments = mapping(data["args"], "args")
+    return Event(
+        text(data["cat"], "cat"),
+        text(data["name"], "name"),
+        text(arguments["place"], "place"),
+        _rank(data, "pid"),
+        _rank(data, "tid"),
+        _number(data["ts"]) * _MICRO,
+        _number(data["dur"]) * _MICRO,
+    )
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("times are numbers")
+    return float(value)
+
+
+def stalls(trace: Trace) -> dict[tuple[str, str], Total]:
+    """Time in which ranks stood still, by line and what was awaited."""
+    return _totals(_standing(trace))
+
+
+def kernels(trace: Trace) -> dict[tuple[str, str], Total]:
+    """Time in kernels, by line and the names they compute."""
+    return _totals(replace(each, name=_short(each.name)) for each in trace.events if each.category == "kernel")
+
+
+def _totals(events: Iterator[Event]) -> dict[tuple[str, str], Total]:
+    found: dict[tuple[str, str], Total] = defaultdict(Total)
+    for each in events:
+        total = found[each.place or NO_LINE, each.name]
+        total.lengths.append(each.length)
+        total.ranks.add(each.rank)
+    return dict(sorted(found.items(), key=lambda item: -sum(item[1].lengths)))
+
+
+def _standing(trace: Trace) -> Iterator[Event]:
+    """Messages and waits, but for waits that are part of a message."""
+    ends: dict[tuple[int, int], float] = defaultdict(float)
+    for each in sorted(trace.events, key=lambda each: (each.begin, -each.length)):
+        row = each.rank, each.thread
+        if each.category in STALLS:
+            ends[row] = max(ends[row], each.begin + each.length)
+            yield each
+        elif each.category == "wait" and each.begin >= ends[row]:
+            yield each
+
+
+def as_text(trace: Trace, top: int) -> str:
+    """Ranks, then the lines that cost most."""
+    length = max((each.begin + each.length for each in trace.events), default=0.0)
+    count = len(trace.ranks)
+    lines = [f"{trace.program}: {count} rank{'s' if count > 1 else ''}, {seconds(length)}, {len(trace.events)} events"]
+    lines += _ranks(trace)
+    for title, totals in (("top stalls", stalls(trace)), ("top kernels", kernels(trace))):
+        if totals:
+            lines += ["", f"{title} by source line", *_table(list(totals.items())[:top])]
+    return "\n".join(lines)
+
+
+def _ranks(trace: Trace) -> list[str]:
+    standing: dict[int, float] = defaultdict(float)
+    computing: dict[int, float] = defaultdict(float)
+    for each in _standing(trace):
+        standing[each.rank] += each.length
+    for each in trace.events:
+        computing[each.rank] += each.length if each.category == "kernel" else 0.0
+    rows = [[name, seconds(computing[rank]), seconds(standing[rank])] for rank, name in trace.ranks.items()]
+    return table(["rank", "in kernels", "standing still"], rows, right=["in kernels", "standing still"])
+
+
+def _table(totals: Sequence[tuple[tuple[str, str], Total]]) -> list[str]:
+    rows = [
+        [
+            place,
+            seconds(sum(total.lengths)),
+            str(len(total.lengths)),
+            seconds(max(total.lengths)),
+            ",".join(map(str, sorted(total.ranks))),
+            name,
+        ]
+        for (place, name), total in totals
+    ]
+    return table(["line", "total", "times", "longest", "ranks", "what"], rows, right=["total", "times", "longest"])
+
+
+def _short(names: str) -> str:
+    """The last name, which is what the kernel is for, and how many there are besides."""
+    *others, last = names.split(", ")
+    return f"{last} and {len(others)} more" if others else last

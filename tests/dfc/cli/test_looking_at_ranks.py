@@ -1,0 +1,53 @@
+"""`dfc inspect`, `verify` and `params` of bundles for many ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dfc import api
+from tests.support.command_line import Command
+from tests.support.corpus import ROOT
+
+SAMPLES = ROOT / "samples"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ranks") / "digits.bundle"
+    api.compile(SAMPLES / "digits.dfg", deploy=SAMPLES / "digits_server.deploy").save(path)
+    return path
+
+
+def test_inspect_says_who_does_what(bundle: Path, dfc: Command) -> None:
+    lines = dfc("inspect", bundle).out.splitlines()
+    assert "ranks: ps 1 + worker 2 = 3 ranks" in lines
+    assert "  worker runs in the tasks of worker" in lines
+    assert "  hidden.w  ps task 0" in lines
+    assert "  train: ps-0, worker; B in 8 blocks over worker (cut: images, labels)" in lines
+    assert "  save: saves 5 pieces of state, from all ranks at once" in lines
+    (line,) = [line for line in lines if "  train/grad:0  " in line]
+    assert line.strip().startswith("worker: blocks are combined")
+    assert any(line.strip().startswith("ps:0 -> worker  train/logits/read:0  (") for line in lines)
+    assert not any("memory:" in line for line in lines)
+
+
+def test_verify_counts_the_ranks(bundle: Path, dfc: Command) -> None:
+    assert dfc("verify", bundle).out == (f"{bundle}: whole; digits, 6 entries, code for ps 1 + worker 2 = 3 ranks\n")
+
+
+def test_params_are_those_of_the_program(bundle: Path, dfc: Command) -> None:
+    assert dfc("params", bundle).out == dfc("params", SAMPLES / "digits.dfg").out
+
+
+def test_show_prints_what_a_role_runs(dfc: Command) -> None:
+    words = ("show", SAMPLES / "digits.dfg", "--deploy", SAMPLES / "digits_server.deploy")
+    shown = dfc(*words, "--role", "ps-0")
+    assert shown.code == 0
+    assert "param hidden_w" in shown.out
+    assert "graph.send(" in shown.out
+    assert "@" not in shown.out.split("entry train")[1].split("entry evaluate")[0], "the server multiplies no images"
+    assert "graph.contribute(" in dfc(*words, "--role", "worker").out
+    assert "there is no role boss; there are ps-0, worker" in dfc(*words, "--role", "boss").message
+    assert "go together" in dfc(*words).message

@@ -1,0 +1,119 @@
+"""`dfc place`: decisions, the lines behind them, and the simulated run beside its bound."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dfc.profiles import KernelTime, Profile
+from tests.support.command_line import Command
+
+PROGRAM = """dfg 1
+
+param near: f32[8, 8] = 0
+param far: f32[100, 8] = 0
+
+entry step(x: f32[8, 8]) -> (p: f32, q: f32) {
+  let p = sum(x @ near)
+  let q = sum(exp(x) * 2)
+  return p, q
+}
+
+readonly entry rows(n: i32[4]) -> (r: f32[4, 8]) { return far[n] }
+"""
+HALVES = """dfg 1
+
+entry step(x: f32[8, 8]) -> (p: f32, q: f32) {
+  let p = sum(exp(x))
+  let q = sum(sin(x))
+  return p, q
+}
+"""
+DEPLOYMENT = """deploy 1 for "two.dfg"
+
+job ps     tasks 2 with memory = "1 MB"
+job worker tasks 2
+place "far" on ps
+place "near" on worker task 1
+colocate "step/p" with "near"
+"""
+
+
+@pytest.fixture
+def placed(folder: Path) -> Path:
+    (folder / "two.dfg").write_text(PROGRAM)
+    (folder / "two.deploy").write_text(DEPLOYMENT)
+    return folder
+
+
+def told(dfc: Command, *arguments: str) -> dict[str, list[dict[str, object]]]:
+    ended = dfc("place", "two.dfg", "--deploy", "two.deploy", "--format", "json", *arguments)
+    assert ended.code == 0, ended.message
+    return json.loads(ended.out)
+
+
+@pytest.mark.usefixtures("placed")
+def test_state_and_nodes_name_their_lines(dfc: Command) -> None:
+    report = told(dfc)
+    assert {row["name"]: (row["site"], row["lines"]) for row in report["state"]} == {
+        "near": ("worker:1", [6, 7]),
+        "far": ("ps:0", [5]),
+    }
+    nodes = {row["name"]: row for entry in report["entries"] for row in entry["nodes"]}
+    assert (nodes["step/p/read"]["site"], nodes["step/p/read"]["lines"]) == ("worker:1", [6, 7])
+    assert nodes["step/p"]["site"] == "worker:1"
+
+
+@pytest.mark.usefixtures("placed")
+def test_alternatives_have_the_times_that_were_compared(dfc: Command) -> None:
+    (step,) = [entry for entry in told(dfc)["entries"] if entry["name"] == "step"]
+    chosen = [row for row in step["nodes"] if len(row["alternatives"]) > 1]
+    assert chosen
+    for row in chosen:
+        ends = {each["site"]: each["finish"] for each in row["alternatives"]}
+        assert ends[row["site"]] == min(ends.values()) == row["finish"]
+    assert step["lower_bound"] == max(step["critical_path"], step["work"] / 4)
+
+
+@pytest.mark.usefixtures("placed")
+def test_the_table_has_no_colours_and_the_glob_filters_it(dfc: Command) -> None:
+    ended = dfc("place", "two.dfg", "--deploy", "two.deploy", "--only", "step/p/**")
+    assert ended.code == 0
+    assert "\x1b" not in ended.out
+    assert "step/p/read" in ended.out
+    assert "step/q" not in ended.out
+    assert "ps: the fullest task holds 3.1 KB; no placement gets below 3.1 KB" in ended.out
+    assert "two.deploy:6,7" in ended.out
+
+
+def test_what_was_measured_moves_work(placed: Path, dfc: Command) -> None:
+    """The table takes both halves for quick, and leaves them on one task; found to be slow, they run on two."""
+    (placed / "two.dfg").write_text(HALVES)
+    (placed / "two.deploy").write_text('deploy 1 for "two.dfg"\n\njob worker tasks 2\n')
+
+    def sites(*arguments: str) -> dict[object, object]:
+        (step,) = told(dfc, *arguments)["entries"]
+        return {row["name"]: row["site"] for row in step["nodes"]}
+
+    before = sites()
+    assert set(before.values()) == {"worker:0"}
+    slow = [KernelTime("step", (str(name),), 0.5, 3, "two.dfg:4") for name in before]
+    Profile("two", 0.0, tuple(slow)).write(placed / "p.json")
+    after = sites("--profile", "p.json")
+    assert after["step/p"] != after["step/q"]
+
+
+def test_what_is_no_profile_is_refused(placed: Path, dfc: Command) -> None:
+    (placed / "p.json").write_text('{"format": "something else"}')
+    ended = dfc("place", "two.dfg", "--deploy", "two.deploy", "--profile", "p.json")
+    assert ended.code == 6
+    assert "p.json is no profile" in ended.message
+
+
+@pytest.mark.usefixtures("placed")
+def test_a_profile_is_for_placement(dfc: Command) -> None:
+    ended = dfc("compile", "two.dfg", "--profile", "p.json")
+    assert ended.code == 2
+    assert "--deploy" in ended.message
