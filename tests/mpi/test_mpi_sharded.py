@@ -1,0 +1,52 @@
+"""Tables in rows over real ranks: the same bits as on ranks that are threads."""
+
+from __future__ import annotations
+
+import hashlib
+from inspect import getsource
+
+import numpy as np
+import pytest
+
+from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.mpi import ROOT, run_ranks
+
+pytestmark = pytest.mark.xdist_group("mpi")
+
+
+def digest(module):
+    random = np.random.default_rng(0)
+    parts = []
+    for _ in range(20):
+        center = random.integers(0, 2000, 4000).astype(np.int32)
+        parts.append(module.train(center, center ^ 1, 0.5).loss.tobytes())
+    parts += [module.state[name].tobytes() for name in ("table", "output", "bias")]
+    parts.append(module.neighbours(word=3, K=4).words.tobytes())
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+RUN = """
+import hashlib
+import numpy as np
+from mpi4py import MPI
+from dfc_runtime.distributed.loading import load_on
+module = load_on({path!r}, MPI.COMM_WORLD)
+
+{digest}
+if module.rank:
+    module.serve()
+else:
+    print(digest(module))
+    module.close()
+"""
+
+
+def test_a_sharded_program_has_the_bits_of_threads_on_three_ranks(tmp_path):
+    said = []
+    for name in ("skipgram.deploy", "skipgram_two_workers.deploy"):
+        places = (ROOT / "samples" / name).read_text().split("\n", 1)[1]
+        data = cluster_bundle((ROOT / "samples" / "skipgram.dfg").read_text(), places)
+        path = tmp_path / f"{name}.bundle"
+        path.write_bytes(data)
+        said += run_ranks(3, RUN.format(path=str(path), digest=getsource(digest))).out[:1]
+    assert said == [on_cluster(data, 3, digest) + "\n"] * 2

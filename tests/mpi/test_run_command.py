@@ -1,0 +1,316 @@
+"""`dfc run -n`: the same state for any number of ranks, through kills and restarts, and one message where it fails."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dfc
+from dfc_runtime.checkpoints import store
+from dfc_runtime.distributed import processes
+from tests.support.mpi import ROOT
+
+pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
+
+PROGRAM = """dfg 1
+
+param w: f32[4, 3] = uniform(-0.5, 0.5)
+param b: f32[3] = 0
+var steps: i64 = 0
+
+entry train[B](x: f32[B, 4], y: i32[B], rate: f32) -> (loss: f32) {
+  let loss = mean(cross_entropy(x @ w + b, y))
+  let dw, db = grad(loss, [w, b])
+  w -= rate * dw
+  b -= rate * db
+  steps += 1
+  return loss
+}
+"""
+DEPLOYMENT = """deploy 1 for "model.dfg"
+
+job worker tasks 2
+
+replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 8
+"""
+FEEDS = ["--feed", "x=x.npy", "--feed", "y=y.npy", "--feed", "rate=0.1"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the bundle and its feeds."""
+    made = tmp_path_factory.mktemp("ranks")
+    (made / "model.dfg").write_text(PROGRAM)
+    (made / "model.deploy").write_text(DEPLOYMENT)
+    dfc.compile(made / "model.dfg", deploy=made / "model.deploy").save(made / "model.bundle")
+    rng = np.random.default_rng(7)
+    np.save(made / "x.npy", rng.normal(size=(64, 4)).astype(np.float32))
+    np.save(made / "y.npy", rng.integers(0, 3, 64).astype(np.int32))
+    return made
+
+
+def _start(folder: Path, scratch: Path, *words: object, bundle: str = "model.bundle") -> subprocess.Popen[str]:
+    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
+    return subprocess.Popen(
+        [sys.executable, "-m", "dfc", "run", bundle, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1", "DFC_TEST": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+    )
+
+
+def _run(folder: Path, scratch: Path, *words: object, bundle: str = "model.bundle") -> tuple[int, str, str]:
+    process = _start(folder, scratch, *words, bundle=bundle)
+    out, err = process.communicate(timeout=120)
+    assert _of(scratch) == []
+    return process.returncode, out, err
+
+
+def digest(saved: Path) -> str:
+    """One hash of all state in the newest checkpoint."""
+    found = store.find(saved)
+    digest = hashlib.sha256()
+    for name, each in sorted(found.checkpoint.state.items()):
+        digest.update(name.encode() + each.array.tobytes())
+    return digest.hexdigest()
+
+
+def train(folder: Path, tmp_path: Path, ranks: int, name: str, *words: object, steps: int = 60) -> str:
+    saved = tmp_path / name
+    asked = [*FEEDS, "--steps", steps, "--state", saved, "-n", ranks, "--job", f"worker={ranks}", *words]
+    code, _, err = _run(folder, tmp_path, "train", *asked)
+    assert (code, err) == (0, ""), err
+    return digest(saved)
+
+
+def test_any_number_of_ranks_trains_to_the_same_bits(folder: Path, tmp_path: Path) -> None:
+    assert len({train(folder, tmp_path, ranks, f"on-{ranks}") for ranks in (1, 2, 3, 4)}) == 1
+
+
+def test_a_run_goes_on_from_a_checkpoint_of_another_number_of_ranks(folder: Path, tmp_path: Path) -> None:
+    whole = train(folder, tmp_path, 1, "whole", steps=60)
+    saved = tmp_path / "changing"
+    for ranks in (3, 1, 2):
+        asked = [*FEEDS, "--steps", 20, "--state", saved, "-n", ranks, "--job", f"worker={ranks}"]
+        code, _, err = _run(folder, tmp_path, "train", *asked)
+        assert code == 0, err
+    assert digest(saved) == whole
+
+
+@pytest.mark.parametrize(("ranks", "kills"), [(1, 4), (2, 4), (3, 4)])
+def test_kills_at_any_moment_change_nothing(folder: Path, tmp_path: Path, ranks: int, kills: int) -> None:
+    """Sums to twelve kills here; `python -m tests.mpi.kills 40` does as many as one likes."""
+    steps = {1: 20_000, 2: 6_000, 3: 800}[ranks]
+    whole = train(folder, tmp_path, 1, "whole", steps=steps)
+    code, done, err = killed_run(folder, tmp_path, ranks, kills, steps)
+    assert code == 0, err
+    assert done >= 1, "nothing was killed"
+    assert digest(tmp_path / "killed") == whole
+    assert not list(tmp_path.glob("dfc-job-*"))
+
+
+def killed_run(folder: Path, scratch: Path, ranks: int, kills: int, steps: int) -> tuple[int, int, str]:
+    """Trains while random ranks are killed at random moments: the exit code, how many were, what was said."""
+    seed = ranks * 1000 + kills
+    print("seed", seed)
+    chance = random.Random(seed)
+    asked = [*FEEDS, "--steps", steps, "--state", scratch / "killed", "--save-every", max(steps // 40, 1)]
+    process = _start(
+        folder, scratch, "train", *asked, "-n", ranks, "--job", f"worker={ranks}", "--max-restarts", kills + 1
+    )
+    done = 0
+    while process.poll() is None and done < kills:
+        time.sleep(chance.uniform(0.05, 1.2) if done else 0.01)  # the first as soon as there is somebody to kill
+        done += _kill_one(scratch, chance)
+    _, err = process.communicate(timeout=150)
+    return process.returncode, done, err
+
+
+def _kill_one(scratch: Path, chance: random.Random) -> int:
+    """Kills a rank of the newest session, if there is one."""
+    try:
+        beats = sorted(scratch.glob("dfc-job-*/*.beat"))
+    except FileNotFoundError:
+        return 0  # the job has just ended
+    newest = max((int(path.name.split("-")[0]) for path in beats), default=0)
+    beats = [path for path in beats if path.name.startswith(f"{newest}-")]
+    try:
+        pid = json.loads(chance.choice(beats).read_text())["pid"]
+        os.kill(pid, signal.SIGKILL)
+    except (IndexError, ValueError, OSError):
+        return 0
+    return 1
+
+
+def test_a_number_of_ranks_that_does_not_fit_is_one_message(folder: Path, tmp_path: Path) -> None:
+    code, out, err = _run(folder, tmp_path, "train", *FEEDS, "-n", 3)
+    assert (code, out) == (2, "")
+    assert err == (
+        "error[E0912]: model is for worker 2 = 2 ranks, but there are 3\n"
+        "  start 2, or say how many tasks a job has: --job worker=3\n"
+    )
+
+
+def test_without_ranks_it_is_said_how_to_start_them(folder: Path, tmp_path: Path) -> None:
+    code, out, err = _run(folder, tmp_path, "train", *FEEDS, "--job", "worker=1")
+    assert (code, out) == (2, "")
+    assert err == "error: model.bundle is for 2 ranks: start them with -n 2\n"
+
+
+def test_a_mistake_is_told_once_with_its_code(folder: Path, tmp_path: Path) -> None:
+    code, out, err = _run(folder, tmp_path, "trian", *FEEDS, "-n", 2)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[0] == "error: there is no entry 'trian'; did you mean 'train'?; entries: init, train"
+    code, _, err = _run(folder, tmp_path, "train", *FEEDS[:-2], "-n", 2)
+    assert code == 2
+    assert err.startswith("error[E0901]: ") and err.count("error") == 1
+
+
+def test_a_batch_that_cannot_be_cut_is_refused_before_anything_runs(folder: Path, tmp_path: Path) -> None:
+    np.save(folder / "x63.npy", np.zeros((63, 4), np.float32))
+    np.save(folder / "y63.npy", np.zeros(63, np.int32))
+    feeds = ["--feed", "x=x63.npy", "--feed", "y=y63.npy", "--feed", "rate=0.1"]
+    code, _, err = _run(folder, tmp_path, "train", *feeds, "-n", 2)
+    assert code == 2
+    assert "63" in err and "8" in err and err.count("error") == 1
+
+
+def test_under_a_plain_launcher_the_same_command_runs(folder: Path, tmp_path: Path) -> None:
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
+    done = subprocess.run(
+        [str(mpiexec), "-n", "2", sys.executable, "-m", "dfc", "run", "model.bundle", "train", *FEEDS, "--steps", "5"],
+        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(tmp_path), "DFC_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("train: 5 steps in ")
+
+
+def _beats(scratch: Path) -> int:
+    """How many ranks have said that they live."""
+    return len(list(scratch.glob("dfc-job-*/1-*.beat")))
+
+
+def _wait(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _of(scratch: Path) -> list[int]:
+    return processes.of_job(-1, f"DFC_TEST={scratch}")
+
+
+def test_ranks_save_and_end_when_their_supervisor_is_killed(folder: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    process = _start(folder, tmp_path, "train", *FEEDS, "--steps", 10**7, "--state", saved, "-n", 2, "--json")
+    _wait(process, lambda: any('step": 0' not in path.read_text() for path in tmp_path.glob("dfc-job-*/1-0.beat")))
+    process.kill()
+    end = time.monotonic() + 15
+    while left := _of(tmp_path):
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
+    process.communicate()
+    assert int(store.find(saved).checkpoint.state["steps"].array) > 0
+    assert not list(tmp_path.glob("dfc-job-*"))
+
+
+@pytest.mark.parametrize(("number", "ready"), [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGINT, 1)])
+def test_a_signal_while_the_ranks_begin_ends_them_without_noise(
+    folder: Path, tmp_path: Path, number: signal.Signals, ready: int
+) -> None:
+    process = _start(folder, tmp_path, "train", *FEEDS, "--steps", 10**7, "-n", 2)
+    _wait(process, lambda: bool(list(tmp_path.glob("dfc-job-*/tmp-1"))) and _beats(tmp_path) >= ready)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in out + err and "mpiexec" not in out + err
+    assert err.strip() in ("", "error: stopped")
+    assert _of(tmp_path) == []
+
+
+HANGING = """dfg 1
+
+var a: f32 = 1
+var b: f32 = 1
+
+entry spin(rounds: i64) -> (last: f32, other: f32) {
+  let last, k = loop v = b, k: i64 = 0 while k < rounds {
+    v = v * 1.0001
+    k = k + 1
+  }
+  let other = a * last
+  a := other
+  return last, other
+}
+"""
+HANGING_PLACES = """deploy 1 for "hanging.dfg"
+
+job w tasks 3
+
+place "b" on w task 1
+place "spin/last" on w task 1
+place "spin/k" on w task 1
+place "a" on w task 2
+place "spin/other" on w task 2
+"""
+
+
+def test_a_loop_without_end_is_reported_once_with_the_line_that_is_awaited(folder: Path, tmp_path: Path) -> None:
+    (folder / "hanging.dfg").write_text(HANGING)
+    (folder / "hanging.deploy").write_text(HANGING_PLACES)
+    dfc.compile(folder / "hanging.dfg", deploy=folder / "hanging.deploy").save(folder / "hanging.bundle")
+    words = ["spin", "--feed", "rounds=100000000000000", "-n", 3, "--deadline", 2]
+    code, out, err = _run(folder, tmp_path, *words, bundle="hanging.bundle")
+    assert (code, out) == (75, "")
+    assert err.count("has waited 2 s for") == 1 and err.count("error") == 1, err
+    assert "rank 0 (w task 0): it calls `spin`, and has waited" in err
+    assert "rank 1 (w task 1): does not answer: it computes" in err
+    assert "for `spin/last:0` (" in err and "hanging.dfg:7:17) from rank 1 (w task 1)" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--check-finite", "-n", 2], 3, "error[E1001]: --check-finite is for programs on one rank in this version"),
+        (["--set", "rate=2", "-n", 2], 2, "error: settings are fixed in a bundle; give --set when it is compiled"),
+        (["--silence", "nan", "-n", 2], 2, "error: --silence wants seconds, at least 2"),
+        (["--silence", "-1", "-n", 2], 2, "error: --silence wants seconds, at least 2"),
+        (["--min-ranks", 5, "-n", 2], 2, "error: --min-ranks 5 is more than the 2 ranks to begin with"),
+        (["--max-restarts", 2], 2, "error: --max-restarts is for ranks that are started here, with -n"),
+        (["--min-ranks", 1], 2, "error: --min-ranks is for ranks that are started here, with -n"),
+    ],
+)
+def test_what_would_be_without_effect_is_refused(
+    folder: Path, tmp_path: Path, words: list[object], code: int, told: str
+) -> None:
+    assert _run(folder, tmp_path, "train", *FEEDS, *words) == (code, "", told + "\n")
+
+
+def test_summaries_are_written_once(folder: Path, tmp_path: Path) -> None:
+    (folder / "telling.dfg").write_text(PROGRAM.replace("  steps += 1", '  steps += 1\n  summary.scalar("loss", loss)'))
+    (folder / "telling.deploy").write_text(DEPLOYMENT.replace("model.dfg", "telling.dfg"))
+    dfc.compile(folder / "telling.dfg", deploy=folder / "telling.deploy").save(folder / "telling.bundle")
+    written = tmp_path / "summaries.jsonl"
+    words = ["train", *FEEDS, "--steps", 3, "-n", 2, "--summaries", written]
+    assert _run(folder, tmp_path, *words, bundle="telling.bundle")[::2] == (0, "")
+    assert len(written.read_text().splitlines()) == 3

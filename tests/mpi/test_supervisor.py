@@ -1,0 +1,128 @@
+"""A job under the supervisor: every death is noticed and named, nothing is left behind, success is a record."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dfc_runtime.distributed import processes
+from tests.support.mpi import ROOT
+
+pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
+
+_DRIVER = """
+import sys
+from pathlib import Path
+from dfc_runtime.distributed.coordinator import Policy
+from dfc_runtime.distributed.supervisor import Job, supervise
+ranks, restarts, least = map(int, sys.argv[1:4])
+policy = Policy(ranks, restarts, least, float(sys.argv[4]))
+job = Job(["tests.support.job_child", *sys.argv[6:]], policy, Path(sys.argv[5]))
+sys.exit(supervise(job, lambda text: print("told:", text, file=sys.stderr, flush=True)))
+"""
+
+
+@dataclass
+class Ended:
+    code: int
+    out: str
+    told: list[str]
+    seconds: float
+
+
+def _start(folder: Path, ranks: int, *args: object, restarts: int = 0, least: int = 0, silence: float = 30.0):  # type: ignore[no-untyped-def]
+    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", _DRIVER, ranks, restarts, least, silence, folder / "saved", *args]
+    return subprocess.Popen(
+        [str(each) for each in command],
+        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def _end(folder: Path, process: subprocess.Popen[str], begun: float) -> Ended:
+    out, err = process.communicate(timeout=100)
+    seconds = time.monotonic() - begun
+    told = [line.removeprefix("told: ") for line in err.splitlines() if line.startswith("told: ")]
+    assert processes.of_job(-1, f"TMPDIR={folder / 'scratch'}") == [], "processes are left"
+    assert list((folder / "scratch").iterdir()) == [], "files are left"
+    return Ended(process.returncode, out, told, seconds)
+
+
+def _run(folder: Path, ranks: int, *args: object, **policy: float) -> Ended:
+    begun = time.monotonic()
+    return _end(folder, _start(folder, ranks, *args, **policy), begun)  # type: ignore[arg-type]
+
+
+def test_a_job_that_goes_well_is_over_with_0_and_says_nothing(tmp_path: Path) -> None:
+    ended = _run(tmp_path, 2, 5)
+    assert (ended.code, ended.told, ended.out) == (0, [], "done after 5 steps\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "words"),
+    [
+        ("kill", 75, "rank 1 "),
+        ("segv", 75, "rank 1 "),
+        ("exit0", 75, "rank 1 "),
+        ("exit1", 75, "rank 1 "),
+        ("sysexit3", 3, "rank 1: SystemExit: 3"),
+        ("raise", 1, "rank 1: ValueError: a bug"),
+        ("mistake", 2, "rank 1: `train` has no feed `imagse`"),
+    ],
+)
+def test_every_kind_of_death_ends_the_job_and_names_the_rank(tmp_path: Path, fault: str, code: int, words: str) -> None:
+    ended = _run(tmp_path, 2, 400, f"1:60:{fault}")
+    assert ended.code == code, ended
+    who = ended.told[0].split(" in step")[0]  # a launcher that says nothing ends all at once: then all are named
+    assert ended.told[0].startswith(words) or (who == "rank 0 and rank 1 have died" and "exit" in fault), ended
+    assert len(ended.told) == 1
+    assert "BAD TERMINATION" not in ended.out
+
+
+def test_a_rank_that_is_stopped_counts_as_dead_after_the_silence(tmp_path: Path) -> None:
+    ended = _run(tmp_path, 2, 1000, "1:20:stop", silence=2.0)
+    assert ended.code == 75
+    assert ended.told[0].startswith("rank 1 has been silent for 2 s"), ended
+    assert ended.seconds < 15
+
+
+def test_a_restart_goes_on_and_its_epoch_is_higher(tmp_path: Path) -> None:
+    ended = _run(tmp_path, 2, 100, "1:60:kill", restarts=2)
+    assert ended.code == 0, ended
+    assert ended.told[-1] == "restart 1 of 2 with 2 ranks"
+    assert ended.out.endswith("done after 100 steps\n")
+    assert sorted(os.listdir(tmp_path / "saved" / "epochs")) == ["1", "2"]
+
+
+def test_restarts_are_counted(tmp_path: Path) -> None:
+    ended = _run(tmp_path, 1, 100, "0:60:kill!", restarts=2)
+    assert ended.code == 75
+    assert [t for t in ended.told if t.startswith("restart")] == [
+        "restart 1 of 2 with 1 rank",
+        "restart 2 of 2 with 1 rank",
+    ]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_after_the_step(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    begun = time.monotonic()
+    process = _start(tmp_path, 2, 100_000)
+    while len(list((tmp_path / "scratch").glob("dfc-job-*/1-*.beat"))) < 2:
+        assert process.poll() is None and time.monotonic() < begun + 60
+    process.send_signal(number)
+    ended = _end(tmp_path, process, begun)
+    assert ended.code == code, ended
+    assert f"stopped by {int(number)}" in ended.out
