@@ -1,0 +1,122 @@
+"""Every sample on many ranks: wherever its state lies it gives the bits of the undivided program, and cut into blocks
+the same bits for every number of tasks."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from dfc.frontend import build
+from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.spread_samples import ALL, CUT, alone, on_ranks, state_names
+
+PLACES = ("b task 0", "a", "b task 1")
+ON_THREE = [*ALL]
+ON_TWO = ["digits", "lstm", "kmeans", "06_newton_and_power", "08_heat_equation", "03_lstm_language_model"]
+
+
+def apart(name: str) -> str:
+    """The state of a sample, dealt to three tasks of two jobs."""
+    lines = [f'place "{each}" on {PLACES[number % 3]}' for number, each in enumerate(state_names(name))]
+    return "\n".join(["job a tasks 1", "job b tasks 2", *lines, ""])
+
+
+def server(name: str, *more: str) -> str:
+    """All state on one job, all that is computed on another one."""
+    lines = [f'place "{each}" on ps' for each in state_names(name)]
+    return "\n".join(["job ps tasks 1", "job worker tasks 2", 'place "**" on worker', *lines, *more, ""])
+
+
+def replicated(name: str, blocks: int) -> list[str]:
+    return [
+        f'replicate {entry} over worker with mode = "sync", split = "{size}", blocks = {blocks}'
+        for entry, size in ALL[name].split.items()
+    ]
+
+
+@pytest.mark.parametrize("name", ON_THREE)
+def test_state_in_three_tasks_changes_no_bit(name: str) -> None:
+    assert on_ranks(name, apart(name), 3).bits() == alone(name).bits()
+
+
+@pytest.mark.parametrize("name", ON_TWO)
+def test_a_parameter_server_changes_no_bit(name: str) -> None:
+    assert on_ranks(name, server(name), 3).bits() == alone(name).bits()
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_blocks_give_the_same_bits_on_any_number_of_tasks(name: str) -> None:
+    lines = "\n".join(["job worker tasks 2", *replicated(name, 8), ""])
+    first, *others = [on_ranks(name, lines, count, jobs={"worker": count}) for count in (1, 2, 3, 4)]
+    assert [each.bits() for each in others] == [first.bits()] * 3
+    whole = alone(name)
+    pairs = [*zip(first.results, whole.results, strict=True)]
+    pairs += [(first.state[each], value) for each, value in whole.state.items()]
+    for found, expected in pairs:
+        largest = float(np.max(np.abs(expected), initial=0))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=ALL[name].near * max(largest, 0.1))
+
+
+@pytest.mark.parametrize("name", ["digits", "word_vectors", "kmeans", "01_mlp_digits"])
+def test_blocks_with_state_on_a_server_are_the_blocks_with_a_copy_each(name: str) -> None:
+    copies = on_ranks(name, "\n".join(["job worker tasks 2", *replicated(name, 4), ""]), 2)
+    for count in (1, 3):
+        served = on_ranks(name, server(name, *replicated(name, 4)), count + 1, jobs={"worker": count})
+        assert served.bits() == copies.bits()
+
+
+DROPOUT = """dfg 1
+
+from std.nn import dropout
+
+param w: f32[6, 5] = uniform(-1.0, 1.0)
+param v: f32[5] = uniform(-1.0, 1.0)
+var dice: rng = philox(seed = 3)
+
+entry train[B](x: f32[B, 6], rate: f32) -> (loss: f32, kept: f32[B, 5]) {
+  let kept = dropout(tanh(x @ w), 0.4, dice, training = true)
+  let loss = mean(square(kept @ v - 1))
+  each p in params(program), g in grad(loss, params(program)) {
+    p -= rate * g
+  }
+  return loss, kept
+}
+"""
+
+
+@pytest.mark.parametrize("blocks", [4, 12])
+def test_dropout_drops_what_it_drops_undivided(blocks: int) -> None:
+    lines = f'replicate train over worker with mode = "sync", split = "B", blocks = {blocks}\n'
+    x = np.random.default_rng(1).normal(size=(24, 6)).astype(np.float32)
+
+    def work(module):
+        kept = [module.train(x, 0.1).kept for _ in range(3)]
+        return [each.tobytes() for each in kept], np.stack(kept), module.state["w"].tobytes()
+
+    data = cluster_bundle(DROPOUT, f"job worker tasks 2\n{lines}")
+    found = [on_cluster(data, count, work, jobs={"worker": count}) for count in (1, 2, 3, 4)]
+    assert [(bits, w) for bits, _, w in found] == [(found[0][0], found[0][2])] * 4
+    dropped = found[0][1] == 0
+    assert 0.2 < dropped.mean() < 0.6
+    whole = on_cluster(cluster_bundle(DROPOUT, 'job a tasks 1\njob b tasks 1\nplace "v" on b\n'), 2, work)[1]
+    np.testing.assert_array_equal(whole == 0, dropped)
+    np.testing.assert_allclose(found[0][1], whole, rtol=1e-4, atol=1e-6)
+
+
+TASKS = ("a", "b task 0", "b task 1")
+SCATTERED = ["digits", "kmeans", "linear_regression", "lstm", "word_vectors", "08_heat_equation", "rosenbrock"]
+
+
+@pytest.mark.parametrize("seed", range(14))
+def test_values_scattered_over_tasks_change_no_bit(seed: int) -> None:
+    """Parts of a program on tasks of their own, inside of loops and of their gradients, too."""
+    name = SCATTERED[seed % len(SCATTERED)]
+    chance = Random(seed)
+    graph = build.build(ALL[name].source, dict(ALL[name].settings))
+    values = [each for each in graph.bound if each.partition("/")[0] in graph.entries and "/" in each]
+    chosen = [*state_names(name), *chance.sample(values, min(len(values), 8))]
+    lines = [f'place "{each}" on {chance.choice(TASKS)}' for each in chosen]
+    found = on_ranks(name, "\n".join(["job a tasks 1", "job b tasks 2", *lines, ""]), 3)
+    assert found.bits() == alone(name).bits()
