@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.recurrent import lstm_step
+
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 RUNS = 5
 Figure = dict[str, float]
@@ -58,6 +60,44 @@ def load() -> Figure:
         ]
     imported, loaded, peak = (statistics.median(column) for column in zip(*rows, strict=True))
     return {"import_ms": imported, "load_ms": loaded, "peak_mb": peak}
+
+
+ROWS_PROGRAM = """dfg 1
+from std.optim import {optimiser}
+param table: f32[{rows}, 16] = 0.5
+param bias: f32[{rows}] = 0.1
+var optimiser = {optimiser}(params(program))
+entry train[B](ids: i32[B]) -> f32 {{
+  let loss = mean(square(sum(table[ids], axis = 1) + bias[ids]))
+  optimiser.step(loss)
+  return loss
+}}
+"""
+ROWS_SCRIPT = """
+import sys, time
+import numpy as np, dfc, dfc_runtime
+model = dfc_runtime.loads(dfc.compile(text=sys.argv[1]).to_bytes(), threads=1)
+rng = np.random.default_rng(1)
+batches = [rng.integers(0, int(sys.argv[2]), 32).astype(np.int32) for _ in range(200)]
+best = float("inf")
+for _ in range(20):
+    start = time.perf_counter()
+    for ids in batches:
+        model.train(ids)
+    best = min(best, (time.perf_counter() - start) / len(batches))
+print(best * 1e6)
+"""
+
+
+def rows() -> Figure:
+    """A training step that reads 32 rows of tables with 1e5, 1e6 and 1e7 rows, in microseconds."""
+    found: Figure = {}
+    for optimiser in ("Sgd", "AdaGrad"):
+        for power in (5, 6, 7):
+            text = ROWS_PROGRAM.format(optimiser=optimiser, rows=10**power)
+            microseconds = float(_output([sys.executable, "-c", ROWS_SCRIPT, text, str(10**power)]))
+            found[f"{optimiser.lower()}_1e{power}_us"] = round(microseconds, 1)
+    return found
 
 
 def large_graph() -> Figure:
@@ -113,6 +153,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "cold_compile": cold_compile,
     "command_start": command_start,
     "load": load,
+    "rows": rows,
+    "lstm_step": lstm_step,
     "large_graph": large_graph,
     "long_chain": long_chain,
 }
