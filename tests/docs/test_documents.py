@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from dfc import api
+from dfc.deployment.formatter import format_deployment
+from dfc.deployment.statements import STATEMENTS
 from dfc.diagnostics import render
 from dfc.ops import registry
 from dfc.source import SourceFile
@@ -29,7 +31,7 @@ DOCUMENTS = [
 BLOCKS = [block for path in DOCUMENTS for block in code_blocks(path)]
 PROGRAMS = [block for block in BLOCKS if block.language == "dfg"]
 RUN = [block for path in ("README.md", "samples/README.md") for block in code_blocks(ROOT / path)]
-LANGUAGES = {"dfg", "python", "sh", "console", "text", "toml"}
+LANGUAGES = {"dfg", "deploy", "python", "sh", "console", "text", "toml"}
 
 
 def expected_message(program: CodeBlock) -> str:
@@ -58,6 +60,29 @@ def test_a_program_is_accepted_or_refused_as_shown(program: CodeBlock) -> None:
     source = SourceFile(place[1] if place else "program.dfg", program.text)
     found = [render(each) for each in api.check(source, {}) if each.is_error]
     assert "\n\n".join(found) == shown
+
+
+DEPLOYMENT_PAGE = ROOT / "docs" / "DEPLOYMENT.md"
+DEPLOYMENTS = [block for block in BLOCKS if block.language == "deploy"]
+JOBS = 'deploy 1 for "words.dfg"\n\njob ps tasks 4\njob worker tasks 8\n'
+
+
+@pytest.mark.parametrize("block", DEPLOYMENTS, ids=names)
+def test_a_deployment_is_accepted_or_refused_as_shown(block: CodeBlock, tmp_path: Path) -> None:
+    """Against the program of the page; a block that is no whole file stands behind two jobs."""
+    program = next(each for each in code_blocks(DEPLOYMENT_PAGE) if each.language == "dfg")
+    (tmp_path / "words.dfg").write_text(program.text)
+    whole = block.text.startswith("deploy ")
+    source = SourceFile(str(tmp_path / "words.deploy"), block.text if whole else JOBS + block.text)
+    found = "\n\n".join(map(render, api.check(source, {})))
+    assert found.replace(f"{tmp_path}/", "") == expected_message(block)
+    if whole:
+        assert format_deployment(source) == source.text
+
+
+def test_every_statement_of_deployment_files_is_shown() -> None:
+    headings = [block.heading for block in DEPLOYMENTS]
+    assert {"Jobs", *STATEMENTS} - {"job", "step"} <= set(headings)
 
 
 @pytest.fixture(scope="module")
