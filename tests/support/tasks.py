@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -23,19 +22,25 @@ class Mail:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._boxes: defaultdict[tuple[str, str, str], queue.Queue[Array]] = defaultdict(queue.Queue)
+        self._boxes: dict[tuple[str, str, str], queue.Queue[Array]] = {}
+        self._adding = threading.Lock()
 
     def done(self, me: str, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         match node.attributes:
             case SendAttributes(key, source, destinations):
                 if source == me:
                     for to in self._tasks(destinations, source):
-                        self._boxes[key, source, to].put(operands[0].copy())
+                        self._box(key, source, to).put(operands[0].copy())
                 return ()
             case RecvAttributes(key, source, _):
-                return (self._boxes[key, source, me].get(timeout=PATIENCE),)
+                return (self._box(key, source, me).get(timeout=PATIENCE),)
             case _:
                 raise AssertionError(node)
+
+    def _box(self, key: str, source: str, to: str) -> queue.Queue[Array]:
+        """The same queue for sender and receiver, whoever asks first: making one is several steps, so under a lock."""
+        with self._adding:
+            return self._boxes.setdefault((key, source, to), queue.Queue())
 
     def _tasks(self, destinations: Sequence[str], source: str) -> list[str]:
         found: list[str] = []
