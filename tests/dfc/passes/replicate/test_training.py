@@ -31,17 +31,18 @@ def _text(count: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "feeds"),
+    ("name", "settings", "feeds", "bound"),
     [
-        ("digits", {"HIDDEN": 16}, {**_images(16), "rate": 0.1}),
-        ("convnet", {"CHANNELS": 2}, {**_images(16), "steps": 10}),
-        ("lstm", {"WIDTH": 8}, _text(16)),
+        ("digits", {"HIDDEN": 16}, {**_images(16), "rate": 0.1}, 1e-12),
+        # The gradient of a bias in front of a normalisation is rounding alone, and Adam makes steps of 1e5 times that.
+        ("convnet", {"CHANNELS": 2}, {**_images(16), "steps": 10}, 1e-10),
+        ("lstm", {"WIDTH": 8}, _text(16), 1e-12),
     ],
 )
 def test_a_step_of_a_sample_is_that_of_the_undivided_program(
-    name: str, settings: Mapping[str, int], feeds: dict[str, object]
+    name: str, settings: Mapping[str, int], feeds: dict[str, object], bound: float
 ) -> None:
-    agrees(_sample(name), "train", feeds, settings=settings)
+    agrees(_sample(name), "train", feeds, settings=settings, bound=bound)
 
 
 @pytest.mark.parametrize("name", ["digits", "convnet", "lstm"])
