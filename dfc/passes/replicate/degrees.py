@@ -73,10 +73,12 @@ def gradients(entry: Entry, cuts: Cuts, trained: frozenset[str], rows: RowUses) 
 
 
 def degree_of_sum(value: Value, cuts: Cuts, found: dict[Value, Degree]) -> Degree:
-    """The degree of what is made of a value that is combined: the rows of a sparse update are still to be summed."""
+    """The degree of what is made of a value of `gradients`: rows of examples, of which some go to each row of a sparse
+    update, are still to be summed, whether blocks have been put together or the whole batch was there."""
     own = found.get(value)
-    is_rows = value in cuts.combined and isinstance(cuts.state(value), Split)
-    return own if own in (None, ANY) or not is_rows else own + 1
+    is_piece = value in cuts.combined and isinstance(cuts.state(value), Split)
+    is_whole = value not in cuts.combined and cuts.cutting.first_axis(value.tensor.shape) is not None
+    return own if own in (None, ANY) or not (is_piece or is_whole) else own + 1
 
 
 def _is_elementwise(node: Node | None) -> bool:

@@ -171,3 +171,54 @@ def test_a_worker_that_finds_a_wrong_row_stops_all():
     data = cluster_bundle(TRAINED, SPREAD.format(shards=2, workers=2, rule="modulo"))
     outcomes = outcomes_of(data, 4, work)
     assert outcomes[0] == pytest.approx(trained(dfc.loads(dfc.compile(text=TRAINED).to_bytes()))[0][0])
+
+
+# ---------------------------------------------------------------- a softmax over a divided vocabulary --
+
+SOFTMAX = """dfg 1
+param table: f64[11, 3] = uniform(-0.5, 0.5)
+param output: f64[11, 3] = uniform(-0.5, 0.5)
+param bias: f64[11] = 0
+
+entry train[B](center: i32[B], context: i32[B], rate: f64) -> (loss: f64) {
+  let x = table[center]
+  let loss = LOSS(cross_entropy(x @ transpose(output) + bias, context))
+  let dx, doutput, dbias = grad(loss, [x, output, bias])
+  table[center] -= rate * dx
+  output -= rate * doutput
+  bias -= rate * dbias
+  return loss
+}
+"""
+
+
+def own_tables(workers: int, combine: str = "mean", tables: str = "table output bias") -> str:
+    lines = "\n".join(f'shard "{name}" axis 0 over worker by modulo' for name in tables.split())
+    return f"""
+job worker tasks {workers}
+{lines}
+replicate train over worker with mode = "sync", split = "B", combine = "{combine}", blocks = 6
+"""
+
+
+def softmax_trained(module):
+    losses = [module.train(c % 11, x, 0.1).loss for c, x in zip(CENTER, CONTEXT, strict=True)]
+    return [np.array(losses), *(np.array(module.state[name]) for name in ("table", "output", "bias"))]
+
+
+@pytest.mark.parametrize("tables", ["table output bias", "output"])
+@pytest.mark.parametrize(("loss", "combine"), [("mean", "mean"), ("sum", "sum")])
+def test_workers_train_a_softmax_over_their_own_tables(tables, loss, combine):
+    text = SOFTMAX.replace("LOSS", loss)
+    wanted = softmax_trained(dfc.loads(dfc.compile(text=text).to_bytes()))
+    for workers in (1, 2, 3):
+        found = on_cluster(cluster_bundle(text, own_tables(workers, combine, tables)), workers, softmax_trained)
+        for a, b in zip(wanted, found, strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("loss", "combine", "are"), [("mean", "sum", "a mean"), ("sum", "mean", "a sum")])
+def test_a_softmax_over_a_divided_table_is_judged_by_its_loss(loss, combine, are):
+    title = rf'`combine = "{combine}"`, but the gradients of `train` are {are} over'
+    with pytest.raises(dfc.CompileError, match=title):
+        cluster_bundle(SOFTMAX.replace("LOSS", loss), own_tables(2, combine))
