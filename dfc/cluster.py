@@ -52,11 +52,25 @@ class Spread:
 
 def spread(built: Graph, whole: Graph, source: SourceFile, costs: Costs | None = None) -> Spread:
     """Places and partitions an optimised graph. `built` is the graph it came from, with the names of the author."""
-    deployment, resolution, remarks = _resolved(built, source)
+    _, resolution, remarks = _resolved(built, source)
+    return spread_by(resolution, whole, costs, remarks)
+
+
+def spread_by(
+    resolution: Resolution,
+    whole: Graph,
+    costs: Costs | None = None,
+    remarks: tuple[Diagnostic, ...] = (),
+    homes: Mapping[str, Site] | None = None,
+) -> Spread:
+    """Likewise, by what a deployment file was found to mean. `homes` are the sites of state that lies somewhere
+    already."""
+    deployment = resolution.deployment
     _check_results(whole)
     graph, replicated, divided, steps = _cut(whole, resolution)
     wishes = _fixed(wishes_of(graph, resolution), divided)
-    wishes = replace(wishes, counts={name: cut.count for name, cut in replicated.items()})
+    counts = {name: cut.count for name, cut in replicated.items()}
+    wishes = replace(wishes, counts=counts, fixed={**(homes or {}), **wishes.fixed})
     _check_blocks(graph, wishes)
     try:
         placed = place(graph, wishes, _with_counts(costs or Costs(), replicated, deployment))
