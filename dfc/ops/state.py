@@ -239,10 +239,12 @@ def _evaluate_draw(operands: Sequence[Array], attributes: Attributes, sizes: Siz
     return (numbers, state + np.array([0, 0, 1, 0], np.uint64))
 
 
-def _draw_samples() -> Sequence[Sample]:
+def _samples_of_draws(attributes: Callable[[str, TensorType], Attributes]) -> Sequence[Sample]:
+    """States of an rng, with what is drawn from them."""
+
     def case(distribution: str, draws: int, *shape: int, kind: str = "regular", type_: DTypeLike = np.uint64) -> Sample:
         state = np.array([5, 9, draws, 0]).astype(type_)
-        return samples.sample(state, attributes=DrawAttributes("dice", distribution, tensor(F32, *shape)), kind=kind)
+        return samples.sample(state, attributes=attributes(distribution, tensor(F32, *shape)), kind=kind)
 
     return [
         case("uniform", 0, 3, 2),
@@ -275,7 +277,7 @@ register(
         constraints=("the resource is an rng.", "`distribution` is uniform or normal; the type is floating."),
         no_gradient="random numbers depend on nothing",
         effect=Effect.WRITE,
-        samples=_draw_samples,
+        samples=lambda: _samples_of_draws(lambda how, type_: DrawAttributes("dice", how, type_)),
         in_prelude=False,
     )
 )
@@ -298,22 +300,6 @@ def _evaluate_redraw(operands: Sequence[Array], attributes: Attributes, sizes: S
     return _evaluate_draw(operands, DrawAttributes("", it.distribution, it.type), sizes)[:1]
 
 
-def _redraw_samples() -> Sequence[Sample]:
-    def case(distribution: str, draws: int, *shape: int, kind: str = "regular", type_: DTypeLike = np.uint64) -> Sample:
-        state = np.array([5, 9, draws, 0]).astype(type_)
-        return samples.sample(state, attributes=RedrawAttributes(distribution, tensor(F32, *shape)), kind=kind)
-
-    return [
-        case("uniform", 0, 3, 2),
-        case("uniform", 1, 3, 2),
-        case("normal", 12, 7),
-        case("normal", 0, kind="edge"),
-        case("uniform", 0, 0, kind="edge"),
-        case("uniform", 0, 2, kind="invalid", type_=np.int64),
-        case("cauchy", 0, 2, kind="invalid"),
-    ]
-
-
 register(
     OpRecord(
         name="redraw",
@@ -333,7 +319,7 @@ register(
         attributes=RedrawAttributes,
         constraints=("the state is that of an rng.", "`distribution` is uniform or normal; the type is floating."),
         no_gradient="random numbers depend on nothing",
-        samples=_redraw_samples,
+        samples=lambda: _samples_of_draws(RedrawAttributes),
         in_prelude=False,
     )
 )
