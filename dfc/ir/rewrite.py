@@ -46,8 +46,8 @@ class Pass:
         """Called after the last node of a block was visited."""
 
     def visit(self, site: Site) -> Sequence[Value] | None:
-        """The replacement of the node's results, or None to keep the node."""
-        raise NotImplementedError
+        """The replacement of the node's results, or None to keep the node, as this base does with every one."""
+        return None
 
 
 @dataclass(slots=True)
