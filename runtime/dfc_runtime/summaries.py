@@ -11,6 +11,7 @@ import math
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -119,11 +120,12 @@ class Recent:
         return f"<{len(self)} summaries of {', '.join(sorted({event.tag for event in self})) or 'nothing'}>"
 
 
-class FileSink:
+class FileSink(ABC):
     """A sink that holds a file open until `close`."""
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Writes what is left and lets go of the file."""
 
 
 class JsonLines(FileSink):
