@@ -9,13 +9,13 @@ its DistributedDataParallel over gloo. Prints one JSON object.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
 
+from bench.rates import best_rate
 from dfc.api import compile_source, read
 from dfc.options import CompileOptions
 from dfc.source import SourceFile
@@ -23,7 +23,6 @@ from dfc_runtime.distributed.loading import load_on
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
 BATCH = 64
-WARM_UP, ROUNDS, STEPS = 20, 150, 5
 Feeds = Mapping[str, object]
 
 
@@ -47,19 +46,6 @@ def bundle(comm: MPI.Intracomm, name: str) -> bytes:
     return comm.bcast(data)
 
 
-def rate(step: Callable[[], object]) -> float:
-    """The best number of steps a second."""
-    for _ in range(WARM_UP):
-        step()
-    found: list[float] = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        for _ in range(STEPS):
-            step()
-        found.append(STEPS / (time.perf_counter() - start))
-    return max(found)
-
-
 def main() -> None:
     comm = MPI.COMM_WORLD
     rates: dict[str, float] = {}
@@ -69,7 +55,7 @@ def main() -> None:
             module.serve()
             continue
         train = module.entries["train"].function
-        rates[name] = round(rate(lambda train=train, given=given: train(**given)) * BATCH)
+        rates[name] = round(best_rate(lambda train=train, given=given: train(**given)) * BATCH)
         module.close()
     if comm.rank == 0:
         print(json.dumps({"ranks": comm.size, "images_per_second_and_rank": rates}), flush=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,10 @@ import torch
 from torch import distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from bench.rates import best_rate
+
 DATA = Path(__file__).resolve().parent.parent / "samples" / "data" / "digits.npz"
 BATCH = 64
-WARM_UP, ROUNDS, STEPS = 20, 150, 5
 
 
 def digits() -> nn.Module:
@@ -52,15 +52,7 @@ def rate(network: nn.Module, optimiser: torch.optim.Optimizer) -> float:
         optimiser.step()
         loss.item()
 
-    for _ in range(WARM_UP):
-        step()
-    found: list[float] = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        for _ in range(STEPS):
-            step()
-        found.append(STEPS / (time.perf_counter() - start))
-    return max(found)
+    return best_rate(step)
 
 
 def run(rank: int, size: int) -> None:
