@@ -22,7 +22,7 @@ from dfc.cli import failures
 from dfc.cli.bundles import cluster_of
 from dfc.cli.listeners import Silent
 from dfc.cli.running import Report
-from dfc_runtime.errors import UnsupportedError
+from dfc_runtime.errors import DfcError, UnsupportedError
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 STOPPED = (130, 143)
 FITS = "DFC_FIT_JOBS"
-REPORTED_WITHIN = 1.0
-"""Seconds that a rank has to say what it has found, and to end the others."""
+REPORTED_WITHIN = 0.5
+"""Seconds that a rank has to say what was found, and to end the others."""
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
 _RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 
@@ -85,7 +85,7 @@ def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
     comm = communicator()
     stopped = _heed_signals(comm.rank)
     with Told(comm.rank) as records:
-        code = failures.guarded(lambda: _quiet(lambda: body(comm, records)))
+        code = failures.guarded(lambda: _told_once(lambda: body(comm, records), comm.rank))
         code = 128 + stopped[0] if stopped else code
         records.end(code)
     if stopped or code not in (0, *STOPPED):
@@ -109,13 +109,19 @@ def _heed_signals(rank: int) -> list[int]:
     return heard
 
 
-def _quiet(body: Callable[[], int]) -> int:
-    """What another rank reports is told by that one, which then ends all; only if it is prevented this one goes on."""
-    from dfc_runtime.distributed.waiting import ReportedError
+def _told_once(body: Callable[[], int], rank: int) -> int:
+    """What ends a run is told once, by rank 0 if it can: it hears of what another rank has found, and what is wrong
+    with a file all of them find. The others wait for the end, and speak, or end it, only if rank 0 is prevented."""
+    from dfc_runtime.distributed.waiting import is_reported
 
     try:
         return body()
-    except ReportedError as problem:
+    except (DfcError, click.ClickException) as problem:
+        if rank == 0:
+            raise
+        time.sleep(REPORTED_WITHIN)
+        if not is_reported(problem):
+            raise
         time.sleep(REPORTED_WITHIN)
         return problem.exit_code
 

@@ -19,6 +19,7 @@ import pytest
 import dfc
 from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed import processes
+from tests.support.bundles import roles_of, with_role
 from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
@@ -179,6 +180,15 @@ def test_a_mistake_is_told_once_with_its_code(folder: Path, tmp_path: Path) -> N
     assert err.startswith("error[E0901]: ") and err.count("error") == 1
 
 
+def test_a_role_that_is_damaged_is_told_once_with_the_code_of_bad_bundles(folder: Path, tmp_path: Path) -> None:
+    data = (folder / "model.bundle").read_bytes()
+    (name, role), *_ = roles_of(data).items()
+    (folder / "damaged.bundle").write_bytes(with_role(data, name, role[:-100]))
+    code, out, err = _run(folder, tmp_path, "train", *FEEDS, "-n", 2, bundle="damaged.bundle")
+    assert (code, out) == (4, "")
+    assert err.startswith("error[E0906]: ") and err.count("error") == 1, err
+
+
 def test_a_batch_that_cannot_be_cut_is_refused_before_anything_runs(folder: Path, tmp_path: Path) -> None:
     np.save(folder / "x63.npy", np.zeros((63, 4), np.float32))
     np.save(folder / "y63.npy", np.zeros(63, np.int32))
@@ -188,20 +198,31 @@ def test_a_batch_that_cannot_be_cut_is_refused_before_anything_runs(folder: Path
     assert "63" in err and "8" in err and err.count("error") == 1
 
 
-def test_under_a_plain_launcher_the_same_command_runs(folder: Path, tmp_path: Path) -> None:
+def _launched(folder: Path, scratch: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Two ranks that a plain launcher starts."""
     mpiexec = Path(sys.executable).with_name("mpiexec")
     paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
-    done = subprocess.run(
-        [str(mpiexec), "-n", "2", sys.executable, "-m", "dfc", "run", "model.bundle", "train", *FEEDS, "--steps", "5"],
-        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(tmp_path), "DFC_THREADS": "1"},
+    return subprocess.run(
+        [str(mpiexec), "-n", "2", sys.executable, "-m", "dfc", "run", *words],
+        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1"},
         capture_output=True,
         text=True,
         cwd=folder,
         timeout=60,
         check=False,
     )
+
+
+def test_under_a_plain_launcher_the_same_command_runs(folder: Path, tmp_path: Path) -> None:
+    done = _launched(folder, tmp_path, "model.bundle", "train", *FEEDS, "--steps", "5")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("train: 5 steps in ")
+
+
+def test_what_all_ranks_find_wrong_is_told_once(folder: Path, tmp_path: Path) -> None:
+    done = _launched(folder, tmp_path, "nothing.bundle", "train", *FEEDS)
+    assert done.returncode == 2
+    assert done.stderr.count("error: there is no file nothing.bundle") == 1, done.stderr
 
 
 def _beats(scratch: Path) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dfc_runtime.formats import bundle, strict_json, tensors
+from dfc_runtime.formats.cluster import ROLE
 from dfc_runtime.formats.element_types import STORED_AS
 from dfc_runtime.formats.manifest import (
     Entry,
@@ -134,6 +135,24 @@ class Sketch:
             dtype = next(each.dtype for each in self.state if each.name == name)
             contents.append(NewTensor(f"weights/{name}", STORED_AS[dtype], array.shape, array.tobytes()))
         return b"".join(bundle.write(self.manifest(), contents))
+
+
+def roles_of(data: bytes) -> dict[str, bytes]:
+    """The whole bundles inside a bundle for many ranks, by the names of their tensors."""
+    with bundle.opened(data) as opened:
+        return {name: opened.read(name) for name in opened.header.tensors if name.startswith(ROLE)}
+
+
+def with_role(data: bytes, name: str, role: bytes) -> bytes:
+    """The bundle with that tensor replaced, and all hashes made right."""
+    with bundle.opened(data) as opened:
+        contents = [
+            NewTensor(each, "U8", (len(role),), role)
+            if each == name
+            else NewTensor(each, entry.dtype, entry.shape, opened.read(each))
+            for each, entry in opened.header.tensors.items()
+        ]
+        return b"".join(bytes(piece) for piece in bundle.write(opened.manifest, contents))
 
 
 def with_manifest(data: bytes, change: object) -> bytes:

@@ -1,6 +1,7 @@
 """Errors on their way between ranks: the same error everywhere, with the rank where it arose named.
 
-Guarantees that an error of dfc keeps its class, code, places and numbers; any other is told as what failed there.
+Guarantees that an error of dfc keeps its class, code, places and numbers; any other is told as what failed there, with
+the exit code it would have on one rank: a bug is no death of a rank, which a restart may cure.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dfc_runtime import errors
-from dfc_runtime.errors import DfcError, LimitError, RankError, RunError
+from dfc_runtime.errors import DfcError, FileError, LimitError, RankError, RunError
 from dfc_runtime.formats.fields import integer, items, text
 from dfc_runtime.formats.manifest import Place
 
@@ -60,7 +61,14 @@ def failure_of(problem: BaseException, task: str) -> Failure:
         return Failure(known, problem.code, problem.message + where, spans, values)
     if isinstance(problem, MemoryError):
         return Failure(LimitError.__name__, "E0905", "there is no memory for the call" + where)
-    return Failure(RankError.__name__, "E0911", f"{type(problem).__name__}: {problem}{where}")
+    if isinstance(problem, OSError):
+        return Failure(FileError.__name__, "E0909", f"{_in_words(problem)}{where}")
+    return Failure(DfcError.__name__, "", f"{type(problem).__name__}: {problem}{where}")
+
+
+def _in_words(problem: OSError) -> str:
+    name = f"{problem.filename}: " if problem.filename else ""
+    return f"{name}{problem.strerror or problem}"
 
 
 def failure_from(data: Mapping[str, object]) -> Failure:

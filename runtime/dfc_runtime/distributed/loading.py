@@ -7,7 +7,7 @@ alone: the others end in silence, so that it can say so.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -17,14 +17,14 @@ from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.edges import Edges
 from dfc_runtime.distributed.entry_plan import EntryPlan
 from dfc_runtime.distributed.rank import Rank
+from dfc_runtime.distributed.role_checks import check_role
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.tracing import Tracer, answer_ready
 from dfc_runtime.distributed.waiting import Waiting, deadline
-from dfc_runtime.errors import BundleError, RankCountError, UnsupportedError
+from dfc_runtime.errors import DfcError, RankCountError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import ROLE
-from dfc_runtime.formats.manifest import HostSite
 from dfc_runtime.hosts import Handler
 from dfc_runtime.memory import memory_limit
 from dfc_runtime.module import Module
@@ -77,7 +77,7 @@ def load_on(
         waiting = Waiting(end, deadline(seconds), topology.name)
         recorder = None if trace is None else Recorder()
         wishes = _Wishes(threads, limit, handlers or {}, summaries, recorder)
-        rank, module = _loaded(bundle, topology, waiting, wishes)
+        rank, module = _loaded_or_told(bundle, topology, waiting, wishes)
     module.start(initialise=initialise)
     if trace is not None and recorder is not None:
         Tracer(recorder, rank, module, trace).start()
@@ -123,6 +123,21 @@ class _Wishes:
     recorder: Recorder | None
 
 
+def _loaded_or_told(
+    bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _Wishes
+) -> tuple[Rank, ClusterModule]:
+    """This rank's part. If it cannot be loaded, all ranks are told why: they would wait for this one."""
+    try:
+        return _loaded(bundle, topology, waiting, wishes)
+    except DfcError as problem:
+        waiting.tell_failure(problem)
+        raise
+    except (ValueError, OverflowError) as problem:
+        refused = bundles.damaged(bundle.source.name, str(problem))
+        waiting.tell_failure(refused)
+        raise refused from None
+
+
 def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _Wishes) -> tuple[Rank, ClusterModule]:
     manifest, cluster = bundle.manifest, topology.cluster
     edges = Edges(topology, waiting)
@@ -142,20 +157,11 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
     plans = [EntryPlan(i, entry, cuts[entry.name], topology) for i, entry in enumerate(manifest.entries)]
     rank = Rank(topology, waiting, edges, plans, inner, {})
     if inner is not None:
-        _check_messages(inner.manifest.sites, edges.handlers, topology)
+        check_role(inner.manifest, manifest, topology, topology.by_rank[waiting.comm.rank])
     for plan in plans:
         rank.own_part(plan)  # now, so that a bundle that contradicts itself is refused before anything runs
     answer_ready(rank, is_traced=wishes.recorder is not None)
     return rank, ClusterModule(manifest, rank, memory_limit(wishes.limit), bundle.header.metadata["manifest_sha256"])
-
-
-def _check_messages(sites: Sequence[HostSite], handlers: Mapping[str, Handler], topology: Topology) -> None:
-    """Refuses a role that would send or await what the section on ranks does not know."""
-    known = {edge.key for edge in topology.cluster.edges}
-    for each in sites:
-        key = each.attributes.get("key")
-        if each.kind in handlers and isinstance(key, str) and key not in known:
-            raise BundleError("a role of the bundle has a message that the bundle does not list", code="E0907")
 
 
 def _threads(stated: int | None, comm: Comm) -> int | None:

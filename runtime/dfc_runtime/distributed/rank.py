@@ -17,7 +17,7 @@ from dfc_runtime.distributed.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.topology import Task, Topology
 from dfc_runtime.distributed.waiting import Awaited, Waiting
 from dfc_runtime.element_types import numpy_dtype
-from dfc_runtime.errors import BundleError
+from dfc_runtime.errors import BundleError, FeedError
 from dfc_runtime.formats.fields import integer, items, text
 from dfc_runtime.module import Module
 
@@ -39,13 +39,13 @@ class OwnPart:
         self.doing = f"it runs `{plan.name}`"
         entry = (inner.tests if plan.entry.is_test else inner.entries).get(plan.name)
         if entry is None:
-            raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0907")
+            raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0906")
         signature = entry.signature
         given = [plan.entry.parameters[number].name for number in part.feeds]
         made = [result.name for result in signature.results]
         picked = [plan.entry.results[number].name for number in part.results]
         if not {each.name for each in signature.parameters} <= {*given} or not {*picked} <= {*made}:
-            raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0907")
+            raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")
         order = [given.index(each.name) for each in signature.parameters]
         self._function = entry.function
         self._order = None if order == list(range(len(given))) else order
@@ -56,10 +56,12 @@ class OwnPart:
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
         """Calls the entry."""
         given = feeds if self._order is None else [feeds[place] for place in self._order]
-        if self._dim_feeds:
-            made = self._function(*given, **self.plan.sizes_for(self.part, sizes, self._dim_feeds))
-        else:
-            made = self._function(*given)
+        named = self.plan.sizes_for(self.part, sizes, self._dim_feeds) if self._dim_feeds else {}
+        try:
+            made = self._function(*given, **named)
+        except FeedError as problem:  # rank 0 has found the feeds to be right
+            reason = problem.message.splitlines()[0]
+            raise BundleError(f"a part of `{self.plan.name}` refuses its feeds: {reason}", code="E0906") from None
         if not self._picks:
             return []
         values: Sequence[object] = [made] if self._unnamed else made  # type: ignore[assignment]

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dfc_runtime.distributed.comm import ANSWER, SIGNAL, Arrival, Bytes, Comm
+from dfc_runtime.distributed.failures import failure_from, failure_of
 from dfc_runtime.distributed.sending import Outbox
-from dfc_runtime.errors import FeedError, RankError
+from dfc_runtime.errors import DfcError, FeedError, RankError
 from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import mapping
 
@@ -28,6 +29,9 @@ _LATER_BY = 0.05
 """Seconds that a rank asks longer than the one below it: if several give up together, the lowest reports."""
 _LOOK_EVERY = 16
 """Turns of waiting between two looks for what others say: a look costs more than a turn."""
+
+FAILURE = "failure"
+"""The signal of a rank that goes no further, to all others."""
 
 Data = dict[str, object]
 
@@ -46,7 +50,12 @@ def deadline(stated: float | None = None) -> float:
 
 
 class ReportedError(RankError):
-    """What another rank has found and reports; who raises this need not repeat it."""
+    """What another rank has found and reports; who raises this, or raises an error from it, need not repeat it."""
+
+
+def is_reported(problem: BaseException) -> bool:
+    """Whether another rank has found it, and tells it."""
+    return isinstance(problem, ReportedError) or isinstance(problem.__cause__, ReportedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +135,11 @@ class Waiting:
             if rank != self.comm.rank:
                 self.post(packed(data), rank, SIGNAL)
 
+    def tell_failure(self, problem: DfcError) -> None:
+        """Says to all ranks that this one goes no further, and why: wherever they wait, they raise the same."""
+        failure = failure_of(problem, self.name(self.comm.rank))
+        self.signal(range(self.comm.size), {"kind": FAILURE, "failure": failure.to_json()})
+
     def look(self) -> None:
         """Answers questions, and raises what other ranks have told."""
         while (arrival := self.comm.arrival(None, SIGNAL)) is not None:
@@ -135,6 +149,9 @@ class Waiting:
                 self.post(packed(answer), arrival.source, ANSWER)
             elif data["kind"] == "report":
                 raise ReportedError(str(data["text"]), code="E0911")
+            elif data["kind"] == FAILURE:
+                told = failure_from(mapping(data["failure"], "failure")).error()
+                raise told from ReportedError(told.message, code="E0911")
             elif self.on_signal is not None:
                 self.on_signal(data)
         if self.on_look is not None:

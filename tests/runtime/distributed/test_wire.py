@@ -141,7 +141,10 @@ def test_errors_arrive_as_what_they_are(problem):
 
 def test_other_errors_arrive_as_the_nearest_known_kind():
     assert failure_of(UnknownStateError("x"), "").error().__class__.__name__ == "FeedError"
-    assert str(failure_of(ZeroDivisionError("oh"), "rank 1").error()) == "[E0911] ZeroDivisionError: oh\n  on rank 1"
+    bug = failure_of(ZeroDivisionError("oh"), "rank 1").error()
+    assert (str(bug), bug.exit_code) == ("ZeroDivisionError: oh\n  on rank 1", 1)
+    full = failure_of(OSError(28, "No space left on device", "out.jsonl"), "rank 1").error()
+    assert (str(full), full.exit_code) == ("[E0909] out.jsonl: No space left on device\n  on rank 1", 6)
     assert failure_of(MemoryError(), "").error().exit_code == 7
 
 
