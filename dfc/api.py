@@ -91,10 +91,12 @@ def compile_source(
     watch = watcher(options)
     optimised = pipeline.finish(pipeline.optimise(built, options, watch), options, watch)
     if deploy is not None:
-        from dfc import cluster  # placement and partition are code that a program for one task never needs
+        from dfc import cluster, cluster_parts  # placement and partition are code that one task never needs
 
         spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile))
-        return cluster.compile_cluster(spread, options, source.text, built.modules, diagnostics)
+        ahead = cluster_parts.compiled_ahead(cluster_parts.surroundings(built, spread), options)
+        extras = cluster.Extras(source.text, built.modules, has_deployment=True, ahead=ahead)
+        return cluster.compile_cluster(spread, options, extras, diagnostics)
     program, lowered = pipeline.lower(optimised, options, watch)
     return write(program, lowered, source.text, built.settings, diagnostics, built.modules)
 
@@ -167,9 +169,10 @@ def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnosti
         found, built_graph = deployment.examined(source, settings)
         if built_graph is None:
             return found
-        from dfc import cluster  # as in `compile_source`
+        from dfc import cluster, cluster_parts  # as in `compile_source`
 
-        return [*found, *cluster.replication_mistakes(built_graph, source)]
+        mistakes = cluster.replication_mistakes(built_graph, source)
+        return [*found, *(mistakes or cluster_parts.step_mistakes(built_graph, source))]
     module = parse_recovering(source, Diagnostics())  # its messages come from the build below
     remarks = [*unused_parameters(module), *check_style(source, module)] if module is not None else []
     return [*build.check(source, settings), *remarks]

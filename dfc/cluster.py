@@ -10,12 +10,12 @@ every mistake of the deployment file is a `CompileError` with all its messages, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
-from dfc.backend.cluster_bundle import write_cluster
+from dfc.backend.cluster_bundle import Extras, write_cluster
 from dfc.deployment.model import Deployment, Site
 from dfc.deployment.parse import parse
 from dfc.deployment.resolution import Resolution
@@ -62,15 +62,16 @@ def spread_by(
     costs: Costs | None = None,
     remarks: tuple[Diagnostic, ...] = (),
     homes: Mapping[str, Site] | None = None,
+    elastic: Collection[str] = (),
 ) -> Spread:
     """Likewise, by what a deployment file was found to mean. `homes` are the sites of state that lies somewhere
-    already."""
+    already; `elastic` jobs may have any number of tasks."""
     deployment = resolution.deployment
     _check_results(whole)
     graph, replicated, divided, steps = _cut(whole, resolution)
     wishes = _fixed(wishes_of(graph, resolution), divided)
     counts = {name: cut.count for name, cut in replicated.items()}
-    wishes = replace(wishes, counts=counts, fixed={**(homes or {}), **wishes.fixed})
+    wishes = replace(wishes, counts=counts, fixed={**(homes or {}), **wishes.fixed}, elastic=elastic)
     _check_blocks(graph, wishes)
     try:
         placed = place(graph, wishes, _with_counts(costs or Costs(), replicated, deployment))
@@ -164,16 +165,27 @@ def _with_counts(costs: Costs, replicated: Mapping[str, Replication], deployment
 
 def replication_mistakes(built: Graph, source: SourceFile) -> tuple[Diagnostic, ...]:
     """What only the optimised graph shows of a deployment file that is right otherwise."""
-    deployment, resolution, _ = _resolved(built, source)
+    return mistakes_by(resolution_of(built, source), pipeline.optimise(built))
+
+
+def mistakes_by(resolution: Resolution, whole: Graph) -> tuple[Diagnostic, ...]:
+    """What is wrong with an optimised graph, or a part of one, by what a deployment file was found to mean."""
+    deployment = resolution.deployment
     try:
-        graph, _, divided, _ = _cut(pipeline.optimise(built), resolution)
+        graph, _, divided, _ = _cut(whole, resolution)
         if any(job.memory for job in deployment.jobs.values()):
             place_state(graph, _fixed(wishes_of(graph, resolution), divided))
+        _check_results(whole)
     except CompileError as failure:
         return failure.diagnostics
     except PlacementError as problem:
         return (_unplaceable(deployment, problem),)
     return ()
+
+
+def resolution_of(built: Graph, source: SourceFile) -> Resolution:
+    """What a deployment file means for a program; raises `CompileError`."""
+    return _resolved(built, source)[1]
 
 
 def _resolved(built: Graph, source: SourceFile) -> tuple[Deployment, Resolution, tuple[Diagnostic, ...]]:
@@ -209,7 +221,7 @@ def _unplaceable(deployment: Deployment, problem: PlacementError) -> Diagnostic:
 
 
 def compile_cluster(
-    spread_: Spread, options: CompileOptions, source: str, modules: Mapping[str, str], warnings: Sequence[Diagnostic]
+    spread_: Spread, options: CompileOptions, extras: Extras, warnings: Sequence[Diagnostic] = ()
 ) -> Bundle:
     """The bundle of a program that was spread."""
     inner = {role: _role_bundle(graph, options) for role, graph in spread_.parts.graphs.items()}
@@ -221,7 +233,7 @@ def compile_cluster(
         spread_.divided,
         inner,
         spread_.placed.placement,
-        (source, modules),
+        extras,
         (*warnings, *spread_.diagnostics),
     )
 
@@ -232,4 +244,4 @@ def _role_bundle(graph: Graph, options: CompileOptions) -> Bundle:
     return write(program, lowered, "", graph.settings)
 
 
-__all__ = ["Spread", "compile_cluster", "spread", "wishes_of"]
+__all__ = ["Extras", "Spread", "compile_cluster", "spread", "spread_by", "wishes_of"]

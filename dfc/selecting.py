@@ -22,7 +22,7 @@ from dfc_runtime.names import did_you_mean
 @dataclass(frozen=True, slots=True)
 class Selection:
     """A graph with the one entry `entry`. `feeds` says which parameter, or size, of it each name of a feed is;
-    `fetched` and `fed` are all names that the author could have written for each of them."""
+    `fetched` and `fed` are all names for each of them, beginning with the one that was asked for."""
 
     graph: Graph
     entry: str
@@ -51,8 +51,17 @@ def select(graph: Graph, fetches: Sequence[str], feeds: Sequence[str]) -> Select
     if part.missing:
         what = ", ".join(f"{name}: {_type(entry, name)}" for name in part.missing)
         raise _wrong(f"{_listed(fetched)} needs the feed {what}")
-    spellings = tuple(tuple(known.spellings_of(name)) for name in feeds)
-    return Selection(part.graph, entry.name, renamed, tuple(tuple(known.names_of(v)) for _, v in fetched), spellings)
+    return Selection(
+        part.graph,
+        entry.name,
+        renamed,
+        tuple(_first(name, known.names_of(value)) for name, value in fetched),
+        tuple(_first(name, known.spellings_of(name)) for name in feeds),
+    )
+
+
+def _first(name: str, others: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((name, *others)))
 
 
 def _entry(graph: Graph, fetches: Sequence[str]) -> Entry:

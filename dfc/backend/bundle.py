@@ -158,15 +158,16 @@ def _code(image: CodeImage) -> NewTensor:
     return NewTensor(f"code/{image.isa}", "U8", (len(image.code),), image.code)
 
 
-def _text(name: str, text: str) -> NewTensor:
+def text_tensor(name: str, text: str) -> NewTensor:
+    """A text as a tensor of a bundle."""
     data = text.encode("utf-8", "surrogatepass")
     return NewTensor(name, "U8", (len(data),), data)
 
 
 def text_tensors(source: str, modules: Mapping[str, str] | None = None) -> list[NewTensor]:
     """The text of a program, and of the files it imports by path."""
-    imported = [_text(bundle_format.source_tensor(path), text) for path, text in sorted((modules or {}).items())]
-    return [_text(bundle_format.SOURCE, source), *imported]
+    imported = [text_tensor(bundle_format.source_tensor(path), text) for path, text in sorted((modules or {}).items())]
+    return [text_tensor(bundle_format.SOURCE, source), *imported]
 
 
 def signature_entry(signature: EntrySignature) -> Entry:

@@ -5,9 +5,11 @@ Assumes parts that fit together, and a bundle for each of their roles. Guarantee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
-from dfc.backend.bundle import Bundle, signature_entry, state_entry, text_tensors
+from dfc.backend.bundle import Bundle, signature_entry, state_entry, text_tensor, text_tensors
 from dfc.backend.formulas import Names, formula, name_symbols
 from dfc.backend.lower import signature
 from dfc.deployment.model import Deployment
@@ -19,8 +21,11 @@ from dfc.passes.replicate import Piece, Replication
 from dfc.passes.shard import RowEdge, Sharded, Spreading
 from dfc.version import __version__
 from dfc_runtime.formats.cluster import (
+    DEPLOYMENT,
     ONE,
+    PART,
     ROLE,
+    AheadPart,
     CheckpointPolicy,
     CheckpointStep,
     Cluster,
@@ -39,6 +44,17 @@ from dfc_runtime.formulas import Formula
 Replications = Mapping[str, Replication]
 
 
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a bundle holds besides the roles: the text of the program and of imported files by path, that of the
+    deployment file unless the bundle is itself a part of another one, and parts of entries that were compiled ahead."""
+
+    source: str = ""
+    modules: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_deployment: bool = False
+    ahead: Sequence[tuple[AheadPart, Bundle]] = ()
+
+
 def write_cluster(
     whole: Graph,
     deployment: Deployment,
@@ -47,11 +63,15 @@ def write_cluster(
     divided: Spreading,
     inner: Mapping[Role, Bundle],
     placement: Placement,
-    texts: tuple[str, Mapping[str, str]],
+    extras: Extras,
     diagnostics: Iterable[Diagnostic],
 ) -> Bundle:
-    """The bundle around the bundles of the roles. `whole` has the signatures that callers see; `texts` are the source
-    and the imported files by path."""
+    """The bundle around the bundles of the roles. `whole` has the signatures that callers see."""
+    cluster = _cluster(whole, deployment, parts, replicated, divided, placement)
+    texts = text_tensors(extras.source, extras.modules)
+    if extras.has_deployment:
+        cluster = replace(cluster, deployment=PurePath(deployment.source.name).name)
+        texts.append(text_tensor(DEPLOYMENT, deployment.source.text))
     drivers = {bundle.manifest.driver for bundle in inner.values()}
     manifest = Manifest(
         version=__version__,
@@ -63,15 +83,16 @@ def write_cluster(
         faults=(),
         images=(),
         constant_offsets=(),
-        cluster=_cluster(whole, deployment, parts, replicated, divided, placement),
+        cluster=replace(cluster, parts=tuple(part for part, _ in extras.ahead)),
     )
-    roles = [_role(role, bundle) for role, bundle in inner.items()]
-    return Bundle(manifest, (*roles, *text_tensors(*texts)), tuple(diagnostics))
+    inside = [_tensor(ROLE + role.name, bundle) for role, bundle in inner.items()]
+    inside += [_tensor(f"{PART}{number}", bundle) for number, (_, bundle) in enumerate(extras.ahead)]
+    return Bundle(manifest, (*inside, *texts), tuple(diagnostics))
 
 
-def _role(role: Role, bundle: Bundle) -> NewTensor:
+def _tensor(name: str, bundle: Bundle) -> NewTensor:
     data = bundle.to_bytes()
-    return NewTensor(ROLE + role.name, "U8", (len(data),), data)
+    return NewTensor(name, "U8", (len(data),), data)
 
 
 def _cluster(
@@ -83,9 +104,9 @@ def _cluster(
     placement: Placement,
 ) -> Cluster:
     policy = deployment.checkpoint
-    owners = frozenset(each.division.job for each in divided.sharded.values())
+    elastic = elastic_jobs(parts, divided)
     return Cluster(
-        jobs=tuple(ClusterJob(job, count, _is_elastic(job, parts, owners)) for job, count in parts.tasks.items()),
+        jobs=tuple(ClusterJob(job, count, job in elastic) for job, count in parts.tasks.items()),
         roles=tuple(_cluster_role(role) for role in parts.graphs),
         edges=_edges(parts, replicated, divided),
         entries=tuple(_entry(name, whole, parts, replicated) for name in parts.entries),
@@ -99,10 +120,12 @@ def _cluster_role(role: Role) -> ClusterRole:
     return ClusterRole(role.name, role.job, () if role.task is None else (role.task,))
 
 
-def _is_elastic(job: str, parts: Parts, divided: frozenset[str]) -> bool:
-    """Whether nothing names a task of the job by number, but its first one, and no state is divided over it."""
-    numbered = [role.task for role in parts.graphs if role.job == job and role.task is not None]
-    return job not in divided and all(number == 0 for number in numbered)
+def elastic_jobs(parts: Parts, divided: Spreading) -> frozenset[str]:
+    """The jobs that may have another number of tasks at start: nothing names a task of them by number, but their first
+    one, and no state is divided over them."""
+    owners = {each.division.job for each in divided.sharded.values()}
+    numbered = {role.job for role in parts.graphs if role.task}
+    return frozenset(parts.tasks) - owners - numbered
 
 
 def _state(name: str, site: str, sharded: Sharded | None) -> ClusterState:

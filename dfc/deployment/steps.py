@@ -1,4 +1,7 @@
-"""Whether the parts of entries that a deployment wants compiled ahead are parts of one entry."""
+"""Whether the parts of entries that a deployment wants compiled ahead are parts of one entry.
+
+Assumes nothing of their names. What only the graph shows, such as a feed that is missing, is found when they are cut.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,34 @@ from collections.abc import Iterator
 
 from dfc.deployment.lines import Lines, names_nothing
 from dfc.deployment.model import Step
-from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error
+from dfc.diagnostics import Diagnostic, error
 
 
 def check_steps(lines: Lines) -> Iterator[Diagnostic]:
-    """A message for each name that is no value of the entry, and for what is not supported yet."""
+    """A message for each name that is no value of the entry, and for parts that are listed twice."""
+    seen: dict[tuple[frozenset[str], frozenset[str]], Step] = {}
     for step in lines.deployment.steps:
-        found = [*_unknown(step, lines), *_strangers(step)]
-        yield from found
-        if not found:
-            title = "parts of entries are not compiled ahead yet"
-            helps = ["delete the line: a part is compiled when it is first run"]
-            yield error(NOT_SUPPORTED_YET, title, step.span, helps=helps)
+        yield from _unknown(step, lines)
+        yield from _strangers(step)
+        earlier = seen.setdefault((frozenset(step.fetches), frozenset(step.feeds)), step)
+        if earlier is not step:
+            title = "this part is compiled ahead twice"
+            yield error("E0804", title, step.span, secondary=[(earlier.span, "the first line")])
 
 
 def _unknown(step: Step, lines: Lines) -> Iterator[Diagnostic]:
     entry = lines.names.graph.entries.get(step.fetches[0].partition("/")[0])
-    fed: set[str] = set()
+    ends, fed = set[str](), set[str]()
     if entry is not None:
-        fed = {*entry.parameter_names, *(symbol.name for symbol in entry.dim_feeds)}
+        ends = {f"{entry.name}/{name}" for name in (*entry.parameter_names, *entry.result_names)}
+        fed = {*entry.parameter_names, *map(str, entry.dims)}
     for name, span in zip(step.fetches, step.fetch_spans, strict=True):
-        thing = lines.names.find(name)
-        if thing is None:
+        if name not in ends and lines.names.find(name) is None:
             yield names_nothing(name, span, lines)
     for name, span in zip(step.feeds, step.feed_spans, strict=True):
-        if name not in fed and lines.names.find(name) is None:
+        short = name if entry is None else name.removeprefix(f"{entry.name}/")
+        full = name if entry is None else f"{entry.name}/{short}"
+        if short not in fed and lines.names.find(full) is None:
             yield names_nothing(name, span, lines, fed)
 
 

@@ -114,7 +114,10 @@ class Run:
             inside = [self._state_of(inner) for inner in nodes_inside(node)]
             near.update({self._state[name]: None for name in inside if name is not None})
         elif job is None and not any(site.task is None for site in near):
-            near.update(dict.fromkeys(self._wishes.tasks_in_order))
+            elastic = self._wishes.elastic
+            near.update(
+                {task: None for task in self._wishes.tasks_in_order if not task.task or task.job not in elastic}
+            )
         return sorted(near, key=self._rank)
 
     def _rank(self, site: Site) -> tuple[int, int]:
@@ -146,6 +149,8 @@ class Run:
             group = self._wishes.together.get(inner.name, "")
             if name is not None:
                 self.nodes[inner] = self._state[name]
+            elif inner.name in self._wishes.fixed:
+                self.nodes[inner] = self._wishes.fixed[inner.name]
             elif group in self._groups and inner is not node:
                 self.nodes[inner] = self._groups[group]
             elif wish is not None and wish.job is not None and inner is not node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from dfc.deployment.model import Constraint, Site
@@ -19,6 +19,7 @@ class Wishes:
     `state` and `values`: constraints by full name. `together`: the group of each name of state and values that share a
     site with others. `replicated`: the job each replicated entry runs on. `fixed`: sites of state and nodes that cannot
     be elsewhere, by full name. `counts`: the size that says how many blocks a task has, for entries cut into blocks.
+    `elastic`: jobs that may have another number of tasks at start, so that what nothing ties is in their first task.
     """
 
     tasks: Mapping[str, int]
@@ -29,6 +30,7 @@ class Wishes:
     replicated: Mapping[str, str] = field(default_factory=dict[str, str])
     fixed: Mapping[str, Site] = field(default_factory=dict[str, Site])
     counts: Mapping[str, Symbol] = field(default_factory=dict[str, Symbol])
+    elastic: Collection[str] = ()
 
     @property
     def tasks_in_order(self) -> tuple[Site, ...]:

@@ -1,7 +1,8 @@
 """Bundles: one safetensors file per compiled program.
 
 Tensors: `code/<isa>` (u8), `constants` (u8), `source` (u8), `source/<path>` (u8, imported files), `weights/<full name>`
-(captured state, optional), and for a program on many ranks `role/<name>` (u8, a whole bundle) instead of code.
+(captured state, optional), and for a program on many ranks `role/<name>` (u8, a whole bundle) instead of code, and
+perhaps `part/<number>` (u8, whole bundles of parts of entries) and `deployment` (u8, a text).
 Metadata: `format` (`dfc.bundle`), `manifest` (JSON), `manifest_sha256`.
 
 Assumes nothing of the bytes. Guarantees the order of checks: lengths, then hashes, then schema. What comes out of
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from dfc_runtime.errors import BundleError
 from dfc_runtime.formats import fields, manifest_reading, manifest_writing, strict_json, tensors
-from dfc_runtime.formats.cluster import ROLE
+from dfc_runtime.formats.cluster import DEPLOYMENT, PART, ROLE
 from dfc_runtime.formats.element_types import STORED_AS, stored_shape
 from dfc_runtime.formats.manifest import FORMAT, Manifest
 from dfc_runtime.formats.source import CHUNK, FileSource, MemorySource, Source
@@ -133,7 +134,7 @@ def _sha256(file: Source, entry: TensorEntry) -> str:
 
 def _check_tensors(header: Header, manifest: Manifest) -> None:
     state = {WEIGHTS + s.name: (STORED_AS[s.dtype], stored_shape(s.dtype, s.shape)) for s in manifest.state}
-    code = {image.tensor for image in manifest.images} | _roles(manifest)
+    code = {image.tensor for image in manifest.images} | _of_ranks(manifest)
     constants = {CONSTANTS} if manifest.cluster is None else set[str]()
     if not {SOURCE, *constants, *code} <= header.tensors.keys():
         raise ValueError("code, constants or source are missing")
@@ -152,9 +153,13 @@ def _check_tensors(header: Header, manifest: Manifest) -> None:
         raise ValueError("a constant lies outside the constants")
 
 
-def _roles(manifest: Manifest) -> set[str]:
-    """The inner bundles."""
-    return {ROLE + role.name for role in manifest.cluster.roles} if manifest.cluster is not None else set()
+def _of_ranks(manifest: Manifest) -> set[str]:
+    """What a bundle for many ranks has: inner bundles, and the text of the deployment file."""
+    cluster = manifest.cluster
+    if cluster is None:
+        return set()
+    inner = {ROLE + role.name for role in cluster.roles} | {f"{PART}{number}" for number in range(len(cluster.parts))}
+    return inner | ({DEPLOYMENT} if cluster.deployment else set())
 
 
 def write(manifest: Manifest, contents: Iterable[NewTensor]) -> Iterator[bytes | memoryview]:

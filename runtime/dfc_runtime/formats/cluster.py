@@ -1,8 +1,11 @@
 """The section of a manifest that says how a program is spread over ranks: jobs, roles, edges, who takes part in what.
 
 A bundle with this section holds one whole bundle for each role, as the tensor `role/<name>`; its own entries are
-signatures without code. Assumes nothing of the bytes it is read from. Guarantees that every name it mentions is known:
-roles of jobs, entries of the manifest, edges between tasks that exist as written.
+signatures without code. Parts of entries that were compiled ahead are whole bundles for many ranks, `part/<number>`;
+the text of the deployment file is the tensor `deployment`.
+
+Assumes nothing of the bytes it is read from. Guarantees that every name it mentions is known: roles of jobs, entries of
+the manifest, edges between tasks that exist as written.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from dfc_runtime.formulas import Formula, constant
 ONE = constant(1)
 ROLE = "role/"
 """A whole inner bundle is the tensor of this name and that of its role."""
+PART = "part/"
+DEPLOYMENT = "deployment"
 EDGE_KINDS = ("value", "combination", "rows")
 STEP_KINDS = ("save", "restore")
 SHARD_RULES = ("modulo", "blocks", "hash")
@@ -126,7 +131,30 @@ class CheckpointPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PartFeed:
+    """A value that a part is fed: all names for it, the one that was written first, and the parameter it is."""
+
+    names: tuple[str, ...]
+    parameter: str
+
+
+@dataclass(frozen=True, slots=True)
+class AheadPart:
+    """A part of an entry that was compiled ahead: all names for each fetched value, the one that was written first."""
+
+    fetches: tuple[tuple[str, ...], ...]
+    feeds: tuple[PartFeed, ...]
+
+    def __str__(self) -> str:
+        fed = ", ".join(each.names[0] for each in self.feeds)
+        return ", ".join(names[0] for names in self.fetches) + (f" from {fed}" if fed else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
+    """`parts` are compiled ahead; `deployment` is the name of the deployment file whose text the bundle has, "" for a
+    bundle without it."""
+
     jobs: tuple[ClusterJob, ...]
     roles: tuple[ClusterRole, ...]
     edges: tuple[ClusterEdge, ...]
@@ -134,6 +162,8 @@ class Cluster:
     state: tuple[ClusterState, ...]
     compressed: tuple[tuple[str, str], ...] = ()
     checkpoint: CheckpointPolicy | None = None
+    parts: tuple[AheadPart, ...] = ()
+    deployment: str = ""
 
 
 def site(text: str) -> tuple[str, int | None]:

@@ -12,6 +12,7 @@ from dfc_runtime.formats.cluster import (
     EDGE_KINDS,
     SHARD_RULES,
     STEP_KINDS,
+    AheadPart,
     CheckpointPolicy,
     CheckpointStep,
     Cluster,
@@ -21,6 +22,7 @@ from dfc_runtime.formats.cluster import (
     ClusterRole,
     ClusterState,
     FeedPart,
+    PartFeed,
     ResultPart,
     site,
 )
@@ -46,6 +48,8 @@ def from_json(value: object, where: str, entries: Mapping[str, Signature], state
         state=record.list("state", _state),
         compressed=record.list("compressed", _pair),
         checkpoint=record.optional("checkpoint", _checkpoint, None),
+        parts=record.optional("parts", _parts, ()),
+        deployment=record.optional("deployment", fields.text, ""),
     )
     record.done()
     _check_roles(cluster)
@@ -158,6 +162,33 @@ def _checkpoint(value: object, where: str) -> CheckpointPolicy:
     made = CheckpointPolicy(float(seconds), record.integer("steps"), record.text("folder"), record.integer("keep", 1))
     record.done()
     return made
+
+
+def _parts(value: object, where: str) -> tuple[AheadPart, ...]:
+    return tuple(_part(each, f"{where}[{number}]") for number, each in enumerate(fields.items(value, where)))
+
+
+def _part(value: object, where: str) -> AheadPart:
+    record = Record(value, where)
+    made = AheadPart(record.list("fetches", _names), record.list("feeds", _part_feed))
+    record.done()
+    if not made.fetches:
+        raise ValueError(f"{where} fetches nothing")
+    return made
+
+
+def _part_feed(value: object, where: str) -> PartFeed:
+    record = Record(value, where)
+    made = PartFeed(_names(record.get("names"), record.place("names")), record.text("parameter"))
+    record.done()
+    return made
+
+
+def _names(value: object, where: str) -> tuple[str, ...]:
+    names = tuple(fields.text(each, where) for each in fields.items(value, where))
+    if not names:
+        raise ValueError(f"{where} has no name")
+    return names
 
 
 def _unique(names: Iterable[str], where: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dfc_runtime.formats.cluster import CheckpointPolicy, Cluster, ClusterEntry
+from dfc_runtime.formats.cluster import AheadPart, CheckpointPolicy, Cluster, ClusterEntry
 
 
 def to_json(cluster: Cluster) -> dict[str, object]:
@@ -27,6 +27,8 @@ def to_json(cluster: Cluster) -> dict[str, object]:
         ],
         "compressed": [list(pair) for pair in cluster.compressed],
         **({"checkpoint": _checkpoint(cluster.checkpoint)} if cluster.checkpoint is not None else {}),
+        **({"parts": [_part(each) for each in cluster.parts]} if cluster.parts else {}),
+        **({"deployment": cluster.deployment} if cluster.deployment else {}),
     }
 
 
@@ -53,3 +55,10 @@ def _entry(entry: ClusterEntry) -> object:
 
 def _checkpoint(policy: CheckpointPolicy) -> object:
     return {"seconds": policy.seconds, "steps": policy.steps, "folder": policy.folder, "keep": policy.keep}
+
+
+def _part(part: AheadPart) -> object:
+    return {
+        "fetches": [list(names) for names in part.fetches],
+        "feeds": [{"names": list(each.names), "parameter": each.parameter} for each in part.feeds],
+    }

@@ -1,0 +1,145 @@
+"""Parts of entries on many ranks: those that a deployment file lists, compiled ahead, and those that a rank asks for.
+
+    step "train/loss" from "images", "labels"
+
+A part is spread like the whole program, with all state where that has it: what is replicated is cut into the same
+blocks, so that a value has the same bits. Where nothing that is fed has the dimension that is cut, a part runs once.
+Assumes the graph as the front end makes it, and a deployment file that was resolved for it. Guarantees parts that run
+on any number of tasks that the whole program runs on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from dfc import cluster, pipeline
+from dfc.backend.bundle import Bundle
+from dfc.backend.cluster_bundle import Extras, elastic_jobs
+from dfc.cluster import Spread
+from dfc.deployment.model import Replicate, Site, Step
+from dfc.deployment.resolution import Resolution
+from dfc.diagnostics import CompileError, Diagnostic, error
+from dfc.ir.graph import Entry, Graph
+from dfc.options import CompileOptions
+from dfc.selecting import Selection, select
+from dfc.source import SourceFile
+from dfc_runtime.errors import FeedError
+from dfc_runtime.formats.cluster import AheadPart, PartFeed
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a part has to agree with: the program as the front end made it, what the deployment file means, where state
+    lies, and the jobs that may have another number of tasks at start."""
+
+    built: Graph
+    resolution: Resolution
+    homes: Mapping[str, Site]
+    elastic: Collection[str]
+
+
+def surroundings(built: Graph, spread: Spread) -> Surroundings:
+    """Those of a program that was spread."""
+    elastic = elastic_jobs(spread.parts, spread.divided)
+    return Surroundings(built, spread.resolution, spread.placed.placement.state, elastic)
+
+
+def compiled(part: Selection, around: Surroundings, options: CompileOptions) -> Bundle:
+    """The bundle of a part, for many ranks and without texts."""
+    graph, resolution = _fitted(part, around)
+    spread = cluster.spread_by(
+        resolution, pipeline.optimise(graph, options), homes=around.homes, elastic=around.elastic
+    )
+    return cluster.compile_cluster(spread, options, Extras())
+
+
+def compiled_ahead(around: Surroundings, options: CompileOptions) -> list[tuple[AheadPart, Bundle]]:
+    """The parts that the deployment file lists; raises `CompileError` with what is wrong with any of them."""
+    made: list[tuple[AheadPart, Bundle]] = []
+    mistakes: list[Diagnostic] = []
+    for step in around.resolution.deployment.steps:
+        try:
+            part = _selected(around.built, step)
+            made.append((_described(part), compiled(part, around, options)))
+        except CompileError as failure:
+            mistakes += failure.diagnostics
+    if mistakes:
+        raise CompileError(mistakes)
+    return made
+
+
+def step_mistakes(built: Graph, source: SourceFile) -> list[Diagnostic]:
+    """What is wrong with the parts that a deployment file lists, if it is right otherwise."""
+    around = Surroundings(built, cluster.resolution_of(built, source), {}, ())
+    found: list[Diagnostic] = []
+    for step in around.resolution.deployment.steps:
+        try:
+            graph, resolution = _fitted(_selected(built, step), around)
+            found += cluster.mistakes_by(resolution, pipeline.optimise(graph))
+        except CompileError as failure:
+            found += failure.diagnostics
+    return found
+
+
+def _selected(built: Graph, step: Step) -> Selection:
+    try:
+        part = select(built, step.fetches, step.feeds)
+    except FeedError as problem:
+        raise CompileError([error("E0814", problem.message, step.span)]) from None
+    problem = _sizes_problem(part)
+    if problem:
+        raise CompileError([error("E0814", problem, step.span)])
+    return part
+
+
+def _sizes_problem(part: Selection) -> str:
+    """What is wrong with the sizes that a part is fed: it needs just those that no shape decides."""
+    entry = part.graph.entries[part.entry]
+    needed = {str(symbol) for symbol in entry.dim_feeds}
+    fed = {*part.feeds.values()} - {*entry.parameter_names}
+    if needed - fed:
+        return f"`{part.fetched[0][0]}` needs the size {', '.join(sorted(needed - fed))}, which no feed decides"
+    if fed - needed:
+        return f"the shapes of what is fed decide {', '.join(sorted(fed - needed))}, if anything needs it"
+    return ""
+
+
+def _described(part: Selection) -> AheadPart:
+    feeds = (PartFeed(names, part.feeds[names[0]]) for names in part.fed)
+    return AheadPart(part.fetched, tuple(feeds))
+
+
+def _fitted(part: Selection, around: Surroundings) -> tuple[Graph, Resolution]:
+    """The graph of a part, and what the deployment file says of it."""
+    whole = around.resolution
+    graph = _with_owners(part.graph, around.built, whole.shards)
+    entry = graph.entries[part.entry]
+    jobs = {  # with a second task there is a program for any number of them
+        name: replace(job, tasks=max(job.tasks, 2)) if name in around.elastic else job
+        for name, job in whole.deployment.jobs.items()
+    }
+    resolution = replace(
+        whole,
+        deployment=replace(whole.deployment, jobs=jobs),
+        shards={name: each for name, each in whole.shards.items() if name in graph.resources},
+        replications={name: each for name, each in whole.replications.items() if _is_replicated(entry, each)},
+    )
+    return graph, resolution
+
+
+def _with_owners(graph: Graph, built: Graph, sharded: Collection[str]) -> Graph:
+    """A graph that has a slot of a divided variable has that variable, too: it says how both are divided."""
+    owners = {name for name in sharded if any(f"[{name}]" in each for each in graph.resources)}
+    wanted = {*graph.resources, *owners}
+    if wanted == graph.resources.keys():
+        return graph
+    resources = {name: replace(r, initial=None) for name, r in built.resources.items() if name in wanted}
+    return replace(graph, resources=resources)
+
+
+def _is_replicated(entry: Entry, statement: Replicate) -> bool:
+    """Whether there is anything to be cut: a size that is given by name, or not at all, cuts no feed."""
+    if statement.entry != entry.name or statement.mode != "sync":
+        return statement.entry == entry.name
+    return any(str(symbol) == statement.split for symbol in entry.dims if symbol not in entry.dim_feeds)
