@@ -21,8 +21,9 @@ import click
 from dfc.cli import failures
 from dfc.cli.bundles import cluster_of
 from dfc.cli.listeners import Silent
-from dfc.cli.running import Report
-from dfc_runtime.errors import DfcError, UnsupportedError
+from dfc.cli.running import Feeds, Report, Schedule, batching_of
+from dfc_runtime.errors import DfcError, FeedError, UnsupportedError
+from dfc_runtime.formats.manifest import Entry
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -154,6 +155,24 @@ def fitting_counts(path: str, asked: Mapping[str, int], size: int) -> Mapping[st
         return asked
     others = sum(asked.get(job.name, job.tasks) for job in cluster.jobs if job.name != free[0])
     return {**asked, free[0]: size - others} if size > others else asked
+
+
+def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, given: Feeds) -> None:
+    """Refuses batches that cannot be cut into the blocks of an entry before the first of them runs."""
+    from dfc_runtime.distributed.entry_plan import cut_fault
+
+    cluster = module.manifest.cluster
+    cut = next((each for each in cluster.entries if each.name == entry.name), None) if cluster else None
+    if cut is None or schedule.batch is None:
+        return
+    found = batching_of(entry, given)
+    reached = schedule.steps is None or schedule.steps >= found.batches(schedule.batch)
+    last = found.total % schedule.batch if reached else 0
+    for size in (min(schedule.batch, found.total), last):
+        fault = cut_fault(cut, size) if found.dim == cut.split else ""
+        if fault:
+            text = f"{found.total} rows in batches of {schedule.batch} make one of {size}"
+            raise FeedError(f"{text}: {fault}", code="E0901", spans=[entry.place])
 
 
 def job_counts(pairs: Sequence[str]) -> Mapping[str, int]:

@@ -127,7 +127,7 @@ def run(entry: Entry, call: Call, feeds: Feeds, loop: Loop) -> tuple[Report, Gat
 
 def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -> tuple[Report, Gathered]:
     schedule, listener = loop.schedule, loop.listener
-    batching = _batching(entry, feeds) if schedule.batch is not None else None
+    batching = batching_of(entry, feeds) if schedule.batch is not None else None
     report = Report(loop.start, total_steps=_total(schedule, batching))
     dim = batching.dim if batching else None
     gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
@@ -162,7 +162,8 @@ def named(entry: Entry, value: object) -> Results:
     return dict(zip(names, cast("tuple[object, ...]", value), strict=True))
 
 
-def _batching(entry: Entry, feeds: Feeds) -> Batching:
+def batching_of(entry: Entry, feeds: Feeds) -> Batching:
+    """How feeds of an entry are cut into batches."""
     axes = {p.name: [f.symbol for f in p.shape] for p in entry.parameters}
     return plan_batches(entry.name, axes, feeds)
 

@@ -196,6 +196,13 @@ def test_a_batch_that_cannot_be_cut_is_refused_before_anything_runs(folder: Path
     code, _, err = _run(folder, tmp_path, "train", *feeds, "-n", 2)
     assert code == 2
     assert "63" in err and "8" in err and err.count("error") == 1
+    code, out, err = _run(folder, tmp_path, "train", *feeds, "-n", 2, "--batch", 8)
+    assert (code, out) == (2, "")
+    assert err == (
+        "error[E0901]: 63 rows in batches of 8 make one of 7: `train` is cut into 8 blocks along B, which is 7: less "
+        "than one for each\n  give it 8, or a multiple of it; the number of blocks is written in the deployment file\n"
+    )
+    assert _run(folder, tmp_path, "train", *feeds, "-n", 2, "--batch", 8, "--steps", 7)[0] == 0  # it is not reached
 
 
 def _launched(folder: Path, scratch: Path, *words: str) -> subprocess.CompletedProcess[str]:

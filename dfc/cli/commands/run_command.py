@@ -17,7 +17,17 @@ from dfc.cli import running
 from dfc.cli.bundles import Wishes, cluster_of, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.listeners import Bar, Both, Lines, Silent
-from dfc.cli.ranks import Launch, Pulse, as_rank, fitting_counts, follow, is_rank, job_counts, supervise
+from dfc.cli.ranks import (
+    Launch,
+    Pulse,
+    as_rank,
+    check_batches,
+    fitting_counts,
+    follow,
+    is_rank,
+    job_counts,
+    supervise,
+)
 from dfc.cli.saving import Keeper, Plan
 from dfc.cli.values import Setting, feeds, named, settings
 from dfc_runtime import Module
@@ -197,6 +207,8 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
     given = feeds(asked.texts, {p.name for p in signature.parameters if p.is_text})
     asked.plan.check(signature)
     plan = asked.plan.or_else(module.manifest.cluster.checkpoint if module.manifest.cluster else None)
+    if isinstance(module, ClusterModule):
+        check_batches(module, signature, asked.schedule, given)
     keeper = Keeper(module, signature, plan, asked.schedule, given)
     listener = Silent() if asked.as_json else Bar(asked.entry) if is_terminal(sys.stdout) else Lines()
     start = keeper.restore()

@@ -70,10 +70,8 @@ class EntryPlan:
 
     def check_cut(self, sizes: Mapping[str, int]) -> None:
         """Refuses a size that cannot be cut into the blocks."""
-        blocks, name = self.cut.blocks, self.cut.split
-        if blocks and sizes[name] % blocks:
-            text = f"`{self.name}` is cut into {blocks} blocks along {name}, which is {sizes[name]}: no multiple of it"
-            raise FeedError(text + declared(self.entry), code="E0901", spans=[self.entry.place])
+        if self.cut.blocks and (fault := cut_fault(self.cut, sizes[self.cut.split])):
+            raise FeedError(fault + declared(self.entry), code="E0901", spans=[self.entry.place])
 
     def feed_for(self, part: TaskPart, number: int, value: Array, sizes: Mapping[str, int]) -> Array:
         """What a task gets of an array."""
@@ -94,6 +92,18 @@ class EntryPlan:
             self.cut.first: first,
         }
         return {name: own[name] for name in wanted}
+
+
+def cut_fault(cut: ClusterEntry, size: int) -> str:
+    """Why a size cannot be cut into the blocks of an entry, and what could be; "" if it can. Nothing at all can."""
+    blocks = cut.blocks
+    if not blocks or size % blocks == 0:
+        return ""
+    why = "less than one for each" if size < blocks else "no multiple of it"
+    near = size // blocks * blocks
+    remedy = f"{near} or {near + blocks}" if near else f"{blocks}, or a multiple of it"
+    what = f"`{cut.name}` is cut into {blocks} blocks along {cut.split}, which is {size}: {why}"
+    return f"{what}\n  give it {remedy}; the number of blocks is written in the deployment file"
 
 
 def _gives(task: Task, result: ResultPart) -> bool:

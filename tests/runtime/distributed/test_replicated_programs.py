@@ -118,6 +118,9 @@ def test_a_size_that_cannot_be_cut_is_refused_before_anything_runs():
     def work(module):
         with pytest.raises(FeedError, match=r"cut into 8 blocks along B, which is 12: no multiple of it"):
             module.train(X[:12], Y[:12], rate=0.1)
+        few = r"which is 3: less than one for each\n  give it 8, or a multiple of it; the number of blocks is written"
+        with pytest.raises(FeedError, match=few):
+            module.train(X[:3], Y[:3], rate=0.1)
         with pytest.raises(FeedError, match="misses the feed rate"):
             module.train(X, Y)
         with pytest.raises(FeedError, match="astype"):
@@ -156,3 +159,30 @@ def test_the_module_looks_like_any_other():
         )
 
     assert on_cluster(bundle(), 2, work) == ("model", 2, 0, True, True, True, 2)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_a_batch_of_nothing_is_what_it_is_on_one_rank(ranks):
+    program = """dfg 1
+
+    param w: f32[4] = uniform(-1.0, 1.0)
+
+    entry train[B](x: f32[B, 4]) -> (loss: f32, p: f32[B]) {
+      let p = x @ w
+      let loss = sum(square(p))
+      w := w - 0.1 * grad(loss, w)
+      return loss, p
+    }
+    """
+    deployment = """
+    job worker tasks 3
+    replicate train over worker with mode = "sync", split = "B", combine = "sum", blocks = 8
+    """
+
+    def work(module):
+        before = module.state["w"].tobytes()
+        made = module.train(np.empty((0, 4), np.float32))
+        return made.loss.item(), made.p.shape, module.state["w"].tobytes() == before
+
+    found = on_cluster(cluster_bundle(program, deployment), ranks, work, jobs={"worker": ranks})
+    assert found == (0.0, (0,), True)
