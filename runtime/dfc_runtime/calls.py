@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dfc_runtime import feeds
 from dfc_runtime.binding import Binder, Bound
+from dfc_runtime.device_arrays import DeviceArray, DeviceFeed
 from dfc_runtime.driver import Driver
 from dfc_runtime.element_types import kind_of, numpy_dtype
 from dfc_runtime.errors import LimitError
@@ -56,6 +57,7 @@ class Machinery:
     arena: Arena
     limit: int
     hosts: Hosts
+    results_on_device: bool = False
 
 
 class Feed:
@@ -90,6 +92,8 @@ class EntryCall:
         entry = machinery.manifest.entries[number]
         self.entry: Entry = entry
         self.machinery = machinery
+        self.memory = machinery.driver.memory
+        self.allocate = self._on_device if machinery.results_on_device else self._on_host
         self.feeds = tuple(Feed(p) for p in entry.parameters)
         self.asked = machinery.manifest.kinds_in(entry.name)
         self.binder = Binder(entry, RESTORE in self.asked)
@@ -137,14 +141,16 @@ class EntryCall:
         for feed, value in zip(self.feeds, arguments):  # noqa: B905  (each call pays for `strict`; binding has counted)
             if feed.is_tensor:
                 if type(value) is not _array_type or value.dtype != feed.dtype or value.flags.num & _READY != _READY:
-                    value = feeds.array(self.entry, feed.parameter, value)
+                    value = feeds.tensor(self.entry, feed.parameter, value, self.memory)
                     kept.append(value)
-                values.append(address_of(value))
+                    values.append(value.slot if isinstance(value, DeviceFeed) else address_of(value))
+                else:
+                    values.append(address_of(value))
                 shapes.append(value.shape)
             elif type(value) in feed.quick:
                 values.append(value)
             elif not feed.is_text:
-                values.append(feeds.scalar(self.entry, feed.parameter, value))
+                values.append(feeds.scalar(self.entry, feed.parameter, value, self.memory))
         return values, kept, tuple(shapes)
 
     def plan(self, shapes: tuple[Shape, ...], bound: Bound | None) -> Plan:
@@ -159,7 +165,8 @@ class EntryCall:
             sizes = plan(self.entry, shapes, given, self.machinery.limit, self.machinery.state.size)
             pairs = zip(self.makers, sizes.result_shapes, strict=True)
             tensors = [(shape, dtype) for (dtype, is_tensor), shape in pairs if is_tensor]
-            found = self.plans[key] = Plan(sizes.dims, sizes.arena, tensors, sizes.by_name)
+            arena = sizes.arena if self.memory is None else 0  # a device has its own
+            found = self.plans[key] = Plan(sizes.dims, arena, tensors, sizes.by_name)
         return found
 
     def _check_shapes(self, shapes: tuple[Shape, ...]) -> None:
@@ -167,7 +174,14 @@ class EntryCall:
         for parameter, shape in zip(tensors, shapes, strict=True):
             feeds.check_shape(self.entry, parameter, shape)
 
-    def allocate(self, plan: Plan, values: list[object]) -> list[Array]:
+    def _on_device(self, plan: Plan, values: list[object]) -> list[DeviceArray]:
+        """Likewise, in the memory of the device."""
+        assert self.memory is not None
+        made = [DeviceArray(self.memory, shape, dtype) for shape, dtype in plan.tensors]
+        values += [tensor.slot for tensor in made]
+        return made
+
+    def _on_host(self, plan: Plan, values: list[object]) -> list[Array]:
         """Memory for the results that are tensors; their addresses go to the values for the slots."""
         made: list[Array] = []
         try:
@@ -179,7 +193,7 @@ class EntryCall:
             raise LimitError(f"there is no memory for the results of `{self.entry.name}`", code="E0905") from None
         return made
 
-    def settle(self, plan: Plan, frame: Frame, tensors: Sequence[Array]) -> None:
+    def settle(self, plan: Plan, frame: Frame, tensors: Sequence[Array | DeviceArray]) -> None:
         """Gives results the shapes that the call has found out. Their elements begin where the memory for them does;
         what lies behind them is given back."""
         sizes = {**plan.by_name}
@@ -215,7 +229,7 @@ class EntryCall:
         """Finds the number that did not fit its slot, and raises the error for it."""
         for feed, value in zip(self.feeds, arguments, strict=True):
             if not feed.is_tensor and not feed.is_text:
-                feeds.scalar(self.entry, feed.parameter, value)
+                feeds.scalar(self.entry, feed.parameter, value, self.memory)
 
 
 def _getter(made: EntryCall) -> tuple[frozenset[str], Callable[[Mapping[str, object]], Sequence[object]] | None]:
@@ -338,7 +352,7 @@ def tensor_call(made: EntryCall) -> Callable[..., object]:
     return call
 
 
-def _merged(made: EntryCall, tensors: Sequence[Array], frame: Frame) -> list[object]:
+def _merged(made: EntryCall, tensors: Sequence[Array | DeviceArray], frame: Frame) -> list[object]:
     """Tensors and scalars in the order of the signature."""
     arrays, scalars = iter(tensors), iter(frame.scalars)
     return [next(arrays) if is_tensor else next(scalars)[0] for _, is_tensor in made.makers]

@@ -8,11 +8,15 @@ Slots of a call: 8 bytes each, little-endian, in this order: arguments (tensor: 
 bytes, the rest zero; text: unused), results (tensor: address; 0-d: the value is written there), dims (i64), address
 of the arena. Tensors are row-major and aligned to their element, at least; the arena, resources and constants are
 aligned to 64 bytes.
+
+A driver whose programs work in the memory of a device keeps copies of constants and resources there, and gets no
+arena: it has its own. Tensors of a slot lie in the memory of the host, but where `ON_DEVICE` is set in the address:
+then they lie in that of the device. A call is over when it returns, whatever it runs on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -21,11 +25,17 @@ from numpy.typing import NDArray
 
 from dfc_runtime.errors import BundleError
 from dfc_runtime.formats.fields import shown
+from dfc_runtime.processor import host_bits
 
 Array = NDArray[np.generic]
 
 LOCK_BYTES = 64
-BUILT_IN: dict[str, str] = {"cpu": "dfc_targets.cpu.driver:CpuDriver"}
+ON_DEVICE = 1 << 63
+"""Set in the slot of a tensor that lies in the memory of the device."""
+BUILT_IN: dict[str, str] = {
+    "cpu": "dfc_targets.cpu.driver:CpuDriver",
+    "cuda": "dfc_targets.cuda.driver:CudaDriver",
+}
 """Drivers that are found without a scan of the installed packages, which takes tens of milliseconds."""
 
 
@@ -39,8 +49,52 @@ class NativeEntry(Protocol):
         ...
 
 
+class DeviceMemory(Protocol):
+    """The memory of a device that a program works in, with copies of its resources. The runtime calls it while no entry
+    runs, or from a host call of one; what a function says is done when it returns."""
+
+    @property
+    def kind(self) -> tuple[int, int]:
+        """The kind of device and its number, as DLPack counts them: (2, 0) is the first CUDA device."""
+        ...
+
+    @property
+    def stream(self) -> int:
+        """The handle of the stream on which calls run, for those who make arrays ready on it; 1 for the default."""
+        ...
+
+    def pull(self, names: Sequence[str]) -> None:
+        """Copies these resources from the device to the arrays of the host."""
+        ...
+
+    def push(self, names: Sequence[str]) -> None:
+        """Copies these resources from the arrays of the host to the device."""
+        ...
+
+    def allocate(self, size: int) -> int:
+        """The address of new memory of the device, aligned to 256 bytes; `LimitError` if there is none."""
+        ...
+
+    def free(self, address: int) -> None:
+        """Gives memory back that `allocate` gave; also of a thread that runs a finaliser, and after `close`."""
+        ...
+
+    def copy_out(self, address: int, array: Array) -> None:
+        """Fills a row-major array of the host with memory of the device."""
+        ...
+
+    def wait(self, stream: int) -> None:
+        """Later calls begin after what is queued on that stream now: a handle, or 1 or 2 for the default streams."""
+        ...
+
+
 class Driver(Protocol):
     """A loaded code image. Lives as long as its module."""
+
+    @property
+    def memory(self) -> DeviceMemory | None:
+        """The memory of the device; None if the program works on the arrays of the host themselves."""
+        ...
 
     @property
     def reentrant(self) -> bool:
@@ -65,6 +119,16 @@ class Driver(Protocol):
 class DriverType(Protocol):
     """The class of a driver. All arguments are given by name."""
 
+    @property
+    def has_devices(self) -> bool:
+        """Whether programs work in the memory of a device, which `device` chooses. Others never get `device`."""
+        ...
+
+    def bits(self, device: int) -> frozenset[str]:
+        """What code runs here, as images state what they need: a class method. Fails with a `DfcError` that says what
+        to do where nothing can run (`dfc_runtime.devices` has the messages)."""
+        ...
+
     def __call__(
         self,
         *,
@@ -76,14 +140,31 @@ class DriverType(Protocol):
         threads: int,
         locks: Mapping[str, Array],
         host: Callable[[int, int], None] = ...,
+        device: int = ...,
+        beside: Driver | None = ...,
     ) -> Driver:
         """`constants` is u8, not to be written; `resources` are arrays by full name, in the order of the manifest,
         whose addresses stay as they are while the driver lives. `locks` are `LOCK_BYTES` bytes of memory for each
         container of state, zero at first; drivers that share a container share its lock. `host(site, address of a
         frame)` is given to programs with host calls: native code calls it, in the thread of the call, and stops with a
         fault of no site if the first word of the frame is not zero afterwards. The frame has 8-byte words: that one,
-        the addresses of inputs and of outputs, and those of their extents that are no plain numbers in the manifest."""
+        the addresses of inputs and of outputs, and those of their extents that are no plain numbers in the manifest;
+        all of them lie in the memory of the host. `device` is the number of the device, and `beside` another driver of
+        the class whose resources have the same names and arrays: this one works on its copies. Both are given to
+        drivers that have devices."""
         ...
+
+
+class OnHost:
+    """What drivers inherit whose programs run on the processor, on the arrays of the host themselves."""
+
+    has_devices = False
+    memory = None
+
+    @classmethod
+    def bits(cls, _device: int) -> frozenset[str]:
+        """The instruction-set bits of this processor."""
+        return host_bits()
 
 
 def find_driver(name: str) -> DriverType:

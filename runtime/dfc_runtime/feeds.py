@@ -1,7 +1,8 @@
 """Arrays that callers feed: whatever has a buffer, `__array_interface__` or `__dlpack__`, as the arrays code can read.
 
 Assumes any Python object. Guarantees a row-major array of exactly the declared element type and rank, without a copy
-where the layout allows; anything else is a `FeedError` that says what was wanted, what came, and what to type.
+where the layout allows, in the memory of the host or, for programs that run on one, of a device; anything else is a
+`FeedError` that says what was wanted, what came, and what to type.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.device_arrays import DeviceFeed, imported, is_on_device
+from dfc_runtime.driver import DeviceMemory
 from dfc_runtime.element_types import numpy_dtype, numpy_name
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.manifest import Entry, Parameter
@@ -28,8 +31,11 @@ def refuse(entry: Entry, parameter: Parameter, got: str, remark: str = "") -> No
     raise FeedError(text + (f"\n  {remark}" if remark else ""), code="E0901", spans=[entry.place])
 
 
-def scalar(entry: Entry, parameter: Parameter, value: object) -> Slot:
-    """The value for the slot of a 0-d parameter."""
+def scalar(entry: Entry, parameter: Parameter, value: object, memory: DeviceMemory | None = None) -> Slot:
+    """The value for the slot of a 0-d parameter. One in the memory of a device is copied."""
+    if _may_be_on_device(value):
+        found = _of_device(entry, parameter, value, memory)
+        return scalar(entry, parameter, found.to_host(), memory)
     try:
         return adapt(_imported(value), parameter.dtype)
     except ValueError as problem:
@@ -44,8 +50,39 @@ def text(entry: Entry, parameter: Parameter, value: object) -> str:
     return path
 
 
+def tensor(entry: Entry, parameter: Parameter, value: object, memory: DeviceMemory | None) -> Array | DeviceFeed:
+    """A row-major array that code can read in place, in the memory of the host or of this device."""
+    if not _may_be_on_device(value):
+        return array(entry, parameter, value)
+    found = _of_device(entry, parameter, value, memory)
+    if found.dtype != numpy_dtype(parameter.dtype):
+        got = f"{found.dtype.name} of shape {found.shape} on a GPU"
+        refuse(entry, parameter, got, "arrays are never converted by themselves")
+    check_shape(entry, parameter, found.shape)
+    if not found.is_ready:
+        got = f"{found.dtype.name} of shape {found.shape} on a GPU, whose elements are not in row-major order"
+        refuse(entry, parameter, got, f"perhaps {parameter.name}.contiguous(), or ascontiguousarray of its library")
+    return found
+
+
+def _may_be_on_device(value: object) -> bool:
+    return not isinstance(value, (np.ndarray, *_NO_ARRAYS)) and is_on_device(value)
+
+
+def _of_device(entry: Entry, parameter: Parameter, value: object, memory: DeviceMemory | None) -> DeviceFeed:
+    if memory is None:
+        hint = f"this program reads the memory of the host: perhaps {parameter.name}.cpu(), .get() or .to_host()"
+        refuse(entry, parameter, "an array in the memory of a GPU", hint)
+    try:
+        return imported(value, memory)
+    except ValueError as problem:
+        refuse(entry, parameter, "an array in the memory of a GPU", str(problem))
+
+
 def array(entry: Entry, parameter: Parameter, value: object) -> Array:
-    """A row-major array that code can read in place."""
+    """A row-major array of the host that code can read in place."""
+    if _may_be_on_device(value):
+        _of_device(entry, parameter, value, None)
     found = _imported(value)
     if not isinstance(found, np.ndarray) or _is_masked(cast("Array", found)):
         refuse(entry, parameter, _described(value), _array_hint(parameter, value))

@@ -62,7 +62,7 @@ def checked(
         nonlocal steps
         steps += 1
         with state.alone:
-            before = {name: array.copy() for name, array in state.arrays.items()}
+            before = {name: array.copy() for name, array in state.current(state.arrays).items()}
             unset = set(state.unset)
         try:
             return function(*feeds, **named)
@@ -70,8 +70,7 @@ def checked(
             if problem.code != CODE:
                 raise
             with state.alone:
-                for name, array in before.items():
-                    state.fill(name, array)
+                state.fill_all(before)
                 state.unset.update(unset)
             known = {name: array for name, array in before.items() if name not in unset}
             names = [parameter.name for parameter in entry.parameters]

@@ -10,16 +10,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime import containers
 from dfc_runtime.answers import Answers
+from dfc_runtime.calls import Machinery
 from dfc_runtime.checkpoints.saving import Saver
+from dfc_runtime.devices import device_number
+from dfc_runtime.driver import find_driver
 from dfc_runtime.element_types import numpy_dtype
-from dfc_runtime.errors import FeedError, RankCountError
+from dfc_runtime.errors import FeedError, RankCountError, UnsupportedError
 from dfc_runtime.finite import has_checks, with_checks
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
@@ -28,10 +32,9 @@ from dfc_runtime.gate import Gate
 from dfc_runtime.hosts import Handler, Hosts
 from dfc_runtime.instances import image_for, make_driver, refused
 from dfc_runtime.kinds import is_whole, require_kind
-from dfc_runtime.memory import aligned, memory_limit
+from dfc_runtime.memory import Arena, aligned, memory_limit, working_limit
 from dfc_runtime.module import INIT, Module
 from dfc_runtime.partial import Origin
-from dfc_runtime.processor import choose_image
 from dfc_runtime.state import State
 from dfc_runtime.summaries import Destination
 from dfc_runtime.tracing import Recorder
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from dfc_runtime.distributed.comm import Comm
 
 Array = NDArray[np.generic]
+Results = Literal["host", "device"]
 
 THREADS_VARIABLE = "DFC_THREADS"
 MOST_THREADS = 4096
@@ -59,6 +63,8 @@ def load(
     handlers: Mapping[str, Handler] | None = None,
     summaries: Destination | None = None,
     trace: str | os.PathLike[str] | None = None,
+    device: int | None = None,
+    results: Results = "host",
 ) -> Module: ...
 @overload
 def load(
@@ -71,6 +77,7 @@ def load(
     handlers: Mapping[str, Handler] | None = None,
     summaries: Destination | None = None,
     trace: str | os.PathLike[str] | None = None,
+    device: int | None = None,
     comm: Comm | MPI.Intracomm | None,
     jobs: Mapping[str, int] | None = None,
     deadline: float | None = None,
@@ -85,6 +92,8 @@ def load(
     handlers: Mapping[str, Handler] | None = None,
     summaries: Destination | None = None,
     trace: str | os.PathLike[str] | None = None,
+    device: int | None = None,
+    results: Results = "host",
     comm: Comm | MPI.Intracomm | None = None,
     jobs: Mapping[str, int] | None = None,
     deadline: float | None = None,
@@ -96,7 +105,9 @@ def load(
     native code of their kinds, instead of those that dfc has itself. `summaries` is where they go: a file of JSON lines
     (`.jsonl`), a folder for TensorBoard, or a function; without it the latest ones are in `module.summaries`.
     `trace` is a file that `close` writes: what happened when, for Perfetto and `dfc trace`; kernels are in it if the
-    bundle was compiled with `--timed`.
+    bundle was compiled with `--timed`. For a program that runs on a GPU, `device` is its number (else `DFC_DEVICE`,
+    else the first one), and with `results="device"` tensors that come back stay there, as arrays with
+    `__cuda_array_interface__`, `__dlpack__` and `to_host()`.
 
     On many ranks every rank loads the program with `comm`, a communicator of mpi4py; `jobs` says how many tasks a job
     has, where it is not as written, and `deadline` for how many seconds anything is waited for (else `DFC_DEADLINE`,
@@ -105,6 +116,8 @@ def load(
     if comm is not None:
         from dfc_runtime.distributed.loading import load_on  # programs on one rank need nothing of it
 
+        if results != "host":
+            raise UnsupportedError("on many ranks results come back to the memory of the host", code="E1001")
         limit, answered = memory_limit, handlers
         return load_on(
             path,
@@ -121,7 +134,8 @@ def load(
         )
     recorder = None if trace is None else Recorder()
     answers = Answers(handlers or {}, summaries, recorder)
-    return _traced(_load(path, threads, memory_limit, initialise, answers, check_finite=check_finite), recorder, trace)
+    stated = _Stated(threads, memory_limit, device, results)
+    return _traced(_load(path, stated, initialise, answers, check_finite=check_finite), recorder, trace)
 
 
 def loads(
@@ -134,12 +148,15 @@ def loads(
     handlers: Mapping[str, Handler] | None = None,
     summaries: Destination | None = None,
     trace: str | os.PathLike[str] | None = None,
+    device: int | None = None,
+    results: Results = "host",
 ) -> Module:
     """Like `load`, for a bundle in memory."""
     require_kind(data, (bytes, bytearray, memoryview), "loads wants the bytes of a bundle")
     recorder = None if trace is None else Recorder()
     answers = Answers(handlers or {}, summaries, recorder)
-    made = _load(bytes(data), threads, memory_limit, initialise, answers, check_finite=check_finite)
+    stated = _Stated(threads, memory_limit, device, results)
+    made = _load(bytes(data), stated, initialise, answers, check_finite=check_finite)
     return _traced(made, recorder, trace)
 
 
@@ -151,24 +168,60 @@ def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[s
     return module
 
 
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What the caller of `load` says of the machine."""
+
+    threads: int | None
+    limit: int | None
+    device: int | None
+    results: str
+
+    def settled(self, bundle: OpenBundle, threads: int, limit: int) -> _Running:
+        """With what the environment says, and what the driver of the bundle has."""
+        has_devices = find_driver(bundle.manifest.driver).has_devices
+        if self.results not in ("host", "device"):
+            raise FeedError(f'results is "host" or "device", not {self.results!r}', code="E0901")
+        if self.results == "device" and not has_devices:
+            text = 'results="device" is for programs that run on a GPU, and this one was compiled for the processor'
+            raise FeedError(f"{text}: leave it out, or compile with --target cuda", code="E0901")
+        return _Running(
+            threads,
+            limit,
+            working_limit(self.limit, limit, on_device=has_devices),
+            device_number(self.device, has_devices=has_devices),
+            self.results == "device",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """How a program is run: threads, the limit in bytes for state and for calls, the device, where results lie."""
+
+    threads: int
+    limit: int
+    call_limit: int
+    device: int
+    results_on_device: bool
+
+
 def _load(
     source: str | os.PathLike[str] | bytes,
-    threads: int | None,
-    stated_limit: int | None,
+    stated: _Stated,
     initialise: bool,
     answers: Answers,
     *,
     check_finite: bool = False,
 ) -> Module:
-    count = usable_threads(threads)
-    limit = memory_limit(stated_limit)
+    threads, limit = usable_threads(stated.threads), memory_limit(stated.limit)
     with bundles.opened(source) as bundle:
         _require_one_rank(bundle)
+        running = stated.settled(bundle, threads, limit)
         if check_finite and not has_checks(bundle.manifest):
-            return _load(with_checks(_origin(bundle, count)), threads, stated_limit, initialise, answers)
+            return _load(with_checks(_origin(bundle, running)), stated, initialise, answers)
         shares = any(entry.container != DEFAULT_CONTAINER for entry in bundle.manifest.state)
         with containers.loading if shares else nullcontext():
-            return _loaded(bundle, count, limit, initialise, answers)
+            return _loaded(bundle, running, initialise, answers)
 
 
 def _require_one_rank(bundle: OpenBundle) -> None:
@@ -179,20 +232,21 @@ def _require_one_rank(bundle: OpenBundle) -> None:
         raise RankCountError(text, code="E0912")
 
 
-def _loaded(bundle: OpenBundle, threads: int, limit: int, initialise: bool, answers: Answers) -> Module:
+def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: Answers) -> Module:
     """The module, its state set: by captured state, else by `init`, but for what other programs have set already."""
     gate = Gate(has_concurrent=any(entry.concurrent for entry in bundle.manifest.entries))
-    state = State(bundle.manifest.state, gate, limit)
+    state = State(bundle.manifest.state, gate, running.limit)
     others = state.set_by_others()
     captured = _restore_captured(bundle, state, others)
     saver = Saver(state, bundle.manifest.name)
     hosts = answers.hosts(bundle.manifest, state, saver)
-    module = _make(bundle, state, gate, threads, limit, hosts, saver)
+    module = _make(bundle, state, gate, running, hosts, saver)
     init = module.entries.get(INIT)
     if initialise and init is not None and not captured and not (init.signature.parameters or init.signature.dim_feeds):
         if others:
             copies = {name: _copy(state.arrays[name]) for name in others}
-            module.init_over(make_driver(bundle, image_for(bundle), state, threads, limit, hosts, copies))
+            image = image_for(bundle)
+            module.init_over(make_driver(bundle, image, state, running.threads, running.limit, hosts, copies))
         else:
             init()
         state.wrote(init.signature.writes)
@@ -205,21 +259,26 @@ def _copy(array: Array) -> Array:
     return copied
 
 
-def _make(bundle: OpenBundle, state: State, gate: Gate, threads: int, limit: int, hosts: Hosts, saver: Saver) -> Module:
-    driver = make_driver(bundle, image_for(bundle), state, threads, limit, hosts)
+def _make(bundle: OpenBundle, state: State, gate: Gate, running: _Running, hosts: Hosts, saver: Saver) -> Module:
+    image, limit = image_for(bundle, running.device), running.limit
+    driver = make_driver(bundle, image, state, running.threads, limit, hosts, device=running.device)
+    state.attach(driver.memory)
+    machinery = Machinery(
+        bundle.manifest, driver, state, gate, Arena(), running.call_limit, hosts, running.results_on_device
+    )
     try:
-        return Module(bundle.manifest, driver, state, gate, limit, _origin(bundle, threads), hosts, saver)
+        return Module(machinery, _origin(bundle, running), saver)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
         raise refused(bundle, problem) from problem
 
 
-def _origin(bundle: OpenBundle, threads: int) -> Origin:
+def _origin(bundle: OpenBundle, running: _Running) -> Origin:
     manifest = bundle.manifest
-    isa = choose_image(manifest.images).isa
-    return Origin(_sources(bundle), manifest.settings, manifest.driver, isa, threads)
+    isa = image_for(bundle, running.device).isa
+    return Origin(sources_of(bundle), manifest.settings, manifest.driver, isa, running.threads, running.device)
 
 
-def _sources(bundle: OpenBundle) -> dict[str, str]:
+def sources_of(bundle: OpenBundle) -> dict[str, str]:
     """The texts the program was compiled from; none if the bundle has no text that could be one."""
     prefix = bundles.source_tensor("") + "/"
     names = [name for name in bundle.header.tensors if name.startswith(prefix)]

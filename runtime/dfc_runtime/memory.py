@@ -21,6 +21,7 @@ Array = NDArray[np.generic]
 
 ALIGNMENT = 64
 LIMIT_VARIABLE = "DFC_MEMORY_LIMIT"
+UNLIMITED = 1 << 62
 _CONTROL_GROUP = "/sys/fs/cgroup/memory.max"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -98,6 +99,14 @@ def memory_limit(stated: int | None = None) -> int:
     if not number.isascii() or not number.isdigit():
         raise LimitError(f"{LIMIT_VARIABLE} is {text[:40]!r}: write a number of bytes, or for example 8G", code="E0905")
     return int(number) * _UNITS[unit]
+
+
+def working_limit(stated: int | None, limit: int, *, on_device: bool) -> int:
+    """The limit for the working memory of calls. A device has memory of its own, larger or smaller than that of the
+    machine: there only a limit that somebody has stated holds, and else what the device can give."""
+    if not on_device or stated is not None or os.environ.get(LIMIT_VARIABLE, "").strip():
+        return limit
+    return UNLIMITED
 
 
 def _machine_memory() -> int:

@@ -22,9 +22,6 @@ from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.driver import Driver
 from dfc_runtime.finite import checked, has_checks
 from dfc_runtime.formats.manifest import Entry, Manifest
-from dfc_runtime.gate import Gate
-from dfc_runtime.hosts import Hosts
-from dfc_runtime.memory import Arena
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.partial import Origin, Parts
 from dfc_runtime.state import State
@@ -59,25 +56,15 @@ class ModuleEntry:
 class Module:
     """A program that is loaded. `model.train(...)` calls the entry `train`; an entry named like a method hides it."""
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        driver: Driver,
-        state: State,
-        gate: Gate,
-        limit: int,
-        origin: Origin,
-        hosts: Hosts,
-        saver: Saver,
-    ) -> None:
-        self.manifest = manifest
-        self.state = state
-        self._machinery = Machinery(manifest, driver, state, gate, Arena(), limit, hosts)
-        self.summaries = hosts.summaries
+    def __init__(self, machinery: Machinery, origin: Origin, saver: Saver) -> None:
+        self.manifest: Manifest = machinery.manifest
+        self.state: State = machinery.state
+        self._machinery = machinery
+        self.summaries = machinery.hosts.summaries
         self.at_close: list[Callable[[], None]] = []
         self._saver = saver
         self._parts = Parts(origin, self._machinery)
-        made = [ModuleEntry(self._machinery, number, origin) for number in range(len(manifest.entries))]
+        made = [ModuleEntry(self._machinery, number, origin) for number in range(len(self.manifest.entries))]
         self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in made if not each.signature.is_test}
         self.tests: Mapping[str, ModuleEntry] = {each.name: each for each in made if each.signature.is_test}
         self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})
@@ -160,8 +147,11 @@ class Module:
             while self.at_close:
                 self.at_close.pop()()
             self.state.close()
-            self._parts.close()
-            self._machinery.driver.close()
+            try:
+                self.state.detach()
+            finally:
+                self._parts.close()
+                self._machinery.driver.close()
             if isinstance(self.summaries, FileSink):
                 self.summaries.close()
 
@@ -182,6 +172,11 @@ class Module:
 
 _OWN = frozenset({"at_close", "entries", "tests", "state", "manifest", "name"})
 """Attributes that an entry of the same name does not hide."""
+
+
+def parts_of(module: Module) -> Parts:
+    """The parts of its entries; no method, which an entry could hide."""
+    return module._parts  # pyright: ignore[reportPrivateUsage]  # which it is a part of
 
 
 def _documented(function: T, entry: Entry) -> T:

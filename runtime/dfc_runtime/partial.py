@@ -11,14 +11,16 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from types import ModuleType
 from typing import Protocol, cast
 
 from dfc_runtime.calls import Machinery, make_call
 from dfc_runtime.driver import Driver
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
-from dfc_runtime.formats.manifest import StateEntry
+from dfc_runtime.formats.manifest import Entry, StateEntry
 from dfc_runtime.gate import Closed
+from dfc_runtime.hosts import Handler
 from dfc_runtime.instances import image_for, make_driver
 
 COMPILER = "dfc.partial"
@@ -49,22 +51,31 @@ class Origin:
     target: str
     isa: str
     threads: int
+    device: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A program of one entry that works on the state of another one."""
+
+    signature: Entry
+    function: Callable[..., object]
+    driver: Driver
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A signature that was compiled: the function, and the name of each feed as the function knows it."""
+    """A signature that was compiled, and the name of each feed as its function knows it."""
 
-    function: Callable[..., object]
+    added: Added
     feeds: Mapping[str, str]
-    driver: Driver
 
 
 class Parts:
     """The parts of one module's entries."""
 
     def __init__(self, origin: Origin, machinery: Machinery) -> None:
-        self._origin = origin
+        self.origin = origin
         self._machinery = machinery
         self._compiler: Specialiser | None = None
         self._known: dict[tuple[object, ...], _Part] = {}
@@ -72,7 +83,7 @@ class Parts:
 
     def run(self, fetch: object, feed: object) -> object:
         """The values of `fetch`: one for a name, a tuple in their order for a list of names."""
-        names, feeds = _names(fetch), _feeds(feed)
+        names, feeds = fetched_names(fetch), fed_values(feed)
         key = (isinstance(fetch, str), *names, None, *sorted(feeds))
         part = self._known.get(key)
         if part is None:
@@ -81,32 +92,45 @@ class Parts:
             with self._lock:
                 part = self._known.get(key) or self._make(names, list(feeds), alone=isinstance(fetch, str))
                 self._known[key] = part
-        return part.function(**{part.feeds[name]: value for name, value in feeds.items()})
+        return part.added.function(**{part.feeds[name]: value for name, value in feeds.items()})
 
     def close(self) -> None:
         for part in self._known.values():
-            part.driver.close()
+            part.added.driver.close()
+
+    def add(self, data: bytes, handlers: Mapping[str, Handler] | None = None, *, alone: bool = False) -> Added:
+        """The one entry of a bundle, over the state of this program; `handlers` answer instead of the program's own.
+        Who adds it closes its driver."""
+        whole = self._machinery
+        with bundles.opened(data) as bundle:
+            manifest = bundle.manifest
+            _check_state(manifest.state, whole.state.entries)
+            hosts = whole.hosts.of(manifest, handlers)
+            threads = self.origin.threads
+            image, beside, number = image_for(bundle, self.origin.device), whole.driver, self.origin.device
+            driver = make_driver(bundle, image, whole.state, threads, whole.limit, hosts, device=number, beside=beside)
+        (entry,) = manifest.entries
+        entry = replace(entry, unnamed_result=alone)
+        manifest = replace(manifest, entries=(entry,))
+        # Calls of the module were compiled without knowing what a part reads and writes, so it runs alone.
+        machinery = replace(whole, manifest=manifest, driver=driver, hosts=hosts, gate=Closed(whole.gate))
+        return Added(entry, make_call(machinery, 0), driver)
 
     def _make(self, names: Sequence[str], feeds: Sequence[str], *, alone: bool) -> _Part:
         if self._compiler is None:
-            self._compiler = _compiler(self._origin)
+            self._compiler = _compiler(self.origin)
         made = self._compiler.specialise(names, feeds)
-        whole = self._machinery
-        with bundles.opened(made.bundle) as bundle:
-            manifest = bundle.manifest
-            _check_state(manifest.state, whole.state.entries)
-            hosts = whole.hosts.of(manifest)
-            threads = self._origin.threads
-            driver = make_driver(bundle, image_for(bundle), whole.state, threads, whole.limit, hosts)
-        (entry,) = manifest.entries
-        manifest = replace(manifest, entries=(replace(entry, unnamed_result=alone),))
-        # Calls of the module were compiled without knowing what a part reads and writes, so it runs alone.
-        machinery = replace(whole, manifest=manifest, driver=driver, hosts=hosts, gate=Closed(whole.gate))
-        return _Part(make_call(machinery, 0), made.feeds, driver)
+        return _Part(self.add(made.bundle, alone=alone), made.feeds)
 
 
 def _compiler(origin: Origin) -> Specialiser:
-    """Only a string names the compiler: the run side does not depend on it, and works where it is not installed."""
+    make = cast(Callable[..., Specialiser], found_compiler(origin.sources).specialiser)
+    return make(origin.sources, origin.settings, origin.target, origin.isa)
+
+
+def found_compiler(sources: Mapping[str, str]) -> ModuleType:
+    """The compiler's half, for a program with these texts. Only a string names it: the run side does not depend on it,
+    and works where it is not installed."""
     try:
         found = import_module(COMPILER)
     except ImportError:
@@ -114,10 +138,9 @@ def _compiler(origin: Origin) -> Specialiser:
             "run compiles the part of the program that is asked for, and the compiler is not installed: pip install dfc"
         )
         raise UnsupportedError(text, code="E1001") from None
-    if not origin.sources:
+    if not sources:
         raise UnsupportedError("the bundle does not carry its source, so no part of it can be compiled", code="E1001")
-    make = cast(Callable[..., Specialiser], found.specialiser)
-    return make(origin.sources, origin.settings, origin.target, origin.isa)
+    return found
 
 
 def _check_state(parts: Sequence[StateEntry], whole: Mapping[str, StateEntry]) -> None:
@@ -131,7 +154,8 @@ def _check_state(parts: Sequence[StateEntry], whole: Mapping[str, StateEntry]) -
             raise UnsupportedError(f"{text}: compile the program again", code="E1001")
 
 
-def _names(fetch: object) -> list[str]:
+def fetched_names(fetch: object) -> list[str]:
+    """What is asked for: a name, or a list of them."""
     wanted = [fetch] if isinstance(fetch, str) else fetch
     if isinstance(wanted, list | tuple):
         names = cast("Sequence[object]", wanted)
@@ -140,7 +164,8 @@ def _names(fetch: object) -> list[str]:
     raise FeedError('fetch wants the full name of a value, such as "train/loss", or a list of them', code="E0901")
 
 
-def _feeds(feed: object) -> dict[str, object]:
+def fed_values(feed: object) -> dict[str, object]:
+    """What is fed, by name."""
     if feed is None:
         return {}
     if isinstance(feed, Mapping):

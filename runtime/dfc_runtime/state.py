@@ -1,7 +1,8 @@
 """The state of a module: variables and random streams by full name.
 
 Assumes that whoever changes it holds `alone`, but for the mapping itself, which takes it. Guarantees that arrays never
-move (native code holds their addresses), that reading copies, and that writing checks type and shape.
+move (native code holds their addresses), that reading copies, and that writing checks type and shape. Where a program
+works in the memory of a device, the arrays here are copies: they are brought up to date when they are looked at.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.containers import container
+from dfc_runtime.driver import DeviceMemory
 from dfc_runtime.element_types import numpy_dtype, numpy_name
 from dfc_runtime.errors import FeedError, RunError
 from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, Entry, StateEntry, described
@@ -47,6 +49,24 @@ class State(Mapping[str, "Array | np.generic"]):
         doors = [each.door.alone for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
         self.alone: Mode = Together([gate.whole, *doors]) if doors else gate.whole
         """Held by Python while it looks at or changes state; nothing else does meanwhile."""
+        self._memory: DeviceMemory | None = None
+
+    def attach(self, memory: DeviceMemory | None) -> None:
+        """From now on the program works on copies in the memory of a device."""
+        self._memory = memory
+
+    def detach(self) -> None:
+        """Fetches all of it from the device, which is not asked again."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.pull(list(self.arrays))
+
+    def current(self, names: Iterable[str]) -> dict[str, Array]:
+        """The arrays as they are now, not copied; the caller holds `alone`."""
+        found = {name: self.arrays[name] for name in names}
+        if self._memory is not None:
+            self._memory.pull(list(found))
+        return found
 
     @property
     def locks(self) -> dict[str, Array]:
@@ -61,8 +81,9 @@ class State(Mapping[str, "Array | np.generic"]):
         return entry.container != DEFAULT_CONTAINER and entry.name in self.containers[entry.container].set
 
     def __getitem__(self, name: str) -> Array | np.generic:
-        array = self.arrays[self._known(name)]
+        self._known(name)
         with self.alone:
+            array = self.current([name])[name]
             return array.copy() if array.ndim else array[()]
 
     def __setitem__(self, name: str, value: object) -> None:
@@ -81,8 +102,15 @@ class State(Mapping[str, "Array | np.generic"]):
 
     def fill(self, name: str, value: Array) -> None:
         """Writes without a lock; type and shape are known to be right."""
-        np.copyto(self.arrays[name], value)
-        self.wrote([name])
+        self.fill_all({name: value})
+
+    def fill_all(self, values: Mapping[str, Array]) -> None:
+        """Likewise for several names."""
+        for name, value in values.items():
+            np.copyto(self.arrays[name], value)
+        if self._memory is not None:
+            self._memory.push(list(values))
+        self.wrote(values)
 
     def wrote(self, names: Iterable[str]) -> None:
         """These have values now."""

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from dfc_runtime.driver import OnHost
+
 FUNCTIONS: dict[str, Callable[[Call], int]] = {}
 MADE: list[FakeDriver] = []
 
@@ -57,7 +59,7 @@ class Call:
         return np.frombuffer(memory, dtype).reshape(shape)
 
 
-class FakeDriver:
+class FakeDriver(OnHost):
     """Its notes name the function behind each symbol."""
 
     reentrant = False

@@ -33,8 +33,7 @@ def restore(
 ) -> Found:
     """Restores these names; the caller holds the gate."""
     found, chosen = choose(state.entries, program, folder, names, rename, only, best=best)
-    for name, saved in chosen.items():
-        state.fill(name, saved.array)
+    state.fill_all({name: saved.array for name, saved in chosen.items()})
     return found
 
 

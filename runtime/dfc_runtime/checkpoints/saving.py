@@ -127,10 +127,10 @@ class Saver:
             self._last = None
 
     def _saved(self, names: Iterable[str], *, copied: bool) -> list[Saved]:
-        entries, arrays = self._state.entries, self._state.arrays
+        entries, arrays = self._state.entries, self._state.current(sorted(names))
         return [
-            Saved(name, entries[name].dtype, entries[name].shape, arrays[name].copy() if copied else arrays[name])
-            for name in sorted(names)
+            Saved(name, entries[name].dtype, entries[name].shape, array.copy() if copied else array)
+            for name, array in arrays.items()
         ]
 
 

@@ -105,7 +105,7 @@ class ClusterSaver:
     def _own(self, name: str) -> Saved:
         """What this rank has of it, without the room of a shard that holds no row."""
         assert self._rank.inner is not None
-        entry, array = self._state.entries[name], self._rank.inner.state.arrays[name]
+        entry, array = self._state.entries[name], self._rank.inner.state.current([name])[name]
         part = self._parts(self._rank.number).get(name)
         if part is not None:
             count = len(rows_of(part.rule, entry.shape[part.axis], part.tasks, part.task))

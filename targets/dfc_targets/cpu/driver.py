@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.driver import OnHost
 from dfc_targets.cpu.context import Context, Lock
 from dfc_targets.cpu.loader import LoadedImage
 from dfc_targets.cpu.pool import PoolEntries, new_context
@@ -30,7 +31,7 @@ class CpuEntry:
         self.call = call
 
 
-class CpuDriver:
+class CpuDriver(OnHost):
     """A loaded program. Calls may overlap: each has a context to itself while it runs."""
 
     reentrant = True
