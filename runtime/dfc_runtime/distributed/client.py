@@ -71,7 +71,7 @@ class Client:
         """A call of an entry on all tasks that take part; `checked` gives the request, or raises what is wrong."""
 
         def work() -> list[object]:
-            self._require_whole(plan)
+            self.require_whole(plan)
             return self.run(plan, checked())
 
         return self.call_with(plan, work)
@@ -118,6 +118,15 @@ class Client:
             return message, arrays
 
         return self._together(label, work, told)
+
+    def results_together(self, label: str, work: Callable[[], tuple[EntryPlan, list[object]]]) -> list[object]:
+        """A call of what only `work` knows: a part of an entry that may have to be made first. What the others get are
+        its results."""
+        return self._together(label, work, lambda made: self._packed_results(*made))[1]
+
+    def new_generation(self) -> None:
+        """Says that later messages have other tags."""
+        self._generation += 1
 
     def restored(self) -> None:
         """All state has been set: what a call that failed left of it is gone."""
@@ -183,7 +192,8 @@ class Client:
         for rank in joined:
             self._post(rank, Head(FAILED), failure.to_json())
 
-    def _require_whole(self, plan: EntryPlan) -> None:
+    def require_whole(self, plan: EntryPlan) -> None:
+        """Refuses what would find state that a failed call has left half done."""
         if self._half_done is not None and plan.name != INIT:
             text = f"`{self._half_done}` was stopped, and may have changed a part of the state that `{plan.name}` finds"
             raise RunError(f"{text}\n  call init or restore first", code="E0903")

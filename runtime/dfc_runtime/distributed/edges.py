@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from dfc_runtime.distributed.buffers import Pool
-from dfc_runtime.distributed.comm import FIRST_EDGE, Bytes, as_bytes
+from dfc_runtime.distributed.comm import FIRST_EDGE, Array, Bytes, as_bytes
 from dfc_runtime.distributed.compression import compressed, expanded
 from dfc_runtime.distributed.operation import Group, Operation
 from dfc_runtime.distributed.reducer import Reducer
 from dfc_runtime.distributed.routing import Router
-from dfc_runtime.distributed.sending import Sender, pieces
+from dfc_runtime.distributed.sending import PIECE, Sender, pieces
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.waiting import Awaited, Waiting
 from dfc_runtime.element_types import numpy_dtype
@@ -32,7 +32,7 @@ class _End:
     """This rank's end of an edge at one place of the program, with all that can be known before a call. `whole` and
     `short` are the ranks that get the value as it is, and cut short; `source` is who sends it."""
 
-    __slots__ = ("awaited", "is_short", "key", "number", "short", "site", "source", "whole")
+    __slots__ = ("_bytes", "_value", "awaited", "is_short", "key", "number", "short", "site", "source", "whole")
 
     def __init__(self, edges: Edges, site: HostSite, topology: Topology, rank: int) -> None:
         self.site = site
@@ -48,21 +48,49 @@ class _End:
         ranks = sorted({each for text in texts for each in topology.ranks_of(text)} - {rank})
         self.short = [each for each in ranks if edges.is_compressed(dtype, rank, each)]
         self.whole = [each for each in ranks if each not in self.short]
+        self._value: Array | None = None
+        self._bytes = np.empty(0, np.uint8)
+
+    def bytes_of(self, value: Array) -> Bytes:
+        """Its memory. Programs use the same memory in call after call, so the last one is kept."""
+        if value is not self._value:
+            self._value, self._bytes = value, as_bytes(value)
+        return self._bytes
+
+
+class Tags:
+    """Tags of messages: each edge has two. Messages of calls that failed are of another generation: nobody takes them
+    for his. A program and the parts of its entries run one at a time, and share these."""
+
+    def __init__(self, edges: int) -> None:
+        self._stride = edges + 1
+
+    def lacks(self, edges: int) -> bool:
+        """Whether so many edges have no room: then `make_room` is for all ranks, and before a new generation."""
+        return edges >= self._stride
+
+    def make_room(self, edges: int) -> None:
+        self._stride = max(self._stride, edges + 1)
+
+    def tag(self, generation: int, number: int) -> int:
+        return FIRST_EDGE + 2 * (generation * self._stride + number)
 
 
 class Edges:
-    """Handlers for the host calls of one rank."""
+    """Handlers for the host calls of one rank. A part of an entry has edges of its own, and the tags of the whole."""
 
-    def __init__(self, topology: Topology, waiting: Waiting) -> None:
+    def __init__(self, topology: Topology, waiting: Waiting, tags: Tags | None = None) -> None:
         self._topology = topology
         self._waiting = waiting
         self._comm = waiting.comm
         self._job = topology.by_rank[self._comm.rank].job
         self._numbers = {edge.key: number for number, edge in enumerate(topology.cluster.edges)}
+        self.tags = tags or Tags(len(self._numbers))
         self._pool = Pool()
         self._sender = Sender(self._comm, self._pool, self._wait_for_taking)
         self._ends: dict[int, _End] = {}
         self._generation = 0
+        self._first_tag = FIRST_EDGE
         self._abandoned: list[Reducer] = []
         self._reducer = self._new_reducer()
         self._router = Router(topology, waiting, self)
@@ -82,6 +110,7 @@ class Edges:
         """Before each call. Messages of calls that failed are of another generation: nobody takes them for his."""
         if generation != self._generation:
             self._generation = generation
+            self._first_tag = FIRST_EDGE + 2 * generation * (len(self._numbers) + 1)
             self._reducer = self._new_reducer()
             if self._tag(len(self._numbers)) > self._comm.highest_tag:
                 raise RankError("too many calls have failed: start the program again", code="E0911")
@@ -108,7 +137,7 @@ class Edges:
             compressed(value, halves)
             self._sender.send_buffer(end.key, halves, end.short, tag)
         if end.whole:
-            self._sender.send(end.key, as_bytes(value), end.whole, tag)
+            self._sender.send(end.key, end.bytes_of(value), end.whole, tag)
 
     def receive(self, request: HostRequest) -> None:
         """Waits for a value."""
@@ -122,7 +151,11 @@ class Edges:
             expanded(halves, out)
             self._pool.give(halves)
             return
-        for pending in [self._comm.irecv(piece, end.source, tag) for piece in pieces(as_bytes(out))]:
+        memory = end.bytes_of(out)
+        if memory.size <= PIECE:
+            self._waiting.wait(self._comm.irecv(memory, end.source, tag).test, end.awaited)
+            return
+        for pending in [self._comm.irecv(piece, end.source, tag) for piece in pieces(memory)]:
             self._waiting.wait(pending.test, end.awaited)
 
     def _end(self, site: HostSite) -> _End:
@@ -176,8 +209,7 @@ class Edges:
         return dtype == _F32 and jobs in self._topology.cluster.compressed
 
     def _tag(self, number: int) -> int:
-        """Each edge has two."""
-        return FIRST_EDGE + 2 * (self._generation * (len(self._numbers) + 1) + number)
+        return self.tags.tag(self._generation, number)
 
     def _described(self, key: str) -> str:
         edge = self._topology.cluster.edges[self._numbers[key]]

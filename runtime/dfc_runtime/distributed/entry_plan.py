@@ -32,12 +32,12 @@ class TaskPart:
 
 
 class EntryPlan:
-    """An entry of the program, spread."""
+    """An entry of the program, or a part of one, spread. `name` is what people call it, if not by its own name."""
 
-    def __init__(self, number: int, entry: Entry, cut: ClusterEntry, topology: Topology) -> None:
+    def __init__(self, number: int, entry: Entry, cut: ClusterEntry, topology: Topology, name: str = "") -> None:
         self.number = number
         self.entry = replace(entry, slot_dims=entry.dims)
-        self.name = entry.name
+        self.name = name or entry.name
         self.cut = cut
         self.feed_cuts = [next(each for each in cut.feeds if each.name == p.name) for p in entry.parameters]
         self.parts: Mapping[int, TaskPart] = {t.rank: self._part(t, topology) for t in topology.parts_of(cut)}

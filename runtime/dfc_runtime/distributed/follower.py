@@ -6,7 +6,7 @@ feeds are received whole even for calls that fail, so that no message is left fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dfc_runtime.distributed import wire
 from dfc_runtime.distributed.comm import CONTROL, DATA_DOWN, DATA_UP, JOIN, REPLY, Array, Bytes
@@ -35,8 +35,12 @@ class Follower:
 
     def call(self, plan: EntryPlan) -> list[object]:
         """An entry that all ranks call: does its part, and gives the results that rank 0 has."""
-        message = self._follow(f"`{plan.name}`")
-        _, values, behind = plan.all_results.unpack(message)
+        return self.results(f"`{plan.name}`", lambda: plan)
+
+    def results(self, label: str, plan: Callable[[], EntryPlan]) -> list[object]:
+        """Likewise, of what is known only when it is over."""
+        message = self._follow(label)
+        _, values, behind = plan().all_results.unpack(message)
         self._rank.receive_arrays(behind, _FROM_CLIENT, DATA_DOWN)
         return values
 
@@ -88,7 +92,7 @@ class Follower:
             self.closed = True
 
     def _run_call(self, head: Head, message: Bytes) -> None:
-        own = self._rank.own_part(self._rank.plans[head.number])
+        own = self._rank.own_part(self._rank.plan(head.number))
         assert own is not None, "only tasks that take part are called"
         sizes, feeds, behind = own.part.down.unpack(message)
         if behind:

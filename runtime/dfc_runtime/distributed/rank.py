@@ -19,6 +19,7 @@ from dfc_runtime.distributed.waiting import Awaited, Waiting
 from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import BundleError, FeedError
 from dfc_runtime.formats.fields import integer, items, text
+from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.module import Module
 
 Data = dict[str, object]
@@ -31,23 +32,22 @@ class OwnPart:
     """What one rank does in calls of an entry, with all that can be known before: feeds in the order of the plan's
     part to arguments of the role's own entry, its results to those that this task gives."""
 
-    __slots__ = ("_dim_feeds", "_function", "_order", "_picks", "_unnamed", "doing", "part", "plan")
+    __slots__ = ("_dim_feeds", "_function", "_order", "_picks", "_unnamed", "doing", "edges", "part", "plan")
 
-    def __init__(self, plan: EntryPlan, part: TaskPart, inner: Module) -> None:
+    def __init__(
+        self, plan: EntryPlan, part: TaskPart, edges: Edges, signature: Entry, function: Callable[..., object]
+    ) -> None:
         self.plan = plan
         self.part = part
+        self.edges = edges
         self.doing = f"it runs `{plan.name}`"
-        entry = (inner.tests if plan.entry.is_test else inner.entries).get(plan.name)
-        if entry is None:
-            raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0906")
-        signature = entry.signature
         given = [plan.entry.parameters[number].name for number in part.feeds]
         made = [result.name for result in signature.results]
         picked = [plan.entry.results[number].name for number in part.results]
         if not {each.name for each in signature.parameters} <= {*given} or not {*picked} <= {*made}:
             raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")
         order = [given.index(each.name) for each in signature.parameters]
-        self._function = entry.function
+        self._function = function
         self._order = None if order == list(range(len(given))) else order
         self._dim_feeds = signature.dim_feeds
         self._unnamed = signature.unnamed_result
@@ -79,6 +79,7 @@ class Rank:
     inner: Module | None
     commands: dict[str, Command]
     _own: dict[int, OwnPart | None] = field(default_factory=dict[int, "OwnPart | None"])
+    _added: dict[int, EntryPlan] = field(default_factory=dict[int, EntryPlan])
 
     @property
     def number(self) -> int:
@@ -94,12 +95,13 @@ class Rank:
         """This rank's part of a call; the results it gives. On failure, nothing is under way any more."""
         waiting = self.waiting
         before, waiting.doing = waiting.doing, own.doing
-        self.edges.begin(generation)
+        edges = own.edges
+        edges.begin(generation)
         try:
             made = own.run(feeds, sizes)
-            self.edges.finish()
+            edges.finish()
         except BaseException:
-            self.edges.cancel()
+            edges.cancel()
             raise
         finally:
             waiting.doing = before
@@ -109,8 +111,23 @@ class Rank:
         """What this rank has to do with an entry; None if it takes no part."""
         if plan.number not in self._own:
             part = plan.parts.get(self.number)
-            self._own[plan.number] = OwnPart(plan, part, self.inner) if part is not None and self.inner else None
+            self._own[plan.number] = self._part_of(plan, part, self.inner) if part and self.inner else None
         return self._own[plan.number]
+
+    def _part_of(self, plan: EntryPlan, part: TaskPart, inner: Module) -> OwnPart:
+        entry = (inner.tests if plan.entry.is_test else inner.entries).get(plan.name)
+        if entry is None:
+            raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0906")
+        return OwnPart(plan, part, self.edges, entry.signature, entry.function)
+
+    def plan(self, number: int) -> EntryPlan:
+        """An entry, or a part of one that was added, by its number."""
+        return self.plans[number] if number < len(self.plans) else self._added[number]
+
+    def add(self, plan: EntryPlan, own: OwnPart | None) -> None:
+        """Something more to be called, and what this rank has to do with it."""
+        self._added[plan.number] = plan
+        self._own[plan.number] = own
 
     def receive_arrays(self, arrays: Sequence[Array], source: int, tag: int) -> None:
         """Fills arrays with what was sent behind a message."""

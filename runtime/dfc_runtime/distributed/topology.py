@@ -7,7 +7,7 @@ which says what would.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dfc_runtime.errors import RankCountError
 from dfc_runtime.formats.cluster import Cluster, ClusterEntry, ClusterRole, site
@@ -44,6 +44,16 @@ class Topology:
     @property
     def size(self) -> int:
         return len(self.by_rank)
+
+    def of_part(self, cluster: Cluster) -> Topology:
+        """The same tasks, for a part of the program; `ValueError` if it is not for them."""
+        if [job.name for job in cluster.jobs] != [job.name for job in self.cluster.jobs]:
+            raise ValueError("a part of the program has other jobs")
+        for role in cluster.roles:
+            if any(task >= self.tasks[role.job] for task in role.tasks):
+                raise ValueError(f"a part of the program has something on task {max(role.tasks)} of `{role.job}`")
+        jobs = tuple(replace(job, tasks=self.tasks[job.name]) for job in cluster.jobs)
+        return Topology(replace(cluster, jobs=jobs))
 
     def ranks_of(self, text: str) -> tuple[int, ...]:
         """The ranks of `job` or `job:task`."""
