@@ -78,7 +78,7 @@ def _check_combine(graph: Graph, entry: Entry, statement: Replicate, cuts: Cuts,
     """Whether gradients grow with the batch as the deployment file says."""
     trained = frozenset(name for name, resource in graph.resources.items() if resource.trained)
     found = degrees(entry, cuts.cutting)
-    for value in gradients(entry, cuts, trained, rows):
+    for value in gradients(entry, cuts, trained, rows, found):
         degree = degree_of_sum(value, cuts, found)
         is_unclear = degree is None and statement.combine == "mean"
         if is_unclear or degree not in (None, ANY, 0 if statement.combine == "mean" else 1):

@@ -128,6 +128,7 @@ class _Search:
     def __init__(self, block: Block, cutting: Cutting, known: _Known, rows: RowUses) -> None:
         self.cuts = Cuts(cutting)
         self._rows = rows
+        self._with_rows = _around(block, rows.stacked | rows.whole)
         self.needed: set[Value] = set()
         self._block = block
         self._known = known
@@ -186,6 +187,8 @@ class _Search:
             raise CannotCut(value, node, reason)
 
     def _visit(self, node: Node, at_top: bool) -> None:
+        if node in self._with_rows and not at_top:
+            raise CannotCut(node.operands[0], node, "rows of it lie in other tasks, which all blocks ask together")
         if node in self._known.whole_sources or self._all_common(node):
             return
         use = self._region(node, at_top) if node.regions else self._plain(node, at_top)
@@ -239,7 +242,7 @@ class _Search:
         if ways[node] is Way.SHARED:
             try:
                 use = self._run(node, shared=True)
-                if self._has_sums(node) or any(v.is_token for v in node.operands):
+                if node in self._with_rows or self._has_sums(node) or any(v.is_token for v in node.operands):
                     return use
             except CannotCut:
                 pass
@@ -350,3 +353,12 @@ class _Search:
 
 def _plain_state(state: State) -> State:
     return COMMON if isinstance(state, Common) else state
+
+
+def _around(block: Block, nodes: frozenset[Node]) -> frozenset[Node]:
+    """These nodes, and those in whose regions they stand."""
+    return frozenset(
+        node
+        for node in (walk.nodes(block) if nodes else ())
+        if node in nodes or any(inner in nodes for region in node.regions for inner in walk.nodes(region))
+    )

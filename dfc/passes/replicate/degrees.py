@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from dfc.ir import walk
 from dfc.ir.dims import Dim, product
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ops import registry
@@ -47,38 +48,71 @@ def degrees(entry: Entry, cutting: Cutting) -> dict[Value, Degree]:
     return search.found
 
 
-def gradients(entry: Entry, cuts: Cuts, trained: frozenset[str], rows: RowUses) -> list[Value]:
-    """What is summed over the blocks last before it goes into a trained variable. Of what is computed by rows that lie
-    in several tasks, on the whole batch: what the rest is made of element by element."""
+def gradients(
+    entry: Entry, cuts: Cuts, trained: frozenset[str], rows: RowUses, found: dict[Value, Degree]
+) -> list[Value]:
+    """What goes into a trained variable and is summed over the batch last, or is still to be: sums over blocks, rows of
+    examples, and what is summed where the whole batch is. `found` has the degrees."""
     pending: list[Value] = []
-    for node in entry.block.nodes:
+    carried: dict[Value, tuple[Value, ...]] = {}
+    for node in walk.nodes(entry.block):
         if isinstance(node.attributes, AssignAttributes) and node.attributes.resource in trained:
-            pending += [v for v in node.operands if not v.is_token]
-    found: dict[Value, None] = {}
+            pending += node.operands
+        carried.update(_carried(node))
+    judged: dict[Value, None] = {}
     seen: set[Value] = set()
     while pending:
         value = pending.pop()
-        if value in seen:
-            continue
+        if value in seen or value.is_token or not value.tensor.machine.is_float:
+            continue  # no gradient goes through numbers of rows, nor through what decides
         seen.add(value)
-        if value in cuts.combined:
-            if value.tensor.machine.is_float:
-                found[value] = None
-        elif value.node in rows.whole and not _is_elementwise(value.node):
-            found[value] = None
+        is_rows = isinstance(cuts.state(value), Split) and found.get(value) is not None
+        if value in cuts.combined or is_rows or _is_summed(value, cuts, rows):
+            judged[value] = None
+        elif value in carried:
+            pending += carried[value]
         elif value.node is not None:
-            pending += [v for v in value.node.operands if not v.is_token]
-            pending += [v for region in value.node.regions for v in region.outputs if not v.is_token]
-    return list(found)
+            pending += value.node.operands
+    return list(judged)
+
+
+def _carried(node: Node) -> dict[Value, tuple[Value, ...]]:
+    """Where the results of a node with regions, and what its rounds receive, come from."""
+    if not node.regions:
+        return {}
+    is_for = isinstance(node.attributes, ForAttributes)
+    first, count = (
+        (2, node.attributes.carries) if isinstance(node.attributes, ForAttributes) else (0, len(node.results))
+    )
+    found: dict[Value, tuple[Value, ...]] = {}
+    for number, result in enumerate(node.results):
+        ends = [region.outputs[number] for region in (node.regions if node.op == "if" else node.regions[-1:])]
+        if node.op != "if" and number < count:
+            ends.append(node.operands[first + number])
+            found.update((region.parameters[number + is_for], tuple(ends)) for region in node.regions)
+        found[result] = tuple(ends)
+    return found
+
+
+def _is_summed(value: Value, cuts: Cuts, rows: RowUses) -> bool:
+    """Whether a node on the whole batch makes a value that has to do with rows elsewhere, or a sum over examples."""
+    node = value.node
+    if node is None or node.regions or _is_elementwise(node):
+        return False
+    return node in rows.whole or (_has_examples(node.operands, cuts) and not _has_examples([value], cuts))
+
+
+def _has_examples(values: Sequence[Value], cuts: Cuts) -> bool:
+    return any(cuts.cutting.first_axis(v.tensor.shape) is not None for v in values if not v.is_token)
 
 
 def degree_of_sum(value: Value, cuts: Cuts, found: dict[Value, Degree]) -> Degree:
     """The degree of what is made of a value of `gradients`: rows of examples, of which some go to each row of a sparse
     update, are still to be summed, whether blocks have been put together or the whole batch was there."""
     own = found.get(value)
-    is_piece = value in cuts.combined and isinstance(cuts.state(value), Split)
-    is_whole = value not in cuts.combined and cuts.cutting.first_axis(value.tensor.shape) is not None
-    return own if own in (None, ANY) or not (is_piece or is_whole) else own + 1
+    is_whole = value not in cuts.combined and _has_examples([value], cuts)
+    is_rows = is_whole or isinstance(cuts.state(value), Split)
+    return own if own in (None, ANY) or not is_rows else own + 1
 
 
 def _is_elementwise(node: Node | None) -> bool:
