@@ -31,7 +31,7 @@ from dfc.passes.place import Costs, Placed, PlacementError, Wishes, place
 from dfc.passes.place.blocks import strays
 from dfc.passes.place.state import place_state
 from dfc.passes.replicate import Replication, replicate
-from dfc.passes.shard import Caller, Spreading, row_uses, shard, sharded_state
+from dfc.passes.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
 from dfc.source import SourceFile
 
 
@@ -90,6 +90,7 @@ def _cut(whole: Graph, resolution: Resolution) -> tuple[Graph, dict[str, Replica
     graph, replicated = whole, dict[str, Replication]()
     jobs = resolution.deployment.jobs
     sharded = sharded_state(whole, resolution.shards, {job.name: job.tasks for job in jobs.values()})
+    graph = picked_ahead(graph, sharded)
     for name, statement in resolution.replications.items():
         if statement.mode == "sync":
             graph, replicated[name] = replicate(graph, statement, lambda entry: row_uses(entry, sharded))

@@ -6,8 +6,9 @@
     table[ids] -= rate * rows      ids and rows go to the owners, which subtract them
     let s = table @ v              every owner multiplies its rows; s is brought together where it is needed whole
 
-The parts: `analysis` what the owners have of each value, `demands` who needs it in which form, `rewrite` and `updates`
-the new entry, `routes` the messages, `mistakes` what would move a table.
+The parts: `ahead` rows that are picked before loops, `analysis` what the owners have of each value, `demands` who needs
+it in which form, `rewrite` and `updates` the new entry, `routes` the messages, `mistakes` what would move a table.
+In loops and branches the owners go through the same rounds, with messages in each of them.
 
 Assumes entries that are replicated already: what the tasks of a job have of their blocks stands in stacks at the top.
 Guarantees that only numbers and rows of what is picked travel, or values without the other axes of a table; and that
@@ -20,21 +21,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dfc.deployment.model import Shard
-from dfc.diagnostics import CompileError, Diagnostic
 from dfc.ir import walk
 from dfc.ir.dims import dim
-from dfc.ir.graph import Block, Entry, Graph, Node
+from dfc.ir.graph import Entry, Graph, Node
 from dfc.ir.names import name_nodes
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes
 from dfc.passes.dce import dce_block
 from dfc.passes.replicate import RowUses
-from dfc.passes.shard import mistakes
+from dfc.passes.shard.ahead import picked_ahead
 from dfc.passes.shard.analysis import Findings, analyse
 from dfc.passes.shard.demands import chain, demands_of, is_by_number
 from dfc.passes.shard.model import Caller, Division, RowEdge, Sharded, Spreading
 from dfc.passes.shard.rewrite import rewritten
 
-__all__ = ["Caller", "Division", "RowEdge", "Sharded", "Spreading", "row_uses", "shard", "sharded_state"]
+__all__ = [
+    "Caller",
+    "Division",
+    "RowEdge",
+    "Sharded",
+    "Spreading",
+    "picked_ahead",
+    "row_uses",
+    "shard",
+    "sharded_state",
+]
 
 
 def sharded_state(graph: Graph, statements: Mapping[str, Shard], tasks: Mapping[str, int]) -> dict[str, Sharded]:
@@ -56,7 +66,7 @@ def row_uses(entry: Entry, sharded: Mapping[str, Sharded]) -> RowUses:
     """What `replicate` has to know of state that will be divided."""
     found = analyse(entry.block, sharded)
     picked = {node for node in found.picks if node.op == "gather"}
-    assigned = {node for node in entry.block.nodes if _assigned(node, sharded)}
+    assigned = {node for node in walk.nodes(entry.block) if _assigned(node, sharded)}
     updates = {maker for node in assigned for maker in _at_owners(node, found)}
     return RowUses(frozenset(picked | assigned | updates), frozenset(found.wanted))
 
@@ -93,24 +103,10 @@ def _uses(node: Node, sharded: Mapping[str, Sharded]) -> bool:
 
 
 def _entry(entry: Entry, caller: Caller, made: Spreading) -> Entry:
-    wrong = list(_inside(entry.block, made.sharded))
-    if wrong:
-        raise CompileError(wrong)
-    found: Findings = analyse(entry.block, made.sharded)
+    found: Findings = analyse(entry.block, made.sharded, caller.count)
     changed, routes = rewritten(entry, found, demands_of(entry.block, found), caller)
     block = name_nodes(changed.block, entry.block)
     made.sites.update({node.name: site for node, site in routes.sites.items()})
     made.edges += routes.edges
     made.combined += routes.combined_edges
     return replace(changed, block=dce_block(block))
-
-
-def _inside(block: Block, sharded: Mapping[str, Sharded]) -> Iterator[Diagnostic]:
-    for node in block.nodes:
-        for region in node.regions:
-            for inner in walk.nodes(region):
-                if _uses(inner, sharded):
-                    assert isinstance(inner.attributes, ResourceAttributes | AssignAttributes)
-                    name = inner.attributes.resource
-                    what = "assigned" if inner.op == "assign" else "used"
-                    yield mistakes.inside(name, sharded[name], inner, what)

@@ -5,8 +5,9 @@
     let x = table[ids]             x: common         rows are picked where they lie, and come to the one who asked
     let best = top_k(s, 10)        s is needed whole: its elements are brought together, the table never is
 
-The rules are those of `replicate`, which cuts batches into blocks. Assumes an entry after all passes. Guarantees a
-state for every value at the top of it; what stands in regions gets whole values.
+The rules are those of `replicate`, which cuts batches into blocks. The owners go through loops and branches with
+rows in them like everybody else, so that rows are used there as outside; but what a loop carries or a region hands out
+is whole. Assumes an entry after all passes. Guarantees a state for every value of it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from dfc.ir import walk
-from dfc.ir.dims import ONE, ZERO
+from dfc.ir.dims import ONE, ZERO, Symbol, dim
 from dfc.ir.graph import Block, Node, Value
-from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, ResourceAttributes, SliceAttributes
+from dfc.ops.attributes import (
+    AssignAttributes,
+    AxisAttributes,
+    ForAttributes,
+    OperandSelector,
+    ResourceAttributes,
+    SliceAttributes,
+)
 from dfc.passes.replicate.rules import NeededWhole, Use, use_of
 from dfc.passes.replicate.states import COMMON, Cutting, Partial, Split, State
 from dfc.passes.shard.model import Division, Sharded
@@ -28,9 +36,11 @@ from dfc.passes.shard.model import Division, Sharded
 class Findings:
     """`states` and `divisions` have the values that are split, `wanted` what nodes with such operands take them as,
     `combined` how what each task finds becomes the result, `picks` the nodes that pick rows by number. Of what is
-    needed whole `reasons` says why. `order` and `users` are those of the entry."""
+    needed whole `reasons` says why. `order` and `users` are those of the entry. A loop of `count` rounds goes over the
+    blocks of a task, each of which has its own number of them."""
 
     sharded: Mapping[str, Sharded]
+    count: Symbol | None = None
     states: dict[Value, Split] = field(default_factory=dict[Value, Split])
     divisions: dict[Value, Division] = field(default_factory=dict[Value, Division])
     wanted: dict[Node, tuple[State, ...]] = field(default_factory=dict["Node", "tuple[State, ...]"])
@@ -48,15 +58,35 @@ class Findings:
         return next(self.divisions[v] for v in (*node.results, *node.operands) if v in self.divisions)
 
 
-def analyse(block: Block, sharded: Mapping[str, Sharded]) -> Findings:
-    found = Findings(sharded)
-    for number, node in enumerate(block.nodes):
-        found.order[node] = number
-        _visit(node, found)
+def analyse(block: Block, sharded: Mapping[str, Sharded], count: Symbol | None = None) -> Findings:
+    found = Findings(sharded, count)
+    _block(block, found)
     for node in walk.nodes(block):
         for value in node.operands:
             found.users.setdefault(value, set()).add(node)
     return found
+
+
+def _block(block: Block, found: Findings) -> None:
+    """The nodes of a block in program order, a node behind those of its regions."""
+    for node in block.nodes:
+        if goes_over_blocks(node, found):
+            for value in walk.inputs(node):
+                _needs(value, node, "each task does this for its own part of the batch", found)
+            continue
+        for region in node.regions:
+            _block(region, found)
+            for value in region.outputs:
+                _needs(value, node, "a loop or branch hands out whole values", found)
+        found.order[node] = len(found.order)
+        _visit(node, found)
+
+
+def goes_over_blocks(node: Node, found: Findings) -> bool:
+    """Whether a task does this as often as it has blocks."""
+    if found.count is None or not isinstance(node.attributes, ForAttributes):
+        return False
+    return node.attributes.trips == dim(found.count)
 
 
 def written(node: Node, sharded: Mapping[str, Sharded]) -> Sharded | None:
@@ -81,17 +111,12 @@ def _visit(node: Node, found: Findings) -> None:
         return
     if written(node, found.sharded) is not None:
         return
-    for inner in (inner for region in node.regions for inner in walk.nodes(region)):
-        for value in inner.operands:
-            _needs(
-                value, inner, "this is in a loop or branch, where the tasks that have the rows do not take part", found
-            )
     operands = [v for v in node.operands if not v.is_token]
     if not any(v in found.states for v in operands):
         return
     if node.regions or len(operands) < len(node.operands):
         for value in operands:
-            _needs(value, node, "it takes all of it", found)
+            _needs(value, node, "a loop carries whole values" if node.regions else "it takes all of it", found)
         return
     if _is_pick(node, found):
         found.picks.add(node)

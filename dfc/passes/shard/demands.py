@@ -19,7 +19,7 @@ from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector
 from dfc.ops.effects import is_pure
 from dfc.ops.record import Elementwise
 from dfc.passes.replicate.states import Split
-from dfc.passes.shard.analysis import Findings, index_of_rows, written
+from dfc.passes.shard.analysis import Findings, goes_over_blocks, index_of_rows, written
 from dfc.passes.shard.model import Division, Sharded
 
 Cut: TypeAlias = tuple[Division, int]
@@ -86,11 +86,17 @@ class _Search:
 
     def run(self) -> Demands:
         self._demands.whole.update(v for v in self._block.outputs if not v.is_token)
-        for node in reversed(self._block.nodes):
-            self._visit(node)
+        self._nodes(self._block)
         return self._demands
 
+    def _nodes(self, block: Block) -> None:
+        for node in reversed(block.nodes):
+            self._visit(node)
+
     def _visit(self, node: Node) -> None:
+        if node.regions:
+            self._region(node)
+            return
         state = written(node, self._found.sharded)
         if state is not None:
             self._written(node, state)
@@ -98,6 +104,17 @@ class _Search:
             self._whole(v for v in walk.inputs(node) if not v.is_token)
         elif any(self._demands.has(v) for v in node.results):
             self._pure(node)
+
+    def _region(self, node: Node) -> None:
+        """All of it is kept; what comes in and what goes out is whole, what is inside is seen like what is outside."""
+        if goes_over_blocks(node, self._found):
+            self._whole(walk_inputs(node))
+            return
+        self._whole(v for v in node.operands if not v.is_token)
+        for region in node.regions:
+            self._whole(v for v in region.outputs if not v.is_token)
+        for region in reversed(node.regions):
+            self._nodes(region)
 
     def _whole(self, values: Iterator[Value]) -> None:
         for value in values:

@@ -25,14 +25,3 @@ def whole(value: Value, state: str, sharded: Sharded, node: Node | None, reason:
             f'from outside, `.state["{state}"]` puts it together',
         ],
     )
-
-
-def inside(state: str, sharded: Sharded, node: Node, what: str) -> Diagnostic:
-    """Rows are used in a loop or branch."""
-    return error(
-        WHOLE,
-        f"rows of `{state}` are {what} in a loop or branch, where the tasks that have them do not take part",
-        node.span,
-        secondary=[(sharded.statement.span, f"its rows lie in {sharded.division.tasks} tasks")],
-        helps=["take the rows before it, or assign them behind it"],
-    )

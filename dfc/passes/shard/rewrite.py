@@ -1,24 +1,28 @@
 """An entry whose state is divided: every node as it is done by rows, or as it was, with what has to travel between.
 
 Follows `Findings` and `Demands`. Values by rows are at their owners, so are nodes that touch them; numbers and rows of
-what is picked or assigned by number travel (`routes`). Assumes an entry at the top of which all divided state is used.
-Guarantees nodes in a valid order, and one token of the network through all messages.
+what is picked or assigned by number travel (`routes`). In loops and branches they travel in every round: the region has
+the token of the network, and is at home where rows are asked for, so that all who take part go through the same rounds.
+A loop over the blocks of a task, whose rounds are not those of others, gets whole values. Guarantees nodes in a valid
+order, and one token of the network through all messages.
 """
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import replace
 
 from dfc.deployment.model import Site as Place
 from dfc.diagnostics import CompileError
+from dfc.ir import walk
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.rewrite import Pass, Site, rebuild, with_parts
 from dfc.ir.symbols import symbols_of
-from dfc.ir.types import TensorType, TokenType
+from dfc.ir.types import TensorType
 from dfc.ops.attributes import (
     AxisAttributes,
     RandomAttributes,
@@ -30,15 +34,14 @@ from dfc.ops.attributes import (
     TypeAttributes,
 )
 from dfc.ops.builder import Builder
-from dfc.ops.communication import NETWORK
 from dfc.ops.effects import is_pure
 from dfc.passes.replicate.states import Split
 from dfc.passes.shard import mistakes
-from dfc.passes.shard.analysis import Findings, written
+from dfc.passes.shard.analysis import Findings, goes_over_blocks, written
 from dfc.passes.shard.demands import Demands, cut_by_node
 from dfc.passes.shard.draws import random_rows
 from dfc.passes.shard.model import Caller, Division
-from dfc.passes.shard.routes import Routes
+from dfc.passes.shard.routes import NETWORK_TOKEN, Routes
 from dfc.passes.shard.updates import Updates
 
 
@@ -58,37 +61,51 @@ class _Rewriting(Pass):
         self._entry = entry
         self._found = found
         self._demands = demands
-        self._depth = 0
-        self._rows: dict[tuple[Value, Division, int], Value] = {}
+        self._rows: ChainMap[tuple[Value, Division, int], Value] = ChainMap()
         self._memory: dict[Value, Value] = {}
-        tokens = [v for v in entry.block.parameters if v.type == TokenType(NETWORK)]
-        if tokens:
-            self.routes.start = self.routes.network = tokens[0]
-        order = {node: number for number, node in enumerate(entry.block.nodes)}
-        self._updates = Updates(found, demands, self.routes, self, order)
+        self._updates = Updates(found, demands, self.routes, self)
+        self._networks: list[Value] = []
+        self._starts: list[Value] = []
+        self._blocks_at: int | None = None
+        self._ends: list[tuple[Value, Value]] = []
 
     def finished(self, block: Block) -> Block:
         """The block with the token of the network among its parameters and outputs."""
-        start, network = self.routes.start, self.routes.network
-        kept = [v for v in block.parameters if v is not start]
-        outputs = [v for v in block.outputs if v.type != TokenType(NETWORK)]
-        if network is start and start not in block.parameters:
-            return block
-        return Block(_in_order([*kept, start]), block.nodes, _in_order([*outputs, network]))
+        start, network = self._ends.pop()
+        return block if network is start else with_network(block, start, network)
+
+    def descend(self, node: Node, operands: Sequence[Value], region: Block) -> None:
+        if self._blocks_at is None and goes_over_blocks(node, self._found):
+            self._blocks_at = len(self._starts)
 
     def enter(self, block: Block) -> None:
-        self._depth += 1
+        """What is made of rows in a block is there in the block and in the regions of its nodes."""
+        self._networks.append(self.routes.network)
+        self.routes.network = next((v for v in block.parameters if v.type == NETWORK_TOKEN), self.routes.new_token())
+        self._starts.append(self.routes.network)
+        self._rows = self._rows.new_child()
+        self._updates.enter()
+        self.routes.enter()
 
     def leave(self, block: Block) -> None:
-        self._depth -= 1
+        self._ends.append((self._starts.pop(), self.routes.network))
+        if self._blocks_at == len(self._starts):
+            self._blocks_at = None
+        self.routes.network = self._networks.pop()
+        self._rows = self._rows.parents
+        self._updates.leave()
+        self.routes.leave()
 
     def visit(self, site: Site) -> Sequence[Value] | None:
-        if self._depth > 1:
+        if self._blocks_at is not None:
+            self._forget_ends(site)
             return None
         routes, node = self.routes, site.node
         routes.builder.block.nodes = site.output
         routes.builder.name, routes.builder.span = node.name, node.span
         routes.here(None)
+        if node.regions:
+            return self._region(site)
         state = written(node, self._found.sharded)
         if state is not None:
             return [self._updates.assign(node, site.operands, state)]
@@ -99,6 +116,10 @@ class _Rewriting(Pass):
         if node in self._found.wanted:
             return self._by_rows(node) if any(self._demands.has(v) for v in node.results) else node.results
         return self._common(site)
+
+    def _forget_ends(self, site: Site) -> None:
+        """Of regions in a loop over blocks, which stay as they are."""
+        del self._ends[len(self._ends) - len(site.regions) :]
 
     # ---------------------------------------------------------------- forms of values --
 
@@ -122,16 +143,37 @@ class _Rewriting(Pass):
 
     # ---------------------------------------------------------------- nodes --
 
+    def _region(self, site: Site) -> Sequence[Value]:
+        """A loop or branch, with the token of the network if anything travels inside."""
+        node, routes = site.node, self.routes
+        first = len(self._ends) - len(site.regions)
+        ends, self._ends = self._ends[first:], self._ends[:first]
+        operands = [routes.network if v.type == NETWORK_TOKEN else v for v in site.operands]
+        if any(network is not start for start, network in ends):
+            regions = [with_network(block, *end) for block, end in zip(site.regions, ends, strict=True)]
+            made = _talking(node, operands, regions, routes.network)
+        else:
+            made = with_parts(node, operands, site.regions)
+        site.output.append(made)
+        tokens = {v.type: v for v in made.results if v.is_token}
+        routes.network = tokens.get(NETWORK_TOKEN, routes.network)
+        is_spread = any(inner in routes.sites for region in made.regions for inner in walk.nodes(region))
+        routes.here(routes.caller.site if is_spread else self._own_site(node))
+        plain = [v for v in made.results if not v.is_token]
+        results = [tokens[v.type] if v.is_token else plain[number] for number, v in enumerate(node.results)]
+        self.values.update(zip(node.results, results, strict=True))
+        return results
+
     def _common(self, site: Site) -> Sequence[Value]:
         """A node that is done as before, and the rows of its result if somebody needs them."""
         node, demands = site.node, self._demands
         is_needed = not is_pure(node) or isinstance(node.attributes, MeasuredAttributes)
         if is_needed or any(v in demands.whole for v in node.results):
-            operands = [self.routes.network if v.type == TokenType(NETWORK) else v for v in site.operands]
+            operands = [self.routes.network if v.type == NETWORK_TOKEN else v for v in site.operands]
             kept = with_parts(node, operands, site.regions)
             site.output.append(kept)
             for value in kept.results:
-                if value.type == TokenType(NETWORK):
+                if value.type == NETWORK_TOKEN:
                     self.routes.network = value
             self.values.update(zip(node.results, kept.results, strict=True))
             self.routes.here(self._own_site(node))
@@ -310,7 +352,22 @@ def _origin(value: Value) -> str | None:
     return node.attributes.resource if isinstance(node.attributes, ResourceAttributes) else None
 
 
-def _in_order(values: Sequence[Value]) -> tuple[Value, ...]:
+def _talking(node: Node, operands: Sequence[Value], regions: Sequence[Block], network: Value) -> Node:
+    """A node with the token of the network among what it takes and gives."""
+    taken = in_order([*(v for v in operands if v.type != NETWORK_TOKEN), network])
+    plain = [v.type for v in node.results if not v.is_token]
+    types = [*plain, *(v.type for v in taken if v.is_token)]
+    return Node(node.op, taken, types, attributes=node.attributes, regions=regions, name=node.name, span=node.span)
+
+
+def with_network(block: Block, start: Value, network: Value) -> Block:
+    """The block with the token of the network among its parameters and outputs."""
+    kept = [v for v in block.parameters if v is not start]
+    outputs = [v for v in block.outputs if v.type != NETWORK_TOKEN]
+    return Block(in_order([*kept, start]), block.nodes, in_order([*outputs, network]))
+
+
+def in_order(values: Sequence[Value]) -> tuple[Value, ...]:
     """Plain values, then tokens by resource."""
     plain = [v for v in values if not v.is_token]
     return (*plain, *sorted((v for v in values if v.is_token), key=lambda v: str(v.type)))

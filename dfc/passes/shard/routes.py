@@ -12,6 +12,7 @@ Numbers are routed once, whatever is done with them. `Routes` appends nodes to a
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,22 +56,34 @@ class _Here:
 
 
 class Routes:
-    """Appends to `builder`. `network` is the current token of the network; `sites` are those of the new nodes."""
+    """Appends to `builder`. `network` is the current token of the network; `sites` are those of the new nodes. What is
+    routed in a block is known there and in the regions of its nodes."""
 
     def __init__(self, entry: Entry, builder: Builder, caller: Caller) -> None:
         self.builder = builder
         self.caller = caller
-        self.start = self.network = Value(NETWORK_TOKEN, NETWORK)
+        self.network = self.new_token()
         self.sites: dict[Node, Site] = {}
         self.edges: list[RowEdge] = []
         self.combined_edges: list[RowEdge] = []
         self._entry = entry
         self._keys = NameSet()
         self._symbols = NameSet(symbol.name for symbol in entry.dims)
-        self._routings: dict[tuple[Value, Division], Routing] = {}
-        self._here: dict[Division, _Here] = {}
-        self._rows: dict[Division, Value] = {}
+        self._routings: ChainMap[tuple[Value, Division], Routing] = ChainMap()
+        self._here: ChainMap[Division, _Here] = ChainMap()
+        self._rows: ChainMap[Division, Value] = ChainMap()
         self._placed = 0
+
+    def new_token(self) -> Value:
+        return Value(NETWORK_TOKEN, NETWORK)
+
+    def enter(self) -> None:
+        """A block begins."""
+        self._routings, self._here = self._routings.new_child(), self._here.new_child()
+        self._rows = self._rows.new_child()
+
+    def leave(self) -> None:
+        self._routings, self._here, self._rows = self._routings.parents, self._here.parents, self._rows.parents
 
     # ---------------------------------------------------------------- places --
 

@@ -10,7 +10,8 @@ several tasks is applied in the order of tasks, and so of the blocks of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -36,17 +37,21 @@ class Forms(Protocol):
 
 
 class Updates:
-    """Appends what becomes of assignments. `order` numbers the nodes of the entry."""
+    """Appends what becomes of assignments."""
 
-    def __init__(
-        self, found: Findings, demands: Demands, routes: Routes, forms: Forms, order: Mapping[Node, int]
-    ) -> None:
+    def __init__(self, found: Findings, demands: Demands, routes: Routes, forms: Forms) -> None:
         self._found = found
         self._demands = demands
         self._routes = routes
         self._forms = forms
-        self._order = order
-        self._pushed: dict[tuple[str, Value, int], Value] = {}
+        self._pushed: ChainMap[tuple[str, Value, int], Value] = ChainMap()
+
+    def enter(self) -> None:
+        """A block begins: what is sent in it is there in it alone."""
+        self._pushed = self._pushed.new_child()
+
+    def leave(self) -> None:
+        self._pushed = self._pushed.parents
 
     def assign(self, node: Node, operands: Sequence[Value], state: Sharded) -> Value:
         """The new token of the state."""
@@ -117,7 +122,7 @@ class Updates:
     ) -> Value:
         """The right side, computed at the owners."""
         b, local = self._routes.builder, dict[Value, Value]()
-        for value in sorted(inside, key=lambda v: self._order[_maker(v)]):
+        for value in sorted(inside, key=lambda v: self._found.order[_maker(v)]):
             maker = _maker(value)
             if maker in self._found.picks:
                 memory = self._forms.memory(maker.operands[0], axis, route.division)

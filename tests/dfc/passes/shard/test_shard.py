@@ -124,11 +124,15 @@ def test_nothing_of_the_size_of_a_table_is_sent() -> None:
         ("entry all() -> f32[1000, 8] { return table * 2.0 }", "it is a result of the entry"),
         ("entry running() -> f32[8] { return cumsum(table, axis = 0)[999] }", "`cumsum` runs along the axis"),
         (
-            "entry rounds(ids: i32[3]) -> f32 {\n  let t = table\n"
-            "  return loop s: f32 = 0 for i in 0..3 { s = s + sum(sin(t[ids[i]])) * s }\n}",
-            "in a loop or branch",
+            "entry rounds(i: i32) -> f32[8] {\n"
+            "  let t = loop t: f32[1000, 8] = table for k in 0..3 { t = t * t }\n  return t[i]\n}",
+            "a loop carries whole values",
         ),
-        ("entry maybe(c: bool) { if c { table[0] := 1.0 } }", "assigned in a loop or branch"),
+        (
+            "entry maybe(c: bool, i: i32) -> f32[8] {\n"
+            "  let t = if c { yield table } else { yield table * 2.0 }\n  return t[i]\n}",
+            "a loop or branch hands out whole values",
+        ),
     ],
 )
 def test_what_would_bring_all_rows_to_one_task_is_refused(body: str, reason: str) -> None:
