@@ -45,8 +45,8 @@ class HostRequest:
     `module` is the name of the program, `call` the call that makes the request."""
 
     site: HostSite
-    inputs: list[Array]
-    outputs: list[Array]
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
     module: str
     call: Calling
 
@@ -74,18 +74,18 @@ class Hosts:
         """Whether the program asks for anything."""
         return bool(self._sites)
 
-    def of(self, manifest: Manifest) -> Hosts:
-        """The same handlers for another program."""
-        return Hosts(manifest, self.handlers, self.summaries)
+    def of(self, manifest: Manifest, handlers: Mapping[str, Handler] | None = None) -> Hosts:
+        """The same handlers for another program, but for those of some kinds."""
+        return Hosts(manifest, {**self.handlers, **(handlers or {})}, self.summaries)
 
     def call(self, number: int, frame: int) -> None:
         """What native code calls. The first word of its frame says that the request failed until it is cleared: an
         exception may come before the first line here, from a signal, and native code must see that as well."""
         site = self._sites[number]
-        words = site.frame.from_address(frame)
+        words = site.words(frame)
         try:
-            request = HostRequest(site.site, *site.operands(words), self._module, self._local.call)
-            site.handler(request)
+            inputs, outputs = site.operands(words)
+            site.handler(HostRequest(site.site, inputs, outputs, self._module, self._local.call))
             words[0] = 0
         except BaseException as problem:
             words[0] = 1
@@ -126,10 +126,15 @@ def _handler(site: HostSite, handlers: Mapping[str, Handler]) -> Handler:
     return found
 
 
-class _Site:
-    """A site with all that can be known before a call."""
+Words = ctypes.Array[ctypes.c_int64]
+Operands = tuple[Sequence[Array], Sequence[Array]]
 
-    __slots__ = ("_inputs", "_operands", "frame", "handler", "site")
+
+class _Site:
+    """A site with all that can be known before a call. What a program passes is mostly the same in call after call, so
+    the last words and operands are kept: each in one tuple, as several threads may be here."""
+
+    __slots__ = ("_frame", "_inputs", "_last", "_last_words", "_operands", "handler", "site")
 
     def __init__(self, site: HostSite, handler: Handler) -> None:
         self.site = site
@@ -138,14 +143,29 @@ class _Site:
         self._inputs = len(site.inputs)
         self._operands = [_Operand(each, writeable=place >= self._inputs) for place, each in enumerate(operands)]
         extents = sum(isinstance(axis, str) for each in operands for axis in each.shape)
-        self.frame = ctypes.c_int64 * (1 + len(operands) + extents)
+        self._frame: type[Words] = ctypes.c_int64 * (1 + len(operands) + extents)
+        self._last_words: tuple[int, Words | None] = (0, None)
+        self._last: tuple[list[int], Operands] = ([], ((), ()))
 
-    def operands(self, words: ctypes.Array[ctypes.c_int64]) -> tuple[list[Array], list[Array]]:
+    def words(self, frame: int) -> Words:
+        """The words of a frame."""
+        address, words = self._last_words
+        if words is None or address != frame:
+            words = self._frame.from_address(frame)
+            self._last_words = frame, words
+        return words
+
+    def operands(self, words: Words) -> Operands:
         """Inputs and outputs of the request in a frame."""
         values = words[1:]
+        last, operands = self._last
+        if values == last:
+            return operands
         extents = iter(values[len(self._operands) :])
         arrays = [each.array(address, extents) for each, address in zip(self._operands, values, strict=False)]
-        return arrays[: self._inputs], arrays[self._inputs :]
+        operands = arrays[: self._inputs], arrays[self._inputs :]
+        self._last = values, operands
+        return operands
 
 
 _MOST_KNOWN = 64

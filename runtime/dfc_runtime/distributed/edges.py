@@ -90,7 +90,6 @@ class Edges:
         self._sender = Sender(self._comm, self._pool, self._wait_for_taking)
         self._ends: dict[int, _End] = {}
         self._generation = 0
-        self._first_tag = FIRST_EDGE
         self._abandoned: list[Reducer] = []
         self._reducer = self._new_reducer()
         self._router = Router(topology, waiting, self)
@@ -110,7 +109,6 @@ class Edges:
         """Before each call. Messages of calls that failed are of another generation: nobody takes them for his."""
         if generation != self._generation:
             self._generation = generation
-            self._first_tag = FIRST_EDGE + 2 * generation * (len(self._numbers) + 1)
             self._reducer = self._new_reducer()
             if self._tag(len(self._numbers)) > self._comm.highest_tag:
                 raise RankError("too many calls have failed: start the program again", code="E0911")

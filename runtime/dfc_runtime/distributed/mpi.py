@@ -42,13 +42,17 @@ class MpiComm:
     def isend(self, buffer: Bytes, destination: int, tag: int, *, synchronous: bool = False) -> Pending:
         if buffer.size <= self._piece:
             send = self._comm.Issend if synchronous else self._comm.Isend
-            return _Request(send((buffer, MPI.BYTE), destination, tag), None, buffer)
+            try:
+                request = send((buffer, MPI.BYTE), destination, tag)
+                return DONE if request.Test() else _Sent(request, buffer)  # small messages have mostly left
+            except MPI.Exception as problem:
+                raise _error(problem) from None
         parts = [self.isend(part, destination, tag, synchronous=synchronous) for part in self._pieces(buffer)]
         return _Requests(parts)
 
     def irecv(self, buffer: Bytes, source: int, tag: int) -> Pending:
         if buffer.size <= self._piece:
-            return _Request(self._comm.Irecv((buffer, MPI.BYTE), source, tag), buffer.size, buffer)
+            return _Received(self._comm.Irecv((buffer, MPI.BYTE), source, tag), buffer, self._status)
         return _Requests([self.irecv(part, source, tag) for part in self._pieces(buffer)])
 
     def _pieces(self, buffer: Bytes) -> list[Bytes]:
@@ -57,7 +61,7 @@ class MpiComm:
     def arrival(self, source: int | None, tag: int) -> Arrival | None:
         status = self._status  # of one thread, which looks at it at once
         message = self._comm.Improbe(MPI.ANY_SOURCE if source is None else source, tag, status)
-        return None if message is None else _Arrived(message, status.Get_source(), status.Get_count(MPI.BYTE))
+        return None if message is None else _Arrived(message, status.Get_source(), status.Get_count(MPI.BYTE), status)
 
     def idle(self, turn: int) -> None:
         """Spins, then lets others have the processor, then sleeps: ranks may be more than processors."""
@@ -77,45 +81,79 @@ class MpiComm:
             self._comm.Free()
 
 
-class _Request:
-    """`kept` is the buffer: MPI has only its address."""
+class _Done:
+    """A message that needed no waiting."""
 
-    __slots__ = ("_done", "_kept", "_request", "_status", "_wanted")
-
-    def __init__(self, request: MPI.Request, wanted: int | None, kept: Bytes) -> None:
-        self._request = request
-        self._wanted = wanted
-        self._status = MPI.Status() if wanted is not None else None
-        self._kept: Bytes | None = kept
-        self._done = False
+    __slots__ = ()
 
     def test(self) -> bool:
-        if self._done:
-            return True
-        try:
-            if self._wanted is None or self._status is None:
-                self._done = self._request.Test()
-            else:
-                self._done = self._received(self._wanted, self._status)
-        except MPI.Exception as problem:
-            raise RankError(f"MPI: {problem.Get_error_string()}", code="E0911") from None
-        if self._done:
-            self._kept = None
-        return self._done
-
-    def _received(self, wanted: int, status: MPI.Status) -> bool:
-        if not self._request.Test(status):
-            return False
-        if status.Get_count(MPI.BYTE) != wanted:
-            text = f"a message has {status.Get_count(MPI.BYTE)} bytes instead of {wanted}"
-            raise RankError(text, code="E0911")
         return True
 
     def cancel(self) -> None:
-        if not self._done:
+        pass
+
+
+DONE: Pending = _Done()
+
+
+class _Sent:
+    """A message that was sent. `_kept` is its buffer, of which MPI has only the address."""
+
+    __slots__ = ("_kept", "_request")
+
+    def __init__(self, request: MPI.Request, kept: Bytes) -> None:
+        self._request = request
+        self._kept: Bytes | None = kept
+
+    def test(self) -> bool:
+        if self._kept is None:
+            return True
+        try:
+            done = self._request.Test()
+        except MPI.Exception as problem:
+            raise _error(problem) from None
+        if done:
+            self._kept = None
+        return done
+
+    def cancel(self) -> None:
+        pass  # what was sent cannot be taken back
+
+
+class _Received:
+    """A message that is waited for; `_status` is that of the rank, which only one thread uses."""
+
+    __slots__ = ("_kept", "_request", "_status")
+
+    def __init__(self, request: MPI.Request, kept: Bytes, status: MPI.Status) -> None:
+        self._request = request
+        self._kept: Bytes | None = kept
+        self._status = status
+
+    def test(self) -> bool:
+        if self._kept is None:
+            return True
+        status = self._status
+        try:
+            if not self._request.Test(status):
+                return False
+        except MPI.Exception as problem:
+            raise _error(problem) from None
+        wanted, self._kept = self._kept.size, None
+        found = status.Get_count(MPI.BYTE)
+        if found != wanted:
+            raise RankError(f"a message has {found} bytes instead of {wanted}", code="E0911")
+        return True
+
+    def cancel(self) -> None:
+        if self._kept is not None:
             self._request.Cancel()
             self._request.Wait()
-            self._done = True
+            self._kept = None
+
+
+def _error(problem: MPI.Exception) -> RankError:
+    return RankError(f"MPI: {problem.Get_error_string()}", code="E0911")
 
 
 class _Requests:
@@ -132,10 +170,13 @@ class _Requests:
 
 
 class _Arrived:
-    def __init__(self, message: MPI.Message, source: int, size: int) -> None:
+    __slots__ = ("_message", "_status", "size", "source")
+
+    def __init__(self, message: MPI.Message, source: int, size: int, status: MPI.Status) -> None:
         self._message = message
+        self._status = status
         self.source = source
         self.size = size
 
     def receive(self, buffer: Bytes) -> Pending:
-        return _Request(self._message.Irecv((buffer, MPI.BYTE)), buffer.size, buffer)
+        return _Received(self._message.Irecv((buffer, MPI.BYTE)), buffer, self._status)

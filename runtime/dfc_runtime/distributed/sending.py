@@ -20,6 +20,8 @@ from dfc_runtime.distributed.comm import Bytes, Comm, Pending
 PIECE = 256 << 10
 """What is larger goes in two pieces, the first of this size."""
 _COPIED_PER_SECOND = 4 << 30
+_SHORT = 4 << 10
+"""Copies of up to so many bytes are made anew: that costs less than to look after them."""
 
 Wait = Callable[[Callable[[], bool], str, int], None]
 """Waits until a condition holds, for the sake of an edge and a rank."""
@@ -84,6 +86,13 @@ class Sender:
         self.has_left()
 
     def _send_copy(self, key: str, value: Bytes, ranks: Sequence[int], tag: int) -> None:
+        if value.size <= _SHORT:
+            for rank in ranks:
+                copied = value.copy()
+                pending = self._comm.isend(copied, rank, tag)
+                if not pending.test():
+                    self._leaving.append(_Leaving(copied, [(pending, rank)], key, pooled=False))
+            return
         copied = self._copied(value)
         messages = [(self._comm.isend(copied, rank, tag), rank) for rank in ranks]
         if all(pending.test() for pending, _ in messages):  # as small ones have mostly
@@ -117,6 +126,8 @@ class Sender:
 
     def finish(self) -> None:
         """Waits until everything has left."""
+        if not self._leaving:
+            return
         while not self.has_left():
             first = self._leaving[0]
             self._wait(first.has_left, first.key, first.messages[0][1])

@@ -48,12 +48,12 @@ def test_memory_is_the_callers_again_when_nobody_has_received_yet(sizes):
 def test_buffers_are_used_again_when_messages_have_left():
     network, pool = Network(2), Pool()
     sender = sender_of(network.comm(0), pool)
-    for value in values(1000, 2000, 1000):
+    for value in values(5000, 6000, 5000):
         sender.send("x", value, [1], TAG)
-    for size in (1000, 2000, 1000):
+    for size in (5000, 6000, 5000):
         received(network.comm(1), size)
     sender.finish()
-    assert {size: len(free) for size, free in pool._free.items()} == {1000: 2, 2000: 1}
+    assert {size: len(free) for size, free in pool._free.items()} == {5000: 2, 6000: 1}
 
 
 def test_a_large_value_is_not_copied_for_a_receiver_that_waits(monkeypatch):
