@@ -1,0 +1,87 @@
+"""The names in which kernel text is written, twice: for the device and for simulation.
+
+Kernel text and the functions below are Python of a small kind: local variables, `for` over `range`, `while`, `if`, and
+calls of these names. Every arithmetic result is wrapped in its type (`f32(x + y)`, `u64(a ^ b)`), which rounds or
+wraps it; i64 and u64 are not mixed.
+
+- Types (also as casts): `boolean f32 f64 i8 i16 i32 i64 u8 u16 u32 u64`; constants `inf nan` (f64).
+- Where: `block_index() block_count() thread() block_size()` (i64); `barrier()` of the block, `fence()` of memory.
+- Floats T in f32, f64: `T_abs sign exp log log1p sqrt rsqrt sin cos tanh erf floor ceil round trunc is_finite`, of two
+  `T_pow minimum maximum floordiv mod copysign`, `T_fma(a, b, c)`, `T_bits(x)`, `T_from_bits(i)`.
+- Integers T: `T_neg abs sign`, of two `T_minimum maximum floordiv mod pow shift_left shift_right`;
+  `boolean_minimum boolean_maximum`.
+- Casts that saturate: `to_i32_from_f32(x)` and so on for every integer type and both formats.
+- Halves, held as f32: `f16_load(u16)`, `f16_store(f32)`, `f16_round(f32)`, `f16_from_f64(f64)` (one rounding), the same
+  for bf16.
+- Memory: `a[i]`; 16 bytes at an index that is aligned so: `load4_f32(p, i)` gives a tuple, `store4_f32(p, i, a, b, c,
+  d)`; 4 of f32 i32 u32, 2 of f64 i64 u64, 8 of i16 u16, 16 of i8 u8. `shared_T(count)`: memory of the block, `count` a
+  literal. `T_pointer(bytes, offset)`: part of a u8 pointer as elements. `atomic_add_u32(p, i, value)`, `.._i64`.
+- Lanes: `shuffle_xor_T(value, mask)`, `shuffle_T(value, lane)`, for all types; every lane of the warp takes part.
+- `report(error, site, value0, value1)`: error[0..2] = site + 1, value0, value1, unless a fault is there already.
+- Random numbers: `philox_uniform_T`, `philox_normal_T` (element i64, key0, key1, draw u64) for f16 bf16 f32 f64.
+
+Guarantees that both have the same names, and that functions written here (all but the primitives) are the same text
+in both, with the results of the CPU target to the bit where that machine has a fused multiply-add.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from dfc_runtime.errors import UnsupportedError
+from dfc_targets.cuda import prelude_simulator
+from dfc_targets.cuda.prelude_elementary import elementary_text
+from dfc_targets.cuda.prelude_random import random_text
+from dfc_targets.cuda.prelude_scalars import scalar_text
+from dfc_targets.cuda.prelude_trigonometric import trigonometric_text
+
+Namespace = dict[str, Any]
+
+_FILE = "<cuda prelude>"
+
+
+@cache
+def text() -> str:
+    """The prelude's own functions; later ones use earlier ones."""
+    return elementary_text() + trigonometric_text() + scalar_text() + random_text()
+
+
+@cache
+def device() -> Namespace:
+    """The names for the device. `UnsupportedError` (E1001) without numba-cuda."""
+    try:
+        from dfc_targets.cuda import prelude_device
+    except ImportError as error:
+        text = f"the target cuda needs the package numba-cuda ({error}): pip install 'dfc[cuda]'"
+        raise UnsupportedError(text, code="E1001") from None
+    names = prelude_device.primitives()
+    _define(names, prelude_device.function)
+    return names
+
+
+@cache
+def simulator(warp: int = 32) -> Namespace:
+    """The names for simulation, with warps of so many lanes."""
+    names = prelude_simulator.primitives(warp)
+    _define(names, lambda _, python: python)
+    return names
+
+
+def _define(names: Namespace, wrap: Callable[[str, FunctionType], Any]) -> None:
+    """Adds the functions of `text()`."""
+    before = set(names)
+    names["__name__"] = "dfc_cuda_prelude"
+    execute(text(), _FILE, names)
+    for name in set(names) - before:
+        if isinstance(names[name], FunctionType):
+            names[name] = wrap(name, names[name])
+
+
+def execute(source: str, file: str, names: Namespace) -> None:
+    """Runs generated text; its lines show in tracebacks and in messages of the compiler."""
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(source, file, "exec", dont_inherit=True), names)
