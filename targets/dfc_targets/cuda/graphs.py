@@ -1,0 +1,113 @@
+"""Nodes as a graph of the device, launched with the addresses of a call.
+
+Assumes nodes of `nodes.NodeMaker`. Guarantees that only the nodes that use an address of the caller change when it
+does, and that nothing else is built again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dfc_targets.cuda.device import Device, Executable, Graph, Node
+from dfc_targets.cuda.nodes import (
+    Argument,
+    ClearNode,
+    ConditionalNode,
+    CopyNode,
+    GraphNode,
+    Handle,
+    KernelNode,
+)
+from dfc_targets.cuda.places import Slot
+
+Addresses = Mapping[int, int]
+"""Device memory of the caller, by slot."""
+
+
+@dataclass(slots=True)
+class _User:
+    """A node that uses memory of the caller."""
+
+    node: Node
+    made_from: KernelNode | CopyNode
+    slots: tuple[int, ...]
+
+
+class SegmentGraph:
+    """A segment that can be launched. `stamp` tells for which memory it was built."""
+
+    def __init__(self, device: Device, nodes: Sequence[GraphNode], addresses: Addresses, stamp: int) -> None:
+        self.stamp = stamp
+        self.nodes = nodes
+        self._users: list[_User] = []
+        graph = device.graph()
+        self._emit(graph, nodes, {}, addresses, nested=False)
+        self._addresses = dict(addresses)
+        self._executable: Executable = graph.instantiate()
+
+    def launch(self, addresses: Addresses) -> None:
+        """Begins to run it; nodes whose addresses are others than last time are changed before."""
+        if self._users and addresses != self._addresses:
+            for user in self._users:
+                if any(addresses[slot] != self._addresses[slot] for slot in user.slots):
+                    self._change(user, addresses)
+            self._addresses = dict(addresses)
+        self._executable.launch()
+
+    def close(self) -> None:
+        self._executable.close()
+
+    def _change(self, user: _User, addresses: Addresses) -> None:
+        made_from = user.made_from
+        if isinstance(made_from, KernelNode):
+            self._executable.set_arguments(user.node, _values(made_from.arguments, {}, addresses))
+        else:
+            target, source = _values((made_from.target, made_from.source), {}, addresses)
+            self._executable.set_copy(user.node, target, source)
+
+    def _emit(
+        self,
+        graph: Graph,
+        nodes: Sequence[GraphNode],
+        handles: Mapping[Handle, int],
+        addresses: Addresses,
+        *,
+        nested: bool,
+    ) -> None:
+        known = {**handles, **{node.handle: graph.handle() for node in nodes if isinstance(node, ConditionalNode)}}
+        made: list[Node] = []
+        for node in nodes:
+            after = [made[number] for number in node.after]
+            match node:
+                case KernelNode():
+                    values = _values(node.arguments, known, addresses)
+                    made.append(graph.kernel(node.function, node.blocks, node.threads, values, after))
+                    self._note(made[-1], node, node.arguments, nested=nested)
+                case CopyNode():
+                    ends = (node.target, node.source)
+                    target, source = _values(ends, {}, addresses)
+                    made.append(graph.copy(node.direction, target, source, node.size, after))
+                    self._note(made[-1], node, ends, nested=nested)
+                case ClearNode():
+                    made.append(graph.clear(node.target, node.size, after))
+                case ConditionalNode():
+                    one, body = graph.conditional(known[node.handle], after, loop=node.loop)
+                    made.append(one)
+                    self._emit(body, node.body, known, addresses, nested=True)
+
+    def _note(
+        self, node: Node, made_from: KernelNode | CopyNode, arguments: Sequence[Argument], *, nested: bool
+    ) -> None:
+        slots = tuple(each.number for each in arguments if isinstance(each, Slot))
+        if slots:
+            if nested:
+                raise ValueError("a conditional node uses memory of the caller")
+            self._users.append(_User(node, made_from, slots))
+
+
+def _values(arguments: Sequence[Argument], handles: Mapping[Handle, int], addresses: Addresses) -> list[int]:
+    return [
+        each if isinstance(each, int) else addresses[each.number] if isinstance(each, Slot) else handles[each]
+        for each in arguments
+    ]

@@ -1,0 +1,302 @@
+"""A device through the CUDA driver API, by way of cuda-bindings: the only module that knows either.
+
+Assumes Linux and, for a graph with conditional nodes, CUDA 12.4. Everything is imported when it is first needed.
+Guarantees that what goes wrong is an error with a code: E0921 no driver or no bindings, E0922 a driver that is too old,
+E0923 no such device, E0924 out of memory (with the bytes asked and free), E0925 the device failed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from dfc_runtime.errors import BundleError, LimitError, RunError
+from dfc_runtime.memory import in_words
+from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE
+
+OLDEST = 12_000
+"""The oldest driver, as it counts versions: graphs whose nodes can be updated, PTX of the compiler."""
+
+CONDITIONAL = 12_040
+"""The first driver whose conditional nodes nest."""
+
+OUT_OF_MEMORY, NO_DEVICE = "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NO_DEVICE"
+
+
+def _bindings() -> Any:
+    """The driver API of cuda-bindings, with the driver started."""
+    try:
+        driver: Any = import_module("cuda.bindings.driver")  # the extra `cuda-run`: not needed without a GPU
+    except ImportError as problem:
+        text = f"this bundle runs on a GPU, and cuda-bindings is not installed ({problem})"
+        raise BundleError(f"{text}: pip install 'dfc[cuda-run]'", code="E0921") from None
+    try:
+        (code,) = driver.cuInit(0)
+    except RuntimeError:
+        text = "this bundle runs on a GPU, and there is no CUDA driver here (libcuda.so.1)"
+        raise BundleError(f"{text}: install the NVIDIA driver, or compile with --target cpu", code="E0921") from None
+    if code.name == NO_DEVICE:
+        raise BundleError("this bundle runs on a GPU, and the CUDA driver finds none", code="E0923")
+    if code.name != "CUDA_SUCCESS":
+        raise BundleError(f"the CUDA driver does not start: {_said(driver, code)}", code="E0921")
+    _, version = driver.cuDriverGetVersion()
+    if version < OLDEST:
+        text = f"the CUDA driver is of version {_version(version)}, and {_version(OLDEST)} is the oldest that will do"
+        raise BundleError(f"{text}: update the NVIDIA driver", code="E0922")
+    return driver
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _said(driver: Any, code: Any) -> str:
+    """What the driver says about an error."""
+    try:
+        _, text = driver.cuGetErrorString(code)
+    except RuntimeError:
+        text = None
+    return f"{code.name}: {text.decode()}" if text else str(code.name)
+
+
+def _find(driver: Any, ordinal: int) -> Any:
+    """The device of that number."""
+    _, count = driver.cuDeviceGetCount()
+    if not 0 <= ordinal < count:
+        there = "the only one is 0" if count == 1 else f"there are 0 to {count - 1}" if count else "there is none"
+        raise BundleError(f"there is no GPU {ordinal}: {there}; DFC_DEVICE or device=... says which", code="E0923")
+    _, device = driver.cuDeviceGet(ordinal)
+    return device
+
+
+def _capability(driver: Any, device: Any) -> tuple[int, int]:
+    names = driver.CUdevice_attribute
+    _, major = driver.cuDeviceGetAttribute(names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)
+    _, minor = driver.cuDeviceGetAttribute(names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)
+    return int(major), int(minor)
+
+
+def device_bits(ordinal: int) -> frozenset[str]:
+    """What code a device runs."""
+    driver = _bindings()
+    return capability_bits(*_capability(driver, _find(driver, ordinal)))
+
+
+def capability_bits(major: int, minor: int) -> frozenset[str]:
+    """Machine code of its own family, up to its own; PTX of every architecture up to its own."""
+    own = {f"sm_{major}{number}" for number in range(minor + 1)}
+    earlier = {f"compute_{family}{number}" for family in range(5, major) for number in range(10)}
+    return frozenset(own | earlier | {f"compute_{major}{number}" for number in range(minor + 1)})
+
+
+def open_device(ordinal: int) -> CudaDevice:
+    """The device of that number, with a hold on its primary context."""
+    driver = _bindings()
+    return CudaDevice(driver, _find(driver, ordinal))
+
+
+class CudaDevice:
+    """One device. Its context is the primary one, which other libraries of the process use as well."""
+
+    def __init__(self, driver: Any, device: Any) -> None:
+        self.api = driver
+        self._device = device
+        _, version = driver.cuDriverGetVersion()
+        self.conditional_nodes = int(version) >= CONDITIONAL
+        self.context = self.do("cuDevicePrimaryCtxRetain", device)
+        self._modules: list[Any] = []
+        with self.current():
+            self.stream = self.do("cuStreamCreate", int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+
+    def do(self, name: str, *arguments: object) -> Any:
+        """Calls the driver: its value, if it has one; `RunError` if it fails."""
+        code, *values = getattr(self.api, name)(*arguments)
+        if code.value:
+            raise RunError(f"the GPU failed in {name}: {_said(self.api, code)}", code="E0925")
+        return values[0] if values else None
+
+    @contextmanager
+    def current(self) -> Generator[None]:
+        self.do("cuCtxPushCurrent", self.context)
+        try:
+            yield
+        finally:
+            self.do("cuCtxPopCurrent")
+
+    def _allocated(self, name: str, size: int, what: str, *arguments: object) -> int:
+        code, address = getattr(self.api, name)(max(size, 1), *arguments)
+        if code.name == OUT_OF_MEMORY:
+            free, total = self.memory()
+            asked = f"{in_words(size)} ({size} bytes) of {what} are needed"
+            left = f"{in_words(free)} ({free} bytes) of {in_words(total)} are free on the GPU"
+            raise LimitError(f"{asked}, and {left}: feed smaller batches, or end what else uses it", code="E0924")
+        if code.value:
+            raise RunError(f"the GPU failed in {name}: {_said(self.api, code)}", code="E0925")
+        return int(address)
+
+    def allocate(self, size: int) -> int:
+        return self._allocated("cuMemAlloc", size, "device memory")
+
+    def free(self, address: int) -> None:
+        self.do("cuMemFree", self.api.CUdeviceptr(address))
+
+    def allocate_pinned(self, size: int) -> int:
+        return self._allocated("cuMemHostAlloc", size, "pinned memory", 0)
+
+    def free_pinned(self, address: int) -> None:
+        self.do("cuMemFreeHost", address)
+
+    def copy_in(self, target: int, source: int, size: int) -> None:
+        self.synchronise()
+        self.do("cuMemcpyHtoD", self.api.CUdeviceptr(target), source, size)
+
+    def copy_out(self, target: int, source: int, size: int) -> None:
+        self.synchronise()
+        self.do("cuMemcpyDtoH", target, self.api.CUdeviceptr(source), size)
+
+    def load(self, image: bytes, names: Sequence[str]) -> list[object]:
+        code, module = self.api.cuModuleLoadData(image + b"\0")
+        if code.value:
+            raise ValueError(f"the GPU does not take the code: {_said(self.api, code)}")
+        self._modules.append(module)
+        return [self._function(module, name) for name in names]
+
+    def _function(self, module: Any, name: str) -> object:
+        code, function = self.api.cuModuleGetFunction(module, name.encode())
+        if code.value:
+            raise ValueError(f"the code lacks the kernel {name}")
+        return function
+
+    def graph(self) -> CudaGraph:
+        return CudaGraph(self, self.do("cuGraphCreate", 0), None)
+
+    def synchronise(self) -> None:
+        self.do("cuStreamSynchronize", self.stream)
+
+    def memory(self) -> tuple[int, int]:
+        _, free, total = self.api.cuMemGetInfo()
+        return int(free), int(total)
+
+    def close(self) -> None:
+        with self.current():
+            for module in self._modules:
+                self.do("cuModuleUnload", module)
+            self.do("cuStreamDestroy", self.stream)
+        self._modules = []
+        self.do("cuDevicePrimaryCtxRelease", self._device)
+
+
+class Arguments:
+    """Arguments of 8 bytes each, as the driver reads them: an array of pointers to values."""
+
+    def __init__(self, values: Sequence[int]) -> None:
+        count = max(len(values), 1)
+        self._values = (ctypes.c_uint64 * count)(*(value & 0xFFFFFFFFFFFFFFFF for value in values))
+        first = ctypes.addressof(self._values)
+        self._pointers = (ctypes.c_uint64 * count)(*(first + 8 * number for number in range(count)))
+        self.address = ctypes.addressof(self._pointers)
+
+
+class CudaGraph:
+    """A graph, or the body of a conditional node."""
+
+    def __init__(self, device: CudaDevice, graph: Any, owner: CudaGraph | None) -> None:
+        self._on = device
+        self._graph = graph
+        self.made: dict[Any, Any] = {} if owner is None else owner.made
+
+    def kernel(
+        self, function: object, blocks: int, threads: int, arguments: Sequence[int], after: Sequence[Any]
+    ) -> object:
+        made, kept = self._kernel_parameters(function, blocks, threads, arguments)
+        node = self._on.do("cuGraphAddKernelNode", self._graph, list(after), len(after), made)
+        self.made[node] = made
+        del kept  # the driver has copied the arguments
+        return node
+
+    def _kernel_parameters(self, function: object, blocks: int, threads: int, arguments: Sequence[int]) -> Any:
+        """The node's parameters, and what must live until the driver has copied them."""
+        made, kept = self._on.api.CUDA_KERNEL_NODE_PARAMS(), Arguments(arguments)
+        made.func = function
+        made.gridDimX, made.gridDimY, made.gridDimZ = blocks, 1, 1
+        made.blockDimX, made.blockDimY, made.blockDimZ = threads, 1, 1
+        made.sharedMemBytes = 0
+        made.kernelParams = kept.address
+        return made, kept
+
+    def copy(self, direction: str, target: int, source: int, size: int, after: Sequence[Any]) -> object:
+        made = self.copy_parameters(direction, target, source, size)
+        node = self._on.do("cuGraphAddMemcpyNode", self._graph, list(after), len(after), made, self._on.context)
+        self.made[node] = direction, size
+        return node
+
+    def copy_parameters(self, direction: str, target: int, source: int, size: int) -> Any:
+        api = self._on.api
+        made, kinds = api.CUDA_MEMCPY3D(), api.CUmemorytype
+        host, device = kinds.CU_MEMORYTYPE_HOST, kinds.CU_MEMORYTYPE_DEVICE
+        made.srcMemoryType = {TO_DEVICE: host, FROM_DEVICE: device, ON_DEVICE: device}[direction]
+        made.dstMemoryType = {TO_DEVICE: device, FROM_DEVICE: host, ON_DEVICE: device}[direction]
+        if direction == TO_DEVICE:
+            made.srcHost = source
+        else:
+            made.srcDevice = api.CUdeviceptr(source)
+        if direction == FROM_DEVICE:
+            made.dstHost = target
+        else:
+            made.dstDevice = api.CUdeviceptr(target)
+        made.WidthInBytes, made.Height, made.Depth = size, 1, 1
+        return made
+
+    def clear(self, target: int, size: int, after: Sequence[Any]) -> object:
+        made = self._on.api.CUDA_MEMSET_NODE_PARAMS()
+        made.dst = self._on.api.CUdeviceptr(target)
+        made.value, made.elementSize, made.width, made.height, made.pitch = 0, 1, size, 1, size
+        return self._on.do("cuGraphAddMemsetNode", self._graph, list(after), len(after), made, self._on.context)
+
+    def handle(self) -> int:
+        flags = int(self._on.api.CU_GRAPH_COND_ASSIGN_DEFAULT)
+        return int(self._on.do("cuGraphConditionalHandleCreate", self._graph, self._on.context, 0, flags))
+
+    def conditional(self, handle: int, after: Sequence[Any], *, loop: bool) -> tuple[object, CudaGraph]:
+        api = self._on.api
+        made, kinds = api.CUgraphNodeParams(), api.CUgraphConditionalNodeType
+        made.type = api.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+        inner = made.conditional
+        inner.handle = api.CUgraphConditionalHandle(handle)
+        inner.type = kinds.CU_GRAPH_COND_TYPE_WHILE if loop else kinds.CU_GRAPH_COND_TYPE_IF
+        inner.size = 1
+        inner.ctx = self._on.context
+        made.conditional = inner
+        add = "cuGraphAddNode_v2" if hasattr(api, "cuGraphAddNode_v2") else "cuGraphAddNode"  # bindings 12, and 13
+        node = self._on.do(add, self._graph, list(after), None, len(after), made)
+        return node, CudaGraph(self._on, made.conditional.phGraph_out[0], self)
+
+    def instantiate(self) -> CudaExecutable:
+        return CudaExecutable(self._on, self, self._graph, self._on.do("cuGraphInstantiate", self._graph, 0))
+
+
+class CudaExecutable:
+    """A graph that can be launched. The graph it was made from stays: it names the nodes."""
+
+    def __init__(self, device: CudaDevice, graph: CudaGraph, source: Any, executable: Any) -> None:
+        self._on, self._graph, self._source, self._executable = device, graph, source, executable
+
+    def set_arguments(self, node: object, arguments: Sequence[int]) -> None:
+        made, kept = self._graph.made[node], Arguments(arguments)
+        made.kernelParams = kept.address
+        self._on.do("cuGraphExecKernelNodeSetParams", self._executable, node, made)
+
+    def set_copy(self, node: object, target: int, source: int) -> None:
+        direction, size = self._graph.made[node]
+        made = self._graph.copy_parameters(direction, target, source, size)
+        self._on.do("cuGraphExecMemcpyNodeSetParams", self._executable, node, made, self._on.context)
+
+    def launch(self) -> None:
+        self._on.do("cuGraphLaunch", self._executable, self._on.stream)
+
+    def close(self) -> None:
+        self._on.do("cuGraphExecDestroy", self._executable)
+        self._on.do("cuGraphDestroy", self._source)

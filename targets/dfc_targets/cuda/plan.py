@@ -1,0 +1,207 @@
+"""From a program to its plan: the launches, copies and control flow of each entry as plain JSON.
+
+Assumes a scheduled program, and the text of each of its kernels. Guarantees that whatever `plan_format.read_plan`
+checks holds. Locks are left out: calls of one device queue up, and state that programs share is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from dfc.backend.formulas import Names, formula, name_symbols
+from dfc.ir.dims import Dim, Symbol, dim, product
+from dfc.ir.measured import upper_elements
+from dfc.kernels.program import (
+    DEFAULT_CONTAINER,
+    Buffer,
+    Check,
+    Copy,
+    EntryProgram,
+    For,
+    HostCall,
+    HostSite,
+    If,
+    Launch,
+    Locked,
+    Measure,
+    Program,
+    Role,
+    Step,
+    While,
+)
+from dfc_runtime.errors import UnsupportedError
+from dfc_targets.cuda.kernel_text import KernelText
+from dfc_targets.cuda.plan_format import VERSION
+
+Accesses = Sequence[Sequence[str]]
+Pending = Step | list[object]
+END: list[object] = ["end"]
+
+
+def plan_program(
+    program: Program, texts: Sequence[KernelText], access: Accesses, constant_offsets: Sequence[int]
+) -> dict[str, object]:
+    """The plan. `access` says for each operand of each kernel: read, write or update."""
+    _refuse_shared(program)
+    return {
+        "version": VERSION,
+        "kernels": [_kernel(text, each) for text, each in zip(texts, access, strict=True)],
+        "entries": [_Entry(program, entry, constant_offsets).json() for entry in program.entries],
+    }
+
+
+def _refuse_shared(program: Program) -> None:
+    """State that several programs share lies in memory of the host, where their locks are."""
+    for resource in program.resources.values():
+        if resource.container != DEFAULT_CONTAINER:
+            text = f"`{resource.name}` is in the container {resource.container!r}, which programs share"
+            reason = f"{text}: on a GPU each program has state of its own; leave `container` out"
+            raise UnsupportedError(f"{reason}\n  at {resource.span}", code="E1001", spans=[resource.span])
+
+
+def launched_after_faults(program: Program, faults: Callable[[int], bool]) -> frozenset[int]:
+    """The kernels that a call may launch after something failed: they are to be guarded, so that nothing is written
+    after a fault."""
+    found: set[int] = set()
+    for entry in program.entries:
+        _after_faults(entry.steps, faults, found)
+    return frozenset(found)
+
+
+def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], found: set[int]) -> None:
+    """Iterative. No round of a loop begins after a fault; but a condition is computed again at the end of a round."""
+    may_have_failed = False
+    pending: list[Step] = list(reversed(steps))
+    while pending:
+        step = pending.pop()
+        match step:
+            case Launch():
+                if may_have_failed:
+                    found.add(step.kernel)
+                may_have_failed = may_have_failed or faults(step.kernel)
+            case Check() | Measure():
+                may_have_failed = True
+            case If():
+                pending += (*reversed(step.otherwise), *reversed(step.then))
+            case While():
+                pending += (*reversed(step.condition), *reversed(step.body), *reversed(step.condition))
+            case For() | Locked():
+                pending += reversed(step.body)
+            case Copy() | HostCall():
+                pass
+
+
+def _kernel(text: KernelText, access: Sequence[str]) -> dict[str, object]:
+    names = {Symbol(f"d{number}"): f"d{number}" for number in range(text.sizes)}
+    return {
+        "name": text.name,
+        "access": list(access),
+        "sizes": text.sizes,
+        "points": _json(text.geometry.points, names),
+        "per_block": text.geometry.per_block,
+        "threads": text.geometry.threads,
+        "most": text.geometry.most,
+        "workspace": _json(text.workspace, names),
+        "guarded": text.guarded,
+        "faults": text.faults,
+    }
+
+
+def _json(size: Dim, names: Names) -> object:
+    return formula(size, names).to_json()
+
+
+class _Entry:
+    """One entry on its way."""
+
+    def __init__(self, program: Program, entry: EntryProgram, constant_offsets: Sequence[int]) -> None:
+        self._sites = program.sites
+        self._entry = entry
+        self._most: Mapping[Symbol, Dim] = dict(entry.measured)
+        self._offsets = constant_offsets
+        self._names = name_symbols([*entry.dims, *self._most])
+
+    def json(self) -> dict[str, object]:
+        entry = self._entry
+        return {
+            "dims": [self._names[symbol] for symbol in entry.dims],
+            "measured": [[self._names[symbol], self._size(most)] for symbol, most in entry.measured],
+            "arguments": len(entry.arguments),
+            "results": len(entry.results),
+            "arena": self._size(entry.arena),
+            "buffers": [self._buffer(buffer) for buffer in entry.buffers],
+            "steps": self._steps(entry.steps),
+        }
+
+    def _size(self, size: Dim) -> object:
+        return _json(size, self._names)
+
+    def _buffer(self, buffer: Buffer) -> dict[str, object]:
+        item = dim(buffer.dtype.size)
+        made: dict[str, object] = {
+            "role": buffer.role.value,
+            "type": buffer.dtype.name,
+            "scalar": not buffer.shape,
+            "bytes": self._size(product(buffer.shape) * item),
+            "room": self._size(upper_elements(buffer.shape, self._most) * item),
+        }
+        match buffer.role:
+            case Role.ARGUMENT | Role.RESULT:
+                made["index"] = buffer.index
+            case Role.RESOURCE:
+                made["resource"] = buffer.resource
+            case Role.CONSTANT:
+                made["place"] = self._offsets[buffer.index]
+            case Role.ARENA:
+                made["place"] = self._size(buffer.offset)
+            case Role.REGISTER:
+                pass
+        return made
+
+    def _steps(self, steps: Sequence[Step]) -> list[list[object]]:
+        """Iterative: what is pending are steps, and marks that are finished."""
+        flat: list[list[object]] = []
+        pending: list[Pending] = list(reversed(steps))
+        while pending:
+            step = pending.pop()
+            match step:
+                case list():
+                    flat.append(step)
+                case If():
+                    flat.append(["if", step.condition])
+                    pending += _block(step.then, ["else"], step.otherwise)
+                case While():
+                    flat.append(["while"])
+                    pending += _block(step.condition, ["do", step.test], step.body)
+                case For():
+                    flat.append(["for", step.index, step.start, step.stop])
+                    pending += (END, *reversed(step.body))
+                case Locked():
+                    pending += reversed(step.body)
+                case _:
+                    flat.append(self._plain(step))
+        return flat
+
+    def _plain(self, step: Launch | Copy | Check | Measure | HostCall) -> list[object]:
+        match step:
+            case Launch():
+                return ["launch", step.kernel, list(step.buffers), [self._size(size) for size in step.sizes]]
+            case Copy():
+                return ["copy", step.source, step.target]
+            case Check():
+                return ["check", step.condition, step.fault]
+            case Measure():
+                return ["measure", self._names[step.symbol], step.source, self._size(step.most), step.fault]
+            case HostCall():
+                extents = [self._size(size) for size in varying_extents(self._sites[step.site])]
+                return ["call", step.site, list(step.inputs), list(step.outputs), extents]
+
+
+def _block(first: Sequence[Step], middle: list[object], second: Sequence[Step]) -> list[Pending]:
+    """The two halves of a block, last step first."""
+    return [END, *reversed(second), middle, *reversed(first)]
+
+
+def varying_extents(site: HostSite) -> tuple[Dim, ...]:
+    """The extents of the operands of a host call, inputs first, that are no plain numbers."""
+    return tuple(d for _, shape in (*site.inputs, *site.outputs) for d in shape if d.constant is None)
