@@ -8,7 +8,7 @@ which call along are told how it ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -39,14 +39,16 @@ class Request:
     shapes: Sequence[Shape]
 
 
-@dataclass(slots=True)
 class _Answers:
     """Who is to answer, and who has."""
 
-    missing: set[int]
-    messages: dict[int, Bytes] = field(default_factory=dict[int, Bytes])
-    failures: dict[int, Failure] = field(default_factory=dict[int, Failure])
-    stopped: bool = False
+    __slots__ = ("failures", "messages", "missing", "stopped")
+
+    def __init__(self, missing: set[int]) -> None:
+        self.missing = missing
+        self.messages: dict[int, Bytes] = {}
+        self.failures: dict[int, Failure] = {}
+        self.stopped = False
 
     @property
     def failed(self) -> bool:
@@ -69,6 +71,12 @@ class Client:
 
     def call(self, plan: EntryPlan, checked: Callable[[], Request]) -> list[object]:
         """A call of an entry on all tasks that take part; `checked` gives the request, or raises what is wrong."""
+        if self._all_serve and self._half_done is None and self._lost is None and not self._closed:
+            try:  # nobody to wait for, nobody to tell
+                return self.run(plan, checked())
+            except RankError as problem:
+                self._lose(problem)
+                raise
 
         def work() -> list[object]:
             self.require_whole(plan)
@@ -148,7 +156,7 @@ class Client:
             joined = self._assemble(label)
             made = work()
         except RankError as problem:
-            self._lost = f"the ranks have lost each other: {problem.message}"
+            self._lose(problem)
             self._tell_failure(joined, problem)
             raise
         except (DfcError, MemoryError) as problem:
@@ -163,9 +171,18 @@ class Client:
             self._wait_sent(sending)
         return made
 
+    @property
+    def _all_serve(self) -> bool:
+        return len(self._serving) == self._comm.size - 1
+
+    def _lose(self, problem: RankError) -> None:
+        self._lost = f"the ranks have lost each other: {problem.message}"
+
     def _assemble(self, label: str) -> list[int]:
         """Waits until all ranks that do not serve have called the same, and refuses if one has not."""
         joined: list[int] = []
+        if self._all_serve:
+            return joined
         others: dict[int, str] = {}
         for rank in range(1, self._comm.size):
             if rank in self._serving:
@@ -202,13 +219,12 @@ class Client:
         """Runs an entry on all tasks that take part. Part of something that is done together."""
         self._sequence += 1
         self._waiting.doing = f"it calls `{plan.name}`"
-        sizes = [request.sizes[name] for name in plan.entry.dims]
         sending: list[Pending] = []
-        for part, message, behind in [self._packed_call(plan, part, request, sizes) for part in plan.others]:
-            self._waiting.post(wire.as_message(message), part.task.rank, CONTROL)
+        for rank, message, behind in self._packed_calls(plan, request):
+            self._waiting.post(message, rank, CONTROL)
             if behind:
-                sending += self._rank.send_arrays(behind, part.task.rank, DATA_DOWN)
-        answers = _Answers({part.task.rank for part in plan.others})
+                sending += self._rank.send_arrays(behind, rank, DATA_DOWN)
+        answers = _Answers({*plan.other_ranks})
         found = self._run_own_part(plan, request, answers)
         self._collect(answers)
         if answers.failed:
@@ -219,9 +235,25 @@ class Client:
         self._wait_sent(sending)
         return results
 
+    def _packed_calls(self, plan: EntryPlan, request: Request) -> list[tuple[int, Bytes, list[Array]]]:
+        """For each task its rank, the message to it, and arrays to be sent behind it. Tasks that get the same numbers,
+        and nothing else, get the same message."""
+        sizes = [request.sizes[name] for name in plan.entry.dims]
+        packed: list[tuple[int, Bytes, list[Array]]] = []
+        last: tuple[Sequence[int], Bytes] | None = None
+        for part in plan.others:
+            if last is not None and last[0] == part.feeds:
+                packed.append((part.task.rank, last[1], []))
+                continue
+            message, behind = self._packed_call(plan, part, request, sizes)
+            whole = wire.as_message(message)
+            packed.append((part.task.rank, whole, behind))
+            last = (part.feeds, whole) if part.down.only_scalars else None
+        return packed
+
     def _packed_call(
         self, plan: EntryPlan, part: TaskPart, request: Request, sizes: Sequence[int]
-    ) -> tuple[TaskPart, bytearray, list[Array]]:
+    ) -> tuple[bytearray, list[Array]]:
         """The message to a task, and arrays to be sent behind it."""
         values: list[Value] = []
         for number in part.feeds:
@@ -230,7 +262,7 @@ class Client:
                 value = plan.feed_for(part, number, value, request.sizes)
             values.append(value)
         message = Head(CALL, plan.number, self._generation, self._sequence).packed()
-        return part, message, part.down.pack(message, sizes, values)
+        return message, part.down.pack(message, sizes, values)
 
     def _given_up(self, plan: EntryPlan, answers: _Answers, sending: Sequence[Pending]) -> DfcError:
         """The error of a call that failed, when all tasks are done with it."""
@@ -279,6 +311,8 @@ class Client:
 
     def _collect(self, answers: _Answers) -> None:
         """Waits for all answers; the first failure stops the others."""
+        if not answers.missing:
+            return
         if answers.failed:
             self._stop(answers)
         while answers.missing:
@@ -306,6 +340,8 @@ class Client:
 
     def _results(self, plan: EntryPlan, request: Request, answers: _Answers, found: Sequence[object]) -> list[object]:
         """All results, put together where they come in pieces."""
+        if plan.results_are_own:
+            return [*found]
         whole: list[object] = [None] * len(plan.entry.results)
         for rank, part in plan.parts.items():
             values = found if rank == 0 else self._received(part, answers.messages[rank])

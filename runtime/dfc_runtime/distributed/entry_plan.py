@@ -42,6 +42,8 @@ class EntryPlan:
         self.feed_cuts = [next(each for each in cut.feeds if each.name == p.name) for p in entry.parameters]
         self.parts: Mapping[int, TaskPart] = {t.rank: self._part(t, topology) for t in topology.parts_of(cut)}
         self.others = [part for rank, part in self.parts.items() if rank != 0]
+        self.other_ranks = frozenset(part.task.rank for part in self.others)
+        self.results_are_own = self._results_are_own()
         self.all_results = Codec(0, [self._result_member(i, whole=True) for i in range(len(entry.results))])
 
     def _part(self, task: Task, topology: Topology) -> TaskPart:
@@ -54,6 +56,13 @@ class EntryPlan:
         down = Codec(len(self.entry.dims), [self._feed_member(i) for i in feeds])
         up = Codec(0, [self._result_member(i) for i in results])
         return TaskPart(task, feeds, results, own, down, up)
+
+    def _results_are_own(self) -> bool:
+        """Whether rank 0 makes all results, whole and in their order."""
+        if any(part.results for part in self.others) or any(each.split_axis >= 0 for each in self.cut.results):
+            return False
+        own = self.parts.get(0)
+        return (own.results if own is not None else ()) == tuple(range(len(self.entry.results)))
 
     def _all(self) -> Node:
         return 0, self.cut.blocks

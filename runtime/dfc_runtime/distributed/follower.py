@@ -97,12 +97,14 @@ class Follower:
         sizes, feeds, behind = own.part.down.unpack(message)
         if behind:
             self._rank.receive_arrays(behind, _FROM_CLIENT, DATA_DOWN)
-        reply, arrays = Head(DONE, sequence=head.sequence).packed(), list[Array]()
+        reply = Head(DONE, sequence=head.sequence).packed()
+        arrays: Sequence[Array] = ()
         try:
             self._start(head.sequence)
-            named = dict(zip(own.plan.entry.dims, sizes, strict=True))
+            named = dict(zip(own.plan.entry.dims, sizes, strict=True)) if sizes else {}
             found = self._rank.run_part(own, feeds, named, head.generation)
-            arrays = own.part.up.pack(reply, (), own.part.up.values_of(found))
+            if found:
+                arrays = own.part.up.pack(reply, (), own.part.up.values_of(found))
         except RankError:
             raise
         except CallStoppedError:

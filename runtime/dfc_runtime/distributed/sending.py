@@ -39,7 +39,8 @@ class Outbox:
     pending: list[Pending] = field(default_factory=list[Pending])
 
     def add(self, pending: Pending) -> None:
-        self.pending = [each for each in self.pending if not each.test()]
+        if self.pending:
+            self.pending = [each for each in self.pending if not each.test()]
         if not pending.test():
             self.pending.append(pending)
 

@@ -41,7 +41,7 @@ class Head(NamedTuple):
 
 
 def head_of(buffer: Bytes) -> Head:
-    return Head(*_HEAD.unpack_from(buffer.data, 0))
+    return Head._make(_HEAD.unpack_from(buffer.data, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class Codec:
         self._sizes = sizes
         self._fixed = struct.Struct("<" + "q" * sizes + "".join(map(slot_format, scalars)))
         self._types = [numpy_dtype(dtype) for dtype in scalars]
-        self._only_scalars = len(scalars) == len(self.members)
+        self.only_scalars = len(scalars) == len(self.members)
+        self._has_none = not sizes and not self.members
 
     def values_of(self, results: Sequence[object]) -> list[Value]:
         """Results of an entry as values to pack."""
@@ -81,7 +82,9 @@ class Codec:
 
     def pack(self, message: bytearray, sizes: Sequence[int], values: Sequence[Value]) -> list[Array]:
         """Adds to a message that has its head. Arrays that are to be sent behind it come back."""
-        if self._only_scalars:
+        if self._has_none:
+            return []
+        if self.only_scalars:
             message += self._fixed.pack(*sizes, *values)
             return []
         pairs = list(zip(self.members, values, strict=True))
@@ -102,10 +105,12 @@ class Codec:
 
     def unpack(self, buffer: Bytes) -> tuple[tuple[int, ...], list[object], list[Array]]:
         """Sizes, values, and those of them that are arrays whose data is still to come."""
+        if self._has_none:
+            return (), [], []
         fixed = self._fixed.unpack_from(buffer.data, HEAD_SIZE)
         sizes = fixed[: self._sizes]
         numbers = [_scalar(kind, slot) for kind, slot in zip(self._types, fixed[self._sizes :], strict=True)]
-        if self._only_scalars:
+        if self.only_scalars:
             return sizes, numbers, []
         scalars = iter(numbers)
         place = HEAD_SIZE + self._fixed.size
