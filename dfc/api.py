@@ -6,8 +6,8 @@ Assumes sources as text. Guarantees that every mistake in a program is a `Compil
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,10 @@ from dfc.frontend.syntax.reading import read_source
 from dfc.ir.graph import Graph
 from dfc.kernels.printer import print_program
 from dfc.ops.spelling import show as show_graph
-from dfc.options import CompileOptions
+from dfc.options import CompileOptions, TargetOptions
 from dfc.source import SourceFile
 from dfc.watching import watcher
-from dfc_runtime.errors import FileError
+from dfc_runtime.errors import FileError, UnsupportedError
 from dfc_runtime.kinds import require_kind
 
 if TYPE_CHECKING:
@@ -53,10 +53,12 @@ def compile(
     target: str = "cpu",
     settings: Mapping[str, Setting] | None = None,
     check_finite: bool = False,
+    variants: Sequence[str] = (),
 ) -> Bundle:
     """The bundle of a program: of the file `path`, or of `text`. `settings` override those of the program. `deploy` is
     the path of a deployment file: the bundle is then for the ranks it describes. With `check_finite` a call stops at
-    the first value that is not finite."""
+    the first value that is not finite. `target` is `cpu` or `cuda`; `variants` are the processors or GPU architectures
+    the code is for, such as `["x86-64-v3"]` or `["sm_80", "sm_90"]`, else those the target chooses."""
     if (path is None) == (text is None):
         raise TypeError("compile wants either the path of a program or its text")
     if path is not None:
@@ -67,7 +69,10 @@ def compile(
         require_kind(settings, Mapping, 'settings are values by name, such as {"WIDTH": 512}')
     source = SourceFile("<text>", text) if text is not None else read(path or "")
     chosen = tuple(sorted((settings or {}).items()))
-    options = CompileOptions(target=target, settings=chosen, check_finite=check_finite)
+    if isinstance(variants, str):
+        raise TypeError('variants is a list of names, such as ["sm_90"]')
+    wanted = TargetOptions(tuple(variants))
+    options = CompileOptions(target=target, settings=chosen, check_finite=check_finite, target_options=wanted)
     return compile_source(source, options, read(deploy) if deploy is not None else None)
 
 
@@ -130,7 +135,8 @@ def _costs(optimised: Graph, profile: str | os.PathLike[str] | None) -> Costs | 
 
 
 def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
-    """A stage as text: the `graph` (as built, or after the pass `options.stop_after`), its `kernels`, or `llvm`."""
+    """A stage as text: the `graph` (as built, or after the pass `options.stop_after`), its `kernels` as they are for
+    all targets, or what the target makes of them: a `listing`, whose kind is that of the target options."""
     built, diagnostics = _built(source, options)
     if stage == "graph":
         graph = pipeline.optimise(built, options) if options.stop_after is not None else built
@@ -138,8 +144,10 @@ def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
     optimised = pipeline.optimise(built, options)
     if stage == "kernels":
         return Shown(print_program(pipeline.scheduled(optimised)), diagnostics)
-    wanted = replace(options, target_options=replace(options.target_options, dump_llvm=True))
-    _, lowered = pipeline.lower(optimised, wanted)
+    _, lowered = pipeline.lower(optimised, options)
+    if not lowered.listings:
+        text = f"the target {options.target} has no listing of the kind {options.target_options.listing}"
+        raise UnsupportedError(text, code="E1002")
     return Shown("\n".join(lowered.listings), diagnostics)
 
 

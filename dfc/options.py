@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
+
+from dfc.suggestions import closest, did_you_mean
+from dfc_runtime.errors import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """What a target is asked for. `isas` are variant names (`x86-64-v2`, `x86-64-v3`, `x86-64-v4`, `aarch64`); empty
-    means the variant of this machine."""
+    """What a target is asked for. `isas` are variant names (`x86-64-v2`, `x86-64-v3`, `x86-64-v4`, `aarch64`; `sm_80`,
+    `sm_90`, ... of the target cuda); empty means the variant of this machine, or those a target makes by default.
+    `listing` is the text that is wanted beside the code: `llvm`, `kernels` or `ptx`, where the target has it."""
 
     isas: tuple[str, ...] = ()
-    dump_llvm: bool = False
+    listing: str = ""
+
+
+def unknown_variant(name: str, known: Collection[str]) -> UnsupportedError:
+    """The error for a variant that a target does not have."""
+    near = did_you_mean(closest(name, known))
+    text = f"there is no instruction-set variant {name!r}{': ' + near if near else ''}; known: {', '.join(known)}"
+    return UnsupportedError(text, code="E1002")
 
 
 @dataclass(frozen=True, slots=True)

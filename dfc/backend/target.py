@@ -9,6 +9,7 @@ from typing import Protocol
 
 from dfc.kernels.program import Program
 from dfc.options import TargetOptions
+from dfc.suggestions import closest, did_you_mean
 from dfc_runtime.errors import UnsupportedError
 
 
@@ -54,8 +55,12 @@ def load_target(name: str) -> Target:
     points: list[EntryPoint] = list(entry_points(group="dfc.targets"))
     matching = [p for p in points if p.name == name]
     if not matching:
-        known = ", ".join(sorted({p.name for p in points})) or "none"
-        raise UnsupportedError(f"there is no target {name!r}; installed targets: {known}", code="E1002")
+        known = sorted({p.name for p in points})
+        near = did_you_mean(closest(name, known))
+        text = (
+            f"there is no target {name!r}{': ' + near if near else ''}; installed targets: {', '.join(known) or 'none'}"
+        )
+        raise UnsupportedError(text, code="E1002")
     if len(matching) > 1:
         offers = ", ".join(p.value for p in matching)
         raise UnsupportedError(f"the target {name!r} is offered more than once: {offers}", code="E1002")

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """How a program is to run on one rank: `summaries` and `trace` are the paths they go to, a `meter` measures
-    kernels."""
+    kernels; a program is compiled for `target`, and `device` is the GPU it runs on."""
 
     check_finite: bool = False
     summaries: str | None = None
     trace: str | None = None
     meter: Meter | None = None
+    target: str = "cpu"
+    device: int | None = None
 
     @property
     def handlers(self) -> Mapping[str, Handler] | None:
@@ -49,15 +51,22 @@ def open_module(
         from dfc.options import CompileOptions
 
         timed = asked.trace is not None or asked.meter is not None
-        options = CompileOptions(settings=tuple(settings.items()), check_finite=asked.check_finite, timed=timed)
+        options = CompileOptions(asked.target, tuple(settings.items()), check_finite=asked.check_finite, timed=timed)
         bundle = api.compile_source(source_of(path), options)
         print_warnings(bundle.diagnostics)
         data = bundle.to_bytes()
         return dfc_runtime.loads(
-            data, threads=threads, summaries=asked.summaries, trace=asked.trace, handlers=asked.handlers
+            data,
+            threads=threads,
+            summaries=asked.summaries,
+            trace=asked.trace,
+            handlers=asked.handlers,
+            device=asked.device,
         )
     if settings:
         raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
+    if asked.target != "cpu":
+        raise click.UsageError("a bundle runs on what it was compiled for; give --target when it is compiled")
     module = dfc_runtime.load(
         existing(path),
         threads=threads,
@@ -65,6 +74,7 @@ def open_module(
         summaries=asked.summaries,
         trace=asked.trace,
         handlers=asked.handlers,
+        device=asked.device,
     )
     if asked.meter is not None and all(site.kind != TICK for site in module.manifest.sites):
         raise click.UsageError(f"{path} has no clocks: compile it with --timed, or run the program FILE.dfg")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -20,6 +20,15 @@ def pair(text: str, what: str) -> tuple[str, str]:
     if not equals or not name.isidentifier():
         raise click.UsageError(f"{what} {text!r} is not of the form NAME=VALUE")
     return name, value
+
+
+def variants(target: str, isas: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
+    """What a target is to make code for: `--isa` names processors, `--arch` GPU architectures."""
+    if archs and target == "cpu":
+        raise click.UsageError("--arch names GPU architectures: give --target cuda, too")
+    if isas and target == "cuda":
+        raise click.UsageError("--isa names processors: GPU architectures are given by --arch sm_80,sm_90")
+    return (*isas, *(name.strip() for group in archs for name in group.split(",") if name.strip()))
 
 
 def setting(text: str) -> Setting:

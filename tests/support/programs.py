@@ -72,7 +72,7 @@ class Runner:
         self.kernels = list(kernels)
         self.program = Program("test", list(kernels), [_entry(k, i) for i, k in enumerate(kernels)])
         self.program.faults = [Fault("index", "test", Span.nowhere()) for _ in range(4)]
-        self.lowered = CpuTarget().lower(self.program, TargetOptions((isa,) if isa else (), dump_llvm=True))
+        self.lowered = CpuTarget().lower(self.program, TargetOptions((isa,) if isa else (), listing="llvm"))
         self.drivers = {threads: self._driver(threads)}
 
     @property

@@ -9,7 +9,7 @@ import click
 from dfc import api
 from dfc.cli import passes
 from dfc.cli.programs import print_warnings, source_of
-from dfc.cli.values import settings
+from dfc.cli.values import settings, variants
 from dfc.options import CompileOptions, TargetOptions
 
 
@@ -21,8 +21,9 @@ from dfc.options import CompileOptions, TargetOptions
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
 @click.option("--deploy", metavar="DEPLOY", help="A deployment file: which ranks there are, and what runs where.")
 @click.option("--profile", metavar="FILE.json", help="With --deploy: place by what dfc run --profile has measured.")
-@click.option("--target", default="cpu", show_default=True, help="What the code is for.")
+@click.option("--target", default="cpu", show_default=True, help="What the code is for: cpu or cuda.")
 @click.option("--isa", "isas", multiple=True, help="An instruction-set variant; several make a bundle for all of them.")
+@click.option("--arch", "archs", multiple=True, metavar="SM,...", help="GPU architectures, such as sm_80,sm_90.")
 @click.option("--print-after", multiple=True, metavar="PASS", help="Print the graph after a pass.")
 @click.option("--print-after-all", is_flag=True, help="Print the graph after every pass.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass.")
@@ -40,6 +41,7 @@ def command(
     profile: str | None,
     target: str,
     isas: tuple[str, ...],
+    archs: tuple[str, ...],
     print_after: tuple[str, ...],
     print_after_all: bool,
     verify_each: bool,
@@ -61,7 +63,7 @@ def command(
         pass_limit=pass_limit,
         check_finite=check_finite,
         timed=timed,
-        target_options=TargetOptions(isas=isas),
+        target_options=TargetOptions(isas=variants(target, isas, archs)),
     )
     path = Path(output) if output else _beside(file)
     if file != "-" and path.exists() and path.samefile(file):

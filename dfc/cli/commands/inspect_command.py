@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import click
 
@@ -11,6 +12,7 @@ from dfc.cli.bundles import existing
 from dfc.cli.clusters import cluster_lines
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.inspection import Inspection, state_bytes
+from dfc_runtime.kernel_reports import KernelInfo, kernel_reports
 
 KILO = 1024
 
@@ -33,6 +35,26 @@ def command(bundle: str, source: bool) -> int:
             click.echo(line)
     _print_code(found)
     return 0
+
+
+MOST_KERNELS = 200
+
+
+def _print_kernels(kernels: Sequence[KernelInfo]) -> None:
+    """What targets that tell of their kernels say: one line each, and one for each architecture."""
+    if not kernels:
+        return
+    click.echo("kernels")
+    for kernel in kernels[:MOST_KERNELS]:
+        values = f"  {', '.join(kernel.values)}" if kernel.values else ""
+        click.echo(f"  {kernel.name:<6} {kernel.line}{values}")
+        click.echo(f"         {kernel.geometry}; {kernel.wide} accesses of 16 bytes")
+        for architecture, taken in kernel.taken.items():
+            spilled = f"{taken.spilled} bytes spilled" if taken.spilled else "no spills"
+            memory = f"{taken.shared} bytes of shared memory"
+            click.echo(f"         {architecture}: {taken.registers} registers, {spilled}, {memory}")
+    if len(kernels) > MOST_KERNELS:
+        click.echo(f"  and {len(kernels) - MOST_KERNELS} more")
 
 
 def size(number: int) -> str:
@@ -91,6 +113,7 @@ def _print_code(found: Inspection) -> None:
     for image in found.manifest.images:
         bits = " ".join(image.required_bits)
         click.echo(f"  {image.isa:<12} {size(sizes[image.tensor])}  needs {bits or 'nothing special'}")
+    _print_kernels(kernel_reports(found.manifest))
     others = [t for t in found.tensors if not t.name.startswith("code/")]
     click.echo("other parts")
     for tensor in others:

@@ -27,6 +27,7 @@ from dfc.cli.ranks import (
     is_rank,
     job_counts,
     supervise,
+    watched,
 )
 from dfc.cli.saving import Keeper, Plan
 from dfc.cli.values import Setting, feeds, named, settings
@@ -71,6 +72,8 @@ SIGNALLED = 128
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--check-finite", is_flag=True, help="Stop at the first value that is not finite, and say where from.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads to use; the numbers do not depend on it.")
+@click.option("--target", default="cpu", show_default=True, help="What a program FILE runs on: cpu or cuda.")
+@click.option("--device", type=click.IntRange(min=0), help="Which GPU a bundle for GPUs runs on (DFC_DEVICE, else 0).")
 @click.option("--trace", metavar="FILE.json", help="Write what happened when, for Perfetto and dfc trace.")
 @click.option("--profile", metavar="FILE.json", help="Write how long each kernel took, for dfc place and dfc compile.")
 @click.option("-n", "--ranks", type=click.IntRange(min=1), help="Start N ranks and see to them (needs an MPI).")
@@ -99,6 +102,8 @@ def command(
     summaries: str | None,
     as_json: bool,
     threads: int | None,
+    target: str,
+    device: int | None,
     check_finite: bool,
     trace: str | None,
     profile: str | None,
@@ -123,7 +128,9 @@ def command(
         _check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
     _check_for_one(context)
-    return _alone(asked, settings(settings_), profile, check_finite=check_finite)
+    meter = None if profile is None else Meter()
+    wishes = Wishes(check_finite, asked.summaries, asked.trace, meter, target, device)
+    return _alone(asked, settings(settings_), profile, wishes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +149,18 @@ class _Asked:
     trace: str | None
 
 
-def _alone(asked: _Asked, given: Mapping[str, Setting], profile: str | None, *, check_finite: bool) -> int:
+def _alone(asked: _Asked, given: Mapping[str, Setting], profile: str | None, wishes: Wishes) -> int:
     """A run on one rank, of a program or a bundle."""
     _require_one_rank(asked.file)
-    meter = None if profile is None else Meter()
-    wishes = Wishes(check_finite, asked.summaries, asked.trace, meter)
     module = open_module(asked.file, given, asked.threads, wishes)
     try:
         code = _run(module, asked)
     finally:
         module.close()  # a trace is written here, of a run that failed too
-    if meter is not None and profile is not None:
+    if wishes.meter is not None and profile is not None:
         from dfc import profiles  # a part of the compiler, which other runs do not need
 
-        profiles.taken(module.name, meter).write(profile)
+        profiles.taken(module.name, wishes.meter).write(profile)
     return code
 
 
@@ -194,12 +199,13 @@ def _on_rank(module: ClusterModule | Module, asked: _Asked, records: Told) -> in
     """Rank 0 runs, the others follow."""
     if not isinstance(module, ClusterModule):
         return _run(module, asked)
-    if module.rank:
-        return follow(module)
-    try:
-        return _run(module, asked, records)
-    finally:
-        module.close()
+    with watched(module, records):
+        if module.rank:
+            return follow(module)
+        try:
+            return _run(module, asked, records)
+        finally:
+            module.close()
 
 
 def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = None) -> int:

@@ -1,4 +1,4 @@
-"""`dfc show`: the graph of a program, its kernels, or its LLVM code, as text."""
+"""`dfc show`: the graph of a program, its kernels, or the code a target makes of them, as text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import click
 from dfc import api
 from dfc.cli import passes
 from dfc.cli.programs import print_warnings, source_of
-from dfc.cli.values import settings
-from dfc.options import CompileOptions
+from dfc.cli.values import settings, variants
+from dfc.options import CompileOptions, TargetOptions
 
 
 @click.command("show", short_help="Print a program as the compiler sees it.")
@@ -16,6 +16,9 @@ from dfc.options import CompileOptions
 @click.option("--after", metavar="PASS", help="Stop after the last run of this pass; without it, before all passes.")
 @click.option("--kernels", is_flag=True, help="Print the scheduled kernels instead of the graph.")
 @click.option("--llvm", is_flag=True, help="Print the LLVM code of the kernels instead of the graph.")
+@click.option("--ptx", is_flag=True, help="Print the PTX of the kernels, which NVIDIA GPUs run, instead of the graph.")
+@click.option("--target", help="With --kernels: cuda shows the Python text of each kernel for the GPU.")
+@click.option("--arch", metavar="SM", help="With --ptx: for this GPU architecture, such as sm_90.")
 @click.option("--deploy", metavar="DEPLOY", help="A deployment file: show what one role of it runs.")
 @click.option("--role", metavar="ROLE", help="Which role, such as worker, or ps-0 for a task with a role of its own.")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
@@ -24,25 +27,43 @@ def command(
     after: str | None,
     kernels: bool,
     llvm: bool,
+    ptx: bool,
+    target: str | None,
+    arch: str | None,
     deploy: str | None,
     role: str | None,
     pairs: tuple[str, ...],
 ) -> int:
     """Prints the graph of FILE as a .dfg program: as written, or after PASS. What is printed can be compiled again."""
-    if after is not None and (kernels or llvm):
-        raise click.UsageError("--after shows a graph; --kernels and --llvm show what comes after all passes")
-    if kernels and llvm:
-        raise click.UsageError("give --kernels or --llvm, not both")
-    if (deploy is None) != (role is None) or (deploy and (after is not None or kernels or llvm)):
+    _check_stage(after, kernels=kernels, llvm=llvm, ptx=ptx)
+    _check_target(target, arch, kernels=kernels, llvm=llvm, ptx=ptx)
+    coded = kernels or llvm or ptx
+    if (deploy is None) != (role is None) or (deploy and (after is not None or coded)):
         raise click.UsageError("--deploy and --role go together, and show a graph after all passes")
     if deploy is not None and role is not None:
         return _show_role(file, deploy, role, pairs)
     passes.check_names((after,) if after is not None else ())
     options = CompileOptions(settings=tuple(settings(pairs).items()), stop_after=after, with_tests=True)
-    if kernels or llvm:
-        options = CompileOptions(settings=options.settings)
-    shown = api.show(source_of(file), options, "kernels" if kernels else "llvm" if llvm else "graph")
-    return _print(shown)
+    if not coded:
+        return _print(api.show(source_of(file), options, "graph"))
+    listing = "llvm" if llvm else "ptx" if ptx else "kernels"
+    machine = TargetOptions(variants("cuda", (), (arch,) if arch else ()), listing)
+    options = CompileOptions(target or ("cuda" if ptx else "cpu"), options.settings, target_options=machine)
+    return _print(api.show(source_of(file), options, "kernels" if kernels and options.target == "cpu" else "listing"))
+
+
+def _check_stage(after: str | None, *, kernels: bool, llvm: bool, ptx: bool) -> None:
+    if after is not None and (kernels or llvm or ptx):
+        raise click.UsageError("--after shows a graph; --kernels, --llvm and --ptx show what comes after all passes")
+    if kernels + llvm + ptx > 1:
+        raise click.UsageError("give one of --kernels, --llvm and --ptx")
+
+
+def _check_target(target: str | None, arch: str | None, *, kernels: bool, llvm: bool, ptx: bool) -> None:
+    if target is not None and not (kernels or (ptx and target == "cuda") or (llvm and target == "cpu")):
+        raise click.UsageError("--target chooses whose kernels are shown: give --kernels, too")
+    if arch is not None and not ptx:
+        raise click.UsageError("--arch chooses the architecture of --ptx")
 
 
 def _show_role(file: str, deploy: str, role: str, pairs: tuple[str, ...]) -> int:

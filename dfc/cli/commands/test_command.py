@@ -20,17 +20,20 @@ FAILED = 2
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
 @click.option("-k", "word", metavar="WORD", help="Only the tests whose name contains WORD.")
-def command(files: tuple[str, ...], pairs: tuple[str, ...], word: str | None) -> int:
+@click.option("--target", default="cpu", show_default=True, help="What the tests run on: cpu or cuda.")
+@click.option("--device", type=click.IntRange(min=0), help="With --target cuda: which GPU (the first).")
+def command(files: tuple[str, ...], pairs: tuple[str, ...], word: str | None, target: str, device: int | None) -> int:
     """Runs the `test` items of each FILE, each on freshly initialised state."""
     failures = total = 0
-    options = CompileOptions(settings=tuple(settings(pairs).items()), with_tests=True)
+    options = CompileOptions(target=target, settings=tuple(settings(pairs).items()), with_tests=True)
     for path in files:
         bundle = api.compile_source(source_of(path), options)
         print_warnings(bundle.diagnostics)
-        module = dfc_runtime.loads(bundle.to_bytes())
+        module = dfc_runtime.loads(bundle.to_bytes(), device=device)
         chosen = [t for name, t in module.tests.items() if word is None or word in name]
         total += len(chosen)
         failures += _run(path, module, chosen)
+        module.close()
     click.echo(f"{count(total - failures, 'test')} passed" + (f", {failures} failed" if failures else ""))
     return FAILED if failures else 0
 

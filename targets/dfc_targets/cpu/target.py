@@ -10,7 +10,7 @@ import numpy as np
 from dfc.backend.target import CodeImage, Lowered
 from dfc.ir.attributes import Literal
 from dfc.kernels.program import Program
-from dfc.options import TargetOptions
+from dfc.options import TargetOptions, unknown_variant
 from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cpu.build import build_image
 from dfc_targets.cpu.context import ABI_VERSION
@@ -36,7 +36,9 @@ class CpuTarget:
             "spill_bytes": max(text.spill_bytes for _, text in lowered),
             "workspace_bytes": max(text.workspace_bytes for _, text in lowered),
         }
-        listings = tuple(f"; {m.name}\n" + "\n".join(text.texts) for m, text in lowered) if options.dump_llvm else ()
+        listings = (
+            tuple(f"; {m.name}\n" + "\n".join(text.texts) for m, text in lowered) if options.listing == "llvm" else ()
+        )
         return Lowered("cpu", images, constants, offsets, notes, listings)
 
 
@@ -45,8 +47,7 @@ def machines(options: TargetOptions) -> list[Machine]:
     if options.isas:
         unknown = [name for name in options.isas if name not in MACHINES]
         if unknown:
-            known = ", ".join(MACHINES)
-            raise UnsupportedError(f"there is no instruction-set variant {unknown[0]!r}; known: {known}", code="E1002")
+            raise unknown_variant(unknown[0], MACHINES)
         return [machine for name, machine in MACHINES.items() if name in options.isas]
     host = detect_host()
     if host is None:

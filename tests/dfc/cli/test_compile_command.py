@@ -34,6 +34,23 @@ def test_a_setting_changes_the_program(folder: Path, dfc: Command) -> None:
     assert set(other.state["w"]).isdisjoint(set(model.state["w"]))
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--target", "cpuu"), "there is no target 'cpuu': did you mean `cpu`?; installed targets: "),
+        (("--isa", "x86_64_v3"), "there is no instruction-set variant 'x86_64_v3': did you mean `x86-64-v3`?; known: "),
+        (("--arch", "sm_90"), "--arch names GPU architectures: give --target cuda, too"),
+        (("--target", "cuda", "--isa", "sm_90"), "GPU architectures are given by --arch sm_80,sm_90"),
+    ],
+)
+def test_an_unknown_machine_is_told_with_what_may_be_meant(
+    words: tuple[str, ...], told: str, folder: Path, dfc: Command
+) -> None:
+    ended = dfc("compile", "line.dfg", *words)
+    assert ended.code in (2, 3)
+    assert told in ended.message
+
+
 def test_a_program_from_standard_input_needs_a_place(folder: Path, dfc: Command) -> None:
     text = (folder / "line.dfg").read_bytes()
     assert dfc("compile", "-", "-o", "from.bundle", stdin=text).code == 0

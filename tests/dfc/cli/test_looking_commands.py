@@ -48,7 +48,11 @@ def test_show_uses_settings(folder: Path, dfc: Command) -> None:
     ("words", "told"),
     [
         (("--after", "autodif"), "there is no pass 'autodif'; did you mean 'autodiff'?; passes: "),
-        (("--kernels", "--llvm"), "give --kernels or --llvm, not both"),
+        (("--kernels", "--llvm"), "give one of --kernels, --llvm and --ptx"),
+        (("--llvm", "--ptx"), "give one of --kernels, --llvm and --ptx"),
+        (("--target", "cuda"), "--target chooses whose kernels are shown"),
+        (("--llvm", "--target", "cuda"), "--target chooses whose kernels are shown"),
+        (("--kernels", "--arch", "sm_90"), "--arch chooses the architecture of --ptx"),
         (("--after", "cse", "--kernels"), "--after shows a graph"),
     ],
 )
