@@ -1,0 +1,91 @@
+"""PTX to machine code by `ptxas`, and what it says of each kernel.
+
+Assumes PTX of `compile`. `ptxas` is that of the package nvidia-cuda-nvcc, else the one on PATH; without one a bundle
+holds PTX alone, which the driver assembles when it loads it. Guarantees that code which is refused ends in
+`CodeGenerationError` with the words of `ptxas`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from dfc_targets.cpu.errors import CodeGenerationError
+
+_PACKAGED = ("cu13/bin/ptxas", "cu*/bin/ptxas", "cuda_nvcc/bin/ptxas")
+_KERNEL = re.compile(r"Compiling entry function '([^']+)'")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """What a kernel takes of a multiprocessor: registers of a thread, bytes of a block's shared memory; bytes of a
+    thread's stack, and of registers written to memory for want of registers (spills, in instructions' bytes)."""
+
+    name: str
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    spill_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A cubin and the reports of its kernels, in the order of the module."""
+
+    code: bytes
+    reports: tuple[KernelReport, ...]
+
+
+@functools.cache
+def find_ptxas() -> str | None:
+    """The assembler's path."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for pattern in _PACKAGED:
+            for found in sorted(Path(folder).glob(pattern)):
+                return str(found)
+    return shutil.which("ptxas")
+
+
+def assemble(ptx: str, architecture: str) -> Assembled | None:
+    """Machine code for `architecture`, such as sm_90; None where there is no `ptxas`."""
+    path = find_ptxas()
+    return None if path is None else _assembled(path, ptx, architecture)
+
+
+@functools.lru_cache(maxsize=256)
+def _assembled(path: str, ptx: str, architecture: str) -> Assembled:
+    with tempfile.TemporaryDirectory(prefix="dfc-") as folder:
+        source, target = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
+        source.write_text(ptx)
+        command = [path, f"-arch={architecture}", "-O3", "--fmad=false", "-v", str(source), "-o", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CodeGenerationError(f"ptxas refuses the code for {architecture}: {done.stderr.strip()}")
+        reports = sorted(_reports(done.stderr), key=lambda report: ptx.index(f".entry {report.name}("))
+        return Assembled(target.read_bytes(), tuple(reports))
+
+
+def _reports(text: str) -> list[KernelReport]:
+    """`ptxas -v` names a kernel, then says its stack, then its registers and shared memory."""
+    found: list[KernelReport] = []
+    name, stack, spills = "", 0, 0
+    for line in text.splitlines():
+        if kernel := _KERNEL.search(line):
+            name, stack, spills = kernel[1], 0, 0
+        elif frame := _STACK.search(line):
+            stack, spills = int(frame[1]), int(frame[2]) + int(frame[3])
+        elif name and (used := _USED.search(line)):
+            shared = _SHARED.search(line)
+            found.append(KernelReport(name, int(used[1]), int(shared[1]) if shared else 0, stack, spills))
+            name = ""
+    return found
