@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from dfc_runtime.checkpoints import store
@@ -49,23 +50,25 @@ def wish(path: Path, step: object, keep: object, best: object, progress: Progres
 
 
 class Saving:
-    """A save that goes on by itself."""
+    """A save that goes on by itself: `work` writes it and says where, when the one before is done. The process does not
+    end before it is done, unless that is left to whoever has it (`daemon`)."""
 
-    def __init__(self, program: str, state: Sequence[Saved], asked: Wish, before: Saving | None) -> None:
+    def __init__(self, work: Callable[[], Path], before: Saving | None = None, *, daemon: bool = False) -> None:
         self._seen = False
         self._path: Path | None = None
         self._problem: Exception | None = None
         self._before = before
-        self._work = (program, state, asked)
-        self._thread = threading.Thread(target=self._run, name="dfc-save")
+        self._work: Callable[[], Path] | None = work
+        self._thread = threading.Thread(target=self._run, name="dfc-save", daemon=daemon)
         self._thread.start()
 
     def _run(self) -> None:
         if self._before is not None:
             self._before.wait()
-        self._before = None
+        work, self._before, self._work = self._work, None, None  # the copy of the state goes with them
+        assert work is not None
         try:
-            self._path = publish(*self._work)
+            self._path = work()
         except Exception as problem:  # told by `result`, or by the next save
             self._problem = problem
 
@@ -116,7 +119,7 @@ class Saver:
             state = self._saved(names, copied=True)
         except MemoryError:
             raise LimitError("there is no memory for a copy of the state: use save", code="E0905") from None
-        self._last = Saving(self._program, state, asked, self._last)
+        self._last = Saving(partial(publish, self._program, state, asked), self._last)
         return self._last
 
     def wait(self) -> None:

@@ -14,7 +14,7 @@ import errno
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,6 +33,8 @@ _LEFTOVER = re.compile(r"step-[0-9]{1,18}\.tmp-([0-9]{1,18})")
 _ATTEMPTS = 100
 _publishing = threading.Lock()
 """Leftovers are told apart by process, so threads of one take turns."""
+_underway: set[Path] = set()
+"""Folders of this process into which a checkpoint is being written meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,48 @@ Contents = Callable[[Disk, Path, About], str]
 """Writes the files of tasks into a folder, durably, and gives the manifest that belongs to them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A checkpoint that others are writing into the folder `temporary`, and that is to stand at `target`."""
+
+    about: About
+    temporary: Path
+    target: Path
+    keep: int
+
+
+def begin(folder: Path, about: About, *, numbered: bool = False, keep: int = KEPT, disk: Disk = DISK) -> Begun:
+    """Makes the folder of a checkpoint that is written bit by bit, under its number. `finish` or `give_up` follows."""
+    _check_kept(keep)
+    with _publishing, _told(folder):
+        _make_folders(folder, disk)
+        _remove_leftovers(folder, disk)
+        number = about.step if numbered else next(iter(steps_in(folder, disk)), 0) + 1
+        target, temporary = folder / f"step-{number}", folder / f"step-{number}.tmp-{os.getpid()}"
+        if target.exists():
+            raise CheckpointError(f"{folder} has a checkpoint of step {number} already", code="E0908")
+        disk.make_folder(temporary)
+        _underway.add(temporary)
+        return Begun(replace(about, step=number), temporary, target, keep)
+
+
+def finish(begun: Begun, manifest: str, disk: Disk = DISK) -> Path:
+    """Publishes what was begun, all of whose files are durable; returns its path."""
+    folder = begun.target.parent
+    with _publishing, _told(folder):
+        _underway.discard(begun.temporary)
+        if not _complete(disk, begun.temporary, begun.target, lambda: manifest):
+            raise CheckpointError(f"{folder} has a checkpoint of step {begun.about.step} already", code="E0908")
+        return _looked_after(begun.target, begun.keep, disk)
+
+
+def give_up(begun: Begun, disk: Disk = DISK) -> None:
+    """Removes what was written."""
+    with _publishing:
+        _underway.discard(begun.temporary)
+        files.remove_tree(disk, begun.temporary)
+
+
 def publish(
     folder: Path,
     about: About,
@@ -116,12 +160,30 @@ def publish(
 ) -> Path:
     """Writes a checkpoint and returns its path. Unless it is `numbered` it takes the number after the newest. `state`
     is what this process saves, or a function by which several do."""
+    _check_kept(keep)
+    contents = state if callable(state) else _own_file(state)
+    with _publishing:
+        with _told(folder):
+            _make_folders(folder, disk)
+            _remove_leftovers(folder, disk)
+            path = _publish(folder, about, contents, numbered, disk)
+        return _looked_after(path, keep, disk)
+
+
+def _check_kept(keep: int) -> None:
     if isinstance(keep, bool) or keep < KEPT:
         text = f"keep wants a number of checkpoints, at least {KEPT}: while one is written, another must be whole"
         raise FeedError(text, code="E0901")
-    with _publishing:
-        contents = state if callable(state) else _own_file(state)
-        return _publish_alone(folder, about, contents, numbered, keep, disk)
+
+
+@contextlib.contextmanager
+def _told(folder: Path) -> Generator[None]:
+    """What the file system refuses, as a user reads it."""
+    try:
+        yield
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise FileError(f"cannot save a checkpoint in {folder}: {reason}", code="E0909") from None
 
 
 def _own_file(state: Sequence[Saved]) -> Contents:
@@ -135,20 +197,14 @@ def _own_file(state: Sequence[Saved]) -> Contents:
     return write
 
 
-def _publish_alone(folder: Path, about: About, contents: Contents, numbered: bool, keep: int, disk: Disk) -> Path:
-    try:
-        _make_folders(folder, disk)
-        _remove_leftovers(folder, disk)
-        path = _publish(folder, about, contents, numbered, disk)
-    except OSError as problem:
-        reason = problem.strerror or str(problem)
-        raise FileError(f"cannot save a checkpoint in {folder}: {reason}", code="E0909") from None
+def _looked_after(path: Path, keep: int, disk: Disk) -> Path:
+    """Reads back what was published, and then removes what is too old."""
     fault = format.problem_of(path)
     if fault is not None:
         raise CheckpointError(f"{path} was written, but reads back wrong: {fault}", code="E0908")
     observe(f"verified {path.name}")
     with contextlib.suppress(OSError):
-        _remove_old(folder, int(path.name[5:]), keep, disk)
+        _remove_old(path.parent, int(path.name[5:]), keep, disk)
     return path
 
 
@@ -170,9 +226,13 @@ def _write(disk: Disk, temporary: Path, target: Path, about: About, contents: Co
         disk.make_folder(temporary)
     except FileExistsError:
         return False
+    return _complete(disk, temporary, target, lambda: contents(disk, temporary, about))
+
+
+def _complete(disk: Disk, temporary: Path, target: Path, manifest: Callable[[], str]) -> bool:
+    """Writes the manifest of files that are there, and gives the folder its name."""
     try:
-        text = contents(disk, temporary, about)
-        files.write_file(disk, temporary / format.MANIFEST, [text.encode()])
+        files.write_file(disk, temporary / format.MANIFEST, [manifest().encode()])
         disk.sync_folder(temporary)
         disk.rename(temporary, target)
         disk.sync_folder(target.parent)
@@ -214,7 +274,7 @@ def _remove_old(folder: Path, newest: int, keep: int, disk: Disk) -> None:
 def _remove_leftovers(folder: Path, disk: Disk, alive: Callable[[int], bool] | None = None) -> None:
     for name in disk.names(folder):
         match = _LEFTOVER.fullmatch(name)
-        if match and not (alive or _is_alive)(int(match.group(1))):
+        if match and folder / name not in _underway and not (alive or _is_alive)(int(match.group(1))):
             files.remove_tree(disk, folder / name)
 
 

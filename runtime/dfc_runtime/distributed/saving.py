@@ -1,71 +1,110 @@
 """Checkpoints of a program on many ranks: each rank writes what it owns, rank 0 publishes, any number can restore.
 
 Assumes a folder that all ranks share. Guarantees what checkpoints of one rank guarantee (atomic, durable, read back
-before the oldest goes); that a session which another one has replaced publishes nothing; and that what is restored is
-the same state, wherever it was and wherever it goes: rank 0 reads and checks all of it before any rank is told.
+before the oldest goes); that a session which another one has replaced publishes nothing; that what is written in the
+background is the state of all ranks as it was between two calls; and that what is restored is the same state, wherever
+it was and wherever it goes: rank 0 reads and checks all of it before any rank is told.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfc_runtime.checkpoints import files, format, restore, store
-from dfc_runtime.checkpoints.files import DISK, Disk
+from dfc_runtime.checkpoints import format, restore, store
+from dfc_runtime.checkpoints.files import Disk
 from dfc_runtime.checkpoints.format import About
-from dfc_runtime.checkpoints.parts import Part, Saved, TaskFile
-from dfc_runtime.checkpoints.saving import Wish
+from dfc_runtime.checkpoints.parts import Part, Saved
+from dfc_runtime.checkpoints.saving import Saving, Wish
 from dfc_runtime.checkpoints.store import Found
-from dfc_runtime.distributed import epochs
+from dfc_runtime.distributed import background, epochs
+from dfc_runtime.distributed.background import Written
 from dfc_runtime.distributed.client import Client
 from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.records import current_epoch
 from dfc_runtime.distributed.shards import rows_of
-from dfc_runtime.errors import DfcError, FileError, RankError
-from dfc_runtime.formats.fields import items, mapping, text
+from dfc_runtime.distributed.waiting import Awaited
+from dfc_runtime.errors import DfcError, LimitError, RankError
+from dfc_runtime.formats.fields import items, text
 
 if TYPE_CHECKING:
     from dfc_runtime.distributed.cluster_state import SpreadState
     from dfc_runtime.distributed.rank import Answer, Data, Rank
 
-WRITE = "checkpoint.write"
+WRITE, COPY = "checkpoint.write", "checkpoint.copy"
 
 
 class ClusterSaver:
-    """Saves and restores the state of all ranks; one on each of them, rank 0's is asked."""
+    """Saves and restores the state of all ranks; one on each of them, rank 0's is asked. `last` is what this rank does
+    in the background, or did last."""
 
     def __init__(self, rank: Rank, state: SpreadState, program: str) -> None:
         self._rank = rank
         self._state = state
         self._program = program
+        self.last: Saving | None = None
+        self._write: partial[None] | None = None
         rank.commands[WRITE] = self._write_own
+        rank.commands[COPY] = self._copy_own
 
     def save(self, client: Client, names: Sequence[str], asked: Wish) -> Path:
         """Saves these names. Inside of something that is done together."""
+        self.wait()
         about = About(asked.step or 0, self._program, asked.best, asked.progress)
 
-        def contents(disk: Disk, folder: Path, about: About) -> str:
-            manifest = self._manifest(client, names, folder, about)
-            self._check_epoch(asked.folder)
-            return manifest
+        def contents(_: Disk, folder: Path, about: About) -> str:
+            data: Data = {"command": WRITE, "folder": str(folder.resolve()), "names": list(names)}
+            answers = client.command(data, (), self._writers(names))
+            return self._manifest(names, asked, about, [Written.from_json(data) for data, _ in answers.values()])
 
         return store.publish(asked.folder, about, contents, numbered=asked.step is not None, keep=asked.keep)
 
-    def _manifest(self, client: Client, names: Sequence[str], folder: Path, about: About) -> str:
-        """Has every rank write its file."""
-        answers = client.command({"command": WRITE, "folder": str(folder.resolve()), "names": list(names)})
-        written = {rank: _file(data, self._parts(rank)) for rank, (data, _) in answers.items() if data["size"]}
+    def begin(self, client: Client, names: Sequence[str], asked: Wish) -> Saving:
+        """Has every rank copy what it owns, and saves the copies while the program goes on. Inside of something that is
+        done together; what was begun before is waited for."""
+        if self.last is not None:
+            self.last.tell()
+        self.wait()
+        about = About(asked.step or 0, self._program, asked.best, asked.progress)
+        begun = store.begin(asked.folder, about, numbered=asked.step is not None, keep=asked.keep)
+        data: Data = {"command": COPY, "folder": str(begun.temporary.resolve()), "names": list(names)}
+        try:
+            client.command({**data, "target": str(begun.target.resolve())})
+        except BaseException:
+            store.give_up(begun)
+            raise
+        write, self._write = self._write, None
+        writers = [self._rank.waiting.name(rank) for rank in self._writers(names)]
+
+        manifest = partial(self._manifest, names, asked, begun.about)
+        seconds = self._rank.waiting.seconds
+        self.last = Saving(lambda: background.published(begun, write, writers, manifest, seconds), daemon=True)
+        return self.last
+
+    def wait(self) -> None:
+        """Waits for what is written in the background; others get answers meanwhile."""
+        last, self.last = self.last, None
+        if last is not None:
+            awaited = Awaited("a checkpoint that is being written", -1)
+            self._rank.waiting.wait(lambda: last.done, lambda: awaited, forever=True)
+            if self._rank.number == 0:
+                last.tell()
+
+    def _writers(self, names: Sequence[str]) -> list[int]:
+        """The ranks that own any of these names: their files are numbered in this order."""
+        return sorted({rank for name in names for rank in self._state.owners(name)})
+
+    def _manifest(self, names: Sequence[str], asked: Wish, about: About, written: Sequence[Written]) -> str:
+        """The manifest of the files of all writers; `RankError` if this session may publish nothing any more."""
+        self._check_epoch(asked.folder)
         types = {name: (entry.dtype, entry.shape) for name, entry in self._state.entries.items() if name in names}
-        ordered = [written[rank] for rank in sorted(written)]
-        numbers = {rank: number for number, rank in enumerate(sorted(written))}
-        for rank, number in numbers.items():
-            if rank != number:  # files are numbered without gaps: not every rank has something of its own
-                DISK.rename(folder / format.task_name(rank), folder / format.task_name(number))
-        return format.manifest_of(about, types, {format.task_name(n): file for n, file in enumerate(ordered)})
+        each = zip(self._writers(names), written, strict=True)
+        files = [file.task_file(self._parts(rank)) for rank, file in each]
+        return format.manifest_of(about, types, {format.task_name(n): file for n, file in enumerate(files)})
 
     def _check_epoch(self, folder: Path) -> None:
         """Refuses to publish for a session that was given up."""
@@ -83,53 +122,54 @@ class ClusterSaver:
         return found
 
     def _write_own(self, data: Data, _: list[Array]) -> Answer:
-        """One rank's file, if it owns anything."""
-        folder = Path(text(data["folder"], "folder"))
-        wanted = {text(name, "name") for name in items(data["names"], "names")}
-        own = [self._own(name) for name in sorted(self._state.owned()) if name in wanted]
-        if not own:
-            return {"size": 0}, []
-        contents = format.task_file(own)
-        try:
-            files.write_file(DISK, folder / format.task_name(self._rank.number), contents)
-        except OSError as problem:
-            reason = problem.strerror or str(problem)
-            raise FileError(f"cannot save a checkpoint in {folder.parent}: {reason}", code="E0909") from None
-        digest = hashlib.sha256()
-        for piece in contents:
-            digest.update(piece)
-        size = sum(len(piece) for piece in contents)
-        types = {saved.name: [saved.dtype, *saved.shape] for saved in own}
-        return {"size": size, "sha256": digest.hexdigest(), "state": types}, []
+        """One rank's file."""
+        names = [text(name, "name") for name in items(data["names"], "names")]
+        path = Path(text(data["folder"], "folder")) / format.task_name(self._number(names))
+        return background.write_file(path, self._own(names)).to_json(), []
 
-    def _own(self, name: str) -> Saved:
-        """What this rank has of it, without the room of a shard that holds no row."""
+    def _copy_own(self, data: Data, _: list[Array]) -> Answer:
+        """A copy of what this rank owns. Rank 0 keeps it for `begin`, others write it at once."""
+        names = [text(name, "name") for name in items(data["names"], "names")]
+        folder, target = Path(text(data["folder"], "folder")), Path(text(data["target"], "folder"))
+        self._write = None
+        if self._rank.number in self._writers(names):
+            try:
+                own = [Saved(s.name, s.dtype, s.shape, s.array.copy()) for s in self._own(names)]
+            except MemoryError:
+                raise LimitError("there is no memory for a copy of the state: use save", code="E0905") from None
+            self._write = partial(background.write_part, folder, self._number(names), own)
+        if self._rank.number != 0:
+            write, self._write = self._write, None
+
+            self.last = Saving(lambda: background.watched(folder, write, target), daemon=True)
+        return {}, []
+
+    def _number(self, names: Sequence[str]) -> int:
+        """Which of the files is this rank's."""
+        return self._writers(names).index(self._rank.number)
+
+    def _own(self, names: Sequence[str]) -> list[Saved]:
+        """What this rank has of these names, without the room of a shard that holds no row."""
         assert self._rank.inner is not None
-        entry, array = self._state.entries[name], self._rank.inner.state.current([name])[name]
-        part = self._parts(self._rank.number).get(name)
-        if part is not None:
-            count = len(rows_of(part.rule, entry.shape[part.axis], part.tasks, part.task))
-            array = array[(*(slice(None),) * part.axis, slice(0, count))]
-        return Saved(name, entry.dtype, array.shape, array)
+        found: list[Saved] = []
+        for name in sorted({*self._state.owned()} & {*names}):
+            entry, array = self._state.entries[name], self._rank.inner.state.current([name])[name]
+            part = self._parts(self._rank.number).get(name)
+            if part is not None:
+                count = len(rows_of(part.rule, entry.shape[part.axis], part.tasks, part.task))
+                array = array[(*(slice(None),) * part.axis, slice(0, count))]
+            found.append(Saved(name, entry.dtype, array.shape, array))
+        return found
 
     def restore(
         self, client: Client, names: Sequence[str], folder: Path, rename: object, only: object, *, best: bool
     ) -> Found:
         """Restores these names, all or none. Inside of something that is done together."""
+        self.wait()
         found, chosen = restore.choose(self._state.entries, self._program, folder, names, rename, only, best=best)
         for name, saved in chosen.items():
             self._state.store(client, name, saved.array if saved.array.ndim else np.asarray(saved.array)[()])
         return found
-
-
-def _file(data: Mapping[str, object], parts: Mapping[str, Part]) -> TaskFile:
-    types: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for name, told in mapping(data["state"], "state").items():
-        dtype, *shape = items(told, "state")
-        types[name] = (text(dtype, "type"), tuple(int(str(size)) for size in shape))
-    return TaskFile(
-        int(str(data["size"])), text(data["sha256"], "hash"), types, {n: parts[n] for n in types if n in parts}
-    )
 
 
 class Done:
