@@ -84,7 +84,7 @@ def step_mistakes(built: Graph, source: SourceFile) -> list[Diagnostic]:
 
 def _selected(built: Graph, step: Step) -> Selection:
     try:
-        part = select(built, step.fetches, step.feeds)
+        part = select(built, list(dict.fromkeys(step.fetches)), list(dict.fromkeys(step.feeds)))
     except FeedError as problem:
         raise CompileError([error("E0814", problem.message, step.span)]) from None
     problem = _sizes_problem(part)

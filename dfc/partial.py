@@ -8,12 +8,16 @@ settings, target, variant) and gets bundles back. Assumes sources that compiled 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dfc import pipeline
 from dfc.backend.bundle import write
+from dfc.cluster import resolution_of
+from dfc.cluster_parts import Surroundings, compiled
+from dfc.deployment.model import Site
 from dfc.diagnostics import CompileError
 from dfc.frontend import build
 from dfc.ir.graph import Graph
@@ -21,6 +25,7 @@ from dfc.options import CompileOptions, TargetOptions
 from dfc.selecting import select
 from dfc.source import SourceFile
 from dfc_runtime.errors import UnsupportedError
+from dfc_runtime.formats.cluster import site
 
 Setting = int | float | bool | str
 
@@ -37,6 +42,38 @@ def specialiser(sources: Mapping[str, str], settings: Mapping[str, Setting], tar
     """For the program with these texts by relative path, the main one first."""
     options = CompileOptions(target=target, target_options=TargetOptions(isas=(isa,)))
     return Specialiser(rebuilt(sources, settings), options)
+
+
+def cluster_specialiser(
+    sources: Mapping[str, str],
+    settings: Mapping[str, Setting],
+    target: str,
+    variants: Sequence[str],
+    deployment: tuple[str, str],
+    homes: Mapping[str, str],
+    elastic: Sequence[str],
+) -> ClusterSpecialiser:
+    """For a program on many ranks: `deployment` is the name and the text of its deployment file, `homes` says of all
+    state where it lies, as `job` or `job:task`, and `elastic` jobs may have any number of tasks."""
+    options = CompileOptions(target=target, target_options=TargetOptions(isas=tuple(variants)))
+    built = rebuilt(sources, settings)
+    sites = {name: Site(*site(text)) for name, text in homes.items()}
+    with _compiled_once():
+        resolution = resolution_of(built, SourceFile(*deployment))
+    return ClusterSpecialiser(Surroundings(built, resolution, sites, elastic), options)
+
+
+class ClusterSpecialiser:
+    """Bundles for many ranks of parts of a program's entries."""
+
+    def __init__(self, around: Surroundings, options: CompileOptions) -> None:
+        self._around = around
+        self._options = options
+
+    def specialise(self, fetches: Sequence[str], feeds: Sequence[str]) -> Specialised:
+        """The bundle that computes these values from those. All are of one entry."""
+        part = select(self._around.built, fetches, feeds)
+        return Specialised(compiled(part, self._around, self._options).to_bytes(), part.feeds)
 
 
 class Specialiser:
@@ -62,11 +99,18 @@ def rebuilt(sources: Mapping[str, str], settings: Mapping[str, Setting]) -> Grap
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
         name, text = next(iter(sources.items()))
-        try:
+        with _compiled_once():
             return build.build(SourceFile(str(Path(folder, name)), text), settings)
-        except CompileError as problem:
-            what = problem.diagnostics[0].title
-            raise UnsupportedError(f"the program in the bundle does not compile here: {what}", code="E1001") from None
+
+
+@contextmanager
+def _compiled_once() -> Generator[None]:
+    """Texts of a bundle compiled when that was made: if they do not now, this is another version of the compiler."""
+    try:
+        yield
+    except CompileError as problem:
+        what = problem.diagnostics[0].title
+        raise UnsupportedError(f"the program in the bundle does not compile here: {what}", code="E1001") from None
 
 
 def _parts(path: str) -> list[str]:

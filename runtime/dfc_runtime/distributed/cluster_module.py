@@ -22,9 +22,10 @@ from dfc_runtime.distributed.cluster_state import SpreadState
 from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.entry_plan import EntryPlan
 from dfc_runtime.distributed.follower import Follower
+from dfc_runtime.distributed.parts import ClusterParts
 from dfc_runtime.distributed.rank import Answer, Command, Data, Rank
 from dfc_runtime.distributed.requests import Requests, wrapper
-from dfc_runtime.distributed.saving import ClusterSaver, Done
+from dfc_runtime.distributed.saving import ClusterSaver
 from dfc_runtime.distributed.stepping import CheckpointSteps, warn_of
 from dfc_runtime.errors import BundleError, DfcError, FeedError
 from dfc_runtime.formats.manifest import Entry, Manifest
@@ -78,9 +79,10 @@ class ClusterEntry:
 class ClusterModule:
     """A program that is loaded on many ranks. An entry named like a method hides it."""
 
-    def __init__(self, manifest: Manifest, rank: Rank, limit: int, digest: str) -> None:
+    def __init__(self, manifest: Manifest, rank: Rank, parts: ClusterParts, limit: int, digest: str) -> None:
         self.manifest = manifest
         self._rank = rank
+        self._parts = parts
         self._end: Client | Follower = Client(rank) if rank.number == 0 else Follower(rank)
         self._lock = threading.RLock()
         self.state = SpreadState(manifest.state, rank, self._end)
@@ -166,14 +168,19 @@ class ClusterModule:
         keep: int = KEPT,
         best: float | None = None,
         progress: Progress | None = None,
-    ) -> Done:
-        """Like `save`; what goes wrong is told by `result()`. On many ranks it is saved when this returns: a rank that
-        went on would send messages between those of the save."""
-        try:
-            # an entry of that name hides `self.save`
-            return Done(ClusterModule.save(self, path, step=step, keep=keep, best=best, progress=progress), None)
-        except DfcError as problem:
-            return Done(None, problem)
+    ) -> Saving:
+        """Like `save`, from copies of the state as it is now, which the ranks write while the program goes on; the
+        checkpoint stands when all parts are durable. `result()` of what comes back waits for the path. What was begun
+        before is waited for."""
+        asked = wish(Path(path), step, keep, best, progress)
+
+        def work(client: Client) -> Answer:
+            self._saver.begin(client, self._saved(), asked)
+            return {}, []
+
+        self.together("save_async", work)
+        assert self._saver.last is not None
+        return self._saver.last
 
     def restore(self, path: Folder, rename: object = None, only: object = None, *, best: bool = False) -> Path:
         """Restores the newest whole checkpoint of a folder, whoever saved it, as for a program on one rank."""
@@ -210,6 +217,7 @@ class ClusterModule:
         if not isinstance(self._end, Follower):
             raise FeedError("rank 0 calls the program, the other ranks serve", code="E0901")
         self._end.serve()
+        self._saver.wait()
         self.at_close.clear()  # rank 0 has seen to it
         self._close_inner()
 
@@ -218,13 +226,17 @@ class ClusterModule:
         with self._lock:
             while self.at_close:
                 self.at_close.pop()()
+            self._saver.wait()
             if isinstance(self._end, Client):
                 self._end.close()
             self._close_inner()
 
-    def run(self, fetch: object, feed: object = None) -> NoReturn:
-        """Parts of entries are not run on many ranks."""
-        raise FeedError("run is for programs on one rank: call an entry", code="E0901")
+    def run(self, fetch: object, feed: object = None) -> object:
+        """Runs just what some values of an entry need, as for a program on one rank: values come from where they are
+        computed, blocks put together. A part that the deployment file does not list as a `step` is compiled by rank 0
+        when it is new, which needs the compiler there. Ranks that call along say the same names."""
+        with self._lock:
+            return self._parts.run(self._end, fetch, feed)
 
     def __getattr__(self, name: str) -> NoReturn:
         entries: Mapping[str, ClusterEntry] = self.__dict__.get("entries", {})
@@ -239,6 +251,7 @@ class ClusterModule:
         return "\n".join(lines) + ">"
 
     def _close_inner(self) -> None:
+        self._parts.close()
         if self._rank.inner is not None:
             self._rank.inner.close()
 

@@ -16,6 +16,8 @@ from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.edges import Edges
 from dfc_runtime.distributed.entry_plan import EntryPlan
+from dfc_runtime.distributed.part_sources import part_sources
+from dfc_runtime.distributed.parts import ClusterParts, Loader
 from dfc_runtime.distributed.rank import Rank
 from dfc_runtime.distributed.role_checks import check_role
 from dfc_runtime.distributed.topology import Topology
@@ -122,6 +124,11 @@ class _Wishes:
     summaries: Destination | None
     recorder: Recorder | None
 
+    def answering(self, handlers: Mapping[str, Handler]) -> Mapping[str, Handler]:
+        """The handlers of a program: those of its messages, and the caller's."""
+        found: Mapping[str, Handler] = {**handlers, **self.handlers}
+        return found if self.recorder is None else self.recorder.handlers(found)
+
 
 def _loaded_or_told(
     bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _Wishes
@@ -142,17 +149,8 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
     manifest, cluster = bundle.manifest, topology.cluster
     edges = Edges(topology, waiting)
     role = topology.by_rank[waiting.comm.rank].role
-    answering = {**edges.handlers, **wishes.handlers}
-    inner = None
-    if role is not None:
-        inner = loading.loads(
-            bundle.read(ROLE + role.name),
-            _threads(wishes.threads, waiting.comm),
-            memory_limit=wishes.limit,
-            initialise=False,
-            handlers=answering if wishes.recorder is None else wishes.recorder.handlers(answering),
-            summaries=wishes.summaries,
-        )
+    handlers = wishes.answering(edges.handlers)
+    inner = None if role is None else _inner(bundle.read(ROLE + role.name), handlers, waiting.comm, wishes)
     cuts = {each.name: each for each in cluster.entries}
     plans = [EntryPlan(i, entry, cuts[entry.name], topology) for i, entry in enumerate(manifest.entries)]
     rank = Rank(topology, waiting, edges, plans, inner, {})
@@ -161,7 +159,26 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
     for plan in plans:
         rank.own_part(plan)  # now, so that a bundle that contradicts itself is refused before anything runs
     answer_ready(rank, is_traced=wishes.recorder is not None)
-    return rank, ClusterModule(manifest, rank, memory_limit(wishes.limit), bundle.header.metadata["manifest_sha256"])
+    limit = memory_limit(wishes.limit)
+    loader = Loader(
+        limit,
+        wishes.answering,
+        lambda program, handlers: _inner(program, handlers, waiting.comm, wishes),
+    )
+    parts = ClusterParts(rank, part_sources(bundle), loader)
+    return rank, ClusterModule(manifest, rank, parts, limit, bundle.header.metadata["manifest_sha256"])
+
+
+def _inner(program: bytes, handlers: Mapping[str, Handler], comm: Comm, wishes: _Wishes) -> Module:
+    """The program of this rank's role."""
+    return loading.loads(
+        program,
+        _threads(wishes.threads, comm),
+        memory_limit=wishes.limit,
+        initialise=False,
+        handlers=handlers,
+        summaries=wishes.summaries,
+    )
 
 
 def _threads(stated: int | None, comm: Comm) -> int | None:

@@ -46,12 +46,13 @@ class Topology:
         return len(self.by_rank)
 
     def of_part(self, cluster: Cluster) -> Topology:
-        """The same tasks, for a part of the program; `ValueError` if it is not for them."""
+        """The same tasks, for a part of the program that is for them."""
         if [job.name for job in cluster.jobs] != [job.name for job in self.cluster.jobs]:
             raise ValueError("a part of the program has other jobs")
         for role in cluster.roles:
             if any(task >= self.tasks[role.job] for task in role.tasks):
-                raise ValueError(f"a part of the program has something on task {max(role.tasks)} of `{role.job}`")
+                text = f"something in it is placed on task {max(role.tasks)} of `{role.job}`"
+                raise RankCountError(f"{text}, which has {self.tasks[role.job]} tasks here", code="E0912")
         jobs = tuple(replace(job, tasks=self.tasks[job.name]) for job in cluster.jobs)
         return Topology(replace(cluster, jobs=jobs))
 

@@ -1,0 +1,236 @@
+"""Partial execution on many ranks: parts of entries that came in the bundle, or that rank 0 has compiled.
+
+A part is a bundle for many ranks with one entry. When it is first asked for, every rank gets the program of its own
+role of it, with one command to each; from then on a call of it is a call like any other. Assumes that all ranks load
+the same bundle. Guarantees that a part works on the very state of the program, that it is added on all ranks or not
+called, and that ranks which call along get what rank 0 gets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dfc_runtime.distributed.client import Client
+from dfc_runtime.distributed.comm import Array
+from dfc_runtime.distributed.edges import Edges
+from dfc_runtime.distributed.entry_plan import EntryPlan
+from dfc_runtime.distributed.follower import Follower
+from dfc_runtime.distributed.part_sources import PartSources, Signature, ahead_of
+from dfc_runtime.distributed.rank import Answer, Data, OwnPart, Rank
+from dfc_runtime.distributed.requests import Requests
+from dfc_runtime.distributed.role_checks import check_role
+from dfc_runtime.errors import UnsupportedError
+from dfc_runtime.formats import bundle as bundles
+from dfc_runtime.formats import manifest_reading, strict_json
+from dfc_runtime.formats.cluster import ROLE, Cluster
+from dfc_runtime.formats.fields import flag, integer, items, shown, text
+from dfc_runtime.formats.manifest import Entry, Manifest
+from dfc_runtime.hosts import Handler
+from dfc_runtime.module import Module, parts_of
+from dfc_runtime.partial import Specialiser, fed_values, fetched_names
+from dfc_runtime.results import Results, results_type
+
+ADD, VARIANT = "part.add", "part.variant"
+Handlers = Mapping[str, Handler]
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """How this rank loads programs: the `limit` of a call in bytes, what `handlers` become before they are used, and
+    what `load` makes of the bundle of a role on a rank that had none."""
+
+    limit: int
+    handlers: Callable[[Handlers], Handlers]
+    load: Callable[[bytes, Handlers], Module]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A part as rank 0 calls it."""
+
+    plan: EntryPlan
+    requests: Requests
+    feeds: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """A part as every rank knows it; `wrap` makes of its results what the caller gets."""
+
+    plan: EntryPlan
+    wrap: Callable[[Sequence[object]], object]
+
+
+class ClusterParts:
+    """The parts of one program's entries, on one rank."""
+
+    def __init__(self, rank: Rank, sources: PartSources, loader: Loader) -> None:
+        self._rank = rank
+        self._sources = sources
+        self._loader = loader
+        self._compiler: Specialiser | None = None
+        self._next = len(rank.plans)
+        self._ready: dict[str, _Ready] = {}
+        self._added: dict[str, _Added] = {}
+        self._closing: list[Callable[[], None]] = []
+        rank.commands[ADD] = self._add
+        rank.commands[VARIANT] = self._variant
+
+    def run(self, end: Client | Follower, fetch: object, feed: object) -> object:
+        """The values of `fetch`, as on one rank. Ranks that call along say the same names; what rank 0 feeds counts."""
+        names, feeds = fetched_names(fetch), fed_values(feed)
+        asked = _Asked(names, tuple(feeds), alone=isinstance(fetch, str))
+        if isinstance(end, Follower):
+            values = end.results(asked.label, lambda: self._added[asked.label].plan)
+        else:
+            values = end.results_together(asked.label, lambda: self._call(end, asked, feeds))
+        return self._added[asked.label].wrap(values)
+
+    def close(self) -> None:
+        """Ends the programs of all parts."""
+        while self._closing:
+            self._closing.pop()()
+
+    # ------------------------------------------------------------ at rank 0 --
+
+    def _call(self, client: Client, asked: _Asked, feeds: Mapping[str, object]) -> tuple[EntryPlan, list[object]]:
+        ready = self._ready.get(asked.label)
+        if ready is None:
+            ready = self._ready[asked.label] = self._made(client, asked)
+        client.require_whole(ready.plan)
+        given = {ready.feeds[name]: value for name, value in feeds.items()}
+        return ready.plan, client.run(ready.plan, ready.requests.checked((), given))
+
+    def _made(self, client: Client, asked: _Asked) -> _Ready:
+        """Adds a part on all ranks."""
+        found = ahead_of(self._rank.topology.cluster.parts, asked.names, asked.feeds)
+        if found is not None:
+            place, signature = found
+            self._distribute(client, asked, signature, self._sources.ahead[place], place)
+        else:
+            if self._compiler is None:
+                answers = client.command({"command": VARIANT}).values()
+                self._compiler = self._sources.compiler(sorted({str(data["variant"]) for data, _ in answers} - {""}))
+            fetched = list(dict.fromkeys(asked.names))
+            made = self._compiler.specialise(fetched, asked.feeds)
+            signature = Signature(tuple(fetched.index(name) for name in asked.names), made.feeds)
+            self._distribute(client, asked, signature, made.bundle)
+        plan = self._added[asked.label].plan
+        return _Ready(plan, Requests(plan, self._loader.limit), signature.feeds)
+
+    def _distribute(
+        self, client: Client, asked: _Asked, signature: Signature, made: bytes, place: int | None = None
+    ) -> None:
+        """Lets every rank have the program of its role: the one at a place of its own bundle, or from here."""
+        number, self._next = self._next, self._next + 1
+        with bundles.opened(made) as bundle:
+            cluster = _cluster_of(bundle.manifest)
+            topology, edges = self._rank.topology.of_part(cluster), len(cluster.edges)
+            data: Data = {"command": ADD, "number": number, "edges": edges, "picks": list(signature.picks)}
+            data |= {"label": asked.label, "names": list(asked.names), "alone": asked.alone}
+            if self._rank.edges.tags.lacks(edges):
+                client.new_generation()  # tags move: nothing that a failed call left must be taken for something else
+            if place is not None:
+                client.command({**data, "ahead": place})
+                return
+            data["manifest"] = bundle.header.metadata["manifest"]
+            for role in (None, *topology.cluster.roles):
+                ranks = [task.rank for task in topology.by_rank if task.role is role]
+                program = [] if role is None else [("u8", np.frombuffer(bundle.read(ROLE + role.name), np.uint8))]
+                if ranks:
+                    client.command(data, program, ranks)
+
+    # --------------------------------------------------------- on every rank --
+
+    def _variant(self, _: Data, _arrays: Sequence[Array]) -> Answer:
+        """The variant of the code that this rank runs, if any."""
+        inner = self._rank.inner
+        return {"variant": "" if inner is None else parts_of(inner).origin.isa}, []
+
+    def _add(self, data: Data, arrays: list[Array]) -> Answer:
+        """Takes a part up, so that it can be called by its number."""
+        self._rank.edges.tags.make_room(integer(data["edges"], "edges"))
+        if "ahead" in data:
+            manifest, program = self._own_role(self._sources.ahead[integer(data["ahead"], "ahead")])
+        else:
+            manifest = manifest_reading.from_json(strict_json.parse(text(data["manifest"], "manifest")))
+            program = arrays[0].tobytes() if arrays else None
+        plan = self._planned(manifest, program, integer(data["number"], "number"))
+        names = [text(each, "name") for each in items(data["names"], "names")]
+        picks = [integer(each, "pick") for each in items(data["picks"], "picks")]
+        make = None if flag(data["alone"], "alone") else results_type(plan.entry.name, names)
+        self._added[text(data["label"], "label")] = _Added(plan, _wrapper(make, picks))
+        return {}, []
+
+    def _own_role(self, part: bytes) -> tuple[Manifest, bytes | None]:
+        """What a part is, and the program of this rank's role of it, if it has one."""
+        with bundles.opened(part) as bundle:
+            role = self._rank.topology.of_part(_cluster_of(bundle.manifest)).by_rank[self._rank.number].role
+            return bundle.manifest, None if role is None else bundle.read(ROLE + role.name)
+
+    def _planned(self, manifest: Manifest, program: bytes | None, number: int) -> EntryPlan:
+        """How calls of a part are spread, with this rank ready for its own."""
+        cluster = _cluster_of(manifest)
+        self._check_homes(cluster)
+        topology = self._rank.topology.of_part(cluster)
+        (entry,), (cut,) = manifest.entries, cluster.entries
+        plan = EntryPlan(number, entry, cut, topology, f"run({', '.join(each.name for each in entry.results)})")
+        part = plan.parts.get(self._rank.number)
+        own = None
+        if part is not None and program is not None:
+            with bundles.opened(program) as bundle:
+                check_role(bundle.manifest, manifest, topology, part.task)
+            edges = Edges(topology, self._rank.waiting, self._rank.edges.tags)
+            own = OwnPart(plan, part, edges, *self._loaded(program, entry.name, edges))
+        self._rank.add(plan, own)
+        return plan
+
+    def _loaded(self, program: bytes, entry: str, edges: Edges) -> tuple[Entry, Callable[..., object]]:
+        """The program of this rank's role, over the state that the rank has."""
+        handlers = self._loader.handlers(edges.handlers)
+        if self._rank.inner is None:
+            module = self._loader.load(program, handlers)
+            self._closing.append(module.close)
+            return module.entries[entry].signature, module.entries[entry].function
+        added = parts_of(self._rank.inner).add(program, handlers)
+        self._closing.append(added.driver.close)
+        return added.signature, added.function
+
+    def _check_homes(self, cluster: Cluster) -> None:
+        """Another version of the compiler might place state in another way."""
+        known = {each.name: each for each in self._rank.topology.cluster.state}
+        for each in cluster.state:
+            if known.get(each.name) != each:
+                text = f"the compiler that is installed places {shown(each.name)} elsewhere than the bundle has it"
+                raise UnsupportedError(f"{text}: compile the program again", code="E1001")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What somebody asks for; `alone` for one name instead of a list of them."""
+
+    names: Sequence[str]
+    feeds: Sequence[str]
+    alone: bool
+
+    @property
+    def label(self) -> str:
+        """The same for the same question, on all ranks."""
+        fetched = json.dumps(self.names[0] if self.alone else self.names)
+        return f"run({fetched}, {json.dumps(sorted(self.feeds))})"
+
+
+def _wrapper(make: type[Results] | None, picks: Sequence[int]) -> Callable[[Sequence[object]], object]:
+    if make is None:
+        return lambda values: values[picks[0]]
+    return lambda values: make([values[place] for place in picks])
+
+
+def _cluster_of(manifest: Manifest) -> Cluster:
+    if manifest.cluster is None or len(manifest.entries) != 1:
+        raise ValueError("a part of an entry is a bundle for many ranks with one entry")
+    return manifest.cluster
