@@ -33,7 +33,7 @@ def guarded(action: Callable[[], object]) -> int:
     except SystemExit:  # so click ends, quietly, when whoever reads its output has gone away
         return 0
     except Exception as failure:
-        return _report(failure)
+        return report(failure)
     return result if isinstance(result, int) else 0
 
 
@@ -53,7 +53,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _report(failure: Exception) -> int:
+def report(failure: Exception) -> int:
+    """Tells the user, and gives the exit code."""
     if os.environ.get("DFC_TRACEBACK") == "1":
         traceback.print_exception(failure)
     if isinstance(failure, click.ClickException):

@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -22,7 +23,7 @@ from dfc.cli import failures
 from dfc.cli.bundles import cluster_of
 from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule, batching_of
-from dfc_runtime.errors import DfcError, FeedError, UnsupportedError
+from dfc_runtime.errors import DfcError, FeedError, RankError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry
 
 if TYPE_CHECKING:
@@ -127,6 +128,24 @@ def _told_once(body: Callable[[], int], rank: int) -> int:
         return problem.exit_code
 
 
+@contextmanager
+def watched(module: ClusterModule, records: Told) -> Generator[None]:
+    """While the block runs, the supervisor is told what this rank computes; and if that is more than the deadline
+    allows, the rank says so and ends all of them, as it cannot be asked to stop."""
+    from dfc_runtime.distributed.watching import Watchdog
+
+    def end(text: str) -> None:
+        failure = RankError(f"{text}\n  if it is no endless loop: --deadline SECONDS allows for more", code="E0911")
+        code = failures.report(failure)
+        sys.stderr.flush()
+        records.end(code)
+        os._exit(code)
+
+    records.doing = lambda: (0, module.waiting.busy()[1])
+    with Watchdog(module.waiting, end):
+        yield
+
+
 def follow(module: ClusterModule) -> int:
     """Serves rank 0."""
     module.serve()
@@ -138,7 +157,8 @@ class Pulse(Silent):
 
     def __init__(self, records: Told) -> None:
         self._step = 0
-        records.doing = lambda: (self._step, "")
+        before = records.doing
+        records.doing = lambda: (self._step, before()[1])
 
     def step(self, report: Report) -> None:
         self._step = report.steps

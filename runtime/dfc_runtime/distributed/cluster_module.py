@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from dfc_runtime.checkpoints.format import Progress
-from dfc_runtime.checkpoints.saving import wish
+from dfc_runtime.checkpoints.saving import Saving, wish
 from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.distributed.client import Client
 from dfc_runtime.distributed.cluster_state import SpreadState
@@ -27,7 +27,8 @@ from dfc_runtime.distributed.rank import Answer, Command, Data, Rank
 from dfc_runtime.distributed.requests import Requests, wrapper
 from dfc_runtime.distributed.saving import ClusterSaver
 from dfc_runtime.distributed.stepping import CheckpointSteps, warn_of
-from dfc_runtime.errors import BundleError, DfcError, FeedError
+from dfc_runtime.distributed.waiting import Waiting
+from dfc_runtime.errors import BundleError, FeedError
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.module import INIT, Module
 from dfc_runtime.names import did_you_mean
@@ -111,6 +112,11 @@ class ClusterModule:
         return self._rank.topology.size
 
     @property
+    def waiting(self) -> Waiting:
+        """How this rank waits for others, and what it is doing."""
+        return self._rank.waiting
+
+    @property
     def inner(self) -> Module | None:
         """The program of this rank's role."""
         return self._rank.inner
@@ -174,13 +180,8 @@ class ClusterModule:
         before is waited for."""
         asked = wish(Path(path), step, keep, best, progress)
 
-        def work(client: Client) -> Answer:
-            self._saver.begin(client, self._saved(), asked)
-            return {}, []
-
-        self.together("save_async", work)
-        assert self._saver.last is not None
-        return self._saver.last
+        answer = self.together("save_async", lambda client: self._saver.begin(client, self._saved(), asked))
+        return self._saver.begun(answer[0])
 
     def restore(self, path: Folder, rename: object = None, only: object = None, *, best: bool = False) -> Path:
         """Restores the newest whole checkpoint of a folder, whoever saved it, as for a program on one rank."""
@@ -261,5 +262,7 @@ class ClusterModule:
         return {"unset": self._rank.inner is not None and bool(self._rank.inner.state.unset)}, []
 
 
-_OWN = frozenset({"at_close", "entries", "tests", "state", "manifest", "name", "rank", "size", "inner", "summaries"})
+_OWN = frozenset(
+    {"at_close", "entries", "tests", "state", "manifest", "name", "rank", "size", "inner", "summaries", "waiting"}
+)
 """Attributes that an entry of the same name does not hide."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from dfc_runtime import loading
+from dfc_runtime.distributed import records
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.edges import Edges
@@ -23,6 +24,7 @@ from dfc_runtime.distributed.role_checks import check_role
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.tracing import Tracer, answer_ready
 from dfc_runtime.distributed.waiting import Waiting, deadline
+from dfc_runtime.distributed.watching import noting_kernels
 from dfc_runtime.errors import DfcError, RankCountError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
@@ -77,6 +79,7 @@ def load_on(
                 "a program for many ranks has these checks if it was compiled with them", code="E1001"
             )
         waiting = Waiting(end, deadline(seconds), topology.name)
+        waiting.on_silent = records.heard
         recorder = None if trace is None else Recorder()
         wishes = _Wishes(threads, limit, handlers or {}, summaries, recorder)
         rank, module = _loaded_or_told(bundle, topology, waiting, wishes)
@@ -124,10 +127,10 @@ class _Wishes:
     summaries: Destination | None
     recorder: Recorder | None
 
-    def answering(self, handlers: Mapping[str, Handler]) -> Mapping[str, Handler]:
+    def answering(self, handlers: Mapping[str, Handler], waiting: Waiting) -> Mapping[str, Handler]:
         """The handlers of a program: those of its messages, and the caller's."""
         found: Mapping[str, Handler] = {**handlers, **self.handlers}
-        return found if self.recorder is None else self.recorder.handlers(found)
+        return noting_kernels(found if self.recorder is None else self.recorder.handlers(found), waiting)
 
 
 def _loaded_or_told(
@@ -149,7 +152,7 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
     manifest, cluster = bundle.manifest, topology.cluster
     edges = Edges(topology, waiting)
     role = topology.by_rank[waiting.comm.rank].role
-    handlers = wishes.answering(edges.handlers)
+    handlers = wishes.answering(edges.handlers, waiting)
     inner = None if role is None else _inner(bundle.read(ROLE + role.name), handlers, waiting.comm, wishes)
     cuts = {each.name: each for each in cluster.entries}
     plans = [EntryPlan(i, entry, cuts[entry.name], topology) for i, entry in enumerate(manifest.entries)]
@@ -162,7 +165,7 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
     limit = memory_limit(wishes.limit)
     loader = Loader(
         limit,
-        wishes.answering,
+        lambda handlers: wishes.answering(handlers, waiting),
         lambda program, handlers: _inner(program, handlers, waiting.comm, wishes),
     )
     parts = ClusterParts(rank, part_sources(bundle), loader)

@@ -32,7 +32,7 @@ class OwnPart:
     """What one rank does in calls of an entry, with all that can be known before: feeds in the order of the plan's
     part to arguments of the role's own entry, its results to those that this task gives."""
 
-    __slots__ = ("_dim_feeds", "_function", "_order", "_picks", "_unnamed", "doing", "edges", "part", "plan")
+    __slots__ = ("_dim_feeds", "_function", "_order", "_picks", "_unnamed", "calls", "doing", "edges", "part", "plan")
 
     def __init__(
         self, plan: EntryPlan, part: TaskPart, edges: Edges, signature: Entry, function: Callable[..., object]
@@ -41,6 +41,7 @@ class OwnPart:
         self.part = part
         self.edges = edges
         self.doing = f"it runs `{plan.name}`"
+        self.calls = 0
         given = [plan.entry.parameters[number].name for number in part.feeds]
         made = [result.name for result in signature.results]
         picked = [plan.entry.results[number].name for number in part.results]
@@ -52,6 +53,11 @@ class OwnPart:
         self._dim_feeds = signature.dim_feeds
         self._unnamed = signature.unnamed_result
         self._picks = [made.index(name) for name in picked]
+
+    @property
+    def name(self) -> str:
+        """The entry."""
+        return self.plan.name
 
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
         """Calls the entry."""
@@ -95,6 +101,8 @@ class Rank:
         """This rank's part of a call; the results it gives. On failure, nothing is under way any more."""
         waiting = self.waiting
         before, waiting.doing = waiting.doing, own.doing
+        own.calls += 1
+        waiting.computes(own)
         edges = own.edges
         edges.begin(generation)
         try:
@@ -105,6 +113,7 @@ class Rank:
             raise
         finally:
             waiting.doing = before
+            waiting.computes(None)
         return made
 
     def own_part(self, plan: EntryPlan) -> OwnPart | None:

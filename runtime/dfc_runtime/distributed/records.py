@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ _INTERNAL = 1
 _WELL = (0, 130, 143)
 """Exit codes of a rank that did what it was asked to: also to stop."""
 _LONGEST = 2000
+_LATE = 4 * EVERY
+"""Seconds without a beat after which a rank no longer counts as one that computes."""
 
 Doing = Callable[[], tuple[int, str]]
 """The step a rank is in, and what it is doing in words that follow `where`."""
@@ -120,13 +123,32 @@ class Told:
     def _write(self, kind: str, **told: int | str) -> None:
         if self._folder is None:
             return
-        data = {"rank": self._rank, "pid": os.getpid(), "number": self._number, **told}
+        now = time.monotonic_ns()
+        data = {"rank": self._rank, "pid": os.getpid(), "number": self._number, "time": now, **told}
         draft = self._folder / f"{self._stem}.{kind}-{threading.get_ident()}"
         try:
             draft.write_text(json.dumps(data), encoding="utf-8")
             os.replace(draft, self._folder / f"{self._stem}.{kind}")
         except OSError:
             return  # a supervisor that is gone has removed the folder
+
+
+def heard(rank: int) -> str:
+    """What a rank of this job has told last of what it is doing, and whether it still tells: it does so while it
+    computes, but not when it is stopped or gone. "" without a supervisor, or from another machine."""
+    epoch = current_epoch()
+    if epoch is None:
+        return ""
+    try:
+        text = (Path(os.environ[JOB_VARIABLE]) / f"{epoch}-{rank}.beat").read_text(encoding="utf-8")
+        data = fields.mapping(strict_json.parse(text), "a record")
+        age = (time.monotonic_ns() - _whole(data["time"])) * 1e-9
+    except (OSError, ValueError, KeyError):
+        return ""
+    told = str(data.get("text", ""))
+    if age > _LATE:
+        return f"it is stopped or gone, and was last heard {age:.1f} s ago" + (f", when {told}" if told else "")
+    return told
 
 
 def _exit_code(problem: BaseException | None) -> int | None:

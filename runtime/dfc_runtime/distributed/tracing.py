@@ -138,6 +138,7 @@ def record_waits(recorder: Recorder, waiting: Waiting) -> None:
 
     def wait(condition: Callable[[], bool], awaited: Callable[[], Awaited], *, forever: bool = False) -> None:
         if condition():
+            waiting.looked()
             return
         begin = clock()
         try:

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -24,7 +25,9 @@ from dfc_runtime.formats.fields import mapping
 
 DEADLINE = 60.0
 DEADLINE_VARIABLE = "DFC_DEADLINE"
-_LONGEST_QUESTIONS = 1.0
+_LONGEST_QUESTIONS = 0.75
+_GRACE = 2.0
+"""Seconds that those who wait for a rank have to report it before it reports itself: they know more."""
 _LATER_BY = 0.05
 """Seconds that a rank asks longer than the one below it: if several give up together, the lowest reports."""
 _LOOK_EVERY = 16
@@ -66,9 +69,20 @@ class Awaited:
     rank: int
 
 
+class Computing(Protocol):
+    """A part of an entry that a rank computes, for the how manieth time."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def calls(self) -> int: ...
+
+
 class Waiting:
     """How one rank waits. `name` says which task a rank is; `on_signal` is asked about signals that are no questions,
-    and raises what they mean."""
+    and raises what they mean; `on_silent` what else is known of a rank that does not answer; `kernel` which kernel
+    of the call began last, "" where nobody knows."""
 
     def __init__(self, comm: Comm, seconds: float, name: Callable[[int], str]) -> None:
         self.comm = comm
@@ -76,7 +90,11 @@ class Waiting:
         self.name = name
         self.on_signal: Callable[[Data], None] | None = None
         self.on_look: Callable[[], None] | None = None
+        self.on_silent: Callable[[int], str] = lambda _: ""
         self.doing = "it has just started"
+        self.kernel = ""
+        self._part: Computing | None = None
+        self._busy_since = 0.0
         self._awaited: Callable[[], Awaited] | None = None
         self._since = 0.0
         self._questions = 0
@@ -85,6 +103,7 @@ class Waiting:
     def wait(self, condition: Callable[[], bool], awaited: Callable[[], Awaited], *, forever: bool = False) -> None:
         """Returns when the condition holds."""
         if condition():
+            self._busy_since = time.monotonic()
             return
         before = self._awaited, self._since
         self._awaited, self._since = awaited, time.monotonic()
@@ -100,6 +119,34 @@ class Waiting:
                 turn += 1
         finally:
             self._awaited, self._since = before
+            self._busy_since = time.monotonic()
+
+    def computes(self, part: Computing | None) -> None:
+        """From now on this rank computes this, or nothing, but while it waits."""
+        self._part, self._busy_since, self.kernel = part, time.monotonic(), ""
+
+    def looked(self) -> None:
+        """Whoever waits in another way than `wait` has looked at what others say."""
+        self._busy_since = time.monotonic()
+
+    def busy(self) -> tuple[float, str]:
+        """For how many seconds this rank has computed without a look at what others say, and what, in words; 0 and ""
+        if it does not compute. For another thread: native code answers nobody."""
+        part = self._part
+        if part is None or self._awaited is not None:
+            return 0.0, ""
+        seconds = time.monotonic() - self._busy_since
+        where = f", last in {self.kernel}" if self.kernel else ""
+        return seconds, f"it has computed for {seconds:.1f} s in call {part.calls} of `{part.name}`{where}"
+
+    def overdue(self) -> str:
+        """What is to be told of a rank that has computed for longer than others would wait for it; "" if it has not.
+        For another thread, likewise."""
+        seconds, doing = self.busy()
+        if seconds <= self.seconds + _GRACE:
+            return ""
+        what = doing.removeprefix("it has ")
+        return f"{self.name(self.comm.rank)} has {what}, and nobody has heard of it: the deadline is {self.seconds:g} s"
 
     def message(
         self, source: int | None, tag: int, awaited: Callable[[], Awaited], *, forever: bool = False
@@ -210,13 +257,16 @@ class Waiting:
         whom = f" from {self.name(awaited)}" if awaited >= 0 else ""
         lines = [f"{self.name(self.comm.rank)} has waited {self.seconds:g} s for {own['what']}{whom}"]
         for rank in range(self.comm.size):
-            doing = statuses[rank]["doing"] if rank in statuses else "does not answer: it computes, is stopped or gone"
+            doing = statuses[rank]["doing"] if rank in statuses else self._silence_of(rank)
             lines.append(f"{self.name(rank)}: {doing}")
         ring = _ring(self.comm.rank, statuses)
         if ring:
             links = [f"{self.name(rank)} for {statuses[rank]['what']}" for rank in ring]
             lines.append(f"they wait for each other: {', '.join(links)}")
         return "\n  ".join(lines)
+
+    def _silence_of(self, rank: int) -> str:
+        return f"does not answer: {self.on_silent(rank) or 'it computes, is stopped or gone'}"
 
 
 def _rank(status: Data) -> int:

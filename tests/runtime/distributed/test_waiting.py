@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -52,6 +53,48 @@ def test_a_rank_that_computes_does_not_answer_and_no_ring_is_made_up():
     first, _ = outcomes_on(Network(2), work)
     assert "rank 1 (job task 1): does not answer: it computes, is stopped or gone" in str(first)
     assert "wait for each other" not in str(first)
+
+
+def test_what_else_is_known_of_a_rank_that_does_not_answer_is_told():
+    of = waiting(Network(2).comm(0), 0.05)
+    of.on_silent = lambda rank: f"it computes `v{rank}`"
+    with pytest.raises(RankError, match="rank 1 \\(job task 1\\): does not answer: it computes `v1`"):
+        forever(of, "`v1`", 1)
+
+
+@dataclass
+class Part:
+    name: str = "train"
+    calls: int = 3
+
+
+def test_a_rank_is_overdue_only_while_it_computes_without_a_look_at_the_others(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("dfc_runtime.distributed.waiting.time.monotonic", lambda: now[0])
+    of = waiting(Network(1).comm(0), 5)
+    now[0] += 1000
+    assert (of.busy(), of.overdue()) == ((0.0, ""), "")  # between calls nobody expects anything
+    of.computes(Part())
+    now[0] += 6.5
+    assert of.busy() == (6.5, "it has computed for 6.5 s in call 3 of `train`")
+    of.wait(lambda: True, lambda: Awaited("`v`", 0))
+    now[0] += 7
+    assert (of.busy()[0], of.overdue()) == (7.0, "")  # who waits for it is to say so first
+    seen = []
+
+    def condition():
+        now[0] += 1
+        seen.append((of.busy(), of.overdue()))
+        return len(seen) > 4
+
+    of.wait(condition, lambda: Awaited("`v`", 0))
+    assert set(seen[1:]) == {((0.0, ""), "")}  # it waits, which has a deadline of its own
+    now[0] += 7.5
+    of.kernel = "`train/loss` (model.dfg:7)"
+    told = "rank 0 (job task 0) has computed for 7.5 s in call 3 of `train`, last in `train/loss` (model.dfg:7), and"
+    assert of.overdue() == f"{told} nobody has heard of it: the deadline is 5 s"
+    of.computes(None)
+    assert of.overdue() == ""
 
 
 def test_who_waits_in_vain_is_named_with_the_one_who_is_awaited():
