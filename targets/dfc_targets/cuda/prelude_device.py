@@ -42,7 +42,8 @@ Emit = Callable[[Any, Any, Sequence[Any]], Any]
 def primitives() -> dict[str, Any]:
     """Every name of the prelude that is not defined by its text."""
     names: dict[str, Any] = {**TYPES, "inf": float("inf"), "nan": float("nan")}
-    names |= {"barrier": cuda.syncthreads, "fence": cuda.threadfence}
+    names |= {"barrier": cuda.syncthreads, "fence": _fence()}
+    names |= {"barrier_any": _barrier_any(), "warp_barrier": _warp_barrier()}
     names |= {name: _special(register) for name, register in _REGISTERS.items()}
     names |= _floating() | _whole() | _memory() | _shuffles()
     return names
@@ -74,7 +75,8 @@ def _intrinsic(name: str, signature: Any, emit: Emit) -> Any:
 def _with_parameters(name: str, parameters: str, typing: Callable[..., Any]) -> Any:
     """An intrinsic whose typing function has these parameters."""
     place: dict[str, Any] = {"typing": typing}
-    exec(f"def {name}(context, {parameters}):\n    return typing(context, {parameters})\n", place)
+    every = f"context, {parameters}" if parameters else "context"
+    exec(f"def {name}({every}):\n    return typing({every})\n", place)
     return intrinsic(place[name])
 
 
@@ -88,6 +90,34 @@ def _special(register: str) -> Any:
         return builder.zext(_call(builder, f"llvm.nvvm.read.ptx.sreg.{register}", _WORD), _LONG)
 
     return _intrinsic("special", _I64(), emit)
+
+
+def _barrier_any() -> Any:
+    """`barrier_any(flag)`: the barrier of the block, and whether the flag of any lane is set."""
+
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        found = _call(builder, "llvm.nvvm.barrier0.or", _WORD, [builder.zext(arguments[0], _WORD)])
+        return builder.icmp_unsigned("!=", found, ir.Constant(_WORD, 0))
+
+    return _intrinsic("barrier_any", types.boolean(types.boolean), emit)
+
+
+def _fence() -> Any:
+    """Memory as a lane sees it, to all blocks; and what it reads afterwards is not older."""
+
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        _call(builder, "llvm.nvvm.membar.gl", ir.VoidType())
+        return context.get_dummy_value()
+
+    return _intrinsic("fence", types.void(), emit)
+
+
+def _warp_barrier() -> Any:
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        _call(builder, "llvm.nvvm.bar.warp.sync", ir.VoidType(), [ir.Constant(_WORD, 0xFFFFFFFF)])
+        return context.get_dummy_value()
+
+    return _intrinsic("warp_barrier", types.void(), emit)
 
 
 def _call(builder: Any, name: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
@@ -141,7 +171,24 @@ def _float_functions(name: str, real: Any, integer: Any, integer_name: str, lett
 def _whole() -> dict[str, Any]:
     high = _intrinsic("high", _U64(_U64, _U64), lambda c, b, a: _call(b, "llvm.nvvm.mulhi.ull", _LONG, a))
     zeros = _intrinsic("zeros", _I64(_U64), lambda c, b, a: b.sext(_call(b, "__nv_clzll", _WORD, a), _LONG))
-    return {"mul_high_u64": high, "leading_zeros_u64": zeros, "two_over_pi_word": _table()}
+    return _divisions() | {"mul_high_u64": high, "leading_zeros_u64": zeros, "two_over_pi_word": _table()}
+
+
+def _divisions() -> dict[str, Any]:
+    """Of i64 that are not negative, by what is above 0; with `32` both surely fit into 31 bits."""
+
+    def narrow(divide: str) -> Emit:
+        def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+            words = [builder.trunc(one, _WORD) for one in arguments]
+            return builder.zext(getattr(builder, divide)(*words), _LONG)
+
+        return emit
+
+    made: dict[str, Any] = {}
+    for name, divide in (("quotient", "udiv"), ("remainder", "urem")):
+        made[name] = _intrinsic(name, _I64(_I64, _I64), lambda c, b, a, d=divide: getattr(b, d)(*a))
+        made[f"{name}32"] = _intrinsic(name, _I64(_I64, _I64), narrow(divide))
+    return made
 
 
 def _table() -> Any:
@@ -162,13 +209,15 @@ def _table() -> Any:
 # --- memory
 
 _ELEMENTS = {"f32": 4, "i32": 4, "u32": 4, "f64": 2, "i64": 2, "u64": 2, "i16": 8, "u16": 8, "i8": 16, "u8": 16}
+"""Elements of a 16-byte access; there are narrower ones too."""
 
 
 def _memory() -> dict[str, Any]:
     made: dict[str, Any] = {}
-    for name, lanes in _ELEMENTS.items():
-        made[f"load{lanes}_{name}"] = _vector_load(TYPES[name], lanes)
-        made[f"store{lanes}_{name}"] = _vector_store(TYPES[name], lanes)
+    for name, most in _ELEMENTS.items():
+        for lanes in (lanes for lanes in (2, 4, 8, 16) if lanes <= most):
+            made[f"load{lanes}_{name}"] = _vector_load(TYPES[name], lanes, 16 * lanes // most)
+            made[f"store{lanes}_{name}"] = _vector_store(TYPES[name], lanes, 16 * lanes // most)
         made[f"shared_{name}"] = _shared(name)
     made |= {f"atomic_add_{name}": _atomic_add(TYPES[name]) for name in ("u32", "i64")}
     return made | {"report": _report(), **{f"{name}_pointer": _view(name) for name in _ELEMENTS}}
@@ -180,25 +229,25 @@ def _address(builder: Any, pointer: Any, index: Any, lanes: int) -> Any:
     return builder.bitcast(place, ir.VectorType(pointer.type.pointee, lanes).as_pointer())
 
 
-def _vector_load(element: Any, lanes: int) -> Any:
+def _vector_load(element: Any, lanes: int, size: int) -> Any:
     result = types.UniTuple(element, lanes)
 
     def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
         loaded = builder.load(_address(builder, arguments[0], arguments[1], lanes))
-        loaded.align = 16
+        loaded.align = size
         parts = [builder.extract_element(loaded, ir.Constant(_WORD, lane)) for lane in range(lanes)]
         return context.make_tuple(builder, result, parts)
 
     return _intrinsic("load", result(types.CPointer(element), _I64), emit)
 
 
-def _vector_store(element: Any, lanes: int) -> Any:
+def _vector_store(element: Any, lanes: int, size: int) -> Any:
     def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
         pointer, index, *values = arguments
         vector = ir.Constant(ir.VectorType(pointer.type.pointee, lanes), ir.Undefined)
         for lane, value in enumerate(values):
             vector = builder.insert_element(vector, value, ir.Constant(_WORD, lane))
-        builder.store(vector, _address(builder, pointer, index, lanes)).align = 16
+        builder.store(vector, _address(builder, pointer, index, lanes)).align = size
         return context.get_dummy_value()
 
     return _intrinsic("store", types.void(types.CPointer(element), _I64, *[element] * lanes), emit)

@@ -36,6 +36,9 @@ def primitives(warp: int) -> dict[str, Any]:
     names |= simulation.places() | _floating() | _memory()
     names |= {"mul_high_u64": _mul_high, "leading_zeros_u64": _leading_zeros, "two_over_pi_word": _WORDS.__getitem__}
 
+    names |= {"quotient": _quotient, "quotient32": _quotient, "remainder": _remainder, "remainder32": _remainder}
+    names["warp_barrier"] = lambda: simulation.exchange(None, warp, lambda lane: lane)
+
     def other(value: Any, mask: int) -> Any:
         return simulation.exchange(value, warp, lambda lane: lane ^ mask)
 
@@ -63,6 +66,14 @@ def _wrapping(signed: bool, bits: int) -> Callable[[Any], int]:
         return low - span if signed and low & sign else low
 
     return cast
+
+
+def _quotient(a: int, b: int) -> int:
+    return int(a) // int(b)
+
+
+def _remainder(a: int, b: int) -> int:
+    return int(a) % int(b)
 
 
 def _single(value: Any) -> np.float32:
@@ -109,9 +120,10 @@ def _fused(function: Any, real: Any, foreign: Any) -> Callable[[Any, Any, Any], 
 
 def _memory() -> dict[str, Any]:
     made: dict[str, Any] = {"report": _report}
-    for name, lanes in _ELEMENTS.items():
-        made[f"load{lanes}_{name}"] = _vector_load(lanes)
-        made[f"store{lanes}_{name}"] = _vector_store(lanes)
+    for name, most in _ELEMENTS.items():
+        for lanes in (lanes for lanes in (2, 4, 8, 16) if lanes <= most):
+            made[f"load{lanes}_{name}"] = _vector_load(lanes)
+            made[f"store{lanes}_{name}"] = _vector_store(lanes)
         made[f"shared_{name}"] = _shared(MEMORY[name])
         made[f"{name}_pointer"] = _view(MEMORY[name])
     made |= {"atomic_add_u32": _atomic_add(32), "atomic_add_i64": _atomic_add(64)}

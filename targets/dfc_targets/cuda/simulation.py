@@ -22,7 +22,7 @@ ATOMIC = threading.Lock()
 
 Function = Callable[..., None]
 
-_WAITING = frozenset(("barrier", "exchange"))
+_WAITING = frozenset(("barrier", "barrier_any", "warp_barrier"))
 
 
 class SimulationError(RuntimeError):
@@ -62,8 +62,20 @@ def places() -> dict[str, Any]:
         "block_index": lambda: _current().block,
         "block_count": lambda: _current().blocks,
         "barrier": lambda: _current().barrier(_line(2)),
+        "barrier_any": _barrier_any,
         "fence": lambda: None,
     }
+
+
+def _barrier_any(flag: bool) -> bool:
+    """The barrier, and whether the flag of any lane is set."""
+    lane, site = _current(), _line(2)
+    flags = lane.memory(0, lane.lanes, np.uint8)
+    flags[lane.lane] = 1 if flag else 0
+    lane.barrier(site)
+    found = bool((flags == 1).any())
+    lane.barrier(site)
+    return found
 
 
 def exchange(value: Any, warp: int, source: Callable[[int], int]) -> Any:
@@ -85,7 +97,7 @@ def shared(count: int, kind: Any) -> Any:
 
 def simulate(function: Function, blocks: int, threads: int, arguments: Sequence[Any]) -> None:
     """Runs a kernel. Arrays stand for pointers, integers for sizes."""
-    together = bool(_names(function) & _WAITING) or any(n.startswith("shuffle") for n in _names(function))
+    together = bool(_names(function) & _WAITING) or any("shuffle" in n or "_warp_" in n for n in _names(function))
     for block in range(blocks):
         if together:
             _Block(function, arguments, block, blocks, threads).run()

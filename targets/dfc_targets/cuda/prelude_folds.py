@@ -1,0 +1,52 @@
+"""Folds between the lanes of a warp as functions of the prelude, and what of two findings a search keeps.
+
+Assumes the primitives of `prelude`. Guarantees that all lanes that exchange have the same bits afterwards: the steps
+are the same from both sides.
+"""
+
+_INTEGERS = tuple(f"{kind}{bits}" for kind in "iu" for bits in (8, 16, 32, 64))
+_FLOATS = ("f32", "f64")
+
+
+def fold_text() -> str:
+    """`T_warp_add(x, mask)` and so on: lanes whose numbers differ in bits up to that of `mask` fold their values.
+    `T_above(x, i, y, j)` and `T_below`: whether a search keeps x at index i rather than y at index j."""
+    parts: list[str] = []
+    for t in (*_INTEGERS, *_FLOATS):
+        parts += [_fold(t, name, f"{t}(x {sign} other)") for name, sign in (("add", "+"), ("mul", "*"))]
+        parts += [_fold(t, name, f"{t}_{name}(other, x)") for name in ("minimum", "maximum")]
+        parts += [_search(t, name, sign) for name, sign in (("above", ">"), ("below", "<"))]
+    for t in _INTEGERS:
+        parts += [_fold(t, name, f"{t}(x {sign} other)") for name, sign in (("and", "&"), ("or", "|"))]
+    parts += [_fold("boolean", name, f"x {name} other") for name in ("and", "or")]
+    return "".join(parts)
+
+
+def _fold(t: str, name: str, step: str) -> str:
+    return f"""
+def {t}_warp_{name}(x: {t}, mask: i64) -> {t}:
+    while mask > 0:
+        other = shuffle_xor_{t}(x, mask)
+        x = {step}
+        mask = mask >> 1
+    return x
+"""
+
+
+def _search(t: str, name: str, sign: str) -> str:
+    """NaN before numbers, then the lower index of equal values."""
+    nan = (
+        """
+    if x != x:
+        return i < j if y != y else True
+    if y != y:
+        return False"""
+        if t in _FLOATS
+        else ""
+    )
+    return f"""
+def {t}_{name}(x: {t}, i: i64, y: {t}, j: i64) -> boolean:{nan}
+    if x == y:
+        return i < j
+    return x {sign} y
+"""
