@@ -25,7 +25,6 @@ from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.saving import Saving
 from dfc_runtime.distributed import epochs
 from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.saving import Done
 from dfc_runtime.formats.cluster import CheckpointPolicy
 from dfc_runtime.formats.manifest import Entry
 
@@ -73,7 +72,7 @@ class Keeper(Silent):
         self._entry = entry
         self._plan = plan
         self._run = _fingerprint(entry.name, schedule, feeds) if schedule.repeats else ""
-        self._begun: Saving | Done | None = None
+        self._begun: Saving | None = None
         self._warned = False
         self._saved_at = -1
         self._last = time.monotonic()

@@ -123,7 +123,7 @@ def begin(folder: Path, about: About, *, numbered: bool = False, keep: int = KEP
     with _publishing, _told(folder):
         _make_folders(folder, disk)
         _remove_leftovers(folder, disk)
-        number = about.step if numbered else next(iter(steps_in(folder, disk)), 0) + 1
+        number = about.step if numbered else _next_number(folder, disk)
         target, temporary = folder / f"step-{number}", folder / f"step-{number}.tmp-{os.getpid()}"
         if target.exists():
             raise CheckpointError(f"{folder} has a checkpoint of step {number} already", code="E0908")
@@ -210,7 +210,7 @@ def _looked_after(path: Path, keep: int, disk: Disk) -> Path:
 
 def _publish(folder: Path, about: About, contents: Contents, numbered: bool, disk: Disk) -> Path:
     for _ in range(_ATTEMPTS):
-        number = about.step if numbered else next(iter(steps_in(folder, disk)), 0) + 1
+        number = about.step if numbered else _next_number(folder, disk)
         target = folder / f"step-{number}"
         temporary = folder / f"step-{number}.tmp-{os.getpid()}"
         if not target.exists() and _write(disk, temporary, target, replace(about, step=number), contents):
@@ -218,6 +218,12 @@ def _publish(folder: Path, about: About, contents: Contents, numbered: bool, dis
         if numbered:
             raise CheckpointError(f"{folder} has a checkpoint of step {number} already", code="E0908")
     raise CheckpointError(f"other processes keep saving to {folder}", code="E0908")
+
+
+def _next_number(folder: Path, disk: Disk) -> int:
+    """The number after the newest, those among them that are being written here."""
+    numbers = [int(path.name[5:].partition(".")[0]) for path in _underway if path.parent == folder]
+    return max([*steps_in(folder, disk)[:1], *numbers], default=0) + 1
 
 
 def _write(disk: Disk, temporary: Path, target: Path, about: About, contents: Contents) -> bool:

@@ -80,11 +80,17 @@ def write_part(folder: Path, number: int, own: Sequence[Saved]) -> None:
         written = write_file(folder / format.task_name(number), own)
         files.replace_file(_record(folder, number), [strict_json.dump(written.to_json()).encode()])
     except Exception as problem:
-        with contextlib.suppress(OSError):  # a full disk has room for a name
-            failed = _failed(folder, number)
-            failed.touch()
-            failed.write_text(problem.message if isinstance(problem, DfcError) else repr(problem))
+        _note_failure(folder, number, problem.message if isinstance(problem, DfcError) else repr(problem))
         raise
+
+
+def _note_failure(folder: Path, number: int, reason: str) -> None:
+    path = _failed(folder, number)
+    try:
+        files.replace_file(path, [reason.encode()])
+    except OSError:
+        with contextlib.suppress(OSError):  # a full disk has room for a name
+            path.touch()
 
 
 def watched(begun_at: Path, write: Callable[[], None] | None, target: Path) -> Path:
@@ -102,26 +108,25 @@ def watched(begun_at: Path, write: Callable[[], None] | None, target: Path) -> P
 
 
 def collected(begun: Begun, writers: Sequence[str], seconds: float) -> list[Written]:
-    """What all `writers` (their names, in the order of their files) have written, when it is durable. A rank that has
-    not finished, and whose file has not grown for so many `seconds`, is a `RankError`."""
-    folder = begun.temporary
-    found: dict[int, Written] = {}
+    """What all `writers` (their names, in the order of their files) have written, when nobody writes any more. A rank
+    that has not finished, and whose file has not grown for so many `seconds`, is a `RankError`."""
+    folder, numbers = begun.temporary, range(len(writers))
+    done: set[int] = set()
     moved, size = time.monotonic(), -1
-    while len(found) < len(writers):
-        for number in range(len(writers)):
-            if number not in found and _failed(folder, number).exists():
-                raise FileError(_reason(folder, number, writers[number]), code="E0909")
-            if number not in found and _record(folder, number).exists():
-                found[number] = _read(_record(folder, number))
-        now = sum(_size(folder / format.task_name(number)) for number in range(len(writers))) + len(found)
+    while len(done) < len(writers):
+        done = {n for n in numbers if _record(folder, n).exists() or _failed(folder, n).exists()}
+        now = sum(_size(folder / format.task_name(number)) for number in numbers) + len(done)
         if now != size:
             moved, size = time.monotonic(), now
         elif time.monotonic() - moved > seconds:
-            missing = next(name for number, name in enumerate(writers) if number not in found)
+            missing = writers[min({*numbers} - done)]
             text_ = f"{missing} has not written its part of {begun.target.name}, and nothing moved for {seconds:g} s"
             raise RankError(text_, code="E0911")
         time.sleep(_PAUSE)
-    return [found[number] for number in range(len(writers))]
+    for number in numbers:
+        if _failed(folder, number).exists():
+            raise FileError(_reason(folder, number, writers[number]), code="E0909")
+    return [_read(_record(folder, number)) for number in numbers]
 
 
 def published(
@@ -134,9 +139,11 @@ def published(
     """Writes the part of rank 0, if it has one, waits for those of all writers, and publishes them under a manifest.
     Nothing is left of what fails."""
     try:
-        if write is not None:
-            write()
-        written = collected(begun, writers, seconds)
+        try:
+            if write is not None:
+                write()
+        finally:  # what others are writing to is not taken from them
+            written = collected(begun, writers, seconds)
         for number in range(len(writers)):
             DISK.remove(_record(begun.temporary, number))
         text_ = manifest(written)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.records import current_epoch
 from dfc_runtime.distributed.shards import rows_of
 from dfc_runtime.distributed.waiting import Awaited
-from dfc_runtime.errors import DfcError, LimitError, RankError
+from dfc_runtime.errors import CheckpointError, FileError, LimitError, RankError
 from dfc_runtime.formats.fields import items, text
 
 if TYPE_CHECKING:
@@ -63,14 +63,15 @@ class ClusterSaver:
 
         return store.publish(asked.folder, about, contents, numbered=asked.step is not None, keep=asked.keep)
 
-    def begin(self, client: Client, names: Sequence[str], asked: Wish) -> Saving:
-        """Has every rank copy what it owns, and saves the copies while the program goes on. Inside of something that is
-        done together; what was begun before is waited for."""
-        if self.last is not None:
-            self.last.tell()
+    def begin(self, client: Client, names: Sequence[str], asked: Wish) -> Answer:
+        """Has every rank copy what it owns, and saves the copies while the program goes on (`last`); the answer is for
+        `begun`. Inside of something that is done together; what was begun before is waited for."""
         self.wait()
         about = About(asked.step or 0, self._program, asked.best, asked.progress)
-        begun = store.begin(asked.folder, about, numbered=asked.step is not None, keep=asked.keep)
+        try:
+            begun = store.begin(asked.folder, about, numbered=asked.step is not None, keep=asked.keep)
+        except (FileError, CheckpointError) as problem:
+            return {"problem": problem.message, "code": problem.code}, []
         data: Data = {"command": COPY, "folder": str(begun.temporary.resolve()), "names": list(names)}
         try:
             client.command({**data, "target": str(begun.target.resolve())})
@@ -83,6 +84,14 @@ class ClusterSaver:
         manifest = partial(self._manifest, names, asked, begun.about)
         seconds = self._rank.waiting.seconds
         self.last = Saving(lambda: background.published(begun, write, writers, manifest, seconds), daemon=True)
+        return {"problem": "", "code": ""}, []
+
+    def begun(self, answer: Data) -> Saving:
+        """What was begun, or why it could not be."""
+        if answer["problem"]:
+            problem = FileError(text(answer["problem"], "problem"), code=text(answer["code"], "code"))
+            self.last = Saving(partial(_raise, problem), daemon=True)
+        assert self.last is not None
         return self.last
 
     def wait(self) -> None:
@@ -172,24 +181,5 @@ class ClusterSaver:
         return found
 
 
-class Done:
-    """A save that is over when one asks; like one that goes on by itself, for whoever waits for that."""
-
-    def __init__(self, path: Path | None, problem: DfcError | None) -> None:
-        self._path = path
-        self._problem = problem
-
-    @property
-    def done(self) -> bool:
-        return True
-
-    def wait(self, _timeout: float | None = None) -> bool:
-        """It is done."""
-        return True
-
-    def result(self, _timeout: float | None = None) -> Path:
-        """Where the checkpoint lies; raises what went wrong."""
-        if self._problem is not None:
-            raise self._problem
-        assert self._path is not None
-        return self._path
+def _raise(problem: FileError) -> NoReturn:
+    raise problem
