@@ -3,12 +3,8 @@
 Guarantees equal bytes for equal programs and options; every image imports nothing.
 """
 
-import hashlib
-
-import numpy as np
-
+from dfc.backend.constants import lay_out_constants
 from dfc.backend.target import CodeImage, Lowered
-from dfc.ir.attributes import Literal
 from dfc.kernels.program import Program
 from dfc.options import TargetOptions, unknown_variant
 from dfc_runtime.errors import UnsupportedError
@@ -16,8 +12,6 @@ from dfc_targets.cpu.build import build_image
 from dfc_targets.cpu.context import ABI_VERSION
 from dfc_targets.cpu.lower_program import LoweredText, containers_of, lower_program
 from dfc_targets.cpu.machine import MACHINES, Machine, detect_host
-
-CONSTANT_ALIGNMENT = 64
 
 
 class CpuTarget:
@@ -54,22 +48,6 @@ def machines(options: TargetOptions) -> list[Machine]:
         known = ", ".join(MACHINES)
         raise UnsupportedError(f"this processor is below every variant; name one of {known}", code="E1002")
     return [host]
-
-
-def lay_out_constants(literals: list[Literal]) -> tuple[bytes, tuple[int, ...]]:
-    """One blob with every literal at a multiple of 64 bytes; equal ones share their place."""
-    blob = bytearray()
-    known: dict[bytes, int] = {}
-    offsets: list[int] = []
-    for literal in literals:
-        data = np.ascontiguousarray(literal.array).tobytes()
-        digest = hashlib.sha256(data).digest()
-        if digest not in known:
-            blob += bytes(-len(blob) % CONSTANT_ALIGNMENT)
-            known[digest] = len(blob)
-            blob += data
-        offsets.append(known[digest])
-    return bytes(blob), tuple(offsets)
 
 
 def _image(machine: Machine, text: LoweredText) -> CodeImage:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dfc.backend.formulas import Names, formula, name_symbols
+from dfc.diagnostics import CompileError, error
 from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.ir.measured import upper_elements
 from dfc.kernels.program import (
@@ -29,7 +30,6 @@ from dfc.kernels.program import (
     Step,
     While,
 )
-from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cuda.kernel_text import KernelText
 from dfc_targets.cuda.plan_format import VERSION
 
@@ -54,9 +54,9 @@ def _refuse_shared(program: Program) -> None:
     """State that several programs share lies in memory of the host, where their locks are."""
     for resource in program.resources.values():
         if resource.container != DEFAULT_CONTAINER:
-            text = f"`{resource.name}` is in the container {resource.container!r}, which programs share"
-            reason = f"{text}: on a GPU each program has state of its own; leave `container` out"
-            raise UnsupportedError(f"{reason}\n  at {resource.span}", code="E1001", spans=[resource.span])
+            text = f"`{resource.name}` is in the shared container {resource.container!r}, and the program is for a GPU"
+            helps = "programs share state on the processor only: compile with --target cpu, or leave out `container`"
+            raise CompileError([error("E1003", f"{text}: {helps}", resource.span)])
 
 
 def launched_after_faults(program: Program, faults: Callable[[int], bool]) -> frozenset[int]:

@@ -1,0 +1,107 @@
+"""The CUDA target: a scheduled program as PTX, machine code where an assembler is there, and a plan of its launches.
+
+Guarantees equal bytes for equal programs, options and assemblers. Needs no device and no driver. The architecture
+`simulator` stands for no machine: its image is the text of the kernels, with the small blocks of a simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dfc.backend.constants import lay_out_constants
+from dfc.backend.target import CodeImage, Lowered
+from dfc.kernels.form import Kernel
+from dfc.kernels.program import Program
+from dfc.options import TargetOptions, unknown_variant
+from dfc_runtime.errors import UnsupportedError
+from dfc_targets.cuda.assemble import Assembled, assemble
+from dfc_targets.cuda.compile import ptx_module
+from dfc_targets.cuda.kernel_text import DEVICE, SIMULATED, KernelText, Schedule
+from dfc_targets.cuda.plan import launched_after_faults, plan_program
+from dfc_targets.cuda.report import report
+from dfc_targets.cuda.write_kernel import write_kernel
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
+DEFAULT = ("sm_80", "sm_90")
+SIMULATOR = "simulator"
+NO_KERNELS = "// no kernels\n"
+
+Writer = Callable[..., KernelText]
+
+
+class CudaTarget:
+    """The compile half of the target `cuda`."""
+
+    name = "cuda"
+
+    def lower(self, program: Program, options: TargetOptions) -> Lowered:
+        """Code and plan for every entry."""
+        wanted = architectures(options)
+        texts = kernel_texts(program, SIMULATED if wanted == (SIMULATOR,) else DEVICE, write_kernel)
+        constants, offsets = lay_out_constants(program.constants)
+        access = [[operand.access for operand in kernel.operands] for kernel in program.kernels]
+        notes: dict[str, object] = {"plan": plan_program(program, texts, access, offsets)}
+        if wanted == (SIMULATOR,):
+            return Lowered("cuda", (simulator_image(texts),), constants, offsets, notes, listings(texts, "", options))
+        ptx = ptx_module(texts, f"compute_{number(wanted[0])}") if texts else ""
+        assembled = {name: made for name in wanted if texts and (made := assemble(ptx, name)) is not None}
+        notes["report"] = report(program, texts, ptx, assembled)
+        images = images_of(texts, ptx, f"compute_{number(wanted[0])}", assembled)
+        return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options))
+
+
+def architectures(options: TargetOptions) -> tuple[str, ...]:
+    """Those asked for, oldest first; `DEFAULT` if none is."""
+    if SIMULATOR in options.isas:
+        if len(options.isas) > 1:
+            raise UnsupportedError(f"the architecture {SIMULATOR} stands alone: leave out the others", code="E1002")
+        return (SIMULATOR,)
+    for name in options.isas:
+        if name not in ARCHITECTURES:
+            raise unknown_variant(name, ARCHITECTURES)
+    return tuple(sorted(set(options.isas) or DEFAULT, key=number))
+
+
+def number(architecture: str) -> int:
+    return int(architecture.removeprefix("sm_"))
+
+
+def kernel_texts(program: Program, schedule: Schedule, write: Writer) -> list[KernelText]:
+    """The text of each kernel; those that a call may launch after a fault are guarded."""
+    texts = [write(kernel, f"k{n}", schedule, guarded=False) for n, kernel in enumerate(program.kernels)]
+    guarded = launched_after_faults(program, lambda kernel: texts[kernel].faults)
+
+    def text(n: int, kernel: Kernel) -> KernelText:
+        return write(kernel, f"k{n}", schedule, guarded=True) if n in guarded else texts[n]
+
+    return [text(n, kernel) for n, kernel in enumerate(program.kernels)]
+
+
+def images_of(
+    texts: Sequence[KernelText], ptx: str, portable: str, assembled: dict[str, Assembled]
+) -> tuple[CodeImage, ...]:
+    """Machine code, newest first, then PTX, which newer devices translate for themselves. The driver asks for kernels
+    by name: where they lie in the code is its own affair."""
+    symbols = {text.name: 0 for text in texts}
+    newest_first = sorted(assembled, key=number, reverse=True)
+    made = [CodeImage(name, assembled[name].code, symbols, (name,)) for name in newest_first]
+    return (*made, CodeImage(portable, (ptx or NO_KERNELS).encode(), symbols, (portable,)))
+
+
+def simulator_image(texts: Sequence[KernelText]) -> CodeImage:
+    """The texts, each under a line that says what its parameters are."""
+    source = "\n".join(f"{_head(text)}\n{text.source}" for text in texts)
+    return CodeImage(SIMULATOR, source.encode(), {text.name: 0 for text in texts}, (SIMULATOR,))
+
+
+def _head(text: KernelText) -> str:
+    types = " ".join(dtype.name for dtype in text.pointers)
+    workspace = "; workspace" if text.workspace.constant != 0 else ""
+    return f"# kernel {text.name}: {types}; {text.sizes} sizes{workspace}"
+
+
+def listings(texts: Sequence[KernelText], ptx: str, options: TargetOptions) -> tuple[str, ...]:
+    """What `dfc show` asks for."""
+    if options.listing == "kernels":
+        return tuple(f"{_head(text)}\n{text.source}" for text in texts)
+    return (ptx,) if options.listing == "ptx" and ptx else ()
