@@ -1,7 +1,7 @@
 """What the run half needs of a device: memory, copies, code, and graphs of nodes with explicit dependencies.
 
 Assumes one caller at a time. Guarantees of an implementation: addresses are multiples of 256 bytes; whatever cannot be
-done is a `DfcError` with a code (see `libcuda`); the nodes of a graph run after the nodes they are said to come after,
+done is an error of `dfc_runtime.devices`; the nodes of a graph run after the nodes they are said to come after,
 and in no other order; a graph that was launched has done its work after `synchronise`.
 """
 
@@ -72,6 +72,15 @@ class Device(Protocol):
     @property
     def conditional_nodes(self) -> bool:
         """Whether graphs can have them; if not, the host runs loops and branches."""
+        ...
+
+    @property
+    def stream_handle(self) -> int:
+        """The stream on which graphs run, as libraries hand streams to each other."""
+        ...
+
+    def wait(self, stream: int) -> None:
+        """What is launched later begins after what is queued on that stream now."""
         ...
 
     def current(self) -> AbstractContextManager[object]:

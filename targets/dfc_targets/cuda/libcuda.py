@@ -1,8 +1,8 @@
 """A device through the CUDA driver API, by way of cuda-bindings: the only module that knows either.
 
-Assumes Linux and, for a graph with conditional nodes, CUDA 12.4. Everything is imported when it is first needed.
-Guarantees that what goes wrong is an error with a code: E0921 no driver or no bindings, E0922 a driver that is too old,
-E0923 no such device, E0924 out of memory (with the bytes asked and free), E0925 the device failed.
+Assumes Linux and, for graphs with conditional nodes, CUDA 12.4. Everything is imported when it is first needed.
+Guarantees that what goes wrong is an error of `dfc_runtime.devices`: no driver or bindings, a driver that is too old,
+no such device, out of memory (with the bytes asked and free), or a failure of the device itself.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from dfc_runtime.errors import BundleError, LimitError, RunError
-from dfc_runtime.memory import in_words
+from dfc_runtime import devices
 from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE
 
 OLDEST = 12_000
@@ -30,22 +29,19 @@ def _bindings() -> Any:
     """The driver API of cuda-bindings, with the driver started."""
     try:
         driver: Any = import_module("cuda.bindings.driver")  # the extra `cuda-run`: not needed without a GPU
-    except ImportError as problem:
-        text = f"this bundle runs on a GPU, and cuda-bindings is not installed ({problem})"
-        raise BundleError(f"{text}: pip install 'dfc[cuda-run]'", code="E0921") from None
+    except ImportError:
+        raise devices.no_bindings() from None
     try:
         (code,) = driver.cuInit(0)
     except RuntimeError:
-        text = "this bundle runs on a GPU, and there is no CUDA driver here (libcuda.so.1)"
-        raise BundleError(f"{text}: install the NVIDIA driver, or compile with --target cpu", code="E0921") from None
+        raise devices.no_driver("there is no libcuda.so.1") from None
     if code.name == NO_DEVICE:
-        raise BundleError("this bundle runs on a GPU, and the CUDA driver finds none", code="E0923")
-    if code.name != "CUDA_SUCCESS":
-        raise BundleError(f"the CUDA driver does not start: {_said(driver, code)}", code="E0921")
+        raise devices.no_device(0, ())
+    if code.value:
+        raise devices.no_driver(_said(driver, code))
     _, version = driver.cuDriverGetVersion()
     if version < OLDEST:
-        text = f"the CUDA driver is of version {_version(version)}, and {_version(OLDEST)} is the oldest that will do"
-        raise BundleError(f"{text}: update the NVIDIA driver", code="E0922")
+        raise devices.old_driver(_version(version), _version(OLDEST))
     return driver
 
 
@@ -66,10 +62,15 @@ def _find(driver: Any, ordinal: int) -> Any:
     """The device of that number."""
     _, count = driver.cuDeviceGetCount()
     if not 0 <= ordinal < count:
-        there = "the only one is 0" if count == 1 else f"there are 0 to {count - 1}" if count else "there is none"
-        raise BundleError(f"there is no GPU {ordinal}: {there}; DFC_DEVICE or device=... says which", code="E0923")
+        raise devices.no_device(ordinal, [_name(driver, number) for number in range(count)])
     _, device = driver.cuDeviceGet(ordinal)
     return device
+
+
+def _name(driver: Any, ordinal: int) -> str:
+    _, device = driver.cuDeviceGet(ordinal)
+    _, name = driver.cuDeviceGetName(96, device)
+    return bytes(name).rstrip(b"\0").decode(errors="replace")
 
 
 def _capability(driver: Any, device: Any) -> tuple[int, int]:
@@ -112,10 +113,10 @@ class CudaDevice:
             self.stream = self.do("cuStreamCreate", int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
 
     def do(self, name: str, *arguments: object) -> Any:
-        """Calls the driver: its value, if it has one; `RunError` if it fails."""
+        """Calls the driver: its value, if it has one. A failure is that of the device."""
         code, *values = getattr(self.api, name)(*arguments)
         if code.value:
-            raise RunError(f"the GPU failed in {name}: {_said(self.api, code)}", code="E0925")
+            raise devices.device_failed(f"{name}: {_said(self.api, code)}")
         return values[0] if values else None
 
     @contextmanager
@@ -130,21 +131,19 @@ class CudaDevice:
         code, address = getattr(self.api, name)(max(size, 1), *arguments)
         if code.name == OUT_OF_MEMORY:
             free, total = self.memory()
-            asked = f"{in_words(size)} ({size} bytes) of {what} are needed"
-            left = f"{in_words(free)} ({free} bytes) of {in_words(total)} are free on the GPU"
-            raise LimitError(f"{asked}, and {left}: feed smaller batches, or end what else uses it", code="E0924")
+            raise devices.out_of_memory(what, size, free, total)
         if code.value:
-            raise RunError(f"the GPU failed in {name}: {_said(self.api, code)}", code="E0925")
+            raise devices.device_failed(f"{name}: {_said(self.api, code)}")
         return int(address)
 
     def allocate(self, size: int) -> int:
-        return self._allocated("cuMemAlloc", size, "device memory")
+        return self._allocated("cuMemAlloc", size, "the program")
 
     def free(self, address: int) -> None:
         self.do("cuMemFree", self.api.CUdeviceptr(address))
 
     def allocate_pinned(self, size: int) -> int:
-        return self._allocated("cuMemHostAlloc", size, "pinned memory", 0)
+        return self._allocated("cuMemHostAlloc", size, "the exchange of feeds and results", 0)
 
     def free_pinned(self, address: int) -> None:
         self.do("cuMemFreeHost", address)
@@ -169,6 +168,17 @@ class CudaDevice:
         if code.value:
             raise ValueError(f"the code lacks the kernel {name}")
         return function
+
+    @property
+    def stream_handle(self) -> int:
+        return int(self.stream)
+
+    def wait(self, stream: int) -> None:
+        """Later work of this device begins after what is queued on that stream of any library now."""
+        event = self.do("cuEventCreate", int(self.api.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+        self.do("cuEventRecord", event, self.api.CUstream(stream))
+        self.do("cuStreamWaitEvent", self.stream, event, 0)
+        self.do("cuEventDestroy", event)
 
     def graph(self) -> CudaGraph:
         return CudaGraph(self, self.do("cuGraphCreate", 0), None)

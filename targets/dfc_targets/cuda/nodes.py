@@ -21,12 +21,20 @@ from dfc_targets.cuda.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
 WORKSPACE = 256 << 20
 """Bytes of scratch memory up to which kernels that could run at the same time each have their own."""
 
-ZEROED = 64
-"""Bytes at the start of a workspace that are zero when a kernel begins."""
+_HANDLES = 1 << 200  # beyond all memory, also that of callers
+
+ZEROED = 4096
+"""Bytes at the start of a workspace that are zero when a kernel begins (`kernel_text.ZEROED`)."""
 
 
+@dataclass(frozen=True, slots=True)
 class Handle:
-    """A conditional node, to the kernels that decide about it."""
+    """A conditional node, to the kernels that decide about it: it comes after them like a reader after a writer."""
+
+    number: int
+
+    def access(self, *, writes: bool) -> Access:
+        return Access(_HANDLES + self.number, _HANDLES + self.number + 1, writes)
 
 
 Argument = int | Slot | Handle
@@ -100,7 +108,7 @@ class NodeMaker:
         self._code, self._places, self._sizes, self._memory = code, places, sizes, memory
         self._entry = places.entry
         self._may_fail = may_fail
-        self._workspaces: list[tuple[KernelNode, int, int]] = []
+        self._handles = 0
         self._scratch = _Scratch()
 
     def make(self, parts: Sequence[Part]) -> list[GraphNode]:
@@ -218,20 +226,25 @@ class NodeMaker:
         arguments = (self._at(step.condition), self._places.error, step.fault + 1)
         self._single(here, control.CHECK, arguments, [self._access(step.condition), self._fault(writes=True)])
 
+    def _handle(self) -> Handle:
+        self._handles += 1
+        return Handle(self._handles)
+
     def _decide(self, here: NodeList, handle: Handle, condition: int, wanted: int) -> None:
         arguments = (handle, self._at(condition), wanted, self._places.error)
-        self._single(here, control.SET, arguments, [self._access(condition), self._fault()])
+        accesses = [self._access(condition), self._fault(), handle.access(writes=True)]
+        self._single(here, control.SET, arguments, accesses)
 
     def _if(self, here: NodeList, step: If) -> None:
         bodies = [(wanted, self._nodes(steps)) for wanted, steps in ((1, step.then), (0, step.otherwise))]
-        made = [(Handle(), wanted, body) for wanted, body in bodies if body]
+        made = [(self._handle(), wanted, body) for wanted, body in bodies if body]
         for handle, wanted, _ in made:
             self._decide(here, handle, step.condition, wanted)
         for handle, _, body in made:
             here.add(conditional(handle, body, loop=False))
 
     def _while(self, here: NodeList, step: While) -> None:
-        handle = Handle()
+        handle = self._handle()
         for node in self._nodes(step.condition):
             here.add(node)
         self._decide(here, handle, step.test, 1)
@@ -242,10 +255,11 @@ class NodeMaker:
         here.add(conditional(handle, inner.nodes, loop=True))
 
     def _for(self, here: NodeList, step: For) -> None:
-        handle, kind = Handle(), self._entry.buffers[step.index].type
+        handle, kind = self._handle(), self._entry.buffers[step.index].type
         counter = self._places.regions.block.address + self._places.layout.counters[step.counter]
         index, error = self._at(step.index), self._places.error
-        changed = [Access(counter, counter + ITEM, writes=True), self._access(step.index, writes=True), self._fault()]
+        changed = [Access(counter, counter + ITEM, writes=True), self._access(step.index, writes=True)]
+        changed += [self._fault(), handle.access(writes=True)]
         start, stop = self._at(step.start), self._at(step.stop)
         ends = [self._access(step.start), self._access(step.stop)]
         self._single(here, control.BEGIN + kind, (handle, start, stop, counter, index, error), [*ends, *changed])
@@ -313,7 +327,8 @@ def access(place: int | Slot, size: int, *, writes: bool) -> Access:
 
 
 def conditional(handle: Handle, body: list[GraphNode], *, loop: bool) -> ConditionalNode:
-    return ConditionalNode(handle, loop, body, merged(each for node in body for each in node.accesses))
+    inside = merged(each for node in body for each in node.accesses)
+    return ConditionalNode(handle, loop, body, [*inside, handle.access(writes=False)])
 
 
 def _launches(parts: Sequence[Part]) -> list[Launch]:

@@ -95,9 +95,9 @@ class Ordering:
 
 def merged(accesses: Iterable[Access]) -> list[Access]:
     """The same bytes in as few accesses as tell reading from writing; a byte that is written may count as read, too."""
-    found: list[Access] = []
+    given, found = list(accesses), list[Access]()
     for writes in (False, True):
-        chosen = sorted((each for each in accesses if each.writes == writes), key=lambda each: each.start)
+        chosen = sorted((each for each in given if each.writes == writes), key=lambda each: each.start)
         last: Access | None = None
         for each in chosen:
             if last is not None and each.start <= last.end:
