@@ -28,7 +28,7 @@ from dfc.kernels.body import (
     Reduced,
     Size,
 )
-from dfc.kernels.form import ContractKernel, LoopKernel, Stage, Store
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Stage, Store
 from dfc.kernels.program import (
     Buffer,
     Check,
@@ -229,13 +229,7 @@ class Interpreter:
             assert array.shape == tuple(d.evaluate(sizes) for d in operand.shape), "a buffer does not fit its slot"
             assert array.dtype == operand.dtype.numpy
         self.check_overlap(step, kernel.operands)
-        extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
-        call = _Call(arrays, sizes, extents, [operand.access for operand in kernel.operands])
-        with np.errstate(all="ignore"):
-            if isinstance(kernel, ContractKernel):
-                contract(kernel, call)
-            else:
-                loops(kernel, call)
+        run_kernel(kernel, arrays, sizes)
 
     def check_overlap(self, step: Launch, operands: Sequence[Any]) -> None:
         """Two slots of one launch never overlap in memory if one is written."""
@@ -244,6 +238,17 @@ class Interpreter:
             for j in range(i):
                 if operands[i].access != "read" or operands[j].access != "read":
                     assert not np.shares_memory(a, arrays[j]), f"slots {j} and {i} of {step.names} overlap"
+
+
+def run_kernel(kernel: Kernel, arrays: list[Any], sizes: dict[Symbol, int]) -> None:
+    """Runs a kernel on an array for each operand."""
+    extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
+    call = _Call(arrays, sizes, extents, [operand.access for operand in kernel.operands])
+    with np.errstate(all="ignore"):
+        if isinstance(kernel, ContractKernel):
+            contract(kernel, call)
+        else:
+            loops(kernel, call)
 
 
 def poisoned(buffer: Buffer, shape: Sequence[int]) -> Any:
