@@ -1,6 +1,28 @@
-"""`python -m dfc`: the command line; how ranks are started."""
+"""`python -m dfc`, and the command `dfc`: the command line; how ranks are started.
 
-from dfc.cli.main import main
+Guarantees that Ctrl-C never ends in a traceback: while modules are imported there is nothing to stop or to say.
+"""
+
+import os
+import signal
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Runs the command line and exits with the code of what happened."""
+    is_heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # unless whoever started it ignores it
+    if is_heeded:
+        signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
+    from dfc.cli.main import main as run
+
+    try:
+        if is_heeded:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        run()
+    except KeyboardInterrupt:  # it came between two lines: before what runs there heeds it, or after
+        os._exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
     main()

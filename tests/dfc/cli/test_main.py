@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -143,3 +146,22 @@ def test_streams_that_are_closed_or_full_do_no_harm(line: str, code: int, tmp_pa
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert "a bug" not in done.stderr
+
+
+@pytest.mark.parametrize(("ignored", "code"), [(False, 130), (True, 0)])
+def test_an_interrupt_while_modules_are_imported_ends_it_quietly(tmp_path: Path, ignored: bool, code: int) -> None:
+    """The module `difflib`, which the command line imports, stands for all of them."""
+    (tmp_path / "difflib.py").write_text(
+        f"import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nexec(open({difflib.__file__!r}).read())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "import dfc.__main__; dfc.__main__.main()", "--version"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else None,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+    assert bool(done.stdout) is ignored
