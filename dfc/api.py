@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +25,12 @@ from dfc.ops.spelling import show as show_graph
 from dfc.options import CompileOptions, TargetOptions
 from dfc.source import SourceFile
 from dfc.watching import watcher
-from dfc_runtime.errors import FileError, UnsupportedError
+from dfc_runtime.errors import FeedError, FileError, UnsupportedError
 from dfc_runtime.kinds import require_kind
+from dfc_runtime.names import did_you_mean
 
 if TYPE_CHECKING:
+    from dfc.ir.dims import Symbol
     from dfc.passes.place.cost import Costs
     from dfc.placing import Report
 
@@ -114,24 +116,41 @@ def place(
     only: str | None = None,
     *,
     plans_memory: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> tuple[Report, tuple[Diagnostic, ...]]:
-    """Where a program would be placed, and why; `only` is a glob for the names to report."""
+    """Where a program would be placed, and why; `only` is a glob for the names to report, `sizes` are those of
+    dimensions by name."""
     from dfc import cluster, placing  # as in `compile_source`
 
     built, diagnostics = _built(source, options)
     optimised = pipeline.optimise(built, options)
-    spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile))
+    spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile, sizes))
     return placing.report(spread, only, plans_memory=plans_memory), (*diagnostics, *spread.diagnostics)
 
 
-def _costs(optimised: Graph, profile: str | os.PathLike[str] | None) -> Costs | None:
-    """Costs as they were measured; None where nothing was."""
-    if profile is None:
+def _costs(
+    optimised: Graph, profile: str | os.PathLike[str] | None, sizes: Mapping[str, int] | None = None
+) -> Costs | None:
+    """Costs as they were measured, with sizes as they are said to be; None where nothing is known."""
+    if profile is None and not sizes:
         return None
     from dfc import profiles  # as in `compile_source`
     from dfc.passes.place.cost import Costs
 
-    return Costs(measured=profiles.measured(profiles.read(profile), optimised))
+    costs = Costs(_sizes(optimised, sizes or {}))
+    if profile is None:
+        return costs
+    return replace(costs, measured=profiles.measured(profiles.read(profile), optimised))
+
+
+def _sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[Symbol, int]:
+    """Sizes for the dimensions of entries; one that no entry has is a mistake."""
+    known = {str(symbol): symbol for entry in graph.entries.values() for symbol in entry.dims}
+    for name in sizes:
+        if name not in known:
+            there = f"; the dimensions are {', '.join(sorted(known))}" if known else ""
+            raise FeedError(f"no entry has a dimension {name}{did_you_mean(name, known) or there}", code="E0901")
+    return {known[name]: size for name, size in sizes.items()}
 
 
 def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:

@@ -159,9 +159,14 @@ def _check_blocks(graph: Graph, wishes: Wishes) -> None:
 
 
 def _with_counts(costs: Costs, replicated: Mapping[str, Replication], deployment: Deployment) -> Costs:
-    """Costs that know how many blocks each task has, as the jobs are written."""
+    """Costs that know how many blocks each task has, as the jobs are written, and how large a block is."""
     counts = {each.count: -(-each.blocks // deployment.jobs[each.job].tasks) for each in replicated.values()}
-    return replace(costs, sizes={**counts, **costs.sizes})
+    own = {
+        name: {each.symbol: max(costs.sizes[each.symbol] // each.blocks, 1)}
+        for name, each in replicated.items()
+        if each.symbol in costs.sizes
+    }
+    return replace(costs, sizes={**counts, **costs.sizes}, own=own)
 
 
 def replication_mistakes(built: Graph, source: SourceFile) -> tuple[Diagnostic, ...]:

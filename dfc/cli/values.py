@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 Setting = int | float | bool | str
 Feed = int | float | bool | str | NDArray[np.generic]
 
+LONGEST_SIZE = 18
+"""Digits: any such number fits a word."""
+
 
 def pair(text: str, what: str) -> tuple[str, str]:
     """`NAME=VALUE` as two words."""
@@ -53,6 +56,19 @@ def settings(pairs: tuple[str, ...]) -> dict[str, Setting]:
         if name in found:
             raise click.UsageError(f"the setting {name} is given twice")
         found[name] = setting(value)
+    return found
+
+
+def sizes(pairs: tuple[str, ...]) -> dict[str, int]:
+    """Every `--size NAME=N`; the same name twice is a mistake."""
+    found: dict[str, int] = {}
+    for text in pairs:
+        name, value = pair(text, "size")
+        if name in found:
+            raise click.UsageError(f"the size {name} is given twice")
+        if not value.isascii() or not value.isdigit() or len(value) > LONGEST_SIZE or not int(value):
+            raise click.UsageError(f"the size {text!r} is not a whole number from 1")
+        found[name] = int(value)
     return found
 
 

@@ -7,7 +7,7 @@ import click
 from dfc import api
 from dfc.cli import placement
 from dfc.cli.programs import print_warnings, source_of
-from dfc.cli.values import settings
+from dfc.cli.values import settings, sizes
 from dfc.options import CompileOptions
 
 
@@ -16,16 +16,25 @@ from dfc.options import CompileOptions
 @click.option("--deploy", required=True, metavar="DEPLOY", help="The deployment file: which tasks there are.")
 @click.option("--profile", metavar="FILE.json", help="Measured costs, from dfc run --profile; else those of a table.")
 @click.option("--only", metavar="GLOB", help="List only the names that match, such as 'train/**'.")
+@click.option("--size", "size_pairs", multiple=True, metavar="NAME=N", help="How large a dimension is; else 64.")
 @click.option("--memory", is_flag=True, help="Plan memory, too: what it saves that values are received late.")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
-    file: str, deploy: str, profile: str | None, only: str | None, memory: bool, pairs: tuple[str, ...], form: str
+    file: str,
+    deploy: str,
+    profile: str | None,
+    only: str | None,
+    size_pairs: tuple[str, ...],
+    memory: bool,
+    pairs: tuple[str, ...],
+    form: str,
 ) -> int:
     """Places FILE as DEPLOY says, without compiling it. For every piece of state and every node: where it goes, the
     lines behind that, and when it would be done elsewhere; for every entry the simulated run beside a lower bound."""
     options = CompileOptions(settings=tuple(settings(pairs).items()))
-    found, diagnostics = api.place(source_of(file), options, api.read(deploy), profile, only, plans_memory=memory)
+    source, deployment, given = source_of(file), api.read(deploy), sizes(size_pairs)
+    found, diagnostics = api.place(source, options, deployment, profile, only, plans_memory=memory, sizes=given)
     print_warnings(diagnostics)
     click.echo(placement.as_json(found) if form == "json" else placement.as_text(found))
     return 0

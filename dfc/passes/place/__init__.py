@@ -29,9 +29,8 @@ def place(graph: Graph, wishes: Wishes, costs: Costs | None = None) -> Placed:
     nodes: dict[Node, Site] = {}
     decisions: dict[str, tuple[Decision, ...]] = {}
     for entry in graph.entries.values():
-        run = Run(
-            entry, wishes, sites, costs or Costs(), _home(entry, wishes, [sites[n] for n in sorted(used_state(entry))])
-        )
+        home = _home(entry, wishes, [sites[n] for n in sorted(used_state(entry))])
+        run = Run(entry, wishes, sites, (costs or Costs()).of_entry(entry.name), home)
         run.run()
         nodes |= run.nodes
         decisions[entry.name] = tuple(run.decisions)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dfc.ir import walk
 from dfc.ir.dims import Dim, Symbol
@@ -33,11 +33,16 @@ PRODUCTS = frozenset({"matmul", "conv2d", "conv1d", "einsum"})
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """`sizes` are values for dimensions; `measured` seconds by the full name of a node, which count more than the
-    table."""
+    """`sizes` are values for dimensions, `own` those that an entry has for itself; `measured` seconds by the full name
+    of a node, which count more than the table."""
 
     sizes: Mapping[Symbol, int] = field(default_factory=dict["Symbol", int])
     measured: Mapping[str, float] = field(default_factory=dict[str, float])
+    own: Mapping[str, Mapping[Symbol, int]] = field(default_factory=dict[str, "Mapping[Symbol, int]"])
+
+    def of_entry(self, name: str) -> Costs:
+        """What things cost in one entry."""
+        return replace(self, sizes={**self.sizes, **self.own.get(name, {})})
 
     def size(self, dim: Dim) -> int:
         known = {symbol: self.sizes.get(symbol, ASSUMED) for symbol in dim.symbols()}

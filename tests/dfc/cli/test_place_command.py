@@ -105,6 +105,63 @@ def test_what_was_measured_moves_work(placed: Path, dfc: Command) -> None:
     assert after["step/p"] != after["step/q"]
 
 
+SIZED = """dfg 1
+
+entry step[N](x: f32[N]) -> (p: f32, q: f32) {
+  let p = sum(exp(x))
+  let q = sum(sin(x))
+  return p, q
+}
+
+entry train[B](x: f32[B, 8]) -> (m: f32) { return mean(exp(x)) }
+"""
+
+
+def sized(folder: Path) -> None:
+    (folder / "two.dfg").write_text(SIZED)
+    text = 'job ps tasks 2\njob worker tasks 2\nreplicate train over worker with mode = "sync", split = "B", blocks = 4\n'
+    (folder / "two.deploy").write_text(f'deploy 1 for "two.dfg"\n\n{text}')
+
+
+def test_a_size_moves_work_too(placed: Path, dfc: Command) -> None:
+    sized(placed)
+
+    def tasks(*arguments: str) -> set[object]:
+        (step,) = [each for each in told(dfc, *arguments)["entries"] if each["name"] == "step"]
+        return {row["site"] for row in step["nodes"]}
+
+    assert tasks() == tasks("--size", "N=64") == {"ps:0"}
+    assert len(tasks("--size", "N=100000000")) == 2
+
+
+def test_the_size_of_a_batch_is_shared_out_to_its_blocks(placed: Path, dfc: Command) -> None:
+    sized(placed)
+
+    def finish(*arguments: str) -> float:
+        (train,) = [each for each in told(dfc, *arguments)["entries"] if each["name"] == "train"]
+        return train["finish"]
+
+    assert finish("--size", "B=256") == finish(), "64 is what a size counts as that nobody knows"
+    assert finish("--size", "B=512") > finish()
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ("N", "size 'N' is not of the form NAME=VALUE"),
+        ("N=0", "the size 'N=0' is not a whole number from 1"),
+        ("N=1e3", "the size 'N=1e3' is not a whole number from 1"),
+        (f"N={'9' * 19}", "is not a whole number from 1"),
+        ("M=3", "no entry has a dimension M; the dimensions are B, N"),
+    ],
+)
+def test_a_size_that_means_nothing_is_refused(placed: Path, dfc: Command, size: str, words: str) -> None:
+    sized(placed)
+    ended = dfc("place", "two.dfg", "--deploy", "two.deploy", "--size", size)
+    assert ended.code == 2
+    assert words in ended.message
+
+
 def test_what_is_no_profile_is_refused(placed: Path, dfc: Command) -> None:
     (placed / "p.json").write_text('{"format": "something else"}')
     ended = dfc("place", "two.dfg", "--deploy", "two.deploy", "--profile", "p.json")
