@@ -1,6 +1,7 @@
-"""How a bundle is spread over ranks, as `dfc inspect` prints it: jobs and roles, state, entries, messages.
+"""How a bundle is spread over ranks, as `dfc inspect` prints it: jobs and roles, state, entries, messages, parts.
 
-Assumes the cluster section of a checked manifest. Guarantees one line for each role, piece of state, entry and message.
+Assumes the cluster section of a checked manifest. Guarantees one line for each role, piece of state, entry, message and
+part.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ def cluster_lines(cluster: Cluster) -> Iterator[str]:
     yield "how calls are spread"
     for entry in cluster.entries:
         yield from _entry(entry, [edge for edge in cluster.edges if edge.key.startswith(f"{entry.name}/")])
+    if cluster.parts:
+        yield "compiled ahead"
+    for part in cluster.parts:
+        yield f"{INDENT}{part}"
     if cluster.checkpoint is not None:
         policy = cluster.checkpoint
         every = f"{policy.steps} steps" if policy.steps else f"{policy.seconds:g} s"

@@ -33,6 +33,18 @@ def test_inspect_says_who_does_what(bundle: Path, dfc: Command) -> None:
     assert not any("memory:" in line for line in lines)
 
 
+def test_inspect_lists_what_was_compiled_ahead(tmp_path: Path, dfc: Command) -> None:
+    deployment = tmp_path / "digits_server.deploy"
+    text = (SAMPLES / "digits_server.deploy").read_text()
+    deployment.write_text(text + 'step "train/loss", "train/logits" from "images", "train/labels"\n')
+    path = tmp_path / "digits.bundle"
+    api.compile(SAMPLES / "digits.dfg", deploy=deployment).save(path)
+    lines = dfc("inspect", path).out.splitlines()
+    place = lines.index("compiled ahead")
+    assert lines[place + 1] == "  train/loss, train/logits from images, train/labels"
+    assert any(line.split()[:1] == ["part/0"] for line in lines)
+
+
 def test_verify_counts_the_ranks(bundle: Path, dfc: Command) -> None:
     assert dfc("verify", bundle).out == (f"{bundle}: whole; digits, 6 entries, code for ps 1 + worker 2 = 3 ranks\n")
 
