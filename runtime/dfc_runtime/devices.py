@@ -7,14 +7,19 @@ each message is one line that ends with what to do.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dfc_runtime.errors import BundleError, DfcError, FeedError, LimitError, UnsupportedError
+from dfc_runtime.formats import fields
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.kinds import is_whole
 from dfc_runtime.memory import in_words
 
 DEVICE_VARIABLE = "DFC_DEVICE"
+VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
+"""What schedulers set, often to other devices for each rank of a machine."""
+NOTE = "device"
+"""In the notes of a program that is one task of many: which GPU of its task it works on, and how many each task has."""
 MOST_DEVICES = 1024
 ON_CPU = "or compile it with --target cpu"
 
@@ -33,6 +38,18 @@ def device_number(stated: int | None, *, has_devices: bool) -> int:
         text = "device chooses a GPU, and this program was compiled for the processor"
         raise FeedError(f"{text}: leave it out, or compile with --target cuda", code="E0901")
     return stated
+
+
+def device_of_rank(notes: Mapping[str, object], neighbour: int, stated: int | None) -> int | None:
+    """The device of a rank whose program has these notes, the rank of that number on its machine: as stated, else as
+    `DFC_DEVICE` says, else each rank its own of those that are visible to it. None where the notes name no device."""
+    told = notes.get(NOTE)
+    if told is None or stated is not None or os.environ.get(DEVICE_VARIABLE, "").strip():
+        return stated
+    number, each = (fields.integer(part, NOTE, 0, MOST_DEVICES) for part in fields.items(told, NOTE))
+    wanted = neighbour * each + number
+    visible = [name for name in os.environ.get(VISIBLE_VARIABLE, "").split(",") if name.strip()]
+    return wanted % len(visible) if visible else wanted
 
 
 def newest(bits: Collection[str]) -> str:

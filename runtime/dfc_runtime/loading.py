@@ -20,7 +20,8 @@ from dfc_runtime import containers
 from dfc_runtime.answers import Answers
 from dfc_runtime.calls import Machinery
 from dfc_runtime.checkpoints.saving import Saver
-from dfc_runtime.devices import device_number
+from dfc_runtime.devices import NOTE as DEVICE_NOTE
+from dfc_runtime.devices import device_number, device_of_rank
 from dfc_runtime.driver import find_driver
 from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import FeedError, RankCountError, UnsupportedError
@@ -131,6 +132,7 @@ def load(
             summaries=summaries,
             check_finite=check_finite,
             trace=trace,
+            device=device,
         )
     recorder = None if trace is None else Recorder()
     answers = Answers(handlers or {}, summaries, recorder)
@@ -160,6 +162,20 @@ def loads(
     return _traced(made, recorder, trace)
 
 
+def load_role(
+    data: bytes,
+    threads: int | None,
+    limit: int | None,
+    handlers: Mapping[str, Handler],
+    summaries: Destination | None,
+    device: int | None,
+    neighbour: int,
+) -> Module:
+    """The program of one rank of many, its state not initialised. It is the rank `neighbour` of its machine."""
+    stated = _Stated(threads, limit, device, "host", neighbour)
+    return _load(data, stated, False, Answers(handlers, summaries, None))
+
+
 def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[str] | None) -> Module:
     """The module; if it is traced, closing it writes the file."""
     if recorder is not None and path is not None:
@@ -170,12 +186,13 @@ def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[s
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What the caller of `load` says of the machine."""
+    """What the caller of `load` says of the machine; `neighbour` is the number of this rank on it."""
 
     threads: int | None
     limit: int | None
     device: int | None
     results: str
+    neighbour: int = 0
 
     def settled(self, bundle: OpenBundle, threads: int, limit: int) -> _Running:
         """With what the environment says, and what the driver of the bundle has."""
@@ -189,9 +206,15 @@ class _Stated:
             threads,
             limit,
             working_limit(self.limit, limit, on_device=has_devices),
-            device_number(self.device, has_devices=has_devices),
+            self._device(bundle.manifest.notes, has_devices=has_devices),
             self.results == "device",
         )
+
+    def _device(self, notes: Mapping[str, object], *, has_devices: bool) -> int:
+        if not has_devices and DEVICE_NOTE in notes:
+            raise ValueError("its program is for a GPU, and its driver is not")
+        stated = device_of_rank(notes, self.neighbour, self.device)
+        return device_number(stated, has_devices=has_devices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,3 +298,24 @@ def test_shared_state_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
         dfc_runtime.loads(made.to_bytes())
     assert caught.value.code == "E1003" and "compile with --target cpu" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("neighbour", "visible", "chosen"),
+    [(0, "", 1), (3, "", 7), (3, "4,5", 1), (2, "0,1,2,3", 1), (1, "GPU-1a,GPU-2b,GPU-3c,GPU-4d", 3)],
+)
+def test_ranks_of_a_machine_have_their_own_devices(
+    neighbour: int, visible: str, chosen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert devices.device_of_rank({"device": [1, 2]}, neighbour, None) == chosen
+
+
+def test_the_device_of_a_rank_can_be_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert devices.device_of_rank({"device": [1, 2]}, 3, 0) == 0
+    assert devices.device_of_rank({}, 3, None) is None
+    monkeypatch.setenv("DFC_DEVICE", "2")
+    assert devices.device_of_rank({"device": [1, 2]}, 3, None) is None  # what the environment says holds
+    with pytest.raises(ValueError, match="device is not a whole number from 0 to 1024"):
+        monkeypatch.delenv("DFC_DEVICE")
+        devices.device_of_rank({"device": [1, -2]}, 3, None)

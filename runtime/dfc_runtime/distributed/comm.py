@@ -61,6 +61,11 @@ class Comm(Protocol):
         ...
 
     @property
+    def neighbour(self) -> int:
+        """The number of this rank among those of its machine."""
+        ...
+
+    @property
     def highest_tag(self) -> int: ...
 
     def isend(self, buffer: Bytes, destination: int, tag: int, *, synchronous: bool = False) -> Pending:

@@ -123,6 +123,7 @@ class InProcessComm:
         self.rank = rank
         self.size = network.size
         self.neighbours = network.size
+        self.neighbour = rank
         self._seen = -1
         self._posted: dict[Route, deque[_Received]] = {}
 

@@ -56,9 +56,11 @@ def load_on(
     summaries: Destination | None = None,
     check_finite: bool = False,
     trace: str | os.PathLike[str] | None = None,
+    device: int | None = None,
 ) -> ClusterModule | Module:
     """The program on this rank; called on all of them. `jobs` says how many tasks a job has, where it is not what is
-    written; `seconds` is the longest that anything is waited for; `trace` is where the trace of all ranks goes."""
+    written; `seconds` is the longest that anything is waited for; `trace` is where the trace of all ranks goes;
+    `device` is the GPU of this rank, where its task works on one and it is not to be its own of the machine's."""
     end = as_comm(comm)
     with bundles.opened(source) as bundle:
         topology = _topology(bundle, end, jobs)
@@ -73,6 +75,7 @@ def load_on(
                 handlers=handlers,
                 summaries=summaries,
                 trace=trace,
+                device=device,
             )
         if check_finite:
             raise UnsupportedError(
@@ -81,7 +84,7 @@ def load_on(
         waiting = Waiting(end, deadline(seconds), topology.name)
         waiting.on_silent = records.heard
         recorder = None if trace is None else Recorder()
-        wishes = _Wishes(threads, limit, handlers or {}, summaries, recorder)
+        wishes = _Wishes(threads, limit, handlers or {}, summaries, recorder, device)
         rank, module = _loaded_or_told(bundle, topology, waiting, wishes)
     module.start(initialise=initialise)
     if trace is not None and recorder is not None:
@@ -126,6 +129,7 @@ class _Wishes:
     handlers: Mapping[str, Handler]
     summaries: Destination | None
     recorder: Recorder | None
+    device: int | None
 
     def answering(self, handlers: Mapping[str, Handler], waiting: Waiting) -> Mapping[str, Handler]:
         """The handlers of a program: those of its messages, and the caller's."""
@@ -174,14 +178,8 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
 
 def _inner(program: bytes, handlers: Mapping[str, Handler], comm: Comm, wishes: _Wishes) -> Module:
     """The program of this rank's role."""
-    return loading.loads(
-        program,
-        _threads(wishes.threads, comm),
-        memory_limit=wishes.limit,
-        initialise=False,
-        handlers=handlers,
-        summaries=wishes.summaries,
-    )
+    threads, limit, device = _threads(wishes.threads, comm), wishes.limit, wishes.device
+    return loading.load_role(program, threads, limit, handlers, wishes.summaries, device, comm.neighbour)
 
 
 def _threads(stated: int | None, comm: Comm) -> int | None:

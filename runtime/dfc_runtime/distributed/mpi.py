@@ -34,6 +34,7 @@ class MpiComm:
         self.size: int = self._comm.Get_size()
         machine = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.neighbours: int = machine.Get_size()
+        self.neighbour: int = machine.Get_rank()
         machine.Free()
         self._spins = _SPINS if self.neighbours <= len(os.sched_getaffinity(0)) else _SPINS_OF_MANY
         highest = self._comm.Get_attr(MPI.TAG_UB)
