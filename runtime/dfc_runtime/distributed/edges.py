@@ -89,6 +89,7 @@ class Edges:
         self._pool = Pool()
         self._sender = Sender(self._comm, self._pool, self._wait_for_taking)
         self._ends: dict[int, _End] = {}
+        self._sums: dict[int, tuple[str, float, HostSite]] = {}
         self._generation = 0
         self._abandoned: list[Reducer] = []
         self._reducer = self._new_reducer()
@@ -102,14 +103,24 @@ class Edges:
             "recv": self.receive,
             "contribute": self.contribute,
             "combined": self.combined,
-            **self._router.handlers,
+            **{kind: self._flushing(handler) for kind, handler in self._router.handlers.items()},
         }
+
+    def _flushing(self, handler: Handler) -> Handler:
+        """A handler that may wait."""
+
+        def flushing(request: HostRequest) -> None:
+            self._reducer.flush()
+            handler(request)
+
+        return flushing
 
     def begin(self, generation: int) -> None:
         """Before each call. Messages of calls that failed are of another generation: nobody takes them for his."""
         if generation != self._generation:
             self._generation = generation
             self._reducer = self._new_reducer()
+            self._sums.clear()
             if self._tag(len(self._numbers)) > self._comm.highest_tag:
                 raise RankError("too many calls have failed: start the program again", code="E0911")
 
@@ -142,6 +153,7 @@ class Edges:
         end, out = self._end(request.site), request.outputs[0]
         if not out.nbytes:
             return
+        self._reducer.flush()
         tag = self._tag(end.number)
         if end.is_short:
             halves = self._pool.take(out.size * 2)
@@ -164,17 +176,22 @@ class Edges:
 
     def contribute(self, request: HostRequest) -> None:
         """The part of one block of what all tasks of a job make together."""
-        key = _text(request.site, "key")
-        self._declare(key, request.site)
+        key, _, _ = self._sums.get(id(request.site)) or self._sum(request.site)
         value, number = request.inputs
-        self._reducer.contribute(key, int(number[()]), value)
+        self._reducer.contribute(key, number.item(), value)
 
     def combined(self, request: HostRequest) -> None:
         """Waits for what all blocks make together. Only here is it known what a sum is to be multiplied by."""
-        key = _text(request.site, "key")
-        scale = request.site.attributes["scale"]
+        key, scale, _ = self._sums.get(id(request.site)) or self._sum(request.site)
+        self._reducer.combined(key, request.outputs[0], scale)
+
+    def _sum(self, site: HostSite) -> tuple[str, float, HostSite]:
+        """What a place of the program says of a sum; known from now on, and with its site, as in `_end`."""
+        key, scale = _text(site, "key"), site.attributes.get("scale", 1.0)
         assert isinstance(scale, float | int)
-        self._reducer.combined(key, request.outputs[0], float(scale))
+        self._declare(key, site)
+        made = self._sums[id(site)] = key, float(scale), site
+        return made
 
     def send_once(self, key: str, buffer: Bytes, rank: int) -> None:
         """Sends a buffer that nobody uses again."""
@@ -199,7 +216,7 @@ class Edges:
         self._reducer.declare(key, what, Group(ranks, ranks.index(self._comm.rank)))
 
     def _new_reducer(self) -> Reducer:
-        return Reducer(self._comm, self._pool, self._wait_for_sum)
+        return Reducer(self._comm, self._pool, self._wait_for_sum, tag=self._tag(len(self._numbers)))
 
     def is_compressed(self, dtype: np.dtype[np.generic], source: int, destination: int) -> bool:
         """Whether numbers of this type are cut short between two ranks."""
@@ -218,6 +235,7 @@ class Edges:
         return lambda: Awaited(self._described(key), rank())
 
     def _wait_for_taking(self, condition: Callable[[], bool], key: str, rank: int) -> None:
+        self._reducer.flush()
         self._waiting.wait(condition, lambda: Awaited(f"{self._described(key)} to be taken", rank))
 
     def _wait_for_sum(self, condition: Callable[[], bool], key: str) -> None:

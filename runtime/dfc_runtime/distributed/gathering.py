@@ -41,8 +41,8 @@ class Gathering:
     def _part(self, first: int, last: int) -> Bytes:
         return self.result[first * self._block_size : last * self._block_size]
 
-    def contribute(self, block: int, array: Array) -> bool:
-        """Puts a block to its place; whether others may wait for it."""
+    def contribute(self, block: int, array: Array) -> None:
+        """Puts a block to its place."""
         assert block == self._next, "blocks are contributed once, and in order"
         np.copyto(self._part(block, block + 1), as_bytes(array) if array.size else self._part(block, block + 1))
         self._next += 1
@@ -51,7 +51,6 @@ class Gathering:
             others = [rank for task, rank in enumerate(self._group.ranks) if task != self._group.task]
             self._sending += [self._comm.isend(own, rank, self._what.tags[0]) for rank in others]
         self.advance()
-        return len(self._group.ranks) > 1
 
     def advance(self) -> bool:
         """Whether all blocks are there."""

@@ -1,7 +1,9 @@
 """Everything that the tasks of a job make together, by name: sums and other combinations over the blocks of a batch.
 
 Assumes that every task contributes each of its blocks once, in order, and then takes the result, which may be repeated
-as often as one likes. Guarantees the same bits on all tasks for any number of them, and memory that is used again.
+as often as one likes; and that `flush` comes before any wait elsewhere. Guarantees the same bits on all tasks for any
+number of them, and memory that is used again. Large values leave as soon as they are there; small ones when somebody
+waits, all in one message.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from collections.abc import Callable
 import numpy as np
 
 from dfc_runtime.distributed.buffers import Pool
-from dfc_runtime.distributed.comm import Array, Comm
+from dfc_runtime.distributed.comm import TOGETHER, Array, Comm
+from dfc_runtime.distributed.exchange import Exchange
 from dfc_runtime.distributed.gathering import Gathering
 from dfc_runtime.distributed.operation import CONCAT, Group, Operation
 from dfc_runtime.distributed.reduction import Combination
 from dfc_runtime.distributed.reduction_plan import CHUNK_BYTES, Plan, make_plan
+from dfc_runtime.distributed.small_sums import SmallSum
 
 Work = Combination | Gathering
 _OTHERS_EVERY = 4
@@ -26,12 +30,15 @@ Wait = Callable[[Callable[[], bool], str], None]
 
 
 class Reducer:
-    """Everything that tasks make together, by name."""
+    """Everything that tasks make together, by name. `tag` is that of small values."""
 
-    def __init__(self, comm: Comm, pool: Pool, wait: Wait, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(self, comm: Comm, pool: Pool, wait: Wait, chunk_bytes: int = CHUNK_BYTES, tag: int = TOGETHER) -> None:
         self._comm = comm
         self._pool = pool
-        self._wait = wait
+        self._wait_for = wait
+        self._exchange = Exchange(comm, tag)
+        self._small: dict[str, SmallSum] = {}
+        self.flush = self._exchange.flush
         self._chunk_bytes = chunk_bytes
         self._declared: dict[str, tuple[Operation, Group]] = {}
         self._plans: dict[tuple[str, int, int], Plan] = {}
@@ -49,15 +56,32 @@ class Reducer:
 
     def contribute(self, key: str, block: int, array: Array) -> None:
         """One block of this task, in order. The array is not needed afterwards."""
+        small = self._small.get(key)
+        if small is not None and small.elements == array.size:
+            small.contribute(block, array)
+            return
         combination = self._open.get(key)
         if combination is None:
-            combination = self._open[key] = self._begin(key, array)
+            combination = self._begin(key, array)
+            if isinstance(combination, SmallSum):
+                self._small[key] = combination
+                combination.contribute(block, array)
+                return
+            self._small.pop(key, None)
+            self._open[key] = combination
         assert array.dtype == combination.dtype
-        if combination.contribute(block, array):
-            self._advance_another()
+        combination.contribute(block, array)
+        self._advance_another()
 
     def combined(self, key: str, out: Array, scale: float = 1.0) -> None:
         """Waits for the sum, and writes it to `out`, which is row-major, times the scale."""
+        self.flush()
+        small = self._small.get(key)
+        if small is not None and key not in self._open:
+            if not small.advance():
+                self._wait(self._progress(small) if self._open else small.advance, key)
+            small.finish(out, scale)
+            return
         combination = self._open[key]
         if not combination.advance():
             self._wait(self._progress(combination), key)
@@ -69,7 +93,11 @@ class Reducer:
         else:
             self._leaving[key] = combination
 
-    def _progress(self, work: Work) -> Callable[[], bool]:
+    def _wait(self, condition: Callable[[], bool], key: str) -> None:
+        self.flush()
+        self._wait_for(condition, key)
+
+    def _progress(self, work: Work | SmallSum) -> Callable[[], bool]:
         """A condition that moves this on at every look, and everything else at some of them."""
         looks = itertools.count(1)
 
@@ -96,8 +124,11 @@ class Reducer:
 
     def finish(self) -> None:
         """Waits until all messages have left."""
+        self.flush()
         if self._leaving:
             self._wait(lambda: self.advance() and not self._leaving, next(iter(self._leaving)))
+        if not self._exchange.has_left():
+            self._wait(self._exchange.has_left, next(iter(self._small)))
 
     def cancel(self) -> None:
         """Gives up all that is under way. Its messages must not be taken for those of a later sum of that name."""
@@ -109,10 +140,10 @@ class Reducer:
 
     def awaited(self, key: str) -> int | None:
         """The rank whose part of a sum is missing, if one is."""
-        combination = self._open.get(key)
-        return combination.awaited() if combination is not None else None
+        work = self._open.get(key) or self._small.get(key)
+        return work.awaited() if work is not None else None
 
-    def _begin(self, key: str, array: Array) -> Work:
+    def _begin(self, key: str, array: Array) -> Work | SmallSum:
         what, group = self._declared[key]
         known = self._leaving.pop(key, None)
         if known is not None:
@@ -120,7 +151,10 @@ class Reducer:
             known.free()
         if what.combination == CONCAT:
             return Gathering(what, group, self._comm, self._pool, array)
-        return Combination(what, self._plan(key, array), group, self._comm, self._pool, array.dtype)
+        plan = self._plan(key, array)
+        if plan.is_small:
+            return SmallSum(what, plan, group, self._exchange, self._pool, array)
+        return Combination(what, plan, group, self._comm, self._pool, array.dtype)
 
     def _plan(self, key: str, array: Array) -> Plan:
         shape = (key, array.size, array.dtype.itemsize)

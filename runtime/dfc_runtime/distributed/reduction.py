@@ -21,27 +21,30 @@ import numpy as np
 from dfc_runtime.distributed.buffers import Pool
 from dfc_runtime.distributed.comm import Array, Bytes, Comm, Pending
 from dfc_runtime.distributed.operation import ADDITIONS, Group, Operation
-from dfc_runtime.distributed.reduction_plan import EXCHANGED_BYTES, Node, Plan, cut, dealt
+from dfc_runtime.distributed.reduction_plan import Node, Plan, cut, dealt
 
 
 class LocalSums:
     """What one task adds by itself. `roots` are finished from left to right."""
 
     def __init__(self, plan: Plan, task: int, size: int, pool: Pool, add: np.ufunc) -> None:
-        self.next, _ = dealt(plan.blocks, plan.tasks, task)
-        self.nodes = plan.roots[task]
+        self._first, _ = dealt(plan.blocks, plan.tasks, task)
+        self.next = self._first
         self.finished: list[Bytes] = []
         self._size = size
         self._pool = pool
         self._add = add
         self._open: list[tuple[Bytes, Array]] = []
-        self._schedule = _schedule(self.nodes)
-        self._place = 0
+        self._schedule = _schedule(plan.roots[task])
+
+    def reset(self) -> None:
+        """For the next sum: what was finished has been given back."""
+        self.next = self._first
+        self.finished.clear()
 
     def add(self, array: Array) -> None:
         """Adds the next block: to its left neighbour if that is finished, else it is kept, as a copy."""
-        joins, is_root = self._schedule[self._place]
-        self._place += 1
+        joins, is_root = self._schedule[self.next - self._first]
         self.next += 1
         flat = array.reshape(-1)
         if joins:
@@ -97,8 +100,13 @@ def add_to(add: np.ufunc, left: Array, right: Array) -> None:
     _silent.run(add, left, right, out=left)
 
 
+def add_into(add: np.ufunc, left: Array, right: Array, out: Array) -> None:
+    """Likewise, to memory of its own."""
+    _silent.run(add, left, right, out=out)
+
+
 class Combination:
-    """A sum under way: from the first contribution until the result was taken and all messages have left."""
+    """A large sum under way: from the first contribution until the result was taken and all messages have left."""
 
     def __init__(
         self, what: Operation, plan: Plan, group: Group, comm: Comm, pool: Pool, dtype: np.dtype[np.generic]
@@ -120,9 +128,7 @@ class Combination:
         self._sums = [_ChunkSum(self, chunk) for chunk in plan.owned(group.task)]
         self._finished_sums = 0
         self._scratch: list[Bytes] = []
-        self._is_quiet = len(group.ranks) == 1 or self._size <= EXCHANGED_BYTES
-        if len(group.ranks) > 1 and self._size:
-            self._expect()
+        self._expect()
 
     def take(self, size: int) -> Bytes:
         """Memory until the combination is over."""
@@ -153,7 +159,7 @@ class Combination:
                     buffer = self.take(self.part_size(each.chunk))
                     each.expect(place + number, buffer, self._comm.irecv(buffer, self._group.ranks[task], tag))
         for chunk, owner in enumerate(self.plan.owner_of):
-            if not self.plan.exchanged and owner != self._group.task:
+            if owner != self._group.task:
                 pending = self._comm.irecv(self.part(self.result, chunk), self._group.ranks[owner], last_tag)
                 self._arriving.append((chunk, pending))
 
@@ -161,19 +167,14 @@ class Combination:
         start, end = self.plan.chunks[chunk]
         return (end - start) * self.dtype.itemsize
 
-    def contribute(self, block: int, array: Array) -> bool:
-        """Adds a block; whether others may wait for something of it."""
+    def contribute(self, block: int, array: Array) -> None:
+        """Adds a block."""
         assert block == self.local.next, "blocks are contributed once, and in order"
         self.local.add(array)
-        if self._is_quiet and len(self.local.finished) == self._sent_roots:
-            return False
         self.advance()
-        return len(self._group.ranks) > 1
 
     def advance(self) -> bool:
         """Does what can be done now; whether the result is there."""
-        if not self._size:
-            return True
         if self._sent_roots < len(self.local.finished):
             self._send_roots()
         while self._finished_sums < len(self._sums) and self._sums[self._finished_sums].advance():
@@ -189,24 +190,15 @@ class Combination:
             root = self.local.finished[self._sent_roots]
             own = self.plan.first_root(self._group.task) + self._sent_roots
             for chunk, owner in enumerate(self.plan.owner_of):
-                for task in self._others() if self.plan.exchanged else [owner]:
-                    if task != self._group.task:
-                        self._send(self.part(root, chunk), task, self._what.tags[0])
+                if owner != self._group.task:
+                    self._send(self.part(root, chunk), owner, self._what.tags[0])
             for each in self._sums:
-                each.have(own, self._own(self.part(root, each.chunk)))
+                each.have(own, self.part(root, each.chunk))
             self._sent_roots += 1
 
-    def _own(self, part: Bytes) -> Bytes:
-        if not self.plan.exchanged:
-            return part
-        copied = self.take(part.size)
-        np.copyto(copied, part)
-        return copied
-
     def _send_sum(self, chunk: int) -> None:
-        if not self.plan.exchanged:
-            for task in self._others():
-                self._send(self.part(self.result, chunk), task, self._what.tags[1])
+        for task in self._others():
+            self._send(self.part(self.result, chunk), task, self._what.tags[1])
 
     def _send(self, part: Bytes, task: int, tag: int) -> None:
         pending = self._comm.isend(part, self._group.ranks[task], tag)

@@ -4,7 +4,7 @@ The sum is a binary tree over block numbers: the node [a, b) is its left part pl
 largest power of two below b - a. Blocks are dealt to tasks contiguously. A task adds what lies wholly within its own
 blocks, which leaves a few *roots*. An array is cut into chunks; for each chunk one task, its owner, gets the roots of
 all others, adds them in the order of the tree, and sends the sum to everybody: all ranks add and all links are used.
-Small arrays of two tasks are exchanged instead, and each adds for itself, which is one message each way.
+Small arrays are exchanged instead, and each task adds for itself: one message each way, and no second one to wait for.
 
 Guarantees that the same two operands are added for every element whatever the number of tasks, so that the bits of a
 sum do not depend on it.
@@ -20,6 +20,7 @@ Node = tuple[int, int]
 
 CHUNK_BYTES = 1 << 20
 EXCHANGED_BYTES = 32 << 10
+"""Arrays of which a task would send no more than so many bytes in all are exchanged."""
 _FEWEST_BYTES = 16 << 10
 """Chunks are not made smaller than this: a message costs as much as so many bytes."""
 
@@ -70,13 +71,13 @@ def additions(blocks: int, operands: Sequence[Node]) -> tuple[tuple[int, int], .
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How arrays of one size are summed. `owner_of` has the owner of each chunk, `chunks` its elements; where
-    `exchanged`, there is one chunk, and every task owns it. `roots` are those of each task, and `steps` the additions
-    over all of them in the order of the tasks."""
+    """How arrays of one size are summed. `is_small` says that every task adds all of it, as one task always does; else
+    `owner_of` has the owner of each chunk, and `chunks` its elements. `roots` are those of each task, and `steps` the
+    additions over all of them in the order of the tasks."""
 
     blocks: int
     tasks: int
-    exchanged: bool
+    is_small: bool
     chunks: tuple[Node, ...]
     owner_of: tuple[int, ...]
     roots: tuple[tuple[Node, ...], ...]
@@ -84,7 +85,7 @@ class Plan:
 
     def owned(self, task: int) -> list[int]:
         """The chunks that a task adds up."""
-        return [chunk for chunk, owner in enumerate(self.owner_of) if self.exchanged or owner == task]
+        return [chunk for chunk, owner in enumerate(self.owner_of) if owner == task]
 
     def first_root(self, task: int) -> int:
         """The number of a task's first root among those of all."""
@@ -97,12 +98,12 @@ def make_plan(
     """The plan for arrays of so many elements. What is too small to be cut belongs to the task `first_owner`: sums of
     different values have different ones, so that all tasks add."""
     size = elements * item_size
-    exchanged = tasks == 2 and size <= EXCHANGED_BYTES
-    per_task = 0 if exchanged else min(-(-size // (tasks * chunk_bytes)), size // (tasks * _FEWEST_BYTES))
-    count = tasks * per_task if tasks > 1 and per_task else 1
+    is_small = size * (tasks - 1) <= EXCHANGED_BYTES
+    per_task = 0 if is_small else min(-(-size // (tasks * chunk_bytes)), size // (tasks * _FEWEST_BYTES))
+    count = tasks * per_task if per_task else 1
     borders = [number * elements // count for number in range(count + 1)]
     chunks = tuple((borders[i], borders[i + 1]) for i in range(count))
     by_task = tuple(roots(blocks, dealt(blocks, tasks, task)) for task in range(tasks))
     operands = [node for each in by_task for node in each]
     owners = tuple((number + first_owner) % tasks for number in range(count))
-    return Plan(blocks, tasks, exchanged, chunks, owners, by_task, additions(blocks, operands))
+    return Plan(blocks, tasks, is_small, chunks, owners, by_task, additions(blocks, operands))
