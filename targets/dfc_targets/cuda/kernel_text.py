@@ -32,8 +32,11 @@ class Schedule:
     tile_k: int = 16
     thread_m: int = 4
     thread_n: int = 4
-    split: int = 1 << 16
+    split: int = 1 << 14
 
+
+ZEROED = 4096
+"""Bytes at the start of a workspace that are zero when a kernel begins."""
 
 DEVICE = Schedule()
 SIMULATED = Schedule(threads=8, warp=4, blocks=4, tile_m=4, tile_n=4, tile_k=2, thread_m=2, thread_n=2, split=64)
@@ -59,7 +62,8 @@ class KernelText:
 
     `pointers` are the element types of the operands' memory (bool as u8, f16 and bf16 as u16 in the prelude's terms),
     in the order of the operand slots. `workspace` is its size in bytes as a formula, zero if there is no such
-    parameter. With `guarded` it does nothing once a fault was reported; `faults` says whether it may report one.
+    parameter; its first `ZEROED` bytes are zero when the kernel begins, and nothing else uses it meanwhile. With
+    `guarded` it does nothing once a fault was reported; `faults` says whether it may report one.
     """
 
     name: str

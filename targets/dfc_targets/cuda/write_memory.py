@@ -51,13 +51,13 @@ class MemoryWriter:
         checks: list[str] = []
         extent = self.sizes.text(lookup.extent)
         for lane in range(len(point.lanes) if varies else 1):
-            index = self.lines.let(f"i64({at(raw, lane)})", "i")
+            index = self.lines.let(f"i64({at(raw, lane)})", "j")
             if lookup.fault == NONE:
                 found.append(index)
                 continue
             wrapped = index
             if dtype.kind == "signed":
-                wrapped = self.lines.let(f"{index} + {extent} if {index} < 0 else {index}", "i")
+                wrapped = self.lines.let(f"{index} + {extent} if {index} < 0 else {index}", "j")
             inside = self.lines.let(f"{wrapped} >= 0 and {wrapped} < {extent}", "ok")
             bad = both([*self._on(point, lane, varies), f"not {inside}"])
             with self.lines.block(f"if {bad}"):
@@ -120,7 +120,7 @@ class MemoryWriter:
         """Whether a masked axis holds an element there."""
         index = affine_text(self.sizes, point, lane, bound.affine)
         if not index.isidentifier():
-            index = self.lines.let(index, "i")
+            index = self.lines.let(index, "j")
         extent = self.sizes.text(bound.extent * bound.interior)
         inside = f"{index} >= 0 and {index} < {extent}"
         return inside if bound.interior == 1 else f"{inside} and remainder({index}, {bound.interior}) == 0"
@@ -166,7 +166,7 @@ class MemoryWriter:
         with self.lines.guarded(both([*point.conditions(lane), *self._all_checks(point, lane)])):
             place = f"{slot(access.operand)}[{self.offset(point, access, lane)}]"
             if combine:
-                where = self.lines.let(self.offset(point, access, lane), "i")
+                where = self.lines.let(self.offset(point, access, lane), "j")
                 place = f"{slot(access.operand)}[{where}]"
                 old = self.lines.let(widened(place, dtype))
                 value = self.lines.let(self.sum(old, value, dtype))

@@ -65,6 +65,7 @@ class Sizes:
 
     def __init__(self) -> None:
         self._known: dict[Dim, str] = {}
+        self._atoms: dict[Atom, str] = {}
         self.lines: list[str] = []
 
     def text(self, formula: Dim) -> str:
@@ -77,46 +78,46 @@ class Sizes:
             return str(symbol)
         known = self._known.get(formula)
         if known is None:
-            value = _polynomial(formula)
-            known = self._known[formula] = f"s{len(self._known)}"
-            self.lines.append(f"{known} = {value}")
+            known = self._known[formula] = self._let(self._polynomial(formula))
+        return known
+
+    def _let(self, value: str) -> str:
+        """A variable; one that is there already stays what it is."""
+        if value.isidentifier():
+            return value
+        name = f"s{len(self.lines)}"
+        self.lines.append(f"{name} = {value}")
+        return name
+
+    def _polynomial(self, formula: Dim) -> str:
+        text = ""
+        for monomial, coefficient in formula.terms:
+            factors = [self._atom(atom) for atom in monomial]
+            if abs(coefficient) != 1 or not factors:
+                factors.insert(0, str(abs(coefficient)))
+            part = " * ".join(factors)
+            sign = "-" if coefficient < 0 else "+"
+            text += f" {sign} {part}" if text else part if coefficient > 0 else f"0 - {part}"
+        return text or "0"
+
+    def _atom(self, atom: Atom) -> str:
+        if isinstance(atom, Symbol):
+            return str(atom)
+        known = self._atoms.get(atom)
+        if known is None:
+            left, right = self.text(atom.left), self.text(atom.right)
+            known = self._atoms[atom] = self._let(_function(atom, left, right))
         return known
 
 
-def _polynomial(formula: Dim) -> str:
-    text = ""
-    for monomial, coefficient in formula.terms:
-        factors = [_atom(atom) for atom in monomial]
-        if abs(coefficient) != 1 or not factors:
-            factors.insert(0, str(abs(coefficient)))
-        part = " * ".join(factors)
-        sign = "-" if coefficient < 0 else "+"
-        text += f" {sign} {part}" if text else part if coefficient > 0 else f"0 - {part}"
-    return text or "0"
-
-
-def _atom(atom: Atom) -> str:
-    if isinstance(atom, Symbol):
-        return str(atom)
-    left, right = _polynomial(atom.left), _polynomial(atom.right)
+def _function(atom: Compound, left: str, right: str) -> str:
+    """Divisions are rounded down, or up; by zero they give 0, and the whole of the left side as remainder."""
     if atom.function in ("min", "max"):
         return f"{atom.function}({left}, {right})"
-    return _division(atom, left, right)
-
-
-def _division(atom: Compound, left: str, right: str) -> str:
-    """Rounded down or up; 0 for a zero divisor (and the whole of the left side for its remainder)."""
-    known = atom.right.constant
-    if atom.function == "//":
-        quotient = f"(({left}) // ({right}))"
-    elif atom.function == "ceil_div":
-        quotient = f"(0 - (0 - ({left})) // ({right}))"
-    else:
-        quotient = f"(({left}) % ({right}))"
-    if known:
-        return quotient
-    zero = f"({left})" if atom.function == "%" else "0"
-    return f"({quotient} if ({right}) != 0 else {zero})"
+    if atom.function == "%":
+        return f"{left} % {right}" if atom.right.constant else f"{left} % {right} if {right} != 0 else {left}"
+    quotient = f"{left} // {right}" if atom.function == "//" else f"0 - (0 - {left}) // {right}"
+    return quotient if atom.right.constant else f"{quotient} if {right} != 0 else 0"
 
 
 def total(parts: Sequence[tuple[str, str]]) -> str:
