@@ -1,7 +1,7 @@
 """Runs on many ranks: starting them under a supervisor, or being one of them.
 
-A process is a rank if an MPI launcher or a supervisor has started it; its environment says so. Assumes nothing of MPI
-where there is one rank: mpi4py is imported by ranks only.
+A process is a rank if an MPI launcher or a supervisor has started it (`launchers`). Assumes nothing of MPI where there
+is one rank: mpi4py is imported by ranks only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dfc.cli import failures
+from dfc.cli import failures, launchers
 from dfc.cli.bundles import cluster_of
 from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule, batching_of
@@ -36,8 +36,6 @@ STOPPED = (130, 143)
 FITS = "DFC_FIT_JOBS"
 REPORTED_WITHIN = 0.5
 """Seconds that a rank has to say what was found, and to end the others."""
-_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
-_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +46,6 @@ class Launch:
     restarts: int
     least: int
     silence: float
-
-
-def is_rank() -> bool:
-    """Whether this process was started as one rank of several, or by a supervisor."""
-    from dfc_runtime.distributed.records import JOB_VARIABLE
-
-    return JOB_VARIABLE in os.environ or any(name in os.environ for name in (*_SIZES, *_RANKS))
 
 
 def communicator() -> MPI.Intracomm:
@@ -85,6 +76,9 @@ def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
     from dfc_runtime.distributed.records import Told
 
     comm = communicator()
+    fault = launchers.separated(comm.size)
+    if fault:
+        return failures.report(click.UsageError(fault)) if comm.rank == _stated_rank() else failures.USAGE
     stopped = _heed_signals(comm.rank)
     with Told(comm.rank) as records:
         code = failures.guarded(lambda: _told_once(lambda: body(comm, records), comm.rank))
@@ -95,6 +89,12 @@ def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
         sys.stderr.flush()
         comm.Abort(code)
     return code
+
+
+def _stated_rank() -> int:
+    """The rank that the launcher has given this process; MPI gives the same number if it connects them all."""
+    found = launchers.launched()
+    return found.rank if found is not None else 0
 
 
 def _heed_signals(rank: int) -> list[int]:

@@ -235,6 +235,27 @@ def test_what_all_ranks_find_wrong_is_told_once(folder: Path, tmp_path: Path) ->
     assert done.stderr.count("error: there is no file nothing.bundle") == 1, done.stderr
 
 
+def test_processes_that_do_not_know_of_each_other_run_nothing(folder: Path, tmp_path: Path) -> None:
+    """As `srun` starts them, where it does not speak to the MPI that is installed."""
+    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
+    told: list[str] = []
+    for rank in (0, 1):
+        step = {"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
+        done = subprocess.run(
+            [sys.executable, "-m", "dfc", "run", "model.bundle", "train", *FEEDS, "--state", str(tmp_path / "saved")],
+            env={**os.environ, **step, "PYTHONPATH": paths, "TMPDIR": str(tmp_path), "DFC_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        told.append(done.stderr)
+    assert told[0].startswith("error: 2 processes were started, but MPI connects 1 of them\n") and told[1] == ""
+    assert not (tmp_path / "saved").exists()
+
+
 def _beats(scratch: Path) -> int:
     """How many ranks have said that they live."""
     return len(list(scratch.glob("dfc-job-*/1-*.beat")))

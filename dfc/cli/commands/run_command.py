@@ -16,6 +16,7 @@ import numpy as np
 from dfc.cli import running
 from dfc.cli.bundles import Wishes, cluster_of, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
+from dfc.cli.launchers import is_rank
 from dfc.cli.listeners import Bar, Both, Lines, Silent
 from dfc.cli.ranks import (
     Launch,
@@ -24,7 +25,6 @@ from dfc.cli.ranks import (
     check_batches,
     fitting_counts,
     follow,
-    is_rank,
     job_counts,
     supervise,
     watched,
@@ -122,7 +122,7 @@ def command(
     plan = Plan(None if state is None else Path(state), save_every, keep, best)
     schedule = running.Schedule(batch, epochs, steps)
     asked = _Asked(file, entry, named(pairs), plan, schedule, out, as_json, threads, summaries, trace)
-    if is_rank():
+    if is_rank(starts_ranks=ranks is not None):
         return as_rank(partial(_as_rank, context, asked, job_counts(jobs), deadline))
     if ranks is not None:
         _check_for_ranks(context)
