@@ -8,6 +8,7 @@ from unittest import mock
 
 import numpy as np
 
+from dfc import pipeline
 from dfc.backend.constants import lay_out_constants
 from dfc.backend.target import CodeImage, Lowered
 from dfc.ir.dims import product
@@ -21,11 +22,17 @@ from dfc_targets.cuda.kernel_text import SIMULATED, Geometry, KernelText, Schedu
 from dfc_targets.cuda.plan import plan_program
 from dfc_targets.cuda.target import SIMULATOR, CudaTarget, kernel_texts
 from dfc_targets.cuda.write_kernel import symbol_count
+from tests.support.building import graph_of
 from tests.support.native_run import aligned_copy
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_kernels import INTERPRETED
 
 Arrays = Mapping[str, Any]
+
+
+def program_of(text: str) -> Program:
+    """The scheduled program of a text."""
+    return pipeline.scheduled(pipeline.optimise(graph_of(f"dfg 1\n{text}")))
 
 
 def interpreted_text(kernel: Kernel, name: str, schedule: Schedule, *, guarded: bool) -> KernelText:
