@@ -41,12 +41,15 @@ class CudaTarget:
         constants, offsets = lay_out_constants(program.constants)
         access = [[operand.access for operand in kernel.operands] for kernel in program.kernels]
         notes: dict[str, object] = {"plan": plan_program(program, texts, access, offsets)}
+        symbols = symbols_of(program, texts)
         if wanted == (SIMULATOR,):
-            return Lowered("cuda", (simulator_image(texts),), constants, offsets, notes, listings(texts, "", options))
+            return Lowered(
+                "cuda", (simulator_image(symbols, texts),), constants, offsets, notes, listings(texts, "", options)
+            )
         ptx = ptx_module(texts, f"compute_{number(wanted[0])}") if texts else ""
         assembled = {name: made for name in wanted if texts and (made := assemble(ptx, name)) is not None}
         notes["report"] = report(program, texts, ptx, assembled)
-        images = images_of(texts, ptx, f"compute_{number(wanted[0])}", assembled)
+        images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled)
         return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options))
 
 
@@ -77,21 +80,25 @@ def kernel_texts(program: Program, schedule: Schedule, write: Writer) -> list[Ke
     return [text(n, kernel) for n, kernel in enumerate(program.kernels)]
 
 
+def symbols_of(program: Program, texts: Sequence[KernelText]) -> dict[str, int]:
+    """What an image names: its kernels, and entries, which are no code but plans. The driver finds kernels by name;
+    where they lie in the code is its own affair."""
+    return dict.fromkeys([*(text.name for text in texts), *(f"entry_{n}_0" for n in range(len(program.entries)))], 0)
+
+
 def images_of(
-    texts: Sequence[KernelText], ptx: str, portable: str, assembled: dict[str, Assembled]
+    symbols: dict[str, int], ptx: str, portable: str, assembled: dict[str, Assembled]
 ) -> tuple[CodeImage, ...]:
-    """Machine code, newest first, then PTX, which newer devices translate for themselves. The driver asks for kernels
-    by name: where they lie in the code is its own affair."""
-    symbols = {text.name: 0 for text in texts}
+    """Machine code, newest first, then PTX, which newer devices translate for themselves."""
     newest_first = sorted(assembled, key=number, reverse=True)
     made = [CodeImage(name, assembled[name].code, symbols, (name,)) for name in newest_first]
     return (*made, CodeImage(portable, (ptx or NO_KERNELS).encode(), symbols, (portable,)))
 
 
-def simulator_image(texts: Sequence[KernelText]) -> CodeImage:
+def simulator_image(symbols: dict[str, int], texts: Sequence[KernelText]) -> CodeImage:
     """The texts, each under a line that says what its parameters are."""
     source = "\n".join(f"{_head(text)}\n{text.source}" for text in texts)
-    return CodeImage(SIMULATOR, source.encode(), {text.name: 0 for text in texts}, (SIMULATOR,))
+    return CodeImage(SIMULATOR, source.encode(), symbols, (SIMULATOR,))
 
 
 def _head(text: KernelText) -> str:
