@@ -2,7 +2,7 @@
 
 Assumes texts in the names of `prelude`. Guarantees that equal texts give equal bytes in every process, that each is
 compiled once a process, and that arithmetic is as written: no contraction to fused multiply-add, no fast math,
-subnormal numbers kept, division and square root rounded to nearest. `UnsupportedError` (E1001) without numba-cuda.
+subnormal numbers kept, division and square root rounded to nearest. `UnsupportedError` (E1004) without numba-cuda.
 """
 
 from __future__ import annotations

@@ -58,12 +58,12 @@ def text() -> str:
 
 @cache
 def device() -> Namespace:
-    """The names for the device. `UnsupportedError` (E1001) without numba-cuda."""
+    """The names for the device. `UnsupportedError` (E1004) without numba-cuda."""
     try:
         from dfc_targets.cuda import prelude_device
     except ImportError as error:
-        text = f"the target cuda needs the package numba-cuda ({error}): pip install 'dfc[cuda]'"
-        raise UnsupportedError(text, code="E1001") from None
+        text = f"the target cuda needs the package numba-cuda ({error}): pip install 'dfc[cuda]', or --target cpu"
+        raise UnsupportedError(text, code="E1004") from None
     names = prelude_device.primitives()
     _define(names, prelude_device.function)
     return names
