@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
 from dfc.backend.cluster_bundle import Extras, write_cluster
+from dfc.deployment.kinds import Device
 from dfc.deployment.model import Deployment, Site
 from dfc.deployment.parse import parse
 from dfc.deployment.resolution import Resolution
@@ -23,16 +24,18 @@ from dfc.deployment.resolve import resolve
 from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, Diagnostic, error
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
-from dfc.options import CompileOptions
+from dfc.options import CompileOptions, is_gpu_variant
 from dfc.passes.partition import Parts, partition
 from dfc.passes.partition.check_parts import check_parts
 from dfc.passes.partition.checkpoints import Steps, set_apart
+from dfc.passes.partition.model import Role
 from dfc.passes.place import Costs, Placed, PlacementError, Wishes, place
 from dfc.passes.place.blocks import strays
 from dfc.passes.place.state import place_state
 from dfc.passes.replicate import Replication, replicate
 from dfc.passes.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
 from dfc.source import SourceFile
+from dfc_runtime.devices import NOTE as DEVICE_NOTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +209,15 @@ def _resolved(built: Graph, source: SourceFile) -> tuple[Deployment, Resolution,
 
 def wishes_of(graph: Graph, resolution: Resolution) -> Wishes:
     """What the deployment asks of the names of an optimised graph."""
-    jobs = resolution.deployment.jobs
+    jobs, settled = resolution.deployment.jobs, resolution.devices.settled
     nodes = {node.name for _, block in walk.graph_blocks(graph) for node in walk.nodes(block)}
     asked = {name: ruling for name in (*graph.resources, *sorted(nodes)) if (ruling := resolution.ruling(name))}
     together = {name: group for name in (*graph.resources, *sorted(nodes)) if (group := resolution.group(name))}
     return Wishes(
         {job.name: job.tasks for job in jobs.values()},
         {job.name: job.memory for job in jobs.values()},
-        {name: ruling.constraint for name, ruling in asked.items() if name in graph.resources},
-        {name: ruling.constraint for name, ruling in asked.items() if name not in graph.resources},
+        {name: settled(ruling.constraint) for name, ruling in asked.items() if name in graph.resources},
+        {name: settled(ruling.constraint) for name, ruling in asked.items() if name not in graph.resources},
         {name: group.members[0] for name, group in together.items()},
         {name: each.job for name, each in resolution.replications.items() if name in graph.entries},
     )
@@ -230,7 +233,7 @@ def compile_cluster(
     spread_: Spread, options: CompileOptions, extras: Extras, warnings: Sequence[Diagnostic] = ()
 ) -> Bundle:
     """The bundle of a program that was spread."""
-    inner = {role: _role_bundle(graph, options) for role, graph in spread_.parts.graphs.items()}
+    inner = {role: _role_bundle(graph, options, spread_, role) for role, graph in spread_.parts.graphs.items()}
     return write_cluster(
         spread_.whole,
         spread_.deployment,
@@ -244,10 +247,23 @@ def compile_cluster(
     )
 
 
-def _role_bundle(graph: Graph, options: CompileOptions) -> Bundle:
-    """The program of one role as a bundle by itself, without its text, which the bundle around it has."""
-    program, lowered = pipeline.lower(graph, options)
+def _role_bundle(graph: Graph, options: CompileOptions, spread_: Spread, role: Role) -> Bundle:
+    """The program of one role as a bundle by itself, without its text, which the bundle around it has. One that works
+    on a GPU says which of its task it is, and how many each task has."""
+    device = spread_.resolution.devices.of(role.job, role.task)
+    program, lowered = pipeline.lower(graph, options_on(device, options))
+    if device.kind == "gpu":
+        note = [device.number, spread_.deployment.jobs[role.job].gpus]
+        lowered = replace(lowered, notes={**lowered.notes, DEVICE_NOTE: note})
     return write(program, lowered, "", graph.settings)
+
+
+def options_on(device: Device, options: CompileOptions) -> CompileOptions:
+    """The options for a role that works on a device: the variants that are asked for are of processors and GPUs."""
+    isas, on_gpu = options.target_options.isas, device.kind == "gpu"
+    fitting = tuple(name for name in isas if is_gpu_variant(name) is on_gpu)
+    target = "cuda" if on_gpu else options.target
+    return replace(options, target=target, target_options=replace(options.target_options, isas=fitting))
 
 
 __all__ = ["Extras", "Spread", "compile_cluster", "spread", "spread_by", "wishes_of"]

@@ -19,6 +19,11 @@ class TargetOptions:
     listing: str = ""
 
 
+def is_gpu_variant(name: str) -> bool:
+    """Whether a variant is an architecture of GPUs."""
+    return name.startswith(("sm_", "compute_")) or name == "simulator"
+
+
 def unknown_variant(name: str, known: Collection[str]) -> UnsupportedError:
     """The error for a variant that a target does not have."""
     near = did_you_mean(closest(name, known))

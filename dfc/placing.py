@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from dfc import pipeline
 from dfc.cluster import Spread
 from dfc.deployment.globs import Glob
+from dfc.deployment.kinds import Device
 from dfc.deployment.model import Site
 from dfc.deployment.resolution import Resolution
 from dfc.ir.dims import Dim
@@ -25,12 +26,14 @@ from dfc.passes.place.timeline import Timeline, timeline
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One decision. `entry` is "" for state; `lines` are those of the deployment file that it follows from.
-    `alternatives` are sites with what was compared: bytes held for state, seconds for nodes."""
+    """One decision. `device` is what its task works on; `entry` is "" for state; `lines` are those of the deployment
+    file that it follows from. `alternatives` are sites with what was compared: bytes held for state, seconds for
+    nodes."""
 
     entry: str
     name: str
     site: Site
+    device: Device
     reason: str
     lines: tuple[int, ...]
     start: float
@@ -105,7 +108,10 @@ def _rows(spread: Spread, decisions: Sequence[Decision], entry: str, only: str |
         for each in (outer, *_inside(spread, outer)):
             if glob.matches(each.name):
                 lines = tuple(sorted(set(_lines(spread, each, entry))))
-                yield Row(entry, each.name, each.site, each.reason, lines, each.start, each.finish, each.alternatives)
+                device = spread.resolution.devices.of(each.site.job, each.site.task)
+                yield Row(
+                    entry, each.name, each.site, device, each.reason, lines, each.start, each.finish, each.alternatives
+                )
 
 
 def _inside(spread: Spread, outer: Decision) -> Iterator[Decision]:

@@ -32,14 +32,19 @@ def _rows(report: Report, rows: Sequence[Row], *, of_state: bool) -> list[str]:
 
 def _state_cells(report: Report, row: Row) -> list[str]:
     others = ", ".join(f"{site} {size(int(held))}" for site, held in row.alternatives)
-    return [row.name, str(row.site), row.reason, _lines(report, row), others]
+    return [row.name, _where(row), row.reason, _lines(report, row), others]
+
+
+def _where(row: Row) -> str:
+    """The task, with the device if that is a GPU."""
+    return str(row.site) if row.device.kind == "cpu" else f"{row.site} {row.device}"
 
 
 def _node_cells(report: Report, row: Row) -> list[str]:
     others = ", ".join(f"{site} {seconds(end)}" for site, end in row.alternatives)
     return [
         row.name,
-        str(row.site),
+        _where(row),
         seconds(row.start),
         seconds(row.finish),
         row.reason,
@@ -107,6 +112,7 @@ def _row_data(row: Row, compared: str) -> dict[str, object]:
     return {
         "name": row.name,
         "site": str(row.site),
+        "device": str(row.device),
         "reason": row.reason,
         "lines": list(row.lines),
         "start": row.start,

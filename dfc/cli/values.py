@@ -25,9 +25,13 @@ def pair(text: str, what: str) -> tuple[str, str]:
     return name, value
 
 
-def variants(target: str, isas: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
-    """What a target is to make code for: `--isa` names processors, `--arch` GPU architectures."""
-    if archs and target == "cpu":
+def variants(target: str, isas: Sequence[str], archs: Sequence[str], *, is_deployed: bool = False) -> tuple[str, ...]:
+    """What a target is to make code for: `--isa` names processors, `--arch` GPU architectures. A program with a
+    deployment file may run on both."""
+    if is_deployed and target == "cuda":
+        text = "a deployment file says what runs on GPUs"
+        raise click.UsageError(f'{text}, with lines such as `place "**" on worker any gpu`: leave --target out')
+    if archs and target == "cpu" and not is_deployed:
         raise click.UsageError("--arch names GPU architectures: give --target cuda, too")
     if isas and target == "cuda":
         raise click.UsageError("--isa names processors: GPU architectures are given by --arch sm_80,sm_90")

@@ -1,8 +1,8 @@
-"""Whether any device of the jobs satisfies a constraint, and for which kinds of device there is a target."""
+"""Whether any device of the jobs satisfies a constraint."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from dfc.deployment.constraints import asked_by, words_of
 from dfc.deployment.devices import count_of
@@ -10,7 +10,6 @@ from dfc.deployment.model import Colocate, Constraint, Deployment, Job, Place, S
 from dfc.deployment.resolution import Ruling
 from dfc.diagnostics import Diagnostic, error
 from dfc.source import Span
-from dfc.suggestions import listed
 
 MOST_FOLLOWERS = 3
 
@@ -18,9 +17,8 @@ MOST_FOLLOWERS = 3
 class Feasible:
     """Checks constraints against the jobs of a deployment; each line is blamed once."""
 
-    def __init__(self, deployment: Deployment, devices: Collection[str]) -> None:
+    def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
-        self.devices = devices
         self._told: set[int] = set()
 
     def check(self, ruling: Ruling, links: Sequence[Colocate]) -> Iterator[Diagnostic]:
@@ -34,12 +32,6 @@ class Feasible:
         if not any(_satisfies(job, asked) for job in possible):
             self._told.add(cause.span.start)
             yield self._nobody(ruling, cause, places, possible, links)
-        elif asked.device is not None and asked.device not in self.devices:
-            self._told.add(cause.span.start)
-            served = listed(f"{kind}s" for kind in sorted(self.devices))
-            helps = _without_device(cause)
-            title = f"there is no target that makes code for a {asked.device}"
-            yield error("E0811", title, words_of(cause), f"this version runs on {served}", helps=helps)
 
     def _nobody(
         self,

@@ -8,7 +8,7 @@ them, or a message that shows every line with a part in it.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from dfc.deployment.constraints import asked_by, contradict, intersection, words_of
 from dfc.deployment.feasible import Feasible
@@ -22,9 +22,9 @@ from dfc.diagnostics import Diagnostic, error
 class Joining:
     """Groups on their way: `join` fills `groups` and `rulings`."""
 
-    def __init__(self, lines: Lines, devices: Collection[str]) -> None:
+    def __init__(self, lines: Lines) -> None:
         self.lines = lines
-        self.feasible = Feasible(lines.deployment, devices)
+        self.feasible = Feasible(lines.deployment)
         self.groups: dict[str, Group] = {}
         self.rulings: dict[str, Ruling] = {}
         self._parent: dict[str, str] = {}

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dfc.deployment.lines import Best, Lines
 from dfc.deployment.model import Colocate, Compress, Constraint, Deployment, Place, Replicate, Shard
+
+if TYPE_CHECKING:
+    from dfc.deployment.kinds import Devices
 
 Cause: TypeAlias = Place | Shard | Colocate
 
@@ -39,7 +42,8 @@ class Group:
 
 @dataclass
 class Resolution:
-    """`rulings` are by name of state and node, for those that stand in no group; `groups` by name of each member."""
+    """`rulings` are by name of state and node, for those that stand in no group; `groups` by name of each member;
+    `devices` are what tasks work on."""
 
     deployment: Deployment
     lines: Lines
@@ -48,6 +52,7 @@ class Resolution:
     shards: Mapping[str, Shard]
     replications: Mapping[str, Replicate]
     compressions: Mapping[tuple[str, str], Compress]
+    devices: Devices
     _settled: dict[str, str | Best | None] = field(default_factory=dict[str, "str | Best | None"])
 
     def ruling(self, name: str) -> Ruling | None:

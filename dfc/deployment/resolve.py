@@ -1,16 +1,17 @@
 """A deployment and a program to what holds for every state and value.
 
-Assumes a graph as the front end makes it, with the names the author gave. `devices` are the kinds for which there is a
-target. Guarantees a resolution only if every line has a meaning, no two lines contradict each other, and every
-constraint can be satisfied by some device; and otherwise a message with each line that has part in the mistake.
+Assumes a graph as the front end makes it, with the names the author gave. Guarantees a resolution only if every line
+has a meaning, no two lines contradict each other, every constraint can be satisfied by some device, and each task works
+on one device; and otherwise a message with each line that has part in the mistake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from dfc.deployment.entries import check_entries
 from dfc.deployment.groups import Joining
+from dfc.deployment.kinds import devices_of
 from dfc.deployment.lines import Lines
 from dfc.deployment.model import Compress, Deployment
 from dfc.deployment.names import Names
@@ -20,20 +21,19 @@ from dfc.deployment.steps import check_steps
 from dfc.diagnostics import Diagnostic, error
 from dfc.ir.graph import Graph
 
-SERVED = ("cpu",)
 
-
-def resolve(
-    deployment: Deployment, graph: Graph, devices: Collection[str] = SERVED
-) -> tuple[Resolution | None, list[Diagnostic]]:
+def resolve(deployment: Deployment, graph: Graph) -> tuple[Resolution | None, list[Diagnostic]]:
     """What the deployment says about the program, or None if it has mistakes; and all messages in their order."""
     problem = _other_program(deployment, graph)
     if problem is not None:
         return None, [problem]
     lines = Lines(deployment, Names(graph))
     found = list(lines.match())
-    joining = Joining(lines, devices)
+    joining = Joining(lines)
     found += joining.join()
+    rulings = [*joining.rulings.values(), *(each.ruling for each in joining.groups.values() if each.ruling)]
+    devices = devices_of(rulings, deployment.jobs)
+    found += devices.clashes()
     found += check_shards(deployment, graph)
     found += check_entries(deployment, graph)
     found += _repeated_compressions(deployment)
@@ -49,6 +49,7 @@ def resolve(
         {each.name: each for each in deployment.shards},
         {each.entry: each for each in deployment.replications},
         {(each.source, each.destination): each for each in deployment.compressions},
+        devices,
     )
     return resolution, found
 

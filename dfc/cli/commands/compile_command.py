@@ -63,7 +63,7 @@ def command(
         pass_limit=pass_limit,
         check_finite=check_finite,
         timed=timed,
-        target_options=TargetOptions(isas=variants(target, isas, archs)),
+        target_options=TargetOptions(isas=variants(target, isas, archs, is_deployed=deploy is not None)),
     )
     path = Path(output) if output else _beside(file)
     if file != "-" and path.exists() and path.samefile(file):

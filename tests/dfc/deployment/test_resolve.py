@@ -10,12 +10,11 @@ from dfc import pipeline
 from dfc.deployment.globs import Glob
 from dfc.deployment.model import Colocate
 from dfc.deployment.resolution import Resolution
-from dfc.deployment.resolve import resolve
 from dfc.diagnostics import render
 from dfc.ir.walk import nodes
 from dfc.options import CompileOptions
 from tests.support.building import graph_of
-from tests.support.deploying import HEAD, deployed, diagnosed, resolved, skipgram
+from tests.support.deploying import HEAD, diagnosed, resolved, skipgram
 
 JOBS = HEAD + "job ps tasks 4 with cpu = 2\njob worker tasks 8\n"
 GOOD = "train/sampled_softmax/good"
@@ -150,13 +149,6 @@ def test_replications_and_compressions_are_by_name() -> None:
 def test_all_mistakes_are_reported_together() -> None:
     lines = 'place "tabel" on ps\nshard "seen" axis 0 over ps\nreplicate tran over ps with mode = "sync", split = "B"\n'
     assert [each.code for each in diagnosed(JOBS + lines)] == ["E0801", "E0807", "E0808"]
-
-
-@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "gpu")])
-def test_gpus_are_feasible_where_there_is_a_target(devices: tuple[str, ...]) -> None:
-    made = deployed(f'{HEAD}job w tasks 2 with gpu = 1\nplace "train/**" on w any gpu\n')
-    codes = [each.code for each in resolve(made, skipgram(), devices)[1]]
-    assert codes == ([] if "gpu" in devices else ["E0811"])
 
 
 def test_one_line_that_nobody_can_satisfy_is_one_message() -> None:

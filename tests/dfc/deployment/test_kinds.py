@@ -1,0 +1,86 @@
+"""What tasks work on: the lines that name a device, and what follows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfc import api
+from dfc.cluster import options_on
+from dfc.deployment.kinds import ON_CPU, Device
+from dfc.options import CompileOptions, TargetOptions
+from dfc.source import SourceFile
+from tests.support.deploying import HEAD, diagnosed, resolved
+
+JOBS = f"{HEAD}job ps tasks 2\njob worker tasks 4 with gpu = 2\n"
+
+
+def device(lines: str, job: str, task: int | None = None) -> Device:
+    return resolved(JOBS + lines).devices.of(job, task)
+
+
+def test_without_a_line_a_task_works_on_its_processors() -> None:
+    assert device('place "train/**" on worker\n', "worker") == ON_CPU
+
+
+def test_a_line_with_a_gpu_holds_for_all_of_the_task() -> None:
+    lines = 'place "train/x" on worker any gpu\n'
+    assert device(lines, "worker") == Device("gpu", 0)
+    assert device(lines, "ps") == ON_CPU
+
+
+def test_a_gpu_has_a_number() -> None:
+    assert device('place "train/x" on worker gpu 1\n', "worker") == Device("gpu", 1)
+    assert device('place "train/x" on "/job:worker/device:gpu:1"\n', "worker") == Device("gpu", 1)
+
+
+def test_tasks_of_a_job_may_work_on_different_devices() -> None:
+    lines = 'place "train/x" on worker task 1 gpu 1\nplace "train/y" on worker task 2 cpu 0\n'
+    lines = lines.replace("train/y", "train/loss")
+    assert device(lines, "worker", 1) == Device("gpu", 1)
+    assert device(lines, "worker", 2) == ON_CPU
+    assert device(lines, "worker", 0) == ON_CPU
+
+
+def test_a_kind_of_device_alone_is_about_the_first_job_that_has_it() -> None:
+    lines = 'place "train/x" on any gpu\nplace "train/loss" on any cpu\n'
+    found = resolved(JOBS + lines)
+    assert found.devices.of("worker", None) == Device("gpu", 0)
+    settled = {name: found.devices.settled(ruling.constraint).job for name, ruling in found.rulings.items()}
+    assert {"ps", "worker"} == {job for job in settled.values() if job}
+
+
+def test_where_nothing_is_on_a_gpu_any_cpu_leaves_the_job_open() -> None:
+    found = resolved(f'{JOBS}place "train/loss" on any cpu\n')
+    assert {found.devices.settled(ruling.constraint).job for ruling in found.rulings.values()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("worker any gpu", "worker any cpu", "a gpu and a cpu"),
+        ("worker gpu 0", "worker gpu 1", "gpu 0 and gpu 1"),
+        ("worker task 1 gpu 0", "worker any cpu", "gpu 0 and a cpu"),
+    ],
+)
+def test_two_devices_in_one_task_are_a_mistake(first: str, second: str, said: str) -> None:
+    found = diagnosed(f'{JOBS}place "train/x" on {first}\nplace "train/loss" on {second}\n')
+    assert [each.code for each in found] == ["E0811"]
+    assert f"a task of `worker` would need {said} at once" in found[0].title
+
+
+def test_any_gpu_and_the_first_one_are_the_same() -> None:
+    assert device('place "train/x" on worker any gpu\nplace "train/loss" on worker gpu 0\n', "worker").number == 0
+
+
+def test_a_role_is_compiled_for_what_it_works_on() -> None:
+    asked = CompileOptions(target_options=TargetOptions(("x86-64-v3", "sm_90", "compute_80")))
+    there, here = options_on(Device("gpu", 1), asked), options_on(ON_CPU, asked)
+    assert (there.target, there.target_options.isas) == ("cuda", ("sm_90", "compute_80"))
+    assert (here.target, here.target_options.isas) == ("cpu", ("x86-64-v3",))
+
+
+def test_the_placement_says_which_gpu() -> None:
+    program = "dfg 1\n\nparam w: f32[4] = 0\n\nentry f(x: f32[4]) -> (y: f32) {\n  return sum(x * w)\n}\n"
+    deploy = 'deploy 1 for "model.dfg"\n\njob worker tasks 1 with gpu = 2\n\nplace "f/**" on worker gpu 1\n'
+    report, _ = api.place(SourceFile("model.dfg", program), CompileOptions(), SourceFile("model.deploy", deploy))
+    assert {str(row.device) for row in (*report.state, *report.entries[0].rows)} == {"gpu 1"}
