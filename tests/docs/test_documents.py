@@ -99,6 +99,7 @@ def steps_of(document: str) -> Iterator[CodeBlock]:
     return (block for block in RUN if block.path == ROOT / document and block.language in ("sh", "python", "console"))
 
 
+@pytest.mark.timeout(600)  # every command of the document, one after the other
 @pytest.mark.parametrize("document", ["README.md", "samples/README.md"])
 def test_what_a_document_says_to_type_works(document: str, workplace: Path) -> None:
     steps = list(steps_of(document))
@@ -121,7 +122,7 @@ def run_commands(block: CodeBlock, folder: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
