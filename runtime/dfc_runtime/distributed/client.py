@@ -189,13 +189,13 @@ class Client:
                 continue
             awaited = Awaited(f"it to call {label} too, or to serve", rank)
             arrival = self._waiting.message(rank, JOIN, lambda awaited=awaited: awaited)
-            data = unpacked(self._waiting.bytes_of(arrival, lambda awaited=awaited: awaited))
-            if data["serves"]:
+            called = wire.called(self._waiting.bytes_of(arrival, lambda awaited=awaited: awaited))
+            if called is None:
                 self._serving.add(rank)
                 continue
             joined.append(rank)
-            if data["label"] != label:
-                others[rank] = str(data["label"])
+            if called != label:
+                others[rank] = called
         if others:
             rank, other = min(others.items())
             text = f"rank 0 calls {label}, but {self._waiting.name(rank)} calls {other}"

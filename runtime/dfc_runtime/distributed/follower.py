@@ -75,7 +75,7 @@ class Follower:
                 raise RankError("rank 0 has closed the program", code="E0911")
 
     def _join(self, label: str, *, serves: bool) -> None:
-        self._waiting.post(packed({"label": label, "serves": serves}), _FROM_CLIENT, JOIN)
+        self._waiting.post(wire.joining(None if serves else label), _FROM_CLIENT, JOIN)
 
     def _next(self, *, forever: bool = False, label: str = "") -> Bytes:
         self._waiting.doing = "it waits for rank 0"

@@ -14,7 +14,10 @@ from dfc_runtime.errors import BundleError
 
 
 def piece(whole: Array, axis: int, runs: int, blocks: int, own: Node) -> Array:
-    """The blocks of a task, row-major; not a copy where they lie in a row already."""
+    """The blocks of a task, row-major, of a whole that is; not a copy where they lie in a row already."""
+    if not axis and runs == 1 and not whole.shape[0] % blocks:  # the blocks lie one behind the other
+        size = whole.shape[0] // blocks
+        return whole[own[0] * size : own[1] * size].reshape(own[1] - own[0], size, *whole.shape[1:])
     view = _by_block(whole, axis, runs, blocks)[:, :, own[0] : own[1]]
     before, size = whole.shape[:axis], whole.shape[axis] // blocks
     front = np.moveaxis(view, 2, 0)

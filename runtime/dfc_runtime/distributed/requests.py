@@ -6,7 +6,10 @@ Guarantees what calls of ordinary programs do: nothing runs before all feeds are
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from operator import itemgetter
+
+import numpy as np
 
 from dfc_runtime import feeds
 from dfc_runtime.binding import Binder
@@ -32,21 +35,46 @@ class Requests:
         self._binder = Binder(of.entry, restores=False)
         self._feeds = tuple(Feed(parameter) for parameter in of.entry.parameters)
         self._sizes: dict[tuple[object, ...], CallSizes] = {}
-        plain = all(feed.quick and not feed.is_tensor for feed in self._feeds) and not of.entry.dims
-        self._count = len(self._feeds) if plain else -1
-        self._quick: set[tuple[type, ...]] = set()
-        self._slots = struct.Struct("<" + "".join(slot_format(f.parameter.dtype) for f in self._feeds if plain))
+        names = [feed.parameter.name for feed in self._feeds]
+        self._by_name = itemgetter(*names) if len(names) > 1 and not of.entry.dim_feeds else None
+        self._names: Set[str] = frozenset(names)
+        has_quick = not of.entry.dim_feeds and not any(feed.is_text for feed in self._feeds)
+        self._count = len(self._feeds) if has_quick else -1
+        scalars = [feed for feed in self._feeds if not feed.is_tensor and not feed.is_text]
+        self._slots = struct.Struct("<" + "".join(slot_format(feed.parameter.dtype) for feed in scalars))
 
     def checked(self, positional: Sequence[object], named: Mapping[str, object]) -> Request:
         """The call, or a `FeedError`."""
-        if not named and len(positional) == self._count and tuple(map(type, positional)) in self._quick:
-            try:
-                self._slots.pack(*positional)
-            except (struct.error, OverflowError):
-                return self._fully_checked(positional, named)  # says which number does not fit
-            sizes = self._sized((), {})
-            return Request(positional, positional, sizes.by_name, sizes.result_shapes)  # type: ignore[arg-type]
+        values = positional
+        if named and not positional and self._by_name is not None and named.keys() == self._names:
+            values = self._by_name(named)
+        if len(values) == self._count and (values is not positional or not named):
+            found = self._quickly_checked(values)
+            if found is not None:
+                return found
         return self._fully_checked(positional, named)
+
+    def _quickly_checked(self, values: Sequence[object]) -> Request | None:
+        """The call, if it is of shapes that were checked before, and nothing has to be converted."""
+        shapes: list[Shape] = []
+        scalars: list[object] = []
+        for feed, value in zip(self._feeds, values, strict=True):
+            if not feed.is_tensor:
+                if type(value) not in feed.quick:
+                    return None
+                scalars.append(value)
+            elif type(value) is np.ndarray and _is_ready(value, feed.dtype):
+                shapes.append(value.shape)
+            else:
+                return None
+        sizes = self._sizes.get((tuple(shapes),))
+        if sizes is None:
+            return None
+        try:
+            self._slots.pack(*scalars)
+        except (struct.error, OverflowError):
+            return None  # the full check says which number does not fit
+        return Request(values, values, sizes.by_name, sizes.result_shapes)  # type: ignore[arg-type]
 
     def _fully_checked(self, positional: Sequence[object], named: Mapping[str, object]) -> Request:
         bound = self._binder.bind(positional, named)
@@ -65,8 +93,6 @@ class Requests:
             values.append(value)
             slots.append(slot)
         sizes = self._sized(tuple(shapes), bound.dims)
-        if all(type(v) in feed.quick for feed, v in zip(self._feeds, values, strict=True)):
-            self._quick.add(tuple(map(type, values)))
         return Request(values, slots, sizes.by_name, sizes.result_shapes)
 
     def _sized(self, shapes: tuple[Shape, ...], given: Mapping[str, int]) -> CallSizes:
@@ -79,6 +105,12 @@ class Requests:
             self._plan.check_cut(found.by_name)
             self._sizes[key] = found
         return found
+
+
+def _is_ready(array: Array, dtype: np.dtype[np.generic]) -> bool:
+    """Whether nothing has to be done for code to read it in place."""
+    flags = array.flags
+    return array.dtype == dtype and flags.c_contiguous and flags.aligned
 
 
 def wrapper(of: EntryPlan) -> Callable[[Sequence[object]], object]:

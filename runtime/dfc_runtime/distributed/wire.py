@@ -44,6 +44,20 @@ def head_of(buffer: Bytes) -> Head:
     return Head._make(_HEAD.unpack_from(buffer.data, 0))
 
 
+_SERVES, _CALLS = b"\1", b"\0"
+
+
+def joining(label: str | None) -> Bytes:
+    """The message of a rank that calls something, by its label; None: it serves from now on."""
+    return np.frombuffer(_SERVES if label is None else _CALLS + label.encode(), np.uint8)
+
+
+def called(message: Bytes) -> str | None:
+    """What such a message says."""
+    content = message.tobytes()
+    return None if content[:1] == _SERVES else content[1:].decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """A value of a message: a text, a scalar, or an array of a rank."""

@@ -186,3 +186,30 @@ def test_a_batch_of_nothing_is_what_it_is_on_one_rank(ranks):
 
     found = on_cluster(cluster_bundle(program, deployment), ranks, work, jobs={"worker": ranks})
     assert found == (0.0, (0,), True)
+
+
+def test_feeds_that_have_to_be_converted_or_refused_after_some_that_need_nothing():
+    def work(module):
+        expected = module.look(X).tobytes()
+        module.train(X, Y, 0.0), module.train(x=X, y=Y, rate=0.0)
+        for given in (np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], memoryview(X), X[::-1].copy()[::-1]):
+            assert module.look(given).tobytes() == module.look(x=given).tobytes() == expected
+        refused = [
+            (X.astype(np.float64), Y, 0.1),
+            (X, Y, "0.1"),
+            (X, Y, 1e60),
+            (X[:-1], Y[:-1], 0.1),
+            (X, Y),
+            (X, Y[0], 0.1),
+        ]
+        for wrong in (*refused, (np.ma.masked_array(X), Y, 0.1)):
+            with pytest.raises(FeedError):
+                module.train(*wrong)
+            with pytest.raises(FeedError):
+                module.train(**dict(zip(("x", "y", "rate"), wrong, strict=False)))
+        with pytest.raises(FeedError):
+            module.train(X, y=Y, rate=0.1, other=1)
+        assert module.look(X).tobytes() == expected
+        return int(module.state["steps"])
+
+    assert on_cluster(bundle(), 2, work) == 2
