@@ -20,6 +20,8 @@ from dfc_runtime.distributed.comm import Bytes, Comm, Pending
 PIECE = 256 << 10
 """What is larger goes in two pieces, the first of this size."""
 _COPIED_PER_SECOND = 4 << 30
+_AWAKE = 1000
+"""Turns of waiting after which a rank would sleep, and miss its receiver."""
 _SHORT = 4 << 10
 """Copies of up to so many bytes are made anew: that costs less than to look after them."""
 
@@ -154,7 +156,9 @@ class Sender:
         """The ranks that took the first piece before the rest could have been copied."""
         end = time.monotonic() + size / _COPIED_PER_SECOND
         missing = [pending for pending, _ in started]
+        turn = 0
         while missing and time.monotonic() < end:
             missing = [pending for pending in missing if not pending.test()]
-            self._comm.idle(0)
+            self._comm.idle(min(turn, _AWAKE))
+            turn += 1
         return [rank for pending, rank in started if pending not in missing]
