@@ -17,6 +17,7 @@ from dfc_targets.cuda.kernel_text import KernelText, Schedule
 from dfc_targets.cuda.tiling import tiled
 from dfc_targets.cuda.write_contract import ContractWriter
 from dfc_targets.cuda.write_map import MapWriter, is_map
+from dfc_targets.cuda.write_ordered import ScatterWriter, is_scatter
 from dfc_targets.cuda.write_reduce import ReduceWriter
 from dfc_targets.cuda.write_text import Lines, Sizes
 
@@ -50,7 +51,7 @@ def _may_fault(kernel: Kernel) -> bool:
 
 def _writer(
     kernel: Kernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool
-) -> MapWriter | ReduceWriter | ContractWriter:
+) -> MapWriter | ReduceWriter | ScatterWriter | ContractWriter:
     """What writes a kernel of this form."""
     if isinstance(kernel, ContractKernel):
         product = tiled(kernel, schedule)
@@ -59,6 +60,8 @@ def _writer(
         kernel = as_loops(kernel)
     if is_map(kernel):
         return MapWriter(kernel, schedule, lines, sizes)
+    if is_scatter(kernel):
+        return ScatterWriter(kernel, schedule, lines, sizes)
     return ReduceWriter(kernel, schedule, lines, sizes, guarded=guarded)
 
 
