@@ -21,7 +21,7 @@ from dfc.deployment.model import Deployment, Site
 from dfc.deployment.parse import parse
 from dfc.deployment.resolution import Resolution
 from dfc.deployment.resolve import resolve
-from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, Diagnostic, error
+from dfc.diagnostics import CompileError, Diagnostic, error
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
 from dfc.options import CompileOptions, is_gpu_variant
@@ -70,7 +70,6 @@ def spread_by(
     """Likewise, by what a deployment file was found to mean. `homes` are the sites of state that lies somewhere
     already; `elastic` jobs may have any number of tasks."""
     deployment = resolution.deployment
-    _check_results(whole)
     graph, replicated, divided, steps = _cut(whole, resolution)
     wishes = _fixed(wishes_of(graph, resolution), divided)
     counts = {name: cut.count for name, cut in replicated.items()}
@@ -128,21 +127,6 @@ def _fixed(wishes: Wishes, divided: Spreading) -> Wishes:
     return replace(wishes, fixed={**divided.sites, **owners}, together=together, values=values)
 
 
-def _check_results(graph: Graph) -> None:
-    """Refuses results whose size only the run finds out: a rank that waits for one would not know how much comes."""
-    found: list[Diagnostic] = []
-    for entry in graph.entries.values():
-        outputs = [value for value in entry.block.outputs if not value.is_token]
-        for name, value in zip(entry.result_names, outputs, strict=True):
-            if any(not axis.symbols() <= {*entry.dims} for axis in value.tensor.shape):
-                title = f"on many ranks the result `{name}`, whose size only the run finds out, is not supported yet"
-                helps = ["return an array of a known size, and how much of it counts"]
-                span = value.node.span if value.node is not None else entry.span
-                found.append(error(NOT_SUPPORTED_YET, title, span, secondary=[(entry.span, "of this")], helps=helps))
-    if found:
-        raise CompileError(found)
-
-
 def _check_blocks(graph: Graph, wishes: Wishes) -> None:
     """Refuses lines that want in one place what every task does for its own blocks."""
     found: dict[int, Diagnostic] = {}
@@ -184,7 +168,6 @@ def mistakes_by(resolution: Resolution, whole: Graph) -> tuple[Diagnostic, ...]:
         graph, _, divided, _ = _cut(whole, resolution)
         if any(job.memory for job in deployment.jobs.values()):
             place_state(graph, _fixed(wishes_of(graph, resolution), divided))
-        _check_results(whole)
     except CompileError as failure:
         return failure.diagnostics
     except PlacementError as problem:

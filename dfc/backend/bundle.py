@@ -170,9 +170,11 @@ def text_tensors(source: str, modules: Mapping[str, str] | None = None) -> list[
     return [text_tensor(bundle_format.SOURCE, source), *imported]
 
 
-def signature_entry(signature: EntrySignature) -> Entry:
-    """An entry that others carry out: what a caller needs to know of it, and no code."""
-    return _entry(EntryProgram(signature.name, [], (), (), (), (), ZERO, ZERO), signature)
+def signature_entry(signature: EntrySignature, bounds: Mapping[Symbol, Dim]) -> Entry:
+    """An entry that others carry out: what a caller needs to know of it, and no code. `bounds` are those of the sizes
+    it finds out."""
+    measured = tuple(bounds.items())
+    return _entry(EntryProgram(signature.name, [], (), (), (), (), ZERO, ZERO, measured=measured), signature)
 
 
 def _place(span: Span) -> Place:

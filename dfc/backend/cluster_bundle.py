@@ -16,6 +16,7 @@ from dfc.deployment.model import Deployment
 from dfc.deployment.placement import Placement
 from dfc.diagnostics import Diagnostic
 from dfc.ir.graph import Graph
+from dfc.ir.measured import bounds_in
 from dfc.passes.partition import Parts, Role
 from dfc.passes.replicate import Piece, Replication
 from dfc.passes.shard import RowEdge, Sharded, Spreading
@@ -78,7 +79,7 @@ def write_cluster(
         name=whole.name,
         driver=sorted(drivers)[0] if drivers else "cpu",
         settings=dict(whole.settings),
-        entries=tuple(signature_entry(signature(entry)) for entry in whole.entries.values()),
+        entries=tuple(signature_entry(signature(e), bounds_in(e.block)) for e in whole.entries.values()),
         state=tuple(state_entry(resource) for resource in whole.resources.values()),
         faults=(),
         images=(),

@@ -4,6 +4,8 @@ Assumes a placement of all nodes that do not float. Guarantees a home for every 
 each role can make the value from what every one has (feeds, constants, sizes, the index of a loop).
 
 A result of a region is where the body makes it; carried values that a body only hands on stay where they came from.
+What gives a size its value (`range`) has no home: each role that has to know the size counts by itself, from the number
+that it is sent.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dfc.deployment.model import Site
 from dfc.deployment.placement import Placement
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.measured import measured
 from dfc.ops.attributes import ForAttributes
 
 Homes = Mapping[Value, Site | None]
@@ -23,7 +26,7 @@ def homes_of(block: Block, placement: Placement) -> dict[Value, Site | None]:
     """The home of every value that is no token, nested ones included."""
     homes: dict[Value, Site | None] = {value: None for value in block.parameters if not value.is_token}
     for node in walk.nodes(block):  # outer before inner: the inner nodes' own sites decide for carried values
-        site = placement.nodes.get(node)
+        site = placement.nodes.get(node) if measured(node) is None else None
         for value in node.results:
             homes.setdefault(value, site)
         if node.regions:
@@ -58,6 +61,6 @@ def _made_at(node: Node, number: int, placement: Placement) -> Site | None:
     regions = node.regions if node.op == "if" else node.regions[-1:]
     for region in regions:
         maker = region.outputs[number].node
-        sites.add(placement.nodes.get(maker) if maker is not None else None)
+        sites.add(placement.nodes.get(maker) if maker is not None and measured(maker) is None else None)
     found = {site for site in sites if site is not None}
     return found.pop() if len(found) == 1 else placement.nodes.get(node, placement.home)

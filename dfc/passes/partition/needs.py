@@ -1,7 +1,7 @@
 """What each role runs and what it must receive: the first half of partition.
 
 Assumes the homes of all values of an entry. Guarantees that a role which runs a node has, or receives, all that the
-node uses: nodes without a place are run wherever they are needed.
+node uses, sizes that only the run finds out among it: nodes without a place are run wherever they are needed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from dfc.deployment.placement import Placement
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
+from dfc.ir.measured import Dependence, measured
 from dfc.passes.partition.homes import Homes, carried, homes_of
 from dfc.passes.partition.model import Role
 
@@ -46,12 +47,13 @@ class _Finder:
         self._roles = roles
         self._needs = Needs(homes_of(entry.block, placement), {role: set() for role in roles})
         self._parameters = frozenset(entry.block.parameters)
+        self._sizes = Dependence.within(entry.block)
 
     def run(self, pieces: Collection[str]) -> Needs:
         for node in walk.nodes(self._block):
             if node.regions:
                 self._region(node)
-            elif node in self._placement.nodes:
+            elif node in self._placement.nodes and measured(node) is None:
                 self._placed(node)
         outputs = [value for value in self._block.outputs if not value.is_token]
         for name, value in zip(self._names, outputs, strict=True):
@@ -75,7 +77,7 @@ class _Finder:
         for role in self._roles:
             if role.runs(self._placement.nodes[node]):
                 self._needs.runs[role].add(node)
-                for value in node.operands:
+                for value in (*node.operands, *(v for result in node.results for v in self._sizes.of(result))):
                     self._require(value, role)
 
     def _region(self, node: Node) -> None:
@@ -100,7 +102,7 @@ class _Finder:
             for inner in walk.nodes(region):
                 if inner.regions:
                     sites |= {self._needs.homes[value] for value in inner.results if not value.is_token}
-                elif inner in self._placement.nodes:
+                elif inner in self._placement.nodes and measured(inner) is None:
                     sites.add(self._placement.nodes[inner])
         return [role for role in self._roles if any(site is not None and role.runs(site) for site in sites)]
 
@@ -111,6 +113,7 @@ class _Finder:
             current = pending.pop()
             if current.is_token:
                 continue
+            pending.extend(v for v in self._sizes.of(current) if not self._has(role, v))
             if not role.runs(self._needs.homes[current]):
                 self._needs.crossing.setdefault(current, set()).add(role)
             elif current in self._parameters:
@@ -119,6 +122,10 @@ class _Finder:
                 assert current.node is not None
                 self._needs.runs[role].add(current.node)
                 pending.extend(current.node.operands)
+
+    def _has(self, role: Role, size: Value) -> bool:
+        """Whether a role counts out a size already."""
+        return size.node in self._needs.runs[role]
 
     def _floats(self, value: Value) -> bool:
         return value.node is not None and not value.node.regions and self._needs.homes[value] is None

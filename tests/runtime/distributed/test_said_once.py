@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dfc
 from dfc.diagnostics import CompileError
 from tests.support.clusters import cluster_bundle, on_cluster
 
@@ -108,11 +109,10 @@ def test_sizes_that_the_run_finds_out_may_be_inside(deployment):
     assert found == 168.0
 
 
-def test_a_result_of_such_a_size_is_refused():
+def test_a_result_of_such_a_size_comes_back():
     text = MASK.replace("(s: f32)", "(s: f32, y: f32[?])").replace("sum(y * v)", "sum(y * v), y")
-    with pytest.raises(CompileError) as caught:
-        cluster_bundle(text, 'job a tasks 1\njob b tasks 1\nplace "w" on b\n')
-    (message,) = caught.value.diagnostics
-    assert message.code == "E1001"
-    assert "the result `y`, whose size only the run finds out" in message.title
-    assert caught.value.exit_code == 3
+    data = cluster_bundle(text, 'job a tasks 1\njob b tasks 1\nplace "w" on b\n')
+    alone = dfc.loads(dfc.compile(text=text).to_bytes()).some(X)
+    found = on_cluster(data, 2, lambda module: module.some(X))
+    assert found.s == alone.s
+    assert np.array_equal(found.y, alone.y)
