@@ -126,7 +126,8 @@ class ScatterWriter:
             index = at(point.lookups[lookup.key], 0)
             row = f"({row}) * {self.sizes.text(lookup.extent)} + {index}" if row else index
         fine = [at(point.checked[lookup.key], 0) for lookup in self.rows.lookups if lookup.key in point.checked]
-        return both([*fine, f"remainder({row}, {self.sizes.text(self.owners)}) == owner"])
+        low = f"({row}) & {(1 << 31) - 1}"  # any function of the row will do
+        return both([*fine, f"remainder32({low}, {self.sizes.text(self.owners)}) == owner"])
 
     def _together(self, number: str) -> None:
         """One inner point at all outer points of the tile; a thread has the same ones each time."""
