@@ -22,6 +22,7 @@ from dfc.diagnostics import CompileError
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph
+from dfc.ir.measured import measured_in
 from dfc.ops.known_sizes import sizes_compared
 from dfc.passes.dce import dce
 from dfc.passes.replicate import mistakes, rules_shape, rules_sums
@@ -97,7 +98,7 @@ def _feeds(entry: Entry, cuts: Cuts) -> dict[str, Piece]:
 
 def _free(entry: Entry, name: str) -> Symbol:
     """A size with this name, or the first free one like it."""
-    taken = {symbol.name for symbol in entry.dims}
+    taken = {symbol.name for symbol in (*entry.dims, *measured_in(entry.block))}
     while name in taken:
         name += "_"
     return Symbol(name)

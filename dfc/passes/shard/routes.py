@@ -21,6 +21,7 @@ from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Entry, Node, Value
+from dfc.ir.measured import measured_in
 from dfc.ir.names import NameSet
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import AxisAttributes, TypeAttributes
@@ -68,7 +69,7 @@ class Routes:
         self.combined_edges: list[RowEdge] = []
         self._entry = entry
         self._keys = NameSet()
-        self._symbols = NameSet(symbol.name for symbol in entry.dims)
+        self._symbols = NameSet(symbol.name for symbol in (*entry.dims, *measured_in(entry.block)))
         self._routings: ChainMap[tuple[Value, Division], Routing] = ChainMap()
         self._here: ChainMap[Division, _Here] = ChainMap()
         self._rows: ChainMap[Division, Value] = ChainMap()

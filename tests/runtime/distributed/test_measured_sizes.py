@@ -103,7 +103,7 @@ def test_a_replicated_entry_returns_them_too():
     text = """dfg 1
     param w: f32[4] = 1
     entry f[B](ids: i32[B], x: f32[B]) -> (values: i32[?], s: f32, y: f32[B]) {
-      let values, inverse, counts = unique(ids)
+      let [NB] values: i32[NB], inverse, counts = unique(ids)
       return values, mean(x), x * w[0] + sum(counts as f32)
     }
     """
@@ -114,3 +114,33 @@ def test_a_replicated_entry_returns_them_too():
     np.testing.assert_array_equal(values, [0, 1, 4, 9])
     assert float(s) == 3.5
     np.testing.assert_array_equal(y, x + 8)
+
+
+SHARDED = """dfg 1
+param table: f64[11, 3] = uniform(-1, 1)
+
+entry train[B](ids: i32[B], rate: f64) -> (loss: f64, rows: f64[?, 3]) {
+  let [N] values: i32[N], inverse, counts = unique(ids)
+  let rows = table[values]
+  let loss = mean(square(rows[inverse]))
+  table[values] -= rate * rows * (counts as f64)[:, new]
+  return loss, rows
+}
+"""
+
+
+@pytest.mark.parametrize("replicated", [False, True])
+def test_rows_of_a_divided_table_are_picked_by_as_many_numbers_as_there_are(replicated):
+    places = 'job ps tasks 2\njob worker tasks 2\nshard "table" axis 0 over ps by modulo\nplace "**" on worker\n'
+    line = 'replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 4\n'
+
+    def work(module):
+        found = []
+        for ids in ([3, 1, 3, 9, 10, 3, 0, 1], [5] * 4, [2, 4, 6, 8]):
+            found += list(module.train(np.array(ids, np.int32), 0.1))
+        return [np.array(each) for each in (*found, module.state["table"])]
+
+    wanted = work(dfc.loads(dfc.compile(text=SHARDED).to_bytes()))
+    found = on_cluster(cluster_bundle(SHARDED, places + line * replicated), 4, work)
+    for a, b in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-13, atol=1e-14)
