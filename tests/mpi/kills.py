@@ -7,21 +7,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
-import dfc
 from tests.mpi import test_run_command as runs
 
 
 def main(kills: int) -> int:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "model.dfg").write_text(runs.PROGRAM)
-        (folder / "model.deploy").write_text(runs.DEPLOYMENT)
-        dfc.compile(folder / "model.dfg", deploy=folder / "model.deploy").save(folder / "model.bundle")
-        rng = np.random.default_rng(7)
-        np.save(folder / "x.npy", rng.normal(size=(64, 4)).astype(np.float32))
-        np.save(folder / "y.npy", rng.integers(0, 3, 64).astype(np.int32))
+        folder = runs.prepared(Path(name))
         done = job = 0
         while done < kills:
             ranks = job % 3 + 1

@@ -51,17 +51,22 @@ replicate train over worker with mode = "sync", split = "B", combine = "mean", b
 FEEDS = ["--feed", "x=x.npy", "--feed", "y=y.npy", "--feed", "rate=0.1"]
 
 
+def prepared(folder: Path) -> Path:
+    """A folder with the bundle and its feeds."""
+    folder.mkdir(exist_ok=True)
+    (folder / "model.dfg").write_text(PROGRAM)
+    (folder / "model.deploy").write_text(DEPLOYMENT)
+    dfc.compile(folder / "model.dfg", deploy=folder / "model.deploy").save(folder / "model.bundle")
+    rng = np.random.default_rng(7)
+    np.save(folder / "x.npy", rng.normal(size=(64, 4)).astype(np.float32))
+    np.save(folder / "y.npy", rng.integers(0, 3, 64).astype(np.int32))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the bundle and its feeds."""
-    made = tmp_path_factory.mktemp("ranks")
-    (made / "model.dfg").write_text(PROGRAM)
-    (made / "model.deploy").write_text(DEPLOYMENT)
-    dfc.compile(made / "model.dfg", deploy=made / "model.deploy").save(made / "model.bundle")
-    rng = np.random.default_rng(7)
-    np.save(made / "x.npy", rng.normal(size=(64, 4)).astype(np.float32))
-    np.save(made / "y.npy", rng.integers(0, 3, 64).astype(np.int32))
-    return made
+    """The same, for all tests here."""
+    return prepared(tmp_path_factory.mktemp("ranks"))
 
 
 def _start(folder: Path, scratch: Path, *words: object, bundle: str = "model.bundle") -> subprocess.Popen[str]:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -42,7 +43,7 @@ Doing = Callable[[], tuple[int, str]]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One file of one rank. `kind` is beat, done or failed."""
+    """One file of one rank. `kind` is beat, done or failed; `pid` is a process of `host`."""
 
     kind: str
     rank: int
@@ -51,6 +52,17 @@ class Record:
     step: int = 0
     code: int = 0
     text: str = ""
+    host: str = ""
+
+
+@cache
+def host() -> str:
+    """Where numbers of processes mean what they mean here."""
+    try:
+        names = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        names = ""
+    return f"{os.uname().nodename} {names}"
 
 
 def current_epoch() -> int | None:
@@ -124,10 +136,10 @@ class Told:
         if self._folder is None:
             return
         now = time.monotonic_ns()
-        data = {"rank": self._rank, "pid": os.getpid(), "number": self._number, "time": now, **told}
+        own = {"rank": self._rank, "host": host(), "pid": os.getpid(), "number": self._number, "time": now}
         draft = self._folder / f"{self._stem}.{kind}-{threading.get_ident()}"
         try:
-            draft.write_text(json.dumps(data), encoding="utf-8")
+            draft.write_text(json.dumps({**own, **told}), encoding="utf-8")
             os.replace(draft, self._folder / f"{self._stem}.{kind}")
         except OSError:
             return  # a supervisor that is gone has removed the folder
@@ -148,7 +160,7 @@ def heard(rank: int) -> str:
     told = str(data.get("text", ""))
     if age > _LATE:
         return f"it is stopped or gone, and was last heard {age:.1f} s ago" + (f", when {told}" if told else "")
-    return told
+    return told or "it lives, and does not compute: it may be out of reach"
 
 
 def _exit_code(problem: BaseException | None) -> int | None:
@@ -210,7 +222,7 @@ def _read(path: Path, kind: str) -> Record | None:
         rank, pid, number, step, code = (_whole(data.get(key, 0)) for key in ("rank", "pid", "number", "step", "code"))
     except (OSError, ValueError):
         return None
-    return Record(kind, rank, pid, number, step, code, str(data.get("text", "")))
+    return Record(kind, rank, pid, number, step, code, str(data.get("text", "")), str(data.get("host", "")))
 
 
 def _whole(value: object) -> int:

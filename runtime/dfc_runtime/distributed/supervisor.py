@@ -2,7 +2,9 @@
 
 Each session of ranks runs under the launcher of the installed MPI, in a session of its own with a temporary folder of
 its own, which is removed. Decisions are the coordinator's (`coordinator.py`); this module is its eyes and hands.
-Assumes that ranks keep records (`records.py`). Guarantees that when it returns no process of the job is left.
+Assumes that ranks keep records (`records.py`), on other machines too: then the temporary folder is one they share.
+Guarantees that when it returns no process of the job is left on this machine; on others, those that are cut off end by
+themselves within seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import IO
 from dfc_runtime.distributed import coordinator as c
 from dfc_runtime.distributed import epochs, processes
 from dfc_runtime.distributed.launcher_output import Account, Filter
-from dfc_runtime.distributed.records import EPOCH_VARIABLE, JOB_VARIABLE, Record, read_records, watch_over
+from dfc_runtime.distributed.records import EPOCH_VARIABLE, JOB_VARIABLE, Record, host, read_records, watch_over
 from dfc_runtime.errors import UnsupportedError
 
 LOOK_EVERY = 0.05
@@ -104,7 +106,8 @@ class _Session:
         """What is new in the folder of the job."""
         fresh: list[Record] = []
         for record in read_records(self._folder, self.epoch):
-            self.pids.setdefault(record.rank, record.pid)
+            if record.host == host():  # on other machines nobody sees their processes end: they fall silent
+                self.pids.setdefault(record.rank, record.pid)
             if self.known.get((record.kind, record.rank)) != record:
                 self.known[record.kind, record.rank] = record
                 fresh.append(record)

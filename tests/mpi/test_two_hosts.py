@@ -1,0 +1,63 @@
+"""A job on two hosts whose link is cut: it ends in time with one message, leaves nobody behind, and goes on later."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.mpi.test_run_command import DEPLOYMENT, FEEDS, digest, prepared, train
+from tests.support.mpi import ROOT
+from tests.support.two_hosts import Hosts, obstacle
+
+pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(150)]
+
+DEADLINE = 2
+STEPS = 200
+
+
+def _start(hosts: Hosts, folder: Path, scratch: Path) -> subprocess.Popen[str]:
+    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
+    environment = {"PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1"}
+    words = [*FEEDS, "--steps", STEPS, "--state", scratch / "saved", "--save-every", 40, "--deadline", DEADLINE]
+    command = [sys.executable, "-m", "dfc", "run", "model.bundle", "train", *words, "-n", 2]
+    return hosts.start("hosta", list(map(str, command)), {**os.environ, **hosts.environment(), **environment}, folder)
+
+
+def test_a_link_that_is_cut_ends_the_job_in_time_and_a_restart_goes_on(tmp_path: Path) -> None:
+    if obstacle():
+        pytest.skip(obstacle())
+    assert "tasks 2" in DEPLOYMENT
+    folder = prepared(tmp_path / "program")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    whole = train(folder, tmp_path, 1, "whole", steps=STEPS)
+    with Hosts(scratch) as hosts:
+        job = _start(hosts, folder, scratch)
+        begun = time.monotonic()
+        while not (scratch / "saved" / "step-1").exists():
+            assert job.poll() is None and time.monotonic() < begun + 60
+        hosts.link(up=False)
+        cut = time.monotonic()
+        _, err = job.communicate(timeout=60)
+        assert job.returncode == 75
+        assert time.monotonic() < cut + DEADLINE + 10, "long after the deadline"
+        assert err.count("error") == 1 and f"has waited {DEADLINE} s for " in err, err
+        assert "rank 1 (worker task 1): does not answer: it lives, and does not compute" in err, err
+        assert hosts.processes("hosta") == []
+
+        hosts.link(up=True)
+        again = _start(hosts, folder, scratch)
+        _, err = again.communicate(timeout=60)
+        assert again.returncode == 0, err
+        assert err.startswith("the run goes on behind step ") and err.count("\n") == 1, err
+        assert digest(scratch / "saved") == whole
+        end = cut + DEADLINE + 20
+        while (left := hosts.processes("hostb")) or hosts.processes("hosta"):
+            assert time.monotonic() < end, left
+            time.sleep(0.1)
+    assert not list(scratch.glob("dfc-job-*"))
