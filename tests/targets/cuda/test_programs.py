@@ -119,7 +119,11 @@ def test_draws_are_those_of_the_processor() -> None:
     """Random numbers are counted, not timed: the same on any machine."""
     text = """
 var noise: rng = philox(seed = 7)
-entry draw() -> (u: f32[5], n: f32[5]) { return noise.uniform(f32[5]), noise.normal(f32[5]) }"""
+entry draw() -> (u: f32[5], n: f32[5]) {
+  let u = noise.uniform(f32[5])
+  let n = noise.normal(f32[5])
+  return u, n
+}"""
     with simulated_devices():
         model, beside = simulated(text), native(text)
         for _ in range(2):
