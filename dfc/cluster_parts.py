@@ -113,7 +113,7 @@ def _described(part: Selection) -> AheadPart:
 def _fitted(part: Selection, around: Surroundings) -> tuple[Graph, Resolution]:
     """The graph of a part, and what the deployment file says of it."""
     whole = around.resolution
-    graph = _with_owners(part.graph, around.built, whole.shards)
+    graph = _with_owners(part.graph, around.built, whole)
     entry = graph.entries[part.entry]
     jobs = {  # with a second task there is a program for any number of them
         name: replace(job, tasks=max(job.tasks, 2)) if name in around.elastic else job
@@ -128,9 +128,11 @@ def _fitted(part: Selection, around: Surroundings) -> tuple[Graph, Resolution]:
     return graph, resolution
 
 
-def _with_owners(graph: Graph, built: Graph, sharded: Collection[str]) -> Graph:
-    """A graph that has a slot of a divided variable has that variable, too: it says how both are divided."""
-    owners = {name for name in sharded if any(f"[{name}]" in each for each in graph.resources)}
+def _with_owners(graph: Graph, built: Graph, resolution: Resolution) -> Graph:
+    """A graph that has a slot of a divided variable, or what is colocated with one, has that variable, too: it says how
+    the slot is divided, and that nothing else can be where all its rows are."""
+    slots = {name for name in resolution.shards if any(f"[{name}]" in each for each in graph.resources)}
+    owners = slots | {name for name in resolution.shards if resolution.group(name) is not None}
     wanted = {*graph.resources, *owners}
     if wanted == graph.resources.keys():
         return graph

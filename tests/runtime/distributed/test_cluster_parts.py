@@ -257,6 +257,39 @@ def test_rows_of_divided_state_are_fetched_and_fed(shards, workers):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)  # the mean is added up in another order
 
 
+ADAPTIVE = """dfg 1
+from std.optim import AdaGrad
+param table: f32[11, 3] = uniform(-1.0, 1.0)
+var slopes = AdaGrad([table], rate = 0.3)
+entry train[B](ids: i32[B]) -> (loss: f32) {
+  let x = table[ids]
+  let loss = mean(square(x))
+  slopes.step(loss)
+  return loss
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["train/x/read", "train/read"])
+def test_a_part_that_would_bring_a_table_or_its_slots_to_one_place_is_refused(name):
+    places = '\njob ps tasks 2\njob worker tasks 1\nshard "table" axis 0 over ps\nplace "**" on worker\n'
+
+    def work(module):
+        with pytest.raises(dfc.CompileError) as caught:
+            module.run(name)
+        return [each.code for each in caught.value.diagnostics], module.run("train/x", {"ids": IDS}).shape
+
+    assert on_cluster(cluster_bundle(ADAPTIVE, places), 3, work) == (["E0832"], (8, 3))
+
+
+def test_what_is_colocated_with_a_divided_variable_can_be_fed():
+    more = 'colocate "train/x" with "table"\ncolocate "train/s" with "weights"\n'
+    data = cluster_bundle(SHARDED, OVER_ROWS.format(ps=2) + more)
+    ones = np.ones((8, 3), np.float32)
+    found = on_cluster(data, 4, lambda module: module.run("train/loss", {"train/x": ones, "train/s": 2 * ones}))
+    assert found == 2.0
+
+
 # ------------------------------------------------------------------ compiled --
 
 
@@ -348,25 +381,19 @@ def test_without_the_compiler_it_says_so(monkeypatch):
     assert on_cluster(replicated(), 2, work)
 
 
-def test_a_size_of_a_result_that_only_the_run_finds_out_comes_with_it():
+def test_a_value_of_a_size_that_only_the_run_finds_out_is_fetched():
     program = """dfg 1
-    var w: f32[3] = 1
+    var w: f32[3] = 1.0
     entry some(x: f32[8]) -> f32 {
       let found = x[x > 0.0]
       return sum(found) * w[0]
     }
     """
-    data = cluster_bundle(program, "\njob ps tasks 2\n")
-
-    x = X.reshape(-1)[:8].astype(np.float32)
-
-    def work(module):
-        found = module.run("some/found", {"x": x})
-        return found, float(module.some(np.ones(8, np.float32)))
-
-    found, total = on_cluster(data, 2, work)
-    assert np.array_equal(found, x[x > 0])
-    assert total == 8.0
+    x = X.reshape(-1)[:8]
+    found = on_cluster(
+        cluster_bundle(program, "\njob ps tasks 2\n"), 2, lambda module: module.run("some/found", {"x": x})
+    )
+    np.testing.assert_array_equal(found, x[x > 0])
 
 
 def test_a_part_that_fails_leaves_no_message_for_a_later_call():
