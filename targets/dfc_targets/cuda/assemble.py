@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,21 @@ def assemble(ptx: str, architecture: str) -> Assembled | None:
 
 @functools.lru_cache(maxsize=256)
 def _assembled(path: str, ptx: str, architecture: str) -> Assembled:
+    """A second time where registers went to memory only so that more threads find room at once."""
+    made = _run(path, ptx, architecture)
+    spilling = [report.name for report in made.reports if report.spill_bytes]
+    return _run(path, _with_registers(ptx, spilling), architecture) if spilling else made
+
+
+def _with_registers(ptx: str, kernels: Sequence[str]) -> str:
+    """The code with one block of threads on a multiprocessor as enough for these kernels."""
+    for name in kernels:
+        entry = re.compile(rf"(\.entry {re.escape(name)}\([^)]*\)\s*\.maxntid [^\n]*\n)")
+        ptx = entry.sub(r"\1.minnctapersm 1\n", ptx)
+    return ptx
+
+
+def _run(path: str, ptx: str, architecture: str) -> Assembled:
     with tempfile.TemporaryDirectory(prefix="dfc-") as folder:
         source, target = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(ptx)
