@@ -23,7 +23,7 @@ COPY_THREADS, COPY_BLOCKS, COPY_STEP = 256, 1024, 16
 INTEGERS = {"i8": "s8", "i16": "s16", "i32": "s32", "i64": "s64", "u8": "u8", "u16": "u16", "u32": "u32", "u64": "u64"}
 """Integer types of the language by their names in PTX."""
 
-_HEAD = ".version {0}\n.target sm_80\n.address_size 64\n"
+_HEAD = ".version {0}\n.target sm_75\n.address_size 64\n"
 _EXTERN = ".extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);\n"
 
 _REPORT = """

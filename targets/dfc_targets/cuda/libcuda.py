@@ -105,6 +105,7 @@ class CudaDevice:
     def __init__(self, driver: Any, device: Any) -> None:
         self.api = driver
         self._device = device
+        self._failed = False
         _, version = driver.cuDriverGetVersion()
         self.conditional_nodes = int(version) >= CONDITIONAL
         self.context = self.do("cuDevicePrimaryCtxRetain", device)
@@ -116,8 +117,14 @@ class CudaDevice:
         """Calls the driver: its value, if it has one. A failure is that of the device."""
         code, *values = getattr(self.api, name)(*arguments)
         if code.value:
+            self._failed = True
             raise devices.device_failed(f"{name}: {_said(self.api, code)}")
         return values[0] if values else None
+
+    def release(self, name: str, *arguments: object) -> None:
+        """Gives something back. A device that has failed has nothing to give, and says so only once."""
+        if not self._failed:
+            self.do(name, *arguments)
 
     @contextmanager
     def current(self) -> Generator[None]:
@@ -125,7 +132,7 @@ class CudaDevice:
         try:
             yield
         finally:
-            self.do("cuCtxPopCurrent")
+            self.api.cuCtxPopCurrent()
 
     def _allocated(self, name: str, size: int, what: str, *arguments: object) -> int:
         code, address = getattr(self.api, name)(max(size, 1), *arguments)
@@ -140,13 +147,13 @@ class CudaDevice:
         return self._allocated("cuMemAlloc", size, "the program")
 
     def free(self, address: int) -> None:
-        self.do("cuMemFree", self.api.CUdeviceptr(address))
+        self.release("cuMemFree", self.api.CUdeviceptr(address))
 
     def allocate_pinned(self, size: int) -> int:
         return self._allocated("cuMemHostAlloc", size, "the exchange of feeds and results", 0)
 
     def free_pinned(self, address: int) -> None:
-        self.do("cuMemFreeHost", address)
+        self.release("cuMemFreeHost", address)
 
     def copy_in(self, target: int, source: int, size: int) -> None:
         self.synchronise()
@@ -191,12 +198,14 @@ class CudaDevice:
         return int(free), int(total)
 
     def close(self) -> None:
+        if self._failed:
+            return
         with self.current():
             for module in self._modules:
-                self.do("cuModuleUnload", module)
-            self.do("cuStreamDestroy", self.stream)
+                self.release("cuModuleUnload", module)
+            self.release("cuStreamDestroy", self.stream)
         self._modules = []
-        self.do("cuDevicePrimaryCtxRelease", self._device)
+        self.release("cuDevicePrimaryCtxRelease", self._device)
 
 
 class Arguments:
@@ -279,7 +288,6 @@ class CudaGraph:
         inner.type = kinds.CU_GRAPH_COND_TYPE_WHILE if loop else kinds.CU_GRAPH_COND_TYPE_IF
         inner.size = 1
         inner.ctx = self._on.context
-        made.conditional = inner
         add = "cuGraphAddNode_v2" if hasattr(api, "cuGraphAddNode_v2") else "cuGraphAddNode"  # bindings 12, and 13
         node = self._on.do(add, self._graph, list(after), None, len(after), made)
         return node, CudaGraph(self._on, made.conditional.phGraph_out[0], self)
@@ -308,5 +316,5 @@ class CudaExecutable:
         self._on.do("cuGraphLaunch", self._executable, self._on.stream)
 
     def close(self) -> None:
-        self._on.do("cuGraphExecDestroy", self._executable)
-        self._on.do("cuGraphDestroy", self._source)
+        self._on.release("cuGraphExecDestroy", self._executable)
+        self._on.release("cuGraphDestroy", self._source)

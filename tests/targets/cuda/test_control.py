@@ -19,7 +19,7 @@ def entries(module: str) -> dict[str, int]:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("module", [control.plain_module(), control.conditional_module()], ids=["plain", "nodes"])
 def test_they_assemble(module: str, architecture: str) -> None:
     made = assemble(module, architecture)
