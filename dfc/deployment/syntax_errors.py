@@ -109,6 +109,8 @@ def _special(bad: Token, expected: frozenset[str], automaton: Automaton) -> tupl
 
 def _wanted(expected: frozenset[str]) -> str:
     """What could stand there, without the beginnings of further statements."""
+    if {"NAME", "EVERY"} <= expected:  # an entry may be called like a word of deployment files
+        return NAMES["NAME"]
     beginnings = {word.upper() for word in STATEMENTS}
     kinds = sorted(expected - beginnings, key=lambda kind: (kind == END, kind))
     names = list(dict.fromkeys(NAMES.get(kind, f"`{kind.lower()}`") for kind in kinds))

@@ -196,3 +196,22 @@ def test_any_characters_are_a_message(seed: int) -> None:
         assert found
         for each in found:
             render(each)
+
+
+WORDS = sorted(set(load_automaton("deploy").keywords) - set(load_automaton("dfg").keywords))
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("more", ["", "place nothing\n"])
+def test_an_entry_may_be_called_like_a_word_of_deployment_files(word: str, more: str) -> None:
+    """Programs reserve none of these words. A statement with a mistake has each of them read by itself."""
+    line = f'replicate {word} over worker with mode = "independent"\n'
+    written, problems = read_statements(SourceFile("x.deploy", f"{JOBS}{line}{more}"))
+    assert [each.span.line for each in problems] == ([5] if more else [])
+    (found,) = [each for each in written if getattr(each, "kind", "") == "replicate"]
+    assert (found.word(0).text, found.word(0).span.text) == (word, word)
+
+
+def test_what_is_no_name_of_an_entry_is_told_without_a_list_of_words() -> None:
+    _, (problem,) = read_statements(SourceFile("x.deploy", f"{JOBS}replicate 3 over worker\n"))
+    assert [each.text for each in problem.labels] == ["expected a name"]
