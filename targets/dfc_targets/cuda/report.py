@@ -1,0 +1,71 @@
+"""What `dfc inspect` tells of the kernels of a bundle: where each comes from, how it is launched, what it takes.
+
+Assumes the texts of a program's kernels in their order, and the PTX and machine code made of them. Guarantees plain
+JSON for the notes of the bundle, as `dfc_runtime.kernel_reports` reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from dfc.kernels.program import Launch, Program, walk
+from dfc.source import NOWHERE, Span
+from dfc_targets.cuda.assemble import Assembled
+from dfc_targets.cuda.kernel_text import KernelText
+
+MOST_NAMES = 4
+_ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
+_WIDE = re.compile(r"\b(?:ld|st)\.[\w.]*?v([248])\.[a-z](\d+)\b")
+WIDE_BITS = 128
+
+
+def report(
+    program: Program, texts: Sequence[KernelText], ptx: str, assembled: Mapping[str, Assembled]
+) -> list[dict[str, object]]:
+    """One record a text. `assembled` is the machine code by architecture, empty where there is no assembler."""
+    launches = _first_launches(program)
+    wide = dict(_wide_accesses(ptx))
+    return [
+        {
+            "name": text.name,
+            "values": list(launch.names[:MOST_NAMES]) if launch is not None else [],
+            "line": str(span),
+            "points": str(text.geometry.points),
+            "per_block": text.geometry.per_block,
+            "threads": text.geometry.threads,
+            "most": text.geometry.most,
+            "wide": wide.get(text.name, 0),
+            "taken": {architecture: _taken(text.name, made) for architecture, made in assembled.items()},
+        }
+        for number, text in enumerate(texts)
+        for launch, span in [launches.get(number, (None, ""))]
+    ]
+
+
+def _first_launches(program: Program) -> dict[int, tuple[Launch, Span]]:
+    """The first step of the program that runs each kernel, and where it is from: its own line, else its entry's."""
+    found: dict[int, tuple[Launch, Span]] = {}
+    for entry, signature in zip(program.entries, program.signatures, strict=True):
+        for step in walk(entry.steps):
+            if isinstance(step, Launch):
+                span = signature.span if step.span in (None, NOWHERE) else step.span
+                found.setdefault(step.kernel, (step, span or NOWHERE))
+    return found
+
+
+def _wide_accesses(ptx: str) -> Iterator[tuple[str, int]]:
+    """How many loads and stores of 16 bytes stand in each kernel."""
+    starts = [*_ENTRY.finditer(ptx)]
+    ends = [*(match.start() for match in starts[1:]), len(ptx)]
+    for match, end in zip(starts, ends, strict=True):
+        body = ptx[match.start() : end]
+        yield match[1], sum(int(m[1]) * int(m[2]) == WIDE_BITS for m in _WIDE.finditer(body))
+
+
+def _taken(name: str, made: Assembled) -> list[int]:
+    """Registers of a thread, bytes spilled, bytes of shared memory, bytes of stack."""
+    for each in made.reports:
+        if each.name == name:
+            return [each.registers, each.spill_bytes, each.shared_bytes, each.stack_bytes]
+    return [0, 0, 0, 0]

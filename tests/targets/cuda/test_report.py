@@ -1,0 +1,52 @@
+"""What a bundle tells of its kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+import dfc
+from dfc.cli.commands import inspect_command
+from dfc_runtime.kernel_reports import kernel_reports
+from dfc_targets.cuda.assemble import find_ptxas
+
+TEXT = """dfg 1
+
+readonly entry scale[N](x: f32[4 * N], rate: f32) -> (y: f32[4 * N]) {
+  let y = x * rate
+  return y
+}
+
+readonly entry total[N](x: f32[N]) -> (s: f32) {
+  let e = exp(x)
+  return sum(e)
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def bundle() -> bytes:
+    return dfc.compile(text=TEXT, target="cuda", variants=["sm_80", "sm_90"]).to_bytes()
+
+
+def test_a_kernel_is_told_by_name_line_geometry_and_wide_accesses(bundle: bytes) -> None:
+    scale, total = kernel_reports(dfc.verify(bundle))
+    assert (scale.name, scale.line, scale.values) == ("k0", "<text>:3:16", ("scale/y",))  # its entry
+    assert (total.name, total.line, total.values[0]) == ("k1", "<text>:10:10", "total/e")
+    assert scale.wide >= 2  # a load and a store of four numbers
+    assert scale.geometry == "256 threads x (d0) / 256 blocks, at most 2048"
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas here")
+def test_a_kernel_tells_what_it_takes_of_each_architecture(bundle: bytes) -> None:
+    scale, total = kernel_reports(dfc.verify(bundle))
+    assert set(scale.taken) == {"sm_80", "sm_90"}
+    assert all(0 < each.registers <= 255 and each.spilled == each.shared == 0 for each in scale.taken.values())
+    assert all(each.shared > 0 for each in total.taken.values())  # warps give their sums to each other
+
+
+def test_inspect_prints_it(bundle: bytes, tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "scale.bundle").write_bytes(bundle)
+    inspect_command.command.callback(str(tmp_path / "scale.bundle"), source=False)
+    told = capsys.readouterr().out
+    assert "k0     <text>:3:16  scale/y" in told and "accesses of 16 bytes" in told
+    assert "compute_80" in told and "needs compute_80" in told
