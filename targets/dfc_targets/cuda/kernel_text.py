@@ -21,6 +21,7 @@ class Schedule:
     of the host). `vector_bytes` is the widest access, `blocks` the most blocks of a grid that strides over its points.
     A product works on tiles of `tile_m` x `tile_n` x `tile_k`; each thread has `thread_m` x `thread_n` sums.
     `split` is the least number of elements that makes a reduction to few results worth several blocks.
+    `tensor_cores`: whether warps multiply f16 and bf16 in small matrices; `tf32`: f32 too, rounded to 11 bits.
     """
 
     threads: int = 256
@@ -33,6 +34,8 @@ class Schedule:
     thread_m: int = 4
     thread_n: int = 4
     split: int = 1 << 14
+    tensor_cores: bool = True
+    tf32: bool = False
 
 
 ZEROED = 4096

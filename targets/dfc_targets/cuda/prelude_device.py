@@ -13,6 +13,8 @@ from types import FunctionType
 from typing import Any
 
 from dfc_targets.cpu.math_coefficients import TWO_OVER_PI_WORDS
+from dfc_targets.cuda.prelude_access import vector_load, vector_store, word_functions
+from dfc_targets.cuda.prelude_tensor import tensor_functions
 
 # None of these describes its types.
 ir: Any = import_module("llvmlite.ir")
@@ -45,7 +47,7 @@ def primitives() -> dict[str, Any]:
     names |= {"barrier": cuda.syncthreads, "fence": _fence()}
     names |= {"barrier_any": _barrier_any(), "warp_barrier": _warp_barrier()}
     names |= {name: _special(register) for name, register in _REGISTERS.items()}
-    names |= _floating() | _whole() | _memory() | _shuffles()
+    names |= _floating() | _whole() | _memory() | _shuffles() | tensor_functions(_intrinsic)
     return names
 
 
@@ -216,41 +218,12 @@ def _memory() -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, most in _ELEMENTS.items():
         for lanes in (lanes for lanes in (2, 4, 8, 16) if lanes <= most):
-            made[f"load{lanes}_{name}"] = _vector_load(TYPES[name], lanes, 16 * lanes // most)
-            made[f"store{lanes}_{name}"] = _vector_store(TYPES[name], lanes, 16 * lanes // most)
+            made[f"load{lanes}_{name}"] = vector_load(_intrinsic, TYPES[name], lanes, 16 * lanes // most)
+            made[f"store{lanes}_{name}"] = vector_store(_intrinsic, TYPES[name], lanes, 16 * lanes // most)
         made[f"shared_{name}"] = _shared(name)
     made |= {f"atomic_add_{name}": _atomic_add(TYPES[name]) for name in ("u32", "i64")}
+    made |= word_functions(_intrinsic)
     return made | {"report": _report(), **{f"{name}_pointer": _view(name) for name in _ELEMENTS}}
-
-
-def _address(builder: Any, pointer: Any, index: Any, lanes: int) -> Any:
-    """The place of `lanes` elements, as one vector."""
-    place = builder.gep(pointer, [index])
-    return builder.bitcast(place, ir.VectorType(pointer.type.pointee, lanes).as_pointer())
-
-
-def _vector_load(element: Any, lanes: int, size: int) -> Any:
-    result = types.UniTuple(element, lanes)
-
-    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        loaded = builder.load(_address(builder, arguments[0], arguments[1], lanes))
-        loaded.align = size
-        parts = [builder.extract_element(loaded, ir.Constant(_WORD, lane)) for lane in range(lanes)]
-        return context.make_tuple(builder, result, parts)
-
-    return _intrinsic("load", result(types.CPointer(element), _I64), emit)
-
-
-def _vector_store(element: Any, lanes: int, size: int) -> Any:
-    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        pointer, index, *values = arguments
-        vector = ir.Constant(ir.VectorType(pointer.type.pointee, lanes), ir.Undefined)
-        for lane, value in enumerate(values):
-            vector = builder.insert_element(vector, value, ir.Constant(_WORD, lane))
-        builder.store(vector, _address(builder, pointer, index, lanes)).align = size
-        return context.get_dummy_value()
-
-    return _intrinsic("store", types.void(types.CPointer(element), _I64, *[element] * lanes), emit)
 
 
 def _shared(name: str) -> Any:

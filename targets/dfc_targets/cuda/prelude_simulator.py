@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dfc_targets.cpu.math_coefficients import TWO_OVER_PI_WORDS
-from dfc_targets.cuda import simulation
+from dfc_targets.cuda import simulation, simulation_tensor
 
 _INTEGERS = {f"{kind}{bits}": (kind == "i", bits) for kind in "iu" for bits in (8, 16, 32, 64)}
 _FORMATS: dict[str, tuple[Any, Any, Any]] = {
@@ -33,7 +33,7 @@ def primitives(warp: int) -> dict[str, Any]:
     """Every name of the prelude that is not defined by its text."""
     names: dict[str, Any] = {name: _wrapping(signed, bits) for name, (signed, bits) in _INTEGERS.items()}
     names |= {"boolean": bool, "f32": _single, "f64": np.float64, "inf": float("inf"), "nan": float("nan")}
-    names |= simulation.places() | _floating() | _memory()
+    names |= simulation.places() | _floating() | _memory() | simulation_tensor.tensor_functions()
     names |= {"mul_high_u64": _mul_high, "leading_zeros_u64": _leading_zeros, "two_over_pi_word": _WORDS.__getitem__}
 
     names |= {"quotient": _quotient, "quotient32": _quotient, "remainder": _remainder, "remainder32": _remainder}
@@ -120,6 +120,7 @@ def _fused(function: Any, real: Any, foreign: Any) -> Callable[[Any, Any, Any], 
 
 def _memory() -> dict[str, Any]:
     made: dict[str, Any] = {"report": _report}
+    made |= {"load8_u16_words": _load_words, "store8_u16_words": _store_words}
     for name, most in _ELEMENTS.items():
         for lanes in (lanes for lanes in (2, 4, 8, 16) if lanes <= most):
             made[f"load{lanes}_{name}"] = _vector_load(lanes)
@@ -150,6 +151,18 @@ def _vector_store(lanes: int) -> Callable[..., None]:
             pointer[index + lane] = value
 
     return store
+
+
+def _load_words(pointer: Any, index: int) -> tuple[int, ...]:
+    _check(index, 8)
+    halves = [int(pointer[index + lane]) for lane in range(8)]
+    return tuple(halves[lane] | halves[lane + 1] << 16 for lane in range(0, 8, 2))
+
+
+def _store_words(pointer: Any, index: int, *words: int) -> None:
+    _check(index, 8)
+    for number, word in enumerate(words):
+        pointer[index + 2 * number], pointer[index + 2 * number + 1] = word & 0xFFFF, word >> 16
 
 
 def _check(index: int, lanes: int) -> None:

@@ -40,7 +40,7 @@ class Lane(Protocol):
 
     def barrier(self, site: int) -> None: ...
 
-    def exchange(self, value: Any, warp: int, source: Callable[[int], int], site: int) -> Any: ...
+    def gather(self, value: Any, warp: int, site: int) -> list[Any]: ...
 
     def memory(self, number: int, count: int, kind: Any) -> Any: ...
 
@@ -79,8 +79,17 @@ def _barrier_any(flag: bool) -> bool:
 
 
 def exchange(value: Any, warp: int, source: Callable[[int], int]) -> Any:
-    """The value of the lane `source(own number within the warp)`."""
-    return _current().exchange(value, warp, source, _line(3))
+    """The value of the lane `source(own number within the warp)`; the own one where there is no such lane."""
+    lane = _current()
+    values = lane.gather(value, warp, _line(3))
+    other = source(lane.lane % warp) % warp
+    return values[other] if other < len(values) else value
+
+
+def gather(value: Any, warp: int) -> tuple[int, list[Any]]:
+    """The own number within the warp, and the values of all its lanes."""
+    lane = _current()
+    return lane.lane % warp, lane.gather(value, warp, _line(3))
 
 
 def _line(depth: int) -> int:
@@ -97,7 +106,9 @@ def shared(count: int, kind: Any) -> Any:
 
 def simulate(function: Function, blocks: int, threads: int, arguments: Sequence[Any]) -> None:
     """Runs a kernel. Arrays stand for pointers, integers for sizes."""
-    together = bool(_names(function) & _WAITING) or any("shuffle" in n or "_warp_" in n for n in _names(function))
+    together = bool(_names(function) & _WAITING) or any(
+        word in name for name in _names(function) for word in ("shuffle", "_warp_", "matrix_")
+    )
     for block in range(blocks):
         if together:
             _Block(function, arguments, block, blocks, threads).run()
@@ -132,7 +143,7 @@ class _Alone:
     def barrier(self, site: int) -> None:
         raise SimulationError("a lane waits for others in a text without barriers")
 
-    def exchange(self, value: Any, warp: int, source: Callable[[int], int], site: int) -> Any:
+    def gather(self, value: Any, warp: int, site: int) -> list[Any]:
         raise SimulationError("a lane exchanges values in a text without exchanges")
 
     def memory(self, number: int, count: int, kind: Any) -> Any:
@@ -191,8 +202,8 @@ class _Block:
         if runnable is not None:
             return runnable
         left = [lane for lane in self.lanes if not lane.finished]
-        for group in {lane.waits[0]: None for lane in left if lane.waits is not None}:
-            members = [lane for lane in left if group == -1 or lane.lane // lane.warp == group]
+        for warp, group in {lane.waits[:2]: None for lane in left if lane.waits is not None}:
+            members = [lane for lane in left if warp == 0 or lane.lane // warp == group]
             if members and len({lane.waits for lane in members}) == 1:
                 for lane in members:
                     lane.waits = None
@@ -200,7 +211,7 @@ class _Block:
         return None
 
     def _stuck(self) -> str:
-        places = sorted({lane.waits[1] for lane in self.lanes if not lane.finished and lane.waits is not None})
+        places = sorted({lane.waits[2] for lane in self.lanes if not lane.finished and lane.waits is not None})
         return f"lanes wait for each other at different lines of the text: {places}"
 
 
@@ -209,10 +220,10 @@ class _Turn:
 
     def __init__(self, block: _Block, lane: int, lanes: int) -> None:
         self._block, self.block, self.blocks = block, block.block, block.blocks
-        self.lane, self.lanes, self.warp = lane, lanes, lanes
+        self.lane, self.lanes = lane, lanes
         self.shared_calls = 0
         self.finished = False
-        self.waits: tuple[int, int] | None = None  # the warp it waits for (-1: the block), and the line
+        self.waits: tuple[int, int, int] | None = None  # size (0: the block) and number of the warp, and the line
         self.turn = threading.Lock()
         self.turn.acquire()
         self.offered: list[Any] = [None, None]  # values of even and odd exchanges: one may still be read
@@ -230,24 +241,22 @@ class _Turn:
         self.finished = True
         self._block.pass_on()
 
-    def _wait(self, group: int, site: int) -> None:
-        self.waits = (group, site)
+    def _wait(self, warp: int, group: int, site: int) -> None:
+        self.waits = (warp, group, site)
         self._block.pass_on()
         self.turn.acquire()
         if self._block.failure is not None:
             raise SimulationError("another lane failed")
 
     def barrier(self, site: int) -> None:
-        self._wait(-1, site)
+        self._wait(0, 0, site)
 
-    def exchange(self, value: Any, warp: int, source: Callable[[int], int], site: int) -> Any:
-        self.warp = warp
-        slot = self.exchanges % 2
+    def gather(self, value: Any, warp: int, site: int) -> list[Any]:
+        slot, first = self.exchanges % 2, self.lane // warp * warp
         self.exchanges += 1
         self.offered[slot] = value
-        self._wait(self.lane // warp, site)
-        other = self.lane // warp * warp + source(self.lane % warp) % warp
-        return self._block.lanes[other].offered[slot] if other < self.lanes else value
+        self._wait(warp, self.lane // warp, site)
+        return [lane.offered[slot] for lane in self._block.lanes[first : first + warp]]
 
     def memory(self, number: int, count: int, kind: Any) -> Any:
         return self._block.memories.setdefault(number, _poisoned(count, kind))
@@ -270,15 +279,15 @@ class _NumbaLane:
     def barrier(self, site: int) -> None:
         self._thread.syncthreads()
 
-    def exchange(self, value: Any, warp: int, source: Callable[[int], int], site: int) -> Any:
-        group = self.lane // warp
+    def gather(self, value: Any, warp: int, site: int) -> list[Any]:
+        group, first = self.lane // warp, self.lane // warp * warp
         with ATOMIC:
             meeting = self._common.setdefault(("meeting", group), threading.Barrier(min(warp, self.lanes)))
             values = self._common.setdefault(("values", group, self._turns % 2), {})
         self._turns += 1
         values[self.lane] = value
         meeting.wait()
-        return values.get(group * warp + source(self.lane % warp) % warp, value)
+        return [values[lane] for lane in range(first, min(first + warp, self.lanes))]
 
     def memory(self, number: int, count: int, kind: Any) -> Any:
         with ATOMIC:

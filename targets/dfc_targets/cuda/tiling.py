@@ -6,6 +6,7 @@ sum is: over k in ascending order within a part, parts (where few results have l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, minimum, product
@@ -20,6 +21,7 @@ _WORD = 16
 _MOST_PARTS = 32
 _PART_STEPS = 8
 """Least number of blocks of depth that makes a part worth combining."""
+WARP = 32
 _WAVE = 132
 """Tiles that keep a large device busy."""
 
@@ -65,7 +67,8 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
-    """A contraction as tiles. `splits`: parts of the depth, a formula that is at least 1."""
+    """A contraction as tiles. `splits`: parts of the depth, a formula that is at least 1. `tensor`: the type of the
+    factors where warps multiply small matrices (tensor cores), else nothing."""
 
     kernel: ContractKernel
     tiling: Tiling
@@ -73,6 +76,7 @@ class Tiled:
     b: Factor
     epilogue: StageAccess
     splits: Dim
+    tensor: str = ""
 
     @property
     def m(self) -> int:
@@ -121,11 +125,15 @@ def tiled(kernel: ContractKernel, schedule: Schedule) -> Tiled | None:
     extents = [axis.extent for axis in kernel.axes]
     if _is_rows(a, b, extents):
         return None
-    tiling = choose_tiling(extents, schedule, kernel.accumulator, min(one.size for one in types))
+    tensor = _tensor_type(types, kernel.accumulator, schedule)
+    if tensor:
+        tiling = tensor_tiling(extents, tensor)
+    else:
+        tiling = choose_tiling(extents, schedule, kernel.accumulator, min(one.size for one in types))
     from_a = _factor(a, kernel, m, tiling.m, tiling, extents, schedule)
     from_b = _factor(b, kernel, n, tiling.n, tiling, extents, schedule)
     epilogue = stage_access(kernel.operands, rank, kernel.epilogue, kernel.stores)
-    return Tiled(kernel, tiling, from_a, from_b, epilogue, _splits(extents, tiling, schedule))
+    return Tiled(kernel, tiling, from_a, from_b, epilogue, _splits(extents, tiling, schedule), tensor)
 
 
 def _is_rows(a: Access, b: Access, extents: list[Dim]) -> bool:
@@ -152,6 +160,23 @@ def choose_tiling(extents: list[Dim], schedule: Schedule, accumulator: DType, na
     while 2 * depth * (rows + columns + 8) * accumulator.size > _SHARED_BYTES:
         depth //= 2
     return Tiling(rows, columns, depth, thread_m, thread_n)
+
+
+def _tensor_type(types: Sequence[DType], accumulator: DType, schedule: Schedule) -> str:
+    """What warps multiply in small matrices: halves summed in f32; f32 with 11 bits if the schedule says so."""
+    if not schedule.tensor_cores or schedule.warp != WARP or accumulator.name != "f32" or types[0] != types[1]:
+        return ""
+    if types[0].name == "f32":
+        return "tf32" if schedule.tf32 else ""
+    return types[0].name if types[0].name in ("f16", "bf16") else ""
+
+
+def tensor_tiling(extents: list[Dim], tensor: str) -> Tiling:
+    """Tiles of whole warps: each has 64 x 32 results, or less of small tiles."""
+    side = 128 if _fills(extents, 128, 128) else 64
+    rows, columns = (max(16, _tile(extent, side)) for extent in extents[-3:-1])
+    depth = 16 if tensor == "tf32" else 32
+    return Tiling(rows, columns, depth, min(rows, 64 if rows == 128 else 32) // 8, min(columns, 32) // 4)
 
 
 def _fills(extents: list[Dim], rows: int, columns: int) -> bool:

@@ -5,7 +5,7 @@ is read from memory while the sums of this one are made. Where few tiles have lo
 parts of a tile's depth; the last of them adds the partial sums in the order of the parts.
 
 Assumes a contraction that `tiling.tiled` accepts. Guarantees that each sum is one chain of fused multiply-adds over k
-in ascending order (of each part), whatever runs at the same time.
+in ascending order (of each part; of small matrices where tensor cores make them), whatever runs at the same time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dfc_targets.cuda.tiling import Tiled, is_multiple
 from dfc_targets.cuda.write_axes import NARROW, find_wide, split
 from dfc_targets.cuda.write_body import BodyWriter
 from dfc_targets.cuda.write_points import Lane, Point
+from dfc_targets.cuda.write_tensor import TensorLoads, TensorSums
 from dfc_targets.cuda.write_text import Lines, Sizes
 from dfc_targets.cuda.write_tiles import FactorLoads, Sums
 from dfc_targets.cuda.write_types import computing_type
@@ -28,9 +29,10 @@ class ContractWriter:
 
     def __init__(self, product: Tiled, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
         self.product, self.schedule, self.lines, self.sizes, self.guarded = product, schedule, lines, sizes, guarded
-        self.a = FactorLoads(product, product.a, "a", lines, sizes)
-        self.b = FactorLoads(product, product.b, "b", lines, sizes)
-        self.sums = Sums(product.tiling, product.kernel.accumulator, lines)
+        loads = TensorLoads if product.tensor else FactorLoads
+        self.a = loads(product, product.a, "a", lines, sizes)
+        self.b = loads(product, product.b, "b", lines, sizes)
+        self.sums = (TensorSums if product.tensor else Sums)(product, lines)
         self.is_split = product.splits != ONE
 
     # --- what a launch needs
@@ -113,7 +115,7 @@ class ContractWriter:
             lines.add("barrier()")
             with lines.block(f"if depth + {size} < {end}"):
                 self._fetch(lines.let(f"depth + {size}", "next"), end, exact)
-            if exact:
+            if exact or product.tensor:
                 self.sums.add(self.a, self.b, "buffer", str(size))
             else:
                 with lines.block(f"if depth + {size} <= {end}"):

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dfc.ir.dims import Dim
-from dfc.ir.dtypes import DType
 from dfc.kernels.printer import slot
-from dfc_targets.cuda.tiling import Factor, Tiled, Tiling, is_multiple
+from dfc_targets.cuda.tiling import Factor, Tiled, is_multiple
 from dfc_targets.cuda.write_functions import cast
 from dfc_targets.cuda.write_points import Point, linear
 from dfc_targets.cuda.write_text import Lines, Sizes, total
@@ -58,7 +57,11 @@ class FactorLoads:
             depth, row = (low, high) if factor.along_k else (high, low)
             lines.add(f"{self._of('depth', number)} = {depth}")
             lines.add(f"{self._of('row', number)} = {row}")
-            lines.add(f"{self._of('to', number)} = {total([(str(factor.stride), depth), ('1', row)])}")
+            lines.add(f"{self._of('to', number)} = {self.in_block(depth, row)}")
+
+    def in_block(self, depth: str, row: str) -> str:
+        """Where an element lies in a block in shared memory."""
+        return total([(str(self.factor.stride), depth), ("1", row)])
 
     def _of(self, what: str, number: int) -> str:
         return f"{self.name}_{what}{number}"
@@ -81,9 +84,8 @@ class FactorLoads:
             row = lines.let(row, "row")
             stride = sizes.text(coefficients[factor.row])
             lines.add(f"{self._of('at', number)} = {total([('1', base), (stride, row)])}")
-            zero = f"{memory_type(factor.dtype)}(0)"
-            for lane in range(factor.vector):
-                lines.add(f"{self._register(number, lane)} = {zero}")
+            for lane in range(self.registers):
+                lines.add(f"{self._register(number, lane)} = {self.register_type}(0)")
 
     def fetch(self, depth: str, end: str, *, exact: bool) -> None:
         """The block of depth that begins at `depth`, into registers."""
@@ -96,12 +98,23 @@ class FactorLoads:
                 if not exact:
                     position = f"min({position}, {end} - {step})"
                 place = total([("1", self._of("at", number)), (stride, lines.let(position, "k"))])
-                names = ", ".join(self._register(number, lane) for lane in range(factor.vector))
-                if factor.vector == 1:
-                    lines.add(f"{names} = {slot(factor.access.operand)}[{place}]")
-                else:
-                    load = f"load{factor.vector}_{memory_type(factor.dtype)}"
-                    lines.add(f"{names} = {load}({slot(factor.access.operand)}, {place})")
+                names = ", ".join(self._register(number, lane) for lane in range(self.registers))
+                lines.add(f"{names} = {self._load(place)}")
+
+    @property
+    def registers(self) -> int:
+        """Variables that hold what a thread loads in one pass."""
+        return self.factor.vector
+
+    @property
+    def register_type(self) -> str:
+        return memory_type(self.factor.dtype)
+
+    def _load(self, place: str) -> str:
+        operand, vector = slot(self.factor.access.operand), self.factor.vector
+        if vector == 1:
+            return f"{operand}[{place}]"
+        return f"load{vector}_{memory_type(self.factor.dtype)}({operand}, {place})"
 
     def _on(self, number: int) -> str:
         """Whether a thread has something to load in a pass: each has in all, or some have not in the last."""
@@ -111,10 +124,10 @@ class FactorLoads:
 
     def put(self, buffer: str) -> None:
         """Registers to shared memory, as what the sums are made of."""
-        factor, lines = self.factor, self.lines
+        lines = self.lines
         for number in range(self.passes):
             with lines.guarded(self._on(number)):
-                values = [self._converted(self._register(number, lane)) for lane in range(factor.vector)]
+                values = [self._converted(self._register(number, lane)) for lane in range(self.registers)]
                 place = lines.let(f"{buffer} * {self.block} + {self._of('to', number)}", "to")
                 self._store(values, place)
 
@@ -142,8 +155,10 @@ class FactorLoads:
 class Sums:
     """The sums of one thread: groups of neighbouring rows and columns, so that 16 bytes are read at once."""
 
-    def __init__(self, tiling: Tiling, accumulator: DType, lines: Lines) -> None:
-        self.tiling, self.accumulator, self.lines = tiling, accumulator, lines
+    def __init__(self, product: Tiled, lines: Lines) -> None:
+        self.product, self.tiling, self.lines = product, product.tiling, lines
+        self.accumulator = accumulator = product.kernel.accumulator
+        tiling = product.tiling
         self.kind = computing_type(accumulator)
         lanes = _WORD // accumulator.size
         self.rows_together = min(lanes, tiling.thread_m)

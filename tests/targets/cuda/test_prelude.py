@@ -11,6 +11,7 @@ from dfc_targets.cpu.machine import detect_host
 from dfc_targets.cuda import prelude
 from tests.support.cpu_math import ArrayMath
 
+HOST = detect_host()
 SIMULATED = prelude.simulator(4)
 KEY = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
 DRAW = 0x1_0000_0003
@@ -45,13 +46,14 @@ def pairs(kind: type, bits: type) -> list[np.ndarray]:
     return [left, np.concatenate([np.tile(values[:22], 22), right, right[::-1]])]
 
 
-@pytest.mark.skipif(not detect_host().fused_multiply_add, reason="without the instruction the CPU's last bits differ")
+@pytest.mark.skipif(HOST is None or not HOST.fused_multiply_add, reason="the CPU's last bits differ without it")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("form", list(FORMATS))
 def test_functions_have_the_bits_of_the_cpu_target(form: str, name: str) -> None:
     element, kind, bits = FORMATS[form]
     operands = pairs(kind, bits) if name == "pow" else [samples(kind, bits, 1)]
-    expected = ArrayMath(detect_host(), name, element, 4)(*operands)
+    assert HOST is not None
+    expected = ArrayMath(HOST, name, element, 4)(*operands)
     found = np.array([SIMULATED[f"{form}_{name}"](*point) for point in zip(*operands, strict=True)], kind)
     same = (expected.view(bits) == found.view(bits)) | (np.isnan(expected) & np.isnan(found))
     assert same.all(), [(o[~same][:3], expected[~same][:3], found[~same][:3]) for o in operands]

@@ -51,6 +51,14 @@ def test_warps_may_exchange_on_their_own() -> None:
     assert a.tolist() == [2, 2, 2, 2, -1, -1, -1, -1]
 
 
+def test_a_warp_may_exchange_while_others_wait_for_the_block() -> None:
+    lines = ["def k0(a):", "    if thread() < 4:", "        a[0] = shuffle_i64(i64(thread()), i64(2))"]
+    source = "\n".join([*lines, "    barrier()", "    a[1] = 5", ""])
+    a = np.zeros(2, np.int64)
+    simulate(function(source), 1, 8, [a])
+    assert a.tolist() == [2, 5]
+
+
 def test_lanes_at_different_barriers_are_an_error() -> None:
     source = "def k0(a):\n    if thread() == 0:\n        barrier()\n    else:\n        barrier()\n"
     with pytest.raises(SimulationError, match=r"different lines of the text: \[3, 5\]"):
