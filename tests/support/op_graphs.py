@@ -1,0 +1,41 @@
+"""A graph of all samples of an op, for tests of targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dfc.ir.graph import Entry, Graph, Value
+from dfc.ops import registry
+from dfc.ops.record import Effect, OpRecord, Sample
+from dfc.source import NOWHERE
+from tests.support.ops import Scratch
+
+LIMIT = 8  # samples of each record in one program
+RECORDS = [
+    pytest.param(record, id=record.name)
+    for record in registry.all_records()
+    if record.effect in (Effect.PURE, Effect.RANDOM) and record.family != "gradient"
+]
+
+
+def graph_of_samples(record: OpRecord, largest: int | None = None) -> tuple[Graph, dict[str, Any]]:
+    """One entry `e` that computes the op on its samples, and what it is fed. `largest` leaves out samples with more
+    elements in an operand, as long as others stay."""
+    scratch = Scratch()
+    outputs: list[Value] = []
+    for sample in _chosen(record, largest):
+        operands = [scratch.feed(x) for x in sample.operands]
+        outputs += scratch.builder.node(record.name, operands, sample.attributes).results
+    scratch.block.outputs = tuple(outputs)
+    feeds = {value.name: array for value, array in scratch.feeds}
+    results = tuple(f"r{number}" for number in range(len(outputs)))
+    return Graph("g", {}, {"e": Entry("e", scratch.block, tuple(feeds), results, (), (), (), NOWHERE)}), feeds
+
+
+def _chosen(record: OpRecord, largest: int | None) -> list[Sample]:
+    """Samples of every kind and element type, few enough to compile in one go."""
+    found = [s for s in record.samples() if s.kind != "invalid" and not any(x.dtype.kind == "c" for x in s.operands)]
+    small = [s for s in found if largest is None or all(x.size <= largest for x in s.operands)]
+    return (small or found)[:: max(1, len(small or found) // LIMIT)]
