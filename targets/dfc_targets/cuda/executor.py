@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dfc_runtime.errors import BundleError
 from dfc_targets.cuda.arena import Memory
@@ -22,14 +22,11 @@ from dfc_targets.cuda.places import (
     DEVICE_BIT,
     DIRECT,
     HOST,
-    LINE,
     SLOT,
     Layout,
     Places,
     Region,
     Regions,
-    Tensor,
-    bytes_of,
     number,
     slot_buffers,
     slot_of,
@@ -44,12 +41,14 @@ from dfc_targets.cuda.segments import (
     arrange,
     inside_conditions,
 )
+from dfc_targets.cuda.sessions import Session
 
 MOST_SESSIONS = 32
 MOST_GRAPHS = 64
 """Graphs that are kept for one combination of sizes; more than one for each segment where sizes are measured."""
 
 DIRECT_ALIGNMENT = 16
+NOWHERE: dict[int, int] = {}
 NO_SITE = -1
 """What stands for a site when a host call failed."""
 
@@ -76,26 +75,6 @@ class Stopped(Exception):
         self.fault = fault
 
 
-@dataclass(slots=True)
-class Session:
-    """One combination of sizes, and of where the caller has its tensors."""
-
-    sizes: dict[str, int]
-    layout: Layout
-    places: Places
-    stamp: int
-    copies_in: list[Tensor]
-    copies_out: list[Tensor]
-    graphs: OrderedDict[tuple[int, tuple[int, ...]], SegmentGraph] = field(
-        default_factory=OrderedDict[tuple[int, tuple[int, ...]], SegmentGraph]
-    )
-
-    def close(self) -> None:
-        for graph in self.graphs.values():
-            graph.close()
-        self.graphs.clear()
-
-
 class EntryRun:
     """One entry of a loaded program."""
 
@@ -107,9 +86,9 @@ class EntryRun:
         self._may_fail = any(_can_fail(step, loaded.code) for step in entry.steps)
         self._slots = entry.arguments + entry.results
         self._words = ctypes.c_uint64 * (self._slots + len(entry.dims) + 1 + len(entry.measured))
-        buffers = slot_buffers(entry)
-        self._tensors = [slot for slot, buffer in buffers.items() if not buffer.scalar]
-        self._has_scalars = any(b.scalar and slot < entry.arguments for slot, b in buffers.items())
+        self._dims_end = self._slots + len(entry.dims)
+        self._all_on_host = (HOST,) * self._slots
+        self._tensors = [slot for slot, buffer in slot_buffers(entry).items() if not buffer.scalar]
         inner = inside_conditions(self._actions)
         self._inner = {
             slot_of(entry, entry.buffers[b]) for b in inner if entry.buffers[b].role in ("argument", "result")
@@ -119,23 +98,39 @@ class EntryRun:
 
     def call(self, slots: int) -> int:
         """Runs it on the slots at this address: 0 when it is done, 1 after a fault, which `fault` tells."""
-        with self._loaded.device.current():
+        device = self._loaded.device
+        with device.current():
             words: list[int] = self._words.from_address(slots)[:]
             modes, addresses = self._modes(words)
-            session = self._session(tuple(words[self._slots : self._slots + len(self._entry.dims)]), modes)
-            run = _Run(self._loaded, self, session, addresses)
-            self._feed(session, slots, words)
+            session = self._session(tuple(words[self._slots : self._dims_end]), modes)
+            session.feed(slots, words)
             try:
-                run.actions(self._actions)
+                sizes = self._run(session, addresses)
             except Stopped as stopped:
-                self._loaded.device.synchronise()
+                device.synchronise()
                 self.fault = stopped.fault
                 return 1
             except BaseException:
-                self._loaded.device.synchronise()  # nothing runs when memory is used for the next call
+                device.synchronise()  # nothing runs when memory is used for the next call
                 raise
-            self._answer(session, slots, words, run.sizes)
+            session.answer(slots, words, sizes)
+            if self._entry.measured:
+                self._tell_sizes(slots, sizes)
             return 0
+
+    def _run(self, session: Session, addresses: Mapping[int, int]) -> Mapping[str, int]:
+        """All sizes afterwards. The only segment of an entry without host work is launched without more ado."""
+        whole = session.whole
+        if whole is None or whole.stamp != self._loaded.memory.stamp:
+            run = _Run(self._loaded, self, session, addresses)
+            run.actions(self._actions)
+            return run.sizes
+        whole.launch(addresses)
+        self._loaded.device.synchronise()
+        fault = session.fault()
+        if fault is not None:
+            raise Stopped(fault)
+        return session.sizes
 
     def forget(self) -> None:
         """Drops all graphs."""
@@ -145,6 +140,11 @@ class EntryRun:
 
     def _modes(self, words: Sequence[int]) -> tuple[tuple[int, ...], dict[int, int]]:
         """Where the tensors of the caller are, and the addresses of those on the device."""
+        for slot in self._tensors:
+            if words[slot] & DEVICE_BIT:
+                break
+        else:
+            return self._all_on_host, NOWHERE
         modes = [HOST] * self._slots
         addresses: dict[int, int] = {}
         for slot in self._tensors:
@@ -184,33 +184,17 @@ class EntryRun:
             constants=loaded.constants,
             state=loaded.state,
         )
-        copies_in = [*layout.feeds, *layout.large_feeds]
-        copies_out = [*layout.results, *layout.large_results]
-        return Session(sizes, layout, Places(layout, regions), memory.stamp, copies_in, copies_out)
+        return Session(Places(layout, regions), sizes, memory.stamp)
 
-    def _feed(self, session: Session, slots: int, words: Sequence[int]) -> None:
-        """What the caller gave, into pinned memory; no fault yet."""
-        pinned = session.places.regions.pinned
-        if self._has_scalars:
-            ctypes.memmove(pinned, slots, SLOT * self._entry.arguments)
-        for each in session.copies_in:
-            ctypes.memmove(pinned + each.offset, words[each.slot], each.room)
-        ctypes.memset(pinned + session.layout.error, 0, LINE)
-
-    def _answer(self, session: Session, slots: int, words: Sequence[int], sizes: Mapping[str, int]) -> None:
-        """Results from pinned memory to the caller."""
-        pinned = session.places.regions.pinned
-        for slot, offset in session.layout.scalar_results():
-            ctypes.memmove(slots + SLOT * slot, pinned + offset, SLOT)
-        for each in session.copies_out:
-            ctypes.memmove(words[each.slot], pinned + each.offset, bytes_of(each.buffer, sizes))
+    def _tell_sizes(self, slots: int, sizes: Mapping[str, int]) -> None:
+        """Sizes that were found out go to their slots."""
         first = slots + SLOT * (self._slots + len(self._entry.dims) + 1)
         for place, (name, _) in enumerate(self._entry.measured):
             if name in sizes:
                 ctypes.c_int64.from_address(first + SLOT * place).value = sizes[name]
 
     def graph(
-        self, session: Session, segment: Segment, sizes: Mapping[str, int], addresses: dict[int, int]
+        self, session: Session, segment: Segment, sizes: Mapping[str, int], addresses: Mapping[int, int]
     ) -> SegmentGraph:
         """The graph of a segment, built when there is none for these sizes."""
         loaded = self._loaded
@@ -229,6 +213,7 @@ class EntryRun:
             nodes = maker.make(segment.parts)
             made = SegmentGraph(loaded.device, nodes, addresses, loaded.memory.stamp)
         session.graphs[key] = made
+        session.whole = made if len(self._actions) == 1 else None
         session.stamp = loaded.memory.stamp
         return made
 
@@ -246,7 +231,7 @@ class _Damaged:
 class _Run:
     """One call."""
 
-    def __init__(self, loaded: Loaded, entry: EntryRun, session: Session, addresses: dict[int, int]) -> None:
+    def __init__(self, loaded: Loaded, entry: EntryRun, session: Session, addresses: Mapping[int, int]) -> None:
         self._loaded, self._entry, self._session, self._addresses = loaded, entry, session, addresses
         self.sizes = dict(session.sizes)
         self._pending = False
@@ -286,10 +271,9 @@ class _Run:
             self._pending = False
 
     def _check(self) -> None:
-        session = self._session
-        values = (ctypes.c_int64 * 4).from_address(session.places.regions.pinned + session.layout.error)
-        if values[0]:
-            raise Stopped((values[0] - 1, tuple(values[1:])))
+        fault = self._session.fault()
+        if fault is not None:
+            raise Stopped(fault)
 
     def _place(self, buffer: int) -> int:
         """Where the host exchanges a buffer with the device."""
@@ -300,14 +284,14 @@ class _Run:
         return ctypes.c_uint8.from_address(self._place(buffer)).value != 0
 
     def _integer(self, buffer: int) -> int:
-        plan = self._session.layout.entry.buffers[buffer]
+        plan = self._session.places.entry.buffers[buffer]
         size = number(plan.bytes, self.sizes)
         data = ctypes.string_at(self._place(buffer), size)
         return int.from_bytes(data, "little", signed=plan.type in SIGNED)
 
     def _set_integer(self, buffer: int, value: int) -> None:
         self._wait()
-        plan = self._session.layout.entry.buffers[buffer]
+        plan = self._session.places.entry.buffers[buffer]
         data = value.to_bytes(number(plan.bytes, self.sizes), "little", signed=plan.type in SIGNED)
         ctypes.memmove(self._place(buffer), data, len(data))
 
