@@ -28,6 +28,7 @@ fast: $(STAMP)  ## The tests that take seconds
 
 test: lint  ## Lint, then all tests
 	$(BIN)/pytest -q -n 2 --dist loadgroup
+	NUMBA_ENABLE_CUDASIM=1 $(BIN)/pytest -q -n 2 tests/simulated
 
 bench: $(STAMP)  ## Measure against peers, side by side
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
