@@ -60,10 +60,20 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """What the tasks of a role work on, and the line that says so; 0 where no line speaks of devices."""
+
+    role: str
+    device: Device
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """Everything about one placement."""
+    """Everything about one placement. `devices` are those of jobs that have GPUs."""
 
     deployment: str
+    devices: tuple[DeviceRow, ...]
     state: tuple[Row, ...]
     loads: tuple[Load, ...]
     entries: tuple[PlacedEntry, ...]
@@ -84,11 +94,20 @@ def report(spread: Spread, only: str | None = None, *, plans_memory: bool = Fals
     ]
     return Report(
         deployment.source.name,
+        tuple(_devices(spread)),
         tuple(_rows(spread, placed.state, "", only)),
         tuple(loads(spread.whole, placed.state, counts, memory)),
         tuple(entries),
         tuple(_peaks(spread)) if plans_memory else (),
     )
+
+
+def _devices(spread: Spread) -> Iterator[DeviceRow]:
+    devices = spread.resolution.devices
+    for role in spread.parts.graphs:
+        if spread.deployment.jobs[role.job].gpus:
+            because = devices.because(role.job, role.task)
+            yield DeviceRow(role.name, devices.of(role.job, role.task), because.line if because is not None else 0)
 
 
 def _peaks(spread: Spread) -> Iterator[Peak]:

@@ -41,13 +41,25 @@ class Lowered:
 
 
 class Target(Protocol):
-    """The compile half of a target."""
+    """The compile half of a target. One that has no code for some ops says so in a mapping `lacks`, from their names to
+    the reasons."""
 
     name: str
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Machine code for every entry of the program."""
         ...
+
+
+def installed_targets() -> list[str]:
+    """The names of all targets, in their order."""
+    return sorted({point.name for point in entry_points(group="dfc.targets")})
+
+
+def lacking(target: Target) -> Mapping[str, str]:
+    """The ops a target has no code for, and why."""
+    found: Mapping[str, str] = getattr(target, "lacks", {})
+    return found
 
 
 def load_target(name: str) -> Target:

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from dfc.cli.commands.inspect_command import size
 from dfc.cli.tables import seconds, table
 from dfc.passes.place.balance import Load
-from dfc.placing import Peak, PlacedEntry, Report, Row
+from dfc.placing import DeviceRow, Peak, PlacedEntry, Report, Row
 
 
 def as_text(report: Report) -> str:
     """Tables: state, what each task holds, then each entry."""
     blocks: list[list[str]] = []
+    if report.devices:
+        rows = [[each.role, str(each.device), _because(report, each)] for each in report.devices]
+        blocks.append(["devices", *table(["role", "works on", "because"], rows)])
     if report.state:
         blocks.append(["state", *_rows(report, report.state, of_state=True)])
     blocks.append(_loads(report.loads))
@@ -21,6 +24,10 @@ def as_text(report: Report) -> str:
     if report.peaks:
         blocks.append(_peaks(report.peaks))
     return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _because(report: Report, row: DeviceRow) -> str:
+    return f"{report.deployment}:{row.line}" if row.line else "no line places anything of it on a gpu"
 
 
 def _rows(report: Report, rows: Sequence[Row], *, of_state: bool) -> list[str]:
@@ -96,6 +103,9 @@ def as_json(report: Report) -> str:
     return json.dumps(
         {
             "deployment": report.deployment,
+            "devices": [
+                {"role": each.role, "device": str(each.device), "line": each.line or None} for each in report.devices
+            ],
             "state": [_row_data(row, "bytes") for row in report.state],
             "loads": [_load_data(load) for load in report.loads],
             "entries": [_entry_data(entry) for entry in report.entries],

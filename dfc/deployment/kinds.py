@@ -65,10 +65,16 @@ class Devices:
 
     def of(self, job: str, task: int | None) -> Device:
         """What a role works on: a task of a job, or all of them that have no role of their own."""
-        for ask in self.asks.get(job, ()):
-            if ask.task is None or ask.task == task:
-                return ON_CPU if ask.kind == "cpu" else Device(ask.kind, ask.number or 0)
-        return ON_CPU
+        ask = self._ask(job, task)
+        return ON_CPU if ask is None or ask.kind == "cpu" else Device(ask.kind, ask.number or 0)
+
+    def because(self, job: str, task: int | None) -> Span | None:
+        """The place of the line behind that; None where no line says anything."""
+        ask = self._ask(job, task)
+        return None if ask is None else ask.span
+
+    def _ask(self, job: str, task: int | None) -> _Ask | None:
+        return next((ask for ask in self.asks.get(job, ()) if ask.task is None or ask.task == task), None)
 
     def settled(self, asked: Constraint) -> Constraint:
         """A constraint with the job it comes to: one that names a device alone is about the first job whose tasks have

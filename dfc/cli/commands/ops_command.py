@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
+from dfc.backend.target import installed_targets, lacking, load_target
 from dfc.cli.failures import did_you_mean
 from dfc.ops import registry
 from dfc.ops.record import OpRecord
+
+PEOPLE = {"cuda": "gpu"}
+"""Targets by other names than their own."""
 
 
 @click.command("ops", short_help="List the ops of the language, or describe one.")
@@ -24,12 +30,22 @@ def command(name: str | None, only_count: bool) -> int:
 
 
 def _list(records: tuple[OpRecord, ...]) -> None:
+    lacks = _lacks()
+    width = len(" ".join(lacks))
     for family in dict.fromkeys(record.family for record in records):
         click.echo(click.style(family, bold=True))
         for record in (r for r in records if r.family == family):
             mark = "d" if record.gradient else " "
-            click.echo(f"  {mark} {record.name:<18} {_first_line(record.summary)}")
-    click.echo(f"\n{len(records)} ops; d: has a gradient; `dfc ops NAME` describes one")
+            where = " ".join(kind if record.name not in ops else " " * len(kind) for kind, ops in lacks.items())
+            click.echo(f"  {mark} {record.name:<18} {where:<{width}}  {_first_line(record.summary)}")
+    click.echo(
+        f"\n{len(records)} ops; d: has a gradient; {', '.join(lacks)}: where it runs; `dfc ops NAME` describes one"
+    )
+
+
+def _lacks() -> dict[str, Mapping[str, str]]:
+    """The ops that the installed targets have no code for, by what people call the targets."""
+    return {PEOPLE.get(name, name): lacking(load_target(name)) for name in installed_targets()}
 
 
 def _describe(name: str) -> None:
@@ -44,6 +60,8 @@ def _describe(name: str) -> None:
         click.echo(f"  ({number}) {constraint}")
     gradient = "yes" if record.gradient else f"none: {record.no_gradient}"
     click.echo(f"  gradient: {gradient}\n  effect: {record.effect.value}")
+    for kind, ops in _lacks().items():
+        click.echo(f"  {kind}: {'no: ' + ops[name] if name in ops else 'yes'}")
 
 
 def _first_line(text: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from dfc import api
 from dfc.cli.commands.explain_command import codes
 from dfc.ops import registry
+from dfc_targets.cpu.target import CpuTarget
 from tests.support.command_line import Command
 
 
@@ -145,6 +146,13 @@ def test_ops_describes_each_op(name: str, dfc: Command) -> None:
     assert record is not None
     assert ended.out.startswith(f"{record.signature}\n\n{record.summary.strip()}\n")
     assert "  gradient: " in ended.out
+    assert "  cpu: yes\n" in ended.out and "  gpu: yes\n" in ended.out
+
+
+def test_ops_says_what_a_target_lacks(dfc: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CpuTarget, "lacks", {"abs": "no sign bit"}, raising=False)
+    assert "  d abs                    gpu  The absolute value" in dfc("ops").out
+    assert "  cpu: no: no sign bit\n  gpu: yes\n" in dfc("ops", "abs").out
 
 
 def test_an_op_that_is_not_there_is_told(dfc: Command) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dfc import api
+from dfc.cli import placement
 from dfc.cluster import options_on
 from dfc.deployment.kinds import ON_CPU, Device
 from dfc.options import CompileOptions, TargetOptions
@@ -82,5 +83,16 @@ def test_a_role_is_compiled_for_what_it_works_on() -> None:
 def test_the_placement_says_which_gpu() -> None:
     program = "dfg 1\n\nparam w: f32[4] = 0\n\nentry f(x: f32[4]) -> (y: f32) {\n  return sum(x * w)\n}\n"
     deploy = 'deploy 1 for "model.dfg"\n\njob worker tasks 1 with gpu = 2\n\nplace "f/**" on worker gpu 1\n'
+    deploy = deploy.replace("\n\nplace", "\njob spare tasks 1 with gpu = 1\n\nplace") + 'place "idle" on spare\n'
+    program += "\nvar idle: i64 = 0\n\nentry g() {\n  idle += 1\n}\n"
     report, _ = api.place(SourceFile("model.dfg", program), CompileOptions(), SourceFile("model.deploy", deploy))
-    assert {str(row.device) for row in (*report.state, *report.entries[0].rows)} == {"gpu 1"}
+    assert [(each.role, str(each.device), each.line) for each in report.devices] == [
+        ("worker-0", "gpu 1", 6),
+        ("spare-0", "cpu", 0),
+    ]
+    told = placement.as_text(report)
+    assert (
+        "  worker-0  gpu 1     model.deploy:6\n  spare-0   cpu       no line places anything of it on a gpu\n" in told
+    )
+    devices = {str(row.device) for row in (*report.state, *report.entries[0].rows) if row.site.job == "worker"}
+    assert devices == {"gpu 1"} and "worker:0 gpu 1" in told

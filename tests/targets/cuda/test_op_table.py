@@ -1,0 +1,25 @@
+"""What `dfc ops` says of GPUs is true: every op that it does not list as lacking becomes kernel text."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfc.backend.lower import lower_graph
+from dfc.backend.target import lacking
+from dfc.ops.record import OpRecord
+from dfc.options import TargetOptions
+from dfc.passes.expand import expand
+from dfc_runtime.errors import DfcError
+from dfc_targets.cuda.target import SIMULATOR, CudaTarget
+from tests.support.op_graphs import RECORDS, graph_of_samples
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_an_op_has_a_kernel_unless_the_table_says_otherwise(record: OpRecord) -> None:
+    graph, _ = graph_of_samples(record)
+    try:
+        CudaTarget().lower(lower_graph(expand(graph)), TargetOptions((SIMULATOR,)))
+        has_kernel = True
+    except DfcError:
+        has_kernel = False
+    assert has_kernel is (record.name not in lacking(CudaTarget()))
