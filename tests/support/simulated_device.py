@@ -16,8 +16,16 @@ from typing import Any
 import numpy as np
 
 from dfc_runtime import devices
+from dfc_targets.cuda import simulation
 from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE
-from tests.support.simulated_kernels import INTERPRETED, Run, control_kernels, interpreted_kernels, text_kernels
+from tests.support.simulated_kernels import (
+    INTERPRETED,
+    Launcher,
+    Run,
+    control_kernels,
+    interpreted_kernels,
+    text_kernels,
+)
 from tests.support.simulated_memory import DeviceError, DeviceMemory, Watch
 
 _ENTRY = b".visible .entry "
@@ -55,7 +63,16 @@ class SimulatedNode:
 class SimulatedDevice:
     """Implements `dfc_targets.cuda.device.Device`."""
 
-    def __init__(self, *, conditional_nodes: bool = True, capacity: int = 1 << 28, warp: int = 4) -> None:
+    def __init__(
+        self,
+        *,
+        conditional_nodes: bool = True,
+        capacity: int = 1 << 28,
+        warp: int = 4,
+        launch: Launcher = simulation.simulate,
+    ) -> None:
+        """`launch` runs kernel text, block by block."""
+        self.launch = launch
         self.conditional_nodes = conditional_nodes
         self.stream_handle = 77
         self.warp = warp
@@ -139,7 +156,7 @@ class SimulatedDevice:
         if image in INTERPRETED:
             program, guarded = INTERPRETED[image]
             return interpreted_kernels(program, guarded)
-        return text_kernels(image.decode(), self.warp)
+        return text_kernels(image.decode(), self.warp, self.launch)
 
     def graph(self) -> SimulatedGraph:
         self._check_current()

@@ -31,17 +31,21 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def text_kernels(source: str, warp: int) -> dict[str, Run]:
+Launcher = Callable[[Callable[..., None], int, int, Sequence[Any]], None]
+"""Runs a function as so many blocks of so many threads on these arguments."""
+
+
+def text_kernels(source: str, warp: int, launch: Launcher = simulation.simulate) -> dict[str, Run]:
     """The kernels of an image of text."""
     names = _watched(dict(prelude.simulator(warp)))
     prelude.execute(source, "<simulated image>", names)
     return {
-        match[1]: _text_kernel(names[match[1]], match[2].split(), int(match[3]), workspace=bool(match[4]))
+        match[1]: _text_kernel(names[match[1]], launch, match[2].split(), int(match[3]), workspace=bool(match[4]))
         for match in _HEAD.finditer(source)
     }
 
 
-def _text_kernel(function: Any, types: list[str], sizes: int, *, workspace: bool) -> Run:
+def _text_kernel(function: Any, launch: Launcher, types: list[str], sizes: int, *, workspace: bool) -> Run:
     def run(memory: DeviceMemory, blocks: int, threads: int, arguments: Sequence[int]) -> None:
         if len(arguments) != len(types) + sizes + workspace + 1:
             raise DeviceError(f"{function.__name__} gets {len(arguments)} arguments")
@@ -49,7 +53,7 @@ def _text_kernel(function: Any, types: list[str], sizes: int, *, workspace: bool
         given += [signed(a) for a in arguments[len(types) : len(types) + sizes]]
         given += [Pointer(memory, arguments[-2], "u1")] if workspace else []
         given.append(Pointer(memory, arguments[-1], "i8", silent=True))
-        simulation.simulate(function, blocks, threads, given)
+        launch(function, blocks, threads, given)
 
     return run
 
@@ -80,8 +84,8 @@ def _viewing(kind: Any) -> Any:
 
 # --- kernels of the interpreter
 
-INTERPRETED: dict[bytes, Program] = {}
-"""Programs whose kernels the interpreter runs, by the bytes of their image."""
+INTERPRETED: dict[bytes, tuple[Program, list[bool]]] = {}
+"""Programs whose kernels the interpreter runs, and which of these are guarded, by the bytes of their image."""
 
 
 def interpreted_kernels(program: Program, guarded: Sequence[bool]) -> dict[str, Run]:
