@@ -18,9 +18,9 @@ from dfc.backend.bundle import Bundle, write
 from dfc.backend.cluster_bundle import Extras, write_cluster
 from dfc.deployment.kinds import Device
 from dfc.deployment.model import Deployment, Site
-from dfc.deployment.parse import parse
+from dfc.deployment.parse import parse_partly
 from dfc.deployment.resolution import Resolution
-from dfc.deployment.resolve import resolve
+from dfc.deployment.resolve import resolve, wrong_names
 from dfc.diagnostics import CompileError, Diagnostic, error
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
@@ -181,9 +181,9 @@ def resolution_of(built: Graph, source: SourceFile) -> Resolution:
 
 
 def _resolved(built: Graph, source: SourceFile) -> tuple[Deployment, Resolution, tuple[Diagnostic, ...]]:
-    deployment, found = parse(source)
-    if deployment is None or any(each.is_error for each in found):
-        raise CompileError(found)
+    deployment, found = parse_partly(source)
+    if any(each.is_error for each in found):
+        raise CompileError(sorted([*found, *wrong_names(deployment, built)], key=lambda each: each.span.start))
     resolution, more = resolve(deployment, built)
     if resolution is None:
         raise CompileError([*found, *more])

@@ -1,7 +1,7 @@
 """Statements to a deployment: jobs first, then what refers to them.
 
-Guarantees that every name of a job in the result is one of its jobs, and that every mistake that can be seen without
-the program is a message.
+Guarantees that every mistake that can be seen without the program is a message, and that without one every name of a
+job in the result is one of its jobs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dfc.deployment.model import (
     Checkpoint,
     Colocate,
     Compress,
+    Constraint,
     Deployment,
     Job,
     Place,
@@ -94,11 +95,9 @@ class _Making:
             self.problems.append(error("E0183", title, tasks.span, helps=[f"write `job {job.name} tasks 1`"]))
         self.made.jobs[job.name] = job
 
-    def known_job(self, word: Word) -> bool:
-        if word.text in self.made.jobs:
-            return True
-        self.problems.append(unknown_job(word.text, word.span, self.made.jobs))
-        return False
+    def check_job(self, word: Word) -> None:
+        if word.text not in self.made.jobs:
+            self.problems.append(unknown_job(word.text, word.span, self.made.jobs))
 
     def shard(self, statement: Statement) -> None:
         name, axis, job, rule = statement.word(0), statement.word(1), statement.word(2), statement.words[3]
@@ -108,17 +107,17 @@ class _Making:
             label = did_you_mean(closest(rule.text, RULES))
             notes = ["the rules are modulo, blocks and hash"]
             self.problems.append(error("E0181", title, rule.span, label, notes=notes))
-        if self.known_job(job):
-            kind = RULES[0] if rule is None else rule.text
-            made = Shard(name.text, axis.number, job.text, kind, name.span, job.span, statement.span)
-            self.made.shards.append(made)
+        self.check_job(job)
+        kind = RULES[0] if rule is None else rule.text
+        made = Shard(name.text, axis.number, job.text, kind, name.span, job.span, statement.span)
+        self.made.shards.append(made)
 
     def place(self, statement: Statement) -> None:
         glob, where = statement.word(0), statement.where
         assert where is not None, "the grammar demands it"
         constraint = constraint_of(where, self.made.jobs, self.problems)
-        if constraint is not None:
-            self.made.places.append(Place(glob.text, constraint, glob.span, statement.span))
+        asked = constraint or Constraint(None, None, None, None, where.span)
+        self.made.places.append(Place(glob.text, asked, glob.span, statement.span))
 
     def colocate(self, statement: Statement) -> None:
         glob, name = statement.word(0), statement.word(1)
@@ -134,11 +133,11 @@ class _Making:
         settings.whole("backups", 0, 0)
         options = settings.finish()
         self._check_mode(statement, settings, mode, split)
-        if self.known_job(job):
-            made = Replicate(
-                entry.text, job.text, mode, split, combine, blocks, entry.span, job.span, statement.span, options
-            )
-            self.made.replications.append(made)
+        self.check_job(job)
+        made = Replicate(
+            entry.text, job.text, mode, split, combine, blocks, entry.span, job.span, statement.span, options
+        )
+        self.made.replications.append(made)
 
     def _check_mode(self, statement: Statement, settings: Settings, mode: str, split: str) -> None:
         entry = statement.word(0).text
@@ -165,8 +164,9 @@ class _Making:
         if settings.find("format") is None:
             title = "it is not said to which format"
             self.problems.append(error("E0181", title, statement.span, helps=['add `with format = "bf16"`']))
-        if all([self.known_job(source), self.known_job(destination)]):
-            self.made.compressions.append(Compress(source.text, destination.text, form, statement.span))
+        self.check_job(source)
+        self.check_job(destination)
+        self.made.compressions.append(Compress(source.text, destination.text, form, statement.span))
 
     def checkpoint(self, statement: Statement) -> None:
         seconds, steps = duration(statement.word(0), self.problems)

@@ -19,6 +19,18 @@ from dfc.deployment.resolution import Group, Ruling
 from dfc.diagnostics import Diagnostic, error
 
 
+def check_leaders(lines: Lines) -> Iterator[Diagnostic]:
+    """A message for each line that colocates with nothing, or with itself."""
+    for line in lines.deployment.colocations:
+        leader = lines.names.find(line.name)
+        if leader is None:
+            yield names_nothing(line.name, line.name_span, lines)
+        elif lines.names.find(line.glob) is leader:
+            title = f"`{line.glob}` is where it is"
+            helps = ["name something else, or delete the line"]
+            yield error("E0810", title, line.span, "colocated with itself", helps=helps)
+
+
 class Joining:
     """Groups on their way: `join` fills `groups` and `rulings`."""
 
@@ -32,7 +44,7 @@ class Joining:
         self._told: set[tuple[int, int]] = set()
 
     def join(self) -> Iterator[Diagnostic]:
-        yield from self._check_leaders()
+        yield from check_leaders(self.lines)
         for name, best in self.lines.best.items():
             for line in best.colocations():
                 leader = self.lines.names.find(line.name)
@@ -40,16 +52,6 @@ class Joining:
                     self._union(name, leader.name, line)
         yield from self._rule_each()
         yield from self._rule_groups()
-
-    def _check_leaders(self) -> Iterator[Diagnostic]:
-        for line in self.lines.deployment.colocations:
-            leader = self.lines.names.find(line.name)
-            if leader is None:
-                yield names_nothing(line.name, line.name_span, self.lines)
-            elif self.lines.names.find(line.glob) is leader:
-                title = f"`{line.glob}` is where it is"
-                helps = ["name something else, or delete the line"]
-                yield error("E0810", title, line.span, "colocated with itself", helps=helps)
 
     # ------------------------------------------------------------ union-find --
 

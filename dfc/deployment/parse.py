@@ -29,12 +29,18 @@ KEYWORDS = frozenset(word.upper() for word in STATEMENTS)
 
 def parse(source: SourceFile) -> tuple[Deployment | None, list[Diagnostic]]:
     """What a deployment file says, or None if it has mistakes; and all messages, in the order of their places."""
+    deployment, found = parse_partly(source)
+    return (None if any(each.is_error for each in found) else deployment), found
+
+
+def parse_partly(source: SourceFile) -> tuple[Deployment, list[Diagnostic]]:
+    """What can be read of a deployment file, for messages about it if it has mistakes: a job may not be there, and a
+    constraint that has no meaning leaves everything open."""
     written, problems = read_statements(source)
     edition = next((each for each in written if isinstance(each, Edition)), None)
     statements = [each for each in written if isinstance(each, Statement)]
     deployment, more = assemble(source, edition, statements, complete=not problems)
-    found = sorted([*problems, *more], key=lambda each: each.span.start)
-    return (None if any(each.is_error for each in found) else deployment), found
+    return deployment, sorted([*problems, *more], key=lambda each: each.span.start)
 
 
 def read_statements(source: SourceFile) -> tuple[Written, list[Diagnostic]]:

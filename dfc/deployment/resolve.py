@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dfc.deployment.entries import check_entries
-from dfc.deployment.groups import Joining
+from dfc.deployment.groups import Joining, check_leaders
 from dfc.deployment.kinds import devices_of
 from dfc.deployment.lines import Lines
 from dfc.deployment.model import Compress, Deployment
@@ -52,6 +52,15 @@ def resolve(deployment: Deployment, graph: Graph) -> tuple[Resolution | None, li
         devices,
     )
     return resolution, found
+
+
+def wrong_names(deployment: Deployment, graph: Graph) -> list[Diagnostic]:
+    """What is wrong with the names of a deployment that has other mistakes, so that all are told at once."""
+    problem = _other_program(deployment, graph)
+    if problem is not None:
+        return [problem]
+    lines = Lines(deployment, Names(graph))
+    return [*lines.match(), *check_leaders(lines), *check_entries(deployment, graph), *check_steps(lines)]
 
 
 def _other_program(deployment: Deployment, graph: Graph) -> Diagnostic | None:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dfc.deployment.model import Deployment
-from dfc.deployment.parse import parse
-from dfc.deployment.resolve import resolve
+from dfc.deployment.parse import parse_partly
+from dfc.deployment.resolve import resolve, wrong_names
 from dfc.diagnostics import CompileError, Diagnostic, error
 from dfc.frontend import build
 from dfc.frontend.syntax.reading import read_source
@@ -26,6 +26,12 @@ def is_deployment(source: SourceFile) -> bool:
     )
 
 
+def program_path(source: SourceFile) -> Path | None:
+    """Where the program of a deployment file lies, if it says so."""
+    program = parse_partly(source)[0].program
+    return Path(source.name).parent / program if program else None
+
+
 def messages(source: SourceFile, settings: Mapping[str, int | float | bool | str]) -> list[Diagnostic]:
     """All messages about a deployment file and, if they stand in its way, about its program."""
     return examined(source, settings)[0]
@@ -35,18 +41,20 @@ def examined(
     source: SourceFile, settings: Mapping[str, int | float | bool | str]
 ) -> tuple[list[Diagnostic], Graph | None]:
     """The same, and the graph of the program if both are without mistakes."""
-    deployment, found = parse(source)
-    if deployment is None:
-        return found, None
+    deployment, found = parse_partly(source)
+    is_wrong = any(each.is_error for each in found)
     program, problems = _program(deployment)
     if program is None:
-        return [*found, *problems], None
+        return (found if is_wrong else [*found, *problems]), None
     try:
         graph, problems = build.elaborate(program, settings)
     except CompileError as failure:
         return [*found, *failure.diagnostics], None
     if graph is None:
         return [*found, *problems], None
+    if is_wrong:
+        found += wrong_names(deployment, graph)
+        return sorted(found, key=lambda each: each.span.start), None
     found = [*found, *resolve(deployment, graph)[1]]
     return found, None if any(each.is_error for each in found) else graph
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -11,12 +11,20 @@ import click
 
 from dfc.cli.programs import count, print_diagnostics, source_of
 from dfc.cli.values import settings
-from dfc.diagnostics import EXIT_MISTAKE, EXIT_UNSUPPORTED, NOT_SUPPORTED_YET, Diagnostic, Diagnostics
+from dfc.diagnostics import (
+    EXIT_MISTAKE,
+    EXIT_UNSUPPORTED,
+    NOT_SUPPORTED_YET,
+    CompileError,
+    Diagnostic,
+    Diagnostics,
+)
 from dfc.frontend import build, deployment
 from dfc.frontend.later import unused_parameters
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.layout import check_style
 from dfc.frontend.syntax.parser import parse_recovering
+from dfc.frontend.syntax.reading import read_source
 from dfc.ops.size_checks import checks_inside
 from dfc.reporting import FORMATS
 from dfc.source import SourceFile
@@ -79,17 +87,30 @@ def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str
 def _wait(files: Sequence[str]) -> None:
     """Returns when one of the files, or a program beside one, is not what it was, and all that are named are there."""
     named = [Path(path) for path in files]
-    before = _stamps(named)
-    while (now := _stamps(named)) == before or any(path not in now for path in named):
+    watched = [*named, *_programs(named)]
+    before = _stamps(watched)
+    while (now := _stamps(watched)) == before or any(path not in now for path in named):
         time.sleep(WATCH_SECONDS)
 
 
-def _stamps(named: Sequence[Path]) -> dict[Path, tuple[int, int]]:
+def _programs(named: Sequence[Path]) -> Iterator[Path]:
+    """The programs of deployment files, which may lie in other folders."""
+    for path in named:
+        if path.name.endswith(build.DEPLOYMENT):
+            try:
+                program = deployment.program_path(read_source(path))
+            except (OSError, CompileError):
+                continue  # it was there a moment ago: when it is again, it is read again
+            if program is not None:
+                yield program
+
+
+def _stamps(watched: Sequence[Path]) -> dict[Path, tuple[int, int]]:
     """When each file was written and how long it is; one that is gone is left out, as while an editor replaces it.
     Programs in the same folders count, too: what is imported is looked for there first."""
-    beside = (each for folder in {path.parent for path in named} for each in folder.glob("**/*.dfg"))
+    beside = (each for folder in {path.parent for path in watched} for each in folder.glob("**/*.dfg"))
     found: dict[Path, tuple[int, int]] = {}
-    for path in {*named, *islice(beside, MOST_WATCHED)}:
+    for path in {*watched, *islice(beside, MOST_WATCHED)}:
         try:
             status = path.stat()
         except OSError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dfc.cli.commands import check_command
 from tests.support.command_line import Command
 
 HEAD = 'deploy 1 for "line.dfg"\n\njob ps tasks 2\n'
@@ -52,6 +53,63 @@ def test_mistakes_of_the_file_need_no_program(folder: Path, dfc: Command) -> Non
     ended = dfc("check", write(folder, HEAD + 'place "w" on pss\njob x tasks 0\n'))
     assert "2 errors" in ended.message
     assert "E0809" not in ended.message
+
+
+def test_mistakes_of_every_kind_are_told_at_once_in_their_order(folder: Path, dfc: Command) -> None:
+    lines = [
+        'place "weights" on pss',
+        'place "**" on "/job:ps/tsk:1"',
+        'shard "nothing" axis 0 over workers',
+        'colocate "w" with "nobody"',
+        'replicate tran over boss with mode = "sync", split = "B"',
+        'step "h/y"',
+        "plac it",
+    ]
+    ended = dfc("check", write(folder, HEAD + "\n".join(lines) + "\n"), "--format", "json")
+    told = json.loads(ended.out)["diagnostics"]
+    found = [(each["labels"][0]["line"], each["code"]) for each in told]
+    assert found == [
+        (4, "E0801"),
+        (4, "E0805"),
+        (5, "E0182"),
+        (6, "E0801"),
+        (6, "E0805"),
+        (7, "E0801"),
+        (8, "E0808"),
+        (8, "E0805"),
+        (9, "E0801"),
+        (10, "E0180"),
+    ]
+
+
+def test_watching_notices_changes_of_the_program_in_another_folder(
+    folder: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "places").mkdir()
+    text = 'deploy 1 for "../model.dfg"\n\njob ps tasks 2\nplace "v" on ps\n'
+    write(folder, text, "places/model.deploy")
+    program = "dfg 1\n\nfrom .names import start\n\nparam {name}: f32 = start()\n"
+    write(folder, "dfg 1\n\nfn start() -> f32 = 1.0\n", "names.dfg")
+    write(folder, program.format(name="w"), "model.dfg")
+    later = [
+        lambda: write(folder, program.format(name="v"), "model.dfg"),
+        lambda: write(folder, "dfg 1\n\nfn begin() -> f32 = 1.0\n", "names.dfg"),
+        lambda: write(folder, text + 'place "u" on ps\n', "places/model.deploy"),
+    ]
+
+    def meanwhile(_seconds: float) -> None:
+        if not later:
+            raise KeyboardInterrupt
+        later.pop(0)()
+
+    monkeypatch.setattr(check_command.time, "sleep", meanwhile)
+    ended = dfc("check", "--watch", "places/model.deploy")
+    assert [line[:12] for line in ended.err.splitlines() if line.startswith(("error[", "no errors"))] == [
+        "error[E0801]",
+        "no errors",
+        "error[E0203]",
+        "error[E0203]",
+    ]
 
 
 def test_what_is_not_supported_yet_has_its_own_exit_code(folder: Path, dfc: Command) -> None:
