@@ -140,7 +140,8 @@ def _costs(
     costs = Costs(_sizes(optimised, sizes or {}))
     if profile is None:
         return costs
-    return replace(costs, measured=profiles.measured(profiles.read(profile), optimised))
+    taken = profiles.read(profile)
+    return replace(costs, measured=profiles.measured(taken, optimised), blocks=taken.blocks)
 
 
 def _sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[Symbol, int]:

@@ -30,7 +30,7 @@ from dfc.passes.partition.check_parts import check_parts
 from dfc.passes.partition.checkpoints import Steps, set_apart
 from dfc.passes.partition.model import Role
 from dfc.passes.place import Costs, Placed, PlacementError, Wishes, place
-from dfc.passes.place.blocks import strays
+from dfc.passes.place.blocks import names_in_blocks, strays
 from dfc.passes.place.state import place_state
 from dfc.passes.replicate import Replication, replicate
 from dfc.passes.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
@@ -76,7 +76,7 @@ def spread_by(
     wishes = replace(wishes, counts=counts, fixed={**(homes or {}), **wishes.fixed}, elastic=elastic)
     _check_blocks(graph, wishes)
     try:
-        placed = place(graph, wishes, _with_counts(costs or Costs(), replicated, deployment))
+        placed = place(graph, wishes, _with_counts(costs or Costs(), replicated, deployment, graph))
     except PlacementError as problem:
         raise CompileError([_unplaceable(deployment, problem)]) from problem
     with pipeline.guarded("partition", 0, graph):
@@ -145,15 +145,20 @@ def _check_blocks(graph: Graph, wishes: Wishes) -> None:
         raise CompileError(list(found.values()))
 
 
-def _with_counts(costs: Costs, replicated: Mapping[str, Replication], deployment: Deployment) -> Costs:
-    """Costs that know how many blocks each task has, as the jobs are written, and how large a block is."""
+def _with_counts(costs: Costs, replicated: Mapping[str, Replication], deployment: Deployment, graph: Graph) -> Costs:
+    """Costs that know how many blocks each task has, as the jobs are written, and how large a block is: what was
+    measured with other blocks, or with none, takes as much longer or less long as these are larger or smaller."""
     counts = {each.count: -(-each.blocks // deployment.jobs[each.job].tasks) for each in replicated.values()}
     own = {
         name: {each.symbol: max(costs.sizes[each.symbol] // each.blocks, 1)}
         for name, each in replicated.items()
         if each.symbol in costs.sizes
     }
-    return replace(costs, sizes={**counts, **costs.sizes}, own=own)
+    measured = dict(costs.measured)
+    for name, cut in replicated.items():
+        for each in names_in_blocks(graph.entries[name], cut.count) & measured.keys():
+            measured[each] *= costs.blocks.get(name, 1) / cut.blocks
+    return replace(costs, sizes={**counts, **costs.sizes}, own=own, measured=measured)
 
 
 def replication_mistakes(built: Graph, source: SourceFile) -> tuple[Diagnostic, ...]:

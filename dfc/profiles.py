@@ -1,24 +1,27 @@
 """Measured costs: how long the kernels of a program took, as a file, and as seconds of the nodes they compute.
 
-Assumes a profile that `dfc run --profile` wrote, of the same program: kernels are found again by the names of their
-nodes. Guarantees that a file which is no profile is one `FileError`; names that the program does not have any more are
-left out.
+Assumes a profile that `dfc run --profile` wrote, on one rank or many, of the same program: kernels are found again by
+the names of their nodes. What several ranks have measured is one kernel, whose seconds are the median over all
+launches, each counted as the median of its rank. Guarantees that a file which is no profile is one `FileError`; names
+that the program does not have any more are left out.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dfc.ir import walk
 from dfc.ir.graph import Graph, Node
 from dfc.passes.place.cost import Costs
+from dfc_runtime.distributed.metering import RankTimes
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import strict_json
-from dfc_runtime.formats.fields import integer, items, mapping, text
+from dfc_runtime.formats.fields import integer, items, mapping, seconds, text
 from dfc_runtime.measuring import Meter
 
 FORMAT = "dfc profile 1"
@@ -39,11 +42,12 @@ class KernelTime:
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What one run measured. `overhead` are the seconds that each measurement would have added, and that were taken
-    off."""
+    off. `blocks` are those into which entries were cut, by name: what is done for each took as long for one of them."""
 
     program: str
     overhead: float
     kernels: tuple[KernelTime, ...]
+    blocks: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """As JSON; the kernels that took longest are first."""
@@ -57,7 +61,8 @@ class Profile:
             }
             for each in sorted(self.kernels, key=lambda each: -each.seconds * each.launches)
         ]
-        data = {"format": FORMAT, "program": self.program, "overhead": self.overhead, "kernels": rows}
+        data = {"format": FORMAT, "program": self.program, "overhead": self.overhead}
+        data |= {"blocks": dict(self.blocks), "kernels": rows}
         Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
@@ -70,6 +75,30 @@ def taken(program: str, meter: Meter) -> Profile:
     return Profile(program, meter.overhead, tuple(kernels))
 
 
+def merged(program: str, ranks: Sequence[RankTimes], blocks: Mapping[str, int]) -> Profile:
+    """What all ranks have measured, of a program whose entries were cut into so many blocks."""
+    found: dict[tuple[str, tuple[str, ...], str], list[tuple[float, int]]] = {}
+    for rank in ranks:
+        for each in rank.kernels:
+            found.setdefault((each.entry, each.names, each.place), []).append((each.seconds, each.launches))
+    kernels = [
+        KernelTime(entry, names, _median(times), sum(launches for _, launches in times), place)
+        for (entry, names, place), times in found.items()
+    ]
+    overheads = [rank.overhead for rank in ranks if rank.kernels]
+    return Profile(program, statistics.median(overheads) if overheads else 0.0, tuple(kernels), dict(blocks))
+
+
+def _median(times: Sequence[tuple[float, int]]) -> float:
+    """The median of seconds, each of which counts so many times."""
+    half, seen = sum(count for _, count in times) / 2, 0
+    for took, count in sorted(times):
+        seen += count
+        if seen >= half:
+            return took
+    return 0.0
+
+
 def read(path: str | os.PathLike[str]) -> Profile:
     """The profile in a file."""
     try:
@@ -77,7 +106,8 @@ def read(path: str | os.PathLike[str]) -> Profile:
         if data.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT!r}")
         kernels = tuple(_kernel(each) for each in items(data["kernels"], "kernels"))
-        return Profile(text(data["program"], "program"), _seconds(data["overhead"]), kernels)
+        blocks = {name: integer(n, "blocks", 1) for name, n in mapping(data.get("blocks", {}), "blocks").items()}
+        return Profile(text(data["program"], "program"), seconds(data["overhead"], "overhead"), kernels, blocks)
     except OSError as problem:
         raise FileError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}", code="E0909") from None
     except (ValueError, KeyError) as problem:
@@ -87,14 +117,8 @@ def read(path: str | os.PathLike[str]) -> Profile:
 def _kernel(value: object) -> KernelTime:
     row = mapping(value, "kernel")
     names = tuple(text(each, "name") for each in items(row["names"], "names"))
-    seconds, launches = _seconds(row["seconds"]), integer(row["launches"], "launches")
-    return KernelTime(text(row["entry"], "entry"), names, seconds, launches, text(row["place"], "place"))
-
-
-def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise ValueError("seconds are a number that is not below 0")
-    return float(value)
+    took, launches = seconds(row["seconds"], "seconds"), integer(row["launches"], "launches")
+    return KernelTime(text(row["entry"], "entry"), names, took, launches, text(row["place"], "place"))
 
 
 def measured(profile: Profile, graph: Graph) -> Mapping[str, float]:
@@ -111,6 +135,6 @@ def measured(profile: Profile, graph: Graph) -> Mapping[str, float]:
 
 def _shares(nodes: Sequence[Node], table: Costs) -> list[float]:
     """Which part of a kernel is each node's."""
-    seconds = [table.seconds(node) for node in nodes]
-    total = sum(seconds)
-    return [each / total if total else 1 / len(nodes) for each in seconds]
+    costs = [table.seconds(node) for node in nodes]
+    total = sum(costs)
+    return [each / total if total else 1 / len(nodes) for each in costs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,12 +89,38 @@ def open_on(
     threads: int | None,
     trace: str | None = None,
     summaries: str | None = None,
+    meter: Meter | None = None,
 ) -> ClusterModule | dfc_runtime.Module:
-    """A bundle on this rank and all others."""
+    """A bundle on this rank and all others. A `meter` measures kernels."""
     if path.endswith(".dfg") or path == "-":
         raise click.UsageError("ranks run bundles: compile the program first, with dfc compile --deploy")
     existing(path)
-    return load_on(path, comm, jobs=jobs or None, seconds=deadline, threads=threads, trace=trace, summaries=summaries)
+    return load_on(
+        path,
+        comm,
+        jobs=jobs or None,
+        seconds=deadline,
+        threads=threads,
+        trace=trace,
+        summaries=summaries,
+        handlers=None if meter is None else {TICK: meter.tick},
+    )
+
+
+def measure_on(module: ClusterModule | dfc_runtime.Module, meter: Meter, path: str) -> None:
+    """Has the kernels of all ranks measured from now on, and rank 0 write them to a file when the program is closed."""
+    from dfc import profiles  # a part of the compiler, which other runs do not need
+    from dfc_runtime.distributed.metering import Metering, RankTimes
+
+    cluster = module.manifest.cluster
+    if isinstance(module, dfc_runtime.Module) or cluster is None:
+        raise click.UsageError("a program for one rank is measured without a launcher: dfc run --profile")
+    blocks = {entry.name: entry.blocks for entry in cluster.entries if entry.blocks}
+
+    def write(ranks: Sequence[RankTimes]) -> None:
+        profiles.merged(module.name, ranks, blocks).write(path)
+
+    Metering(meter, module, write).start()
 
 
 def cluster_of(path: str) -> Cluster | None:

@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from dfc.cli import running
-from dfc.cli.bundles import Wishes, cluster_of, open_module, open_on
+from dfc.cli.bundles import Wishes, cluster_of, measure_on, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.launchers import is_rank
 from dfc.cli.listeners import Bar, Both, Lines, Silent
@@ -121,7 +121,7 @@ def command(
         raise click.UsageError("give --trace or --profile, not both")
     plan = Plan(None if state is None else Path(state), save_every, keep, best)
     schedule = running.Schedule(batch, epochs, steps)
-    asked = _Asked(file, entry, named(pairs), plan, schedule, out, as_json, threads, summaries, trace)
+    asked = _Asked(file, entry, named(pairs), plan, schedule, out, as_json, threads, summaries, trace, profile)
     if is_rank(starts_ranks=ranks is not None):
         return as_rank(partial(_as_rank, context, asked, job_counts(jobs), deadline))
     if ranks is not None:
@@ -130,7 +130,7 @@ def command(
     _check_for_one(context)
     meter = None if profile is None else Meter()
     wishes = Wishes(check_finite, asked.summaries, asked.trace, meter, target, device)
-    return _alone(asked, settings(settings_), profile, wishes)
+    return _alone(asked, settings(settings_), wishes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,10 @@ class _Asked:
     threads: int | None
     summaries: str | None
     trace: str | None
+    profile: str | None
 
 
-def _alone(asked: _Asked, given: Mapping[str, Setting], profile: str | None, wishes: Wishes) -> int:
+def _alone(asked: _Asked, given: Mapping[str, Setting], wishes: Wishes) -> int:
     """A run on one rank, of a program or a bundle."""
     _require_one_rank(asked.file)
     module = open_module(asked.file, given, asked.threads, wishes)
@@ -157,10 +158,10 @@ def _alone(asked: _Asked, given: Mapping[str, Setting], profile: str | None, wis
         code = _run(module, asked)
     finally:
         module.close()  # a trace is written here, of a run that failed too
-    if wishes.meter is not None and profile is not None:
+    if wishes.meter is not None and asked.profile is not None:
         from dfc import profiles  # a part of the compiler, which other runs do not need
 
-        profiles.taken(module.name, wishes.meter).write(profile)
+        profiles.taken(module.name, wishes.meter).write(asked.profile)
     return code
 
 
@@ -191,7 +192,10 @@ def _as_rank(
     if comm.rank == 0:
         _check_for_ranks(context)
     counts = fitting_counts(asked.file, jobs, comm.size)
-    module = open_on(asked.file, comm, counts, deadline, asked.threads, asked.trace, asked.summaries)
+    meter = None if asked.profile is None else Meter()
+    module = open_on(asked.file, comm, counts, deadline, asked.threads, asked.trace, asked.summaries, meter)
+    if meter is not None and asked.profile is not None:
+        measure_on(module, meter, asked.profile)
     return _on_rank(module, asked, records)
 
 
@@ -235,8 +239,6 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
 def _check_for_ranks(context: click.Context) -> None:
     """Refuses what would be without effect, or make no sense, on many ranks."""
     given = context.params
-    if given["profile"] is not None:
-        raise click.UsageError("kernels are measured on one rank: give --profile without --ranks")
     if given["settings_"]:
         raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
     if given["check_finite"]:

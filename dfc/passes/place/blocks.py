@@ -27,6 +27,12 @@ def _goes_over(node: Node, count: Symbol) -> bool:
     return isinstance(node.attributes, ForAttributes) and node.attributes.trips == dim(count)
 
 
+def names_in_blocks(entry: Entry, count: Symbol) -> frozenset[str]:
+    """The names of what is done for each block."""
+    loops = (node for node in walk.nodes(entry.block) if _goes_over(node, count))
+    return frozenset(node.name for loop in loops for node in nodes_inside(loop) if node is not loop)
+
+
 def strays(entry: Entry, wishes: Wishes) -> Iterator[Node]:
     """Nodes in the blocks of an entry that a line wants somewhere else than in all tasks of its job."""
     count, job = wishes.counts.get(entry.name), wishes.replicated.get(entry.name)

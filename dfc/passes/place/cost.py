@@ -34,11 +34,12 @@ PRODUCTS = frozenset({"matmul", "conv2d", "conv1d", "einsum"})
 @dataclass(frozen=True, slots=True)
 class Costs:
     """`sizes` are values for dimensions, `own` those that an entry has for itself; `measured` seconds by the full name
-    of a node, which count more than the table."""
+    of a node, which count more than the table, and `blocks` into how many pieces its entry was cut meanwhile."""
 
     sizes: Mapping[Symbol, int] = field(default_factory=dict["Symbol", int])
     measured: Mapping[str, float] = field(default_factory=dict[str, float])
     own: Mapping[str, Mapping[Symbol, int]] = field(default_factory=dict[str, "Mapping[Symbol, int]"])
+    blocks: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def of_entry(self, name: str) -> Costs:
         """What things cost in one entry."""

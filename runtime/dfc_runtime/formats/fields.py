@@ -29,6 +29,13 @@ def text(value: object, where: str) -> str:
     return value
 
 
+def seconds(value: object, where: str) -> float:
+    """A number that is not below 0, and not infinite."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise ValueError(f"{where} is not a number of seconds")
+    return float(value)
+
+
 def flag(value: object, where: str) -> bool:
     if type(value) is not bool:
         raise ValueError(f"{where} is neither true nor false")

@@ -70,7 +70,6 @@ def test_what_cannot_be_measured_is_refused(dfc: Command) -> None:
     assert ended.code == 2
     assert "has no clocks: compile it with --timed" in ended.message
     assert "not both" in dfc("run", "m.dfg", "train", "--trace", "t", "--profile", "p").message
-    assert "on one rank" in dfc("run", "m.dfg", "train", "--ranks", "2", "--profile", "p").message
 
 
 def test_only_a_timed_build_has_ticks_and_it_runs_where_nobody_measures() -> None:
