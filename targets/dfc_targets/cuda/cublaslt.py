@@ -1,0 +1,301 @@
+"""Products by cuBLASLt, where it is installed where a program runs: found, asked what it offers, and called.
+
+Assumes device addresses and a stream of the device's primary context; one caller at a time. Guarantees the same
+algorithm for the same shape, alignment and library, one that adds parts of a sum in a fixed order (no atomic
+additions), within a bound of workspace. What the library cannot do is `ProductError`: the caller then takes the kernel
+of the program, and says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+WORKSPACE_BYTES = 32 << 20
+"""Most workspace that an algorithm may ask for."""
+
+TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}
+COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32 = 68, 70, 77
+LAYOUT_BATCH_COUNT, LAYOUT_BATCH_STRIDE = 5, 6
+DESC_TRANSPOSE_FIRST, DESC_TRANSPOSE_SECOND, DESC_EPILOGUE, DESC_BIAS, DESC_BIAS_TYPE = 3, 4, 7, 8, 26
+TRANSPOSED = 1
+EPILOGUES = {"none": 1, "relu": 2, "bias": 4, "relu_bias": 6}
+PREFERENCE_WORKSPACE, PREFERENCE_REDUCTIONS = 1, 3
+PREFERENCE_ALIGNMENTS = (5, 6, 7, 8)
+IN_ORDER = 2
+"""Parts of a sum lie in the workspace and are added in the type of the sum; sums in one part are always allowed."""
+
+_MOST_ALIGNMENT = 256
+_ALGORITHM_WORDS = 8
+_NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
+_PACKAGED = ("cu13/lib", "cu12/lib", "cublas/lib")
+
+_Pointer, _Size, _Int = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+_Made = ctypes.POINTER(ctypes.c_void_p)
+
+
+class Heuristic(ctypes.Structure):
+    """`cublasLtMatmulHeuristicResult_t`."""
+
+    _fields_ = (
+        ("algorithm", ctypes.c_uint64 * _ALGORITHM_WORDS),
+        ("workspace", ctypes.c_size_t),
+        ("state", ctypes.c_int),
+        ("waves", ctypes.c_float),
+        ("reserved", ctypes.c_int * 4),
+    )
+
+
+SIGNATURES: dict[str, list[Any]] = {
+    "cublasLtCreate": [_Made],
+    "cublasLtDestroy": [_Pointer],
+    "cublasLtMatrixLayoutCreate": [_Made, _Int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64],
+    "cublasLtMatrixLayoutDestroy": [_Pointer],
+    "cublasLtMatrixLayoutSetAttribute": [_Pointer, _Int, _Pointer, _Size],
+    "cublasLtMatmulDescCreate": [_Made, _Int, _Int],
+    "cublasLtMatmulDescDestroy": [_Pointer],
+    "cublasLtMatmulDescSetAttribute": [_Pointer, _Int, _Pointer, _Size],
+    "cublasLtMatmulPreferenceCreate": [_Made],
+    "cublasLtMatmulPreferenceDestroy": [_Pointer],
+    "cublasLtMatmulPreferenceSetAttribute": [_Pointer, _Int, _Pointer, _Size],
+    "cublasLtMatmulAlgoGetHeuristic": [
+        *[_Pointer] * 7,
+        _Int,
+        ctypes.POINTER(Heuristic),
+        ctypes.POINTER(_Int),
+    ],
+    "cublasLtMatmul": [*[_Pointer] * 14, _Size, _Pointer],
+}
+"""The functions that are called; each gives a status, 0 for success."""
+
+
+class Library(Protocol):
+    """The functions of `SIGNATURES` by name, and `cublasLtGetVersion`."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+class ProductError(RuntimeError):
+    """The library refuses; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixShape:
+    """A matrix by columns, in elements; `alignment` of its address in bytes."""
+
+    dtype: str
+    transposed: bool
+    leading: int
+    stride: int
+    alignment: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProductShape:
+    """Numbers of a `products.LibraryProduct`."""
+
+    rows: int
+    columns: int
+    depth: int
+    batch: int
+    accumulator: str
+    first: MatrixShape
+    second: MatrixShape
+    result: MatrixShape
+    epilogue: str = "none"
+
+
+@dataclass(slots=True)
+class ProductPlan:
+    """A shape with the library's descriptors and its algorithm; `workspace` in bytes."""
+
+    shape: ProductShape
+    description: ctypes.c_void_p
+    layouts: list[ctypes.c_void_p] = field(default_factory=list[ctypes.c_void_p])
+    heuristic: Heuristic = field(default_factory=Heuristic)
+
+    @property
+    def workspace(self) -> int:
+        return int(self.heuristic.workspace)
+
+
+def alignment(address: int) -> int:
+    """The largest power of two that divides an address, at most 256."""
+    return min(_MOST_ALIGNMENT, address & -address) if address else _MOST_ALIGNMENT
+
+
+def find_library() -> Library | None:
+    """The library of the package nvidia-cublas, else that of the system; None if there is none."""
+    for name in _candidates():
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        for function, arguments in SIGNATURES.items():
+            getattr(library, function).argtypes = arguments
+        library.cublasLtGetVersion.restype = ctypes.c_size_t
+        return library
+    return None
+
+
+def _candidates() -> Iterator[str]:
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for part in _PACKAGED:
+            yield from (str(path) for name in _NAMES if (path := Path(folder) / part / name).is_file())
+    yield from _NAMES
+    found = ctypes.util.find_library("cublasLt")
+    if found is not None:
+        yield found
+
+
+class CublasLt:
+    """One handle of the library. `tf32`: factors of f32 may be rounded to 11 bits."""
+
+    def __init__(self, library: Library, *, tf32: bool = False, workspace_bytes: int = WORKSPACE_BYTES) -> None:
+        self._library, self._tf32, self._most = library, tf32, workspace_bytes
+        self._plans: dict[ProductShape, ProductPlan | str] = {}
+        self._one = {"f32": ctypes.c_float(1), "f64": ctypes.c_double(1)}
+        self._zero = {"f32": ctypes.c_float(0), "f64": ctypes.c_double(0)}
+        self._handle = self._made("cublasLtCreate")
+
+    def version(self) -> str:
+        """What `dfc inspect` says of it: 13.1.0."""
+        number = int(self._library.cublasLtGetVersion())
+        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+    def plan(self, shape: ProductShape) -> ProductPlan:
+        """What the library offers first for a shape; asked once. `ProductError` if it offers nothing."""
+        known = self._plans.get(shape)
+        if known is None:
+            try:
+                known = self._new_plan(shape)
+            except ProductError as error:
+                known = str(error)
+            self._plans[shape] = known
+        if isinstance(known, str):
+            raise ProductError(known)
+        return known
+
+    def run(
+        self, plan: ProductPlan, first: int, second: int, result: int, bias: int, workspace: int, stream: int
+    ) -> None:
+        """Queues a product on a stream, which may be recording a graph. `bias` is 0 without one; `workspace` has
+        `plan.workspace` bytes or more, at a multiple of 256."""
+        if bias:
+            self._set("cublasLtMatmulDescSetAttribute", plan.description, DESC_BIAS, ctypes.c_void_p(bias))
+        kind = plan.shape.accumulator
+        a, b, c = plan.layouts
+        self._call(
+            "cublasLtMatmul",
+            self._handle,
+            plan.description,
+            ctypes.addressof(self._one[kind]),
+            first,
+            a,
+            second,
+            b,
+            ctypes.addressof(self._zero[kind]),
+            result,
+            c,
+            result,
+            c,
+            ctypes.addressof(plan.heuristic),
+            workspace,
+            plan.workspace,
+            stream,
+        )
+
+    def close(self) -> None:
+        """Gives everything back; the object is of no use afterwards."""
+        for plan in self._plans.values():
+            if isinstance(plan, ProductPlan):
+                self._drop(plan)
+        self._plans.clear()
+        self._call("cublasLtDestroy", self._handle)
+
+    # --- one shape
+
+    def _new_plan(self, shape: ProductShape) -> ProductPlan:
+        plan = ProductPlan(shape, self._description(shape))
+        try:
+            for one, sizes in (
+                (shape.first, (shape.rows, shape.depth)),
+                (shape.second, (shape.depth, shape.columns)),
+                (shape.result, (shape.rows, shape.columns)),
+            ):
+                rows, columns = reversed(sizes) if one.transposed else sizes
+                plan.layouts.append(self._layout(one, rows, columns, shape.batch))
+            self._choose(plan)
+        except ProductError:
+            self._drop(plan)
+            raise
+        return plan
+
+    def _description(self, shape: ProductShape) -> ctypes.c_void_p:
+        compute = COMPUTE_64F if shape.accumulator == "f64" else COMPUTE_32F
+        if self._tf32 and shape.first.dtype == "f32":
+            compute = COMPUTE_32F_FAST_TF32
+        made = self._made("cublasLtMatmulDescCreate", compute, TYPES[shape.accumulator])
+        values = [
+            (DESC_TRANSPOSE_FIRST, TRANSPOSED * shape.first.transposed),
+            (DESC_TRANSPOSE_SECOND, TRANSPOSED * shape.second.transposed),
+            (DESC_EPILOGUE, EPILOGUES[shape.epilogue]),
+        ]
+        if shape.epilogue.endswith("bias"):
+            values.append((DESC_BIAS_TYPE, TYPES[shape.result.dtype]))
+        for attribute, value in values:
+            self._set("cublasLtMatmulDescSetAttribute", made, attribute, ctypes.c_int32(value))
+        return made
+
+    def _layout(self, matrix: MatrixShape, rows: int, columns: int, batch: int) -> ctypes.c_void_p:
+        leading = max(matrix.leading, rows, 1)
+        made = self._made("cublasLtMatrixLayoutCreate", TYPES[matrix.dtype], rows, columns, leading)
+        if batch > 1:
+            name = "cublasLtMatrixLayoutSetAttribute"
+            self._set(name, made, LAYOUT_BATCH_COUNT, ctypes.c_int32(batch))
+            self._set(name, made, LAYOUT_BATCH_STRIDE, ctypes.c_int64(matrix.stride))
+        return made
+
+    def _choose(self, plan: ProductPlan) -> None:
+        shape, name = plan.shape, "cublasLtMatmulPreferenceSetAttribute"
+        preference = self._made("cublasLtMatmulPreferenceCreate")
+        try:
+            self._set(name, preference, PREFERENCE_WORKSPACE, ctypes.c_uint64(self._most))
+            self._set(name, preference, PREFERENCE_REDUCTIONS, ctypes.c_uint32(IN_ORDER))
+            matrices = (shape.first, shape.second, shape.result, shape.result)
+            for attribute, one in zip(PREFERENCE_ALIGNMENTS, matrices, strict=True):
+                self._set(name, preference, attribute, ctypes.c_uint32(one.alignment))
+            found = ctypes.c_int(0)
+            a, b, c = plan.layouts
+            told = (self._handle, plan.description, a, b, c, c, preference, 1)
+            self._call("cublasLtMatmulAlgoGetHeuristic", *told, ctypes.byref(plan.heuristic), ctypes.byref(found))
+        finally:
+            self._call("cublasLtMatmulPreferenceDestroy", preference)
+        if found.value < 1 or plan.heuristic.state != 0:
+            raise ProductError("cuBLASLt offers no algorithm for this shape")
+
+    def _drop(self, plan: ProductPlan) -> None:
+        for layout in plan.layouts:
+            self._call("cublasLtMatrixLayoutDestroy", layout)
+        self._call("cublasLtMatmulDescDestroy", plan.description)
+
+    # --- calls
+
+    def _made(self, function: str, *arguments: Any) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self._call(function, ctypes.byref(made), *arguments)
+        return made
+
+    def _set(self, function: str, target: ctypes.c_void_p, attribute: int, value: Any) -> None:
+        self._call(function, target, attribute, ctypes.addressof(value), ctypes.sizeof(value))
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        status = int(getattr(self._library, function)(*arguments))
+        if status != 0:
+            raise ProductError(f"{function} of cuBLASLt ends with status {status}")

@@ -1,0 +1,69 @@
+"""A library of C functions that records its calls, argument by argument, in place of cuBLASLt."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from dfc_targets.cuda.cublaslt import SIGNATURES, Heuristic
+
+WORKSPACE = 4096
+ALGORITHM = 0x0123_4567_89AB_CDEF
+
+
+class RecordingLibrary:
+    """Each function is a real C callback, so that arguments are converted as for the library. Handles are numbered;
+    `attributes` are what was set on each handle, by number; `fails` the functions that end with a status."""
+
+    def __init__(self, *, offers: int = 1) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.attributes: dict[tuple[int, int], bytes] = {}
+        self.fails: dict[str, int] = {}
+        self.open: set[int] = set()
+        self.offers = offers
+        self.matmuls: list[dict[str, Any]] = []
+        self._functions = {name: self._function(name, arguments) for name, arguments in SIGNATURES.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        functions = self.__dict__.get("_functions", {})
+        if name not in functions:
+            raise AttributeError(name)
+        return functions[name]
+
+    def cublasLtGetVersion(self) -> int:
+        return 131001
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        """The arguments of all calls of a function."""
+        return [arguments for called, arguments in self.calls if called == name]
+
+    def _function(self, name: str, arguments: list[Any]) -> Any:
+        def called(*given: Any) -> int:
+            if name in self.fails:
+                return self.fails[name]
+            self.calls.append((name, tuple(one for one in given if isinstance(one, int) or one is None)))
+            self._answer(name, given)
+            return 0
+
+        return ctypes.CFUNCTYPE(ctypes.c_int, *arguments)(called)
+
+    def _answer(self, name: str, given: tuple[Any, ...]) -> None:
+        if name.endswith("Create"):
+            handle = 1000 + len(self.calls)
+            given[0][0] = handle
+            self.open.add(handle)
+        elif name.endswith("Destroy"):
+            self.open.remove(given[0])
+        elif name.endswith("SetAttribute"):
+            self.attributes[given[0], given[1]] = ctypes.string_at(given[2], given[3])
+        elif name.endswith("GetHeuristic"):
+            result: Heuristic = given[8][0]
+            result.algorithm[0], result.workspace, result.state = ALGORITHM, WORKSPACE, 0
+            given[9][0] = self.offers
+        elif name == "cublasLtMatmul":
+            names = "handle description alpha first a second b beta c_in c result d algorithm workspace size stream"
+            made: dict[str, Any] = dict(zip(names.split(), given, strict=True))
+            made["alpha"] = ctypes.string_at(given[2], 8)
+            made["beta"] = ctypes.string_at(given[7], 8)
+            made["algorithm"] = ctypes.c_uint64.from_address(given[12]).value
+            self.matmuls.append(made)
