@@ -25,6 +25,7 @@ from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.saving import Saving
 from dfc_runtime.distributed import epochs
 from dfc_runtime.distributed.cluster_module import ClusterModule
+from dfc_runtime.distributed.records import current_job
 from dfc_runtime.formats.cluster import CheckpointPolicy
 from dfc_runtime.formats.manifest import Entry
 
@@ -74,6 +75,7 @@ class Keeper(Silent):
         self._run = _fingerprint(entry.name, schedule, feeds) if schedule.repeats else ""
         self._begun: Saving | None = None
         self._warned = False
+        self._is_complete = False
         self._saved_at = -1
         self._last = time.monotonic()
 
@@ -89,14 +91,25 @@ class Keeper(Silent):
             return 0
         progress = format.about(self._restore(folder)).progress
         done, total = progress.get("steps", 0), progress.get("total", 0)
-        same = bool(self._run) and progress.get("run") == self._run
-        if not same or not isinstance(done, int) or not isinstance(total, int) or done >= total:
+        is_ours = current_job() != "" and progress.get("job") == current_job()
+        same = progress.get("run", "") == self._run and (is_ours or bool(self._run))
+        if not same or not isinstance(done, int) or not isinstance(total, int):
             return 0
+        if done >= total:  # the same command once more, unless a rank of this very job died when all was saved
+            self._is_complete = is_ours
+            return total if is_ours else 0
         click.echo(f"the run goes on behind step {done} of {total}", err=True)
         return done
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether what was restored is the end of this very run, and not of one like it."""
+        return self._is_complete
+
     def step(self, report: Report) -> None:
         plan = self._plan
+        if self._begun is not None and self._begun.done:
+            self._collect()
         if plan.folder is None or report.steps >= report.total_steps or not self._is_time(report):
             return
         self._collect()
@@ -119,12 +132,14 @@ class Keeper(Silent):
             self._save(plan.folder, keep=plan.keep, best=score, progress=progress)
 
     def _collect(self) -> None:
-        """Waits for the save before; the first that fails is told, and the run goes on."""
+        """Waits for the save before; the first that fails is told, and the run goes on, if the folder is still its."""
         begun, self._begun = self._begun, None
         if begun is None:
             return
         try:
             begun.result()
+        except epochs.ReplacedError:
+            raise
         except DfcError as problem:
             self._saved_at = -1
             if not self._warned:
@@ -132,7 +147,9 @@ class Keeper(Silent):
             self._warned = True
 
     def _progress(self, report: Report) -> dict[str, int | str]:
-        return {"run": self._run, "steps": report.steps, "total": report.total_steps} if self._run else {}
+        which = {"run": self._run} if self._run else {}
+        job = {"job": current_job()} if current_job() else {}
+        return {**which, "steps": report.steps, "total": report.total_steps, **job} if which or job else {}
 
     def _score(self, report: Report) -> float | None:
         best = self._plan.best

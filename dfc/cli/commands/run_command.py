@@ -222,6 +222,9 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
     keeper = Keeper(module, signature, plan, asked.schedule, given)
     listener = Silent() if asked.as_json else Bar(asked.entry) if is_terminal(sys.stdout) else Lines()
     start = keeper.restore()
+    if keeper.is_complete:
+        click.echo(f"all {start} steps were saved before a rank died; their results are not told again", err=True)
+        return 0
     told = listener if records is None else Both(listener, Pulse(records))
     with listener:
         call: running.Call = getattr(module, asked.entry)

@@ -10,6 +10,18 @@ import os
 from pathlib import Path
 
 from dfc_runtime.checkpoints.store import EPOCHS as FOLDER
+from dfc_runtime.errors import RankError
+
+
+class ReplacedError(RankError):
+    """Another session has taken over the folder of this one, which is to end: what it computes is saved nowhere."""
+
+
+def check(folder: Path, mine: int | None) -> None:
+    """Refuses to publish for a session that another one has replaced; None is one without a supervisor."""
+    if mine is not None and newest(folder) > mine:
+        text = f"another run saves in {folder} now: this one (session {mine}, the other is {newest(folder)}) ends"
+        raise ReplacedError(text, code="E0911")
 
 
 def take(folder: Path) -> int:

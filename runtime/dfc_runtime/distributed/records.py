@@ -71,6 +71,11 @@ def current_epoch() -> int | None:
     return int(text) if os.environ.get(JOB_VARIABLE) and text.isascii() and text.isdigit() else None
 
 
+def current_job() -> str:
+    """A name for the job this process belongs to, the same in all its sessions; "" without a supervisor."""
+    return Path(os.environ[JOB_VARIABLE]).name if current_epoch() is not None else ""
+
+
 class Told:
     """Tells the supervisor of this process, as long as the block runs; does nothing without one."""
 

@@ -28,7 +28,7 @@ from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.records import current_epoch
 from dfc_runtime.distributed.shards import rows_of
 from dfc_runtime.distributed.waiting import Awaited
-from dfc_runtime.errors import CheckpointError, FileError, LimitError, RankError
+from dfc_runtime.errors import CheckpointError, FileError, LimitError
 from dfc_runtime.formats.fields import items, text
 
 if TYPE_CHECKING:
@@ -108,18 +108,12 @@ class ClusterSaver:
         return sorted({rank for name in names for rank in self._state.owners(name)})
 
     def _manifest(self, names: Sequence[str], asked: Wish, about: About, written: Sequence[Written]) -> str:
-        """The manifest of the files of all writers; `RankError` if this session may publish nothing any more."""
-        self._check_epoch(asked.folder)
+        """The manifest of the files of all writers; `ReplacedError` if this session may publish nothing any more."""
+        epochs.check(asked.folder, current_epoch())
         types = {name: (entry.dtype, entry.shape) for name, entry in self._state.entries.items() if name in names}
         each = zip(self._writers(names), written, strict=True)
         files = [file.task_file(self._parts(rank)) for rank, file in each]
         return format.manifest_of(about, types, {format.task_name(n): file for n, file in enumerate(files)})
-
-    def _check_epoch(self, folder: Path) -> None:
-        """Refuses to publish for a session that was given up."""
-        mine = current_epoch()
-        if mine is not None and epochs.newest(folder) > mine:
-            raise RankError(f"{folder} belongs to a later session: this one, epoch {mine}, saves no more", code="E0911")
 
     def _parts(self, rank: int) -> dict[str, Part]:
         """Which rows a rank has of what is sharded."""
