@@ -13,7 +13,7 @@ from dfc.kernels.form import LoopKernel, Stage
 from dfc_targets.cpu.lower_access import Access, StageAccess, kernel_access, written_operands
 from dfc_targets.cuda.kernel_text import Schedule
 from dfc_targets.cuda.write_axes import NARROW, Merging, Wide, find_wide, misfits
-from dfc_targets.cuda.write_teams import GROUP, Team, column_team, row_team, split_team
+from dfc_targets.cuda.write_teams import GROUP, Team, column_team, longest_row, row_team, split_team
 
 _REGISTERS = 16
 """Most elements of a row that a lane keeps."""
@@ -40,8 +40,9 @@ class StagePlan:
 class Layout:
     """How a kernel is spread over threads."""
 
-    def __init__(self, kernel: LoopKernel, schedule: Schedule) -> None:
-        self.kernel, self.schedule = kernel, schedule
+    def __init__(self, kernel: LoopKernel, schedule: Schedule, *, short: bool = False) -> None:
+        """`short`: for rows of no more than `longest_short_row`, where their length is not known yet."""
+        self.kernel, self.schedule, self.short = kernel, schedule, short
         access = kernel_access(kernel)
         self.written = written_operands(kernel.stages)
         merging = Merging(kernel, access)
@@ -55,6 +56,7 @@ class Layout:
             plans.append(StagePlan(stage, one, inner, tuple(own), once))
         self.extents = tuple(extents)
         by_rows = self._by_rows(outer, plans)
+        self.by_rows = by_rows
         self.outer = outer if by_rows else self._fastest_last(outer, plans)
         self.points = product(extents[axis] for axis in outer)
         self.stages = [self._grouped(plan, by_rows=by_rows) for plan in plans]
@@ -87,8 +89,22 @@ class Layout:
         if not by_rows:
             team = column_team(length, self.schedule, alone=self.kernel.ordered or not looped)
         else:
-            team = row_team(length, self.schedule)
+            team = row_team(self.longest_short_row if self.short and length is None else length, self.schedule)
+        if self.short:
+            return team
         return split_team(team, looped[0].size, self.points, self.schedule) if self._can_split() else team
+
+    @property
+    def has_rows_of_any_length(self) -> bool:
+        """Whether only the sizes of a call say how many threads suit a row."""
+        if not self.by_rows or self.points == ONE:
+            return False
+        return any(plan.size.constant is None for plan in self.stages if not plan.once)
+
+    @property
+    def longest_short_row(self) -> int:
+        """The longest row for one warp."""
+        return longest_row(self.schedule)
 
     def _can_split(self) -> bool:
         """Only where one stage folds, before all others: what comes later is done by the block that is last."""

@@ -36,20 +36,55 @@ class _Partial:
 
 
 class ReduceWriter:
-    """Writes one kernel into lines."""
+    """Writes one kernel into lines: one walk, or one for short rows and one for long ones where the length of rows is
+    known when the kernel runs."""
 
     def __init__(self, kernel: LoopKernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
-        self.schedule, self.lines, self.sizes = schedule, lines, sizes
-        self.layout = Layout(kernel, schedule)
-        self.team = self.layout.team
+        self.lines, self.sizes = lines, sizes
+        layout = Layout(kernel, schedule)
+        self.walk = _Walk(layout, lines, sizes, guarded=guarded)
+        self.short: _Walk | None = None
+        if layout.has_rows_of_any_length:
+            self.short = _Walk(Layout(kernel, schedule, short=True), lines, sizes, guarded=guarded)
+
+    def geometry(self) -> Geometry:
+        return self.walk.geometry()
+
+    def workspace(self) -> Dim:
+        return self.walk.workspace()
+
+    def guard(self) -> list[str]:
+        """The walks do it."""
+        return []
+
+    def first_lines(self) -> list[str]:
+        """Memory of the block."""
+        return [*self.walk.folds.shared, *(self.short.folds.shared if self.short is not None else [])]
+
+    def write(self) -> None:
+        if self.short is None:
+            return self.walk.write()
+        most = self.walk.layout.longest_short_row
+        lengths = [plan.size for plan in self.walk.layout.stages if not plan.once]
+        known = dict.fromkeys(f"{self.sizes.text(n)} <= {most}" for n in lengths if n.constant is None)
+        with self.lines.block(f"if {' and '.join(known)}"):
+            self.short.write()
+        with self.lines.block("else"):
+            self.walk.write()
+        return None
+
+
+class _Walk:
+    """One walk over all outer points."""
+
+    def __init__(self, layout: Layout, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
+        self.layout, self.lines, self.sizes, self.guarded = layout, lines, sizes, guarded
+        self.schedule, self.team = layout.schedule, layout.team
         self.folds = TeamFolds(self.team, lines)
-        self.stages = [
-            StageWriter(self.layout, number, lines, sizes, self.folds) for number in range(len(kernel.stages))
-        ]
-        self.tiles = ceil_divide(self.layout.points, dim(self.team.points))
-        assert _TICKET * schedule.blocks // 2 <= ZEROED, "a ticket for each tile that is split"
-        self.guarded = guarded
+        self.stages = [StageWriter(layout, n, lines, sizes, self.folds) for n in range(len(layout.stages))]
+        self.tiles = ceil_divide(layout.points, dim(self.team.points))
         self.is_split = self.team.splits != ONE
+        assert _TICKET * self.schedule.blocks // 2 <= ZEROED, "a ticket for each tile that is split"
 
     def geometry(self) -> Geometry:
         return Geometry(self.tiles * self.team.splits, 1, self.team.threads, self._most())
@@ -67,15 +102,17 @@ class ReduceWriter:
         needed = dim(ZEROED) + dim(_PARTIAL * kept) * self.layout.points * splits
         return needed * minimum(splits - 1, ONE)
 
-    def guard(self) -> list[str]:
+    def _guard(self) -> None:
         """Does nothing after a fault: the whole block, or where blocks wait for each other not here but at the end."""
-        if self.is_split:
-            return []
+        if self.is_split or not self.guarded:
+            return
         stopped = "error[0] != 0"
-        return [f"if {f'barrier_any({stopped})' if self.team.lanes > 1 else stopped}:", "    return"]
+        with self.lines.block(f"if {f'barrier_any({stopped})' if self.team.lanes > 1 else stopped}"):
+            self.lines.add("return")
 
     def write(self) -> None:
         lines, team = self.lines, self.team
+        self._guard()
         lines.add(f"lane = {team.lane() if team.lanes > 1 else '0'}")
         for stage in self.stages:
             stage.begin()
@@ -89,10 +126,6 @@ class ReduceWriter:
                 lines.add("barrier()")
             lines.add("item = item + block_count()")
         return None
-
-    def first_lines(self) -> list[str]:
-        """Memory of the block."""
-        return self.folds.shared
 
     # --- one tile, or a part of it
 

@@ -162,7 +162,7 @@ class StageWriter:
                 fold.step(lines, names, new)
 
     def _has_long_chains(self, kept: Kept) -> bool:
-        if not any(fold.is_chain for fold, _ in kept):
+        if self.layout.short or not any(fold.is_chain for fold, _ in kept):
             return False
         size = self.plan.size.constant
         return size is None or size > _CHAIN * self.layout.team.lanes

@@ -56,12 +56,17 @@ class Team:
         return f"(thread() & {self.points - 1})" if self.lanes > 1 else "thread()"
 
 
+def longest_row(schedule: Schedule) -> int:
+    """The longest row that one warp works on."""
+    return _WARP_STEPS * schedule.warp
+
+
 def row_team(length: int | None, schedule: Schedule) -> Team:
     """A team for rows of so many elements (None: known when the kernel runs)."""
     threads, warp = schedule.threads, schedule.warp
     if length is None:
         lanes = threads
-    elif length <= _WARP_STEPS * warp:
+    elif length <= longest_row(schedule):
         lanes = min(warp, _power_of_two(-(-length // GROUP)))
     else:
         lanes = min(threads, _power_of_two(-(-length // _ROW_STEPS)))

@@ -104,8 +104,21 @@ def test_a_row_that_fits_is_read_and_written_once() -> None:
     source = write_kernel(softmax(True, {1: 128}), "k0", DEVICE, guarded=True).source
     assert source.count("load4_f32(a, ") == 1 and source.count("store4_f32(b, ") == 1
     assert "(b, " not in source.replace("store4_f32(b, ", ""), "what was stored is not read back"
-    passes = write_kernel(softmax(True), "k0", DEVICE, guarded=True).source
-    assert passes.count("a[") == 2 and passes.count("b[") == 3
+    passes = write_kernel(softmax(True, {1: 100_000}), "k0", DEVICE, guarded=True).source
+    assert passes.count("load4_f32(a, ") == 2 and passes.count("load4_f32(b, ") == 1
+
+
+def test_the_length_of_a_row_decides_between_a_warp_and_a_block() -> None:
+    source = write_kernel(softmax(True), "k0", DEVICE, guarded=True).source
+    short, long = source.split("else:")
+    assert "if d1 <= 512:" in short and "barrier()" not in short and "barrier()" in long
+    for length in (127, 128, 129, 300):
+        for schedule in (SIMULATED, Schedule(threads=16, warp=2, blocks=4)):
+            x = sample(F32, 3 * length).reshape(3, length)
+            out = np.zeros_like(x)
+            run_text(write_kernel(softmax(True), "k0", schedule, guarded=True), [x, out], [3, length], schedule)
+            wide = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+            np.testing.assert_allclose(out, wide / wide.sum(axis=1, keepdims=True), rtol=3e-6)
 
 
 @pytest.mark.parametrize("dtype", [F32, F64, I32], ids=str)
