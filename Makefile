@@ -4,10 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test lint fast bench clean
+.PHONY: help demo test test-gpu lint fast bench bench-gpu clean
 
 help:  ## Show the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,14 @@ fast: $(STAMP)  ## The tests that take seconds
 test: lint  ## Lint, then all tests
 	$(BIN)/pytest -q -n 2 --dist loadgroup
 	NUMBA_ENABLE_CUDASIM=1 $(BIN)/pytest -q -n 2 tests/simulated
+
+test-gpu: $(STAMP)  ## The tests that need a GPU; says why where they cannot run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda,cuda-run]'
+	$(BIN)/pytest -q -rs -m gpu tests/gpu
+
+bench-gpu: $(STAMP)  ## Measure on a GPU, beside what is installed of torch, jax and cupy
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda,cuda-run]'
+	$(BIN)/python -m bench.gpu
 
 bench: $(STAMP)  ## Measure against peers, side by side
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

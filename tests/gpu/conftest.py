@@ -1,0 +1,39 @@
+"""Tests on a real GPU: `make test-gpu`. Without one they are skipped, with the reason printed."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dfc_runtime.devices import newest
+from dfc_runtime.errors import DfcError
+from dfc_targets.cuda import libcuda, prelude
+
+HERE = Path(__file__).resolve().parent
+
+
+@cache
+def missing() -> str:
+    """Why nothing here can run; empty where it can."""
+    try:
+        libcuda.device_bits(0)
+        prelude.device()
+    except DfcError as problem:
+        return str(problem)
+    return ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = [item for item in items if HERE in item.path.parents]
+    for item in here:
+        item.add_marker(pytest.mark.gpu)
+        if missing():
+            item.add_marker(pytest.mark.skip(reason=missing()))
+
+
+@pytest.fixture(scope="session")
+def architecture() -> str:
+    """That of the first device, such as sm_90."""
+    return newest(libcuda.device_bits(0))
