@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,13 +12,12 @@ from dfc.ir.dtypes import F32, I32, I64
 from dfc.kernels.form import LoopKernel
 from dfc_targets.cuda.kernel_text import SIMULATED
 from dfc_targets.cuda.write_kernel import write_kernel
+from tests.simulated.numba_lanes import in_numba
 from tests.support.kernel_texts import run_text
 from tests.targets.cpu.test_lower_map import binary, sample
 from tests.targets.cpu.test_lower_ordered import scan, scatter
 from tests.targets.cpu.test_lower_reduce import reduction, whole
 from tests.targets.cuda.test_write_reduce import softmax
-
-cuda = pytest.importorskip("numba.cuda")
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +27,6 @@ def switching() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
-
-
-def in_numba(function: Callable[..., None], blocks: int, threads: int, arguments: Sequence[Any]) -> None:
-    with np.errstate(all="ignore"):
-        cuda.jit(function)[blocks, threads](*arguments)
 
 
 X = sample(F32, 600)

@@ -1,4 +1,5 @@
-"""Every op of the table as device code, lane by lane: kernels mean what they say, results are the reference's."""
+"""Every op of the table as device code in numba's simulator, whose lanes run in threads: what the reference evaluator
+says."""
 
 from __future__ import annotations
 
@@ -9,19 +10,21 @@ from dfc.backend.lower import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import OpRecord
 from dfc.passes.expand import expand
-from tests.support.kernel_texts import TextInterpreter
+from tests.simulated.numba_lanes import in_numba
 from tests.support.lowering import close
 from tests.support.op_graphs import RECORDS, graph_of_samples
+from tests.support.simulated_device import SimulatedDevice
+from tests.support.simulated_programs import SimulatedRun, in_text
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy's scalars, in the threads of lanes
+LARGEST = 24  # elements of an operand: each lane of the simulator is a thread
 
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_device_code_computes_the_reference(record: OpRecord) -> None:
-    graph, feeds = graph_of_samples(record)
+    graph, feeds = graph_of_samples(record, LARGEST)
     with np.errstate(all="ignore"):
         expected = evaluate(graph, "e", feeds).results
-    program = lower_graph(expand(graph))
-    entry = program.entries[0]
-    machine = TextInterpreter(program, entry, {}, {})
-    machine.arguments = {number: np.array(feed) for number, feed in enumerate(feeds.values())}
-    machine.run(entry.steps)
-    close([np.array(machine.array(number)) for number in entry.results], expected)
+    device = SimulatedDevice(launch=in_numba)
+    found = SimulatedRun(lower_graph(expand(graph)), device=device, lower=in_text).call("e", list(feeds.values()))
+    close(found, expected)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import dfc
 from dfc_targets.cuda.target import SIMULATOR
+from tests.simulated.numba_lanes import in_numba
 from tests.support.simulated_runtime import native, simulated, simulated_devices
 
-cuda = pytest.importorskip("numba.cuda")
 DIGITS = Path(__file__).resolve().parents[2] / "samples" / "digits.dfg"
-
-
-def in_numba(function: Callable[..., None], blocks: int, threads: int, arguments: Sequence[Any]) -> None:
-    with np.errstate(all="ignore"):
-        cuda.jit(function)[blocks, threads](*arguments)
 
 
 def test_a_training_step() -> None:
