@@ -34,6 +34,7 @@ from dfc.passes.place.blocks import names_in_blocks, strays
 from dfc.passes.place.state import place_state
 from dfc.passes.replicate import Replication, replicate
 from dfc.passes.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
+from dfc.role_memory import early_memory
 from dfc.source import SourceFile
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 
@@ -220,7 +221,9 @@ def _unplaceable(deployment: Deployment, problem: PlacementError) -> Diagnostic:
 def compile_cluster(
     spread_: Spread, options: CompileOptions, extras: Extras, warnings: Sequence[Diagnostic] = ()
 ) -> Bundle:
-    """The bundle of a program that was spread."""
+    """The bundle of a program that was spread. One that is no part of another says what delaying receives saves."""
+    if extras.has_deployment:
+        extras = replace(extras, early=early_memory(spread_.parts.graphs))
     inner = {role: _role_bundle(graph, options, spread_, role) for role, graph in spread_.parts.graphs.items()}
     return write_cluster(
         spread_.whole,

@@ -5,7 +5,7 @@ Assumes parts that fit together, and a bundle for each of their roles. Guarantee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -33,6 +33,7 @@ from dfc_runtime.formats.cluster import (
     ClusterEdge,
     ClusterEntry,
     ClusterJob,
+    ClusterMemory,
     ClusterRole,
     ClusterState,
     FeedPart,
@@ -48,12 +49,14 @@ Replications = Mapping[str, Replication]
 @dataclass(frozen=True, slots=True)
 class Extras:
     """What a bundle holds besides the roles: the text of the program and of imported files by path, that of the
-    deployment file unless the bundle is itself a part of another one, and parts of entries that were compiled ahead."""
+    deployment file unless the bundle is itself a part of another one, and parts of entries that were compiled ahead.
+    `early` is the memory of entries by role, with all that they receive received at the start."""
 
     source: str = ""
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     has_deployment: bool = False
     ahead: Sequence[tuple[AheadPart, Bundle]] = ()
+    early: Mapping[tuple[str, str], Formula] = field(default_factory=dict[tuple[str, str], Formula])
 
 
 def write_cluster(
@@ -84,11 +87,20 @@ def write_cluster(
         faults=(),
         images=(),
         constant_offsets=(),
-        cluster=replace(cluster, parts=tuple(part for part, _ in extras.ahead)),
+        cluster=replace(
+            cluster, parts=tuple(part for part, _ in extras.ahead), memory=tuple(_memory(inner, extras.early))
+        ),
     )
     inside = [_tensor(ROLE + role.name, bundle) for role, bundle in inner.items()]
     inside += [_tensor(f"{PART}{number}", bundle) for number, (_, bundle) in enumerate(extras.ahead)]
     return Bundle(manifest, (*inside, *texts), tuple(diagnostics))
+
+
+def _memory(inner: Mapping[Role, Bundle], early: Mapping[tuple[str, str], Formula]) -> Iterator[ClusterMemory]:
+    """Working memory of all entries in all roles."""
+    for role, bundle in inner.items():
+        for entry in bundle.manifest.entries:
+            yield ClusterMemory(role.name, entry.name, entry.arena, early.get((role.name, entry.name)))
 
 
 def _tensor(name: str, bundle: Bundle) -> NewTensor:

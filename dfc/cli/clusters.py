@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dfc_runtime.formats.cluster import Cluster, ClusterEdge, ClusterEntry, ClusterRole
+from dfc_runtime.formats.cluster import Cluster, ClusterEdge, ClusterEntry, ClusterMemory, ClusterRole
 
 INDENT = "  "
 
@@ -32,6 +32,7 @@ def cluster_lines(cluster: Cluster) -> Iterator[str]:
     yield "how calls are spread"
     for entry in cluster.entries:
         yield from _entry(entry, [edge for edge in cluster.edges if edge.key.startswith(f"{entry.name}/")])
+        yield from _memory([each for each in cluster.memory if each.entry == entry.name])
     if cluster.parts:
         yield "compiled ahead"
     for part in cluster.parts:
@@ -72,6 +73,13 @@ def _entry(entry: ClusterEntry, edges: list[ClusterEdge]) -> Iterator[str]:
     for edge in edges:
         ends = f" -> {', '.join(edge.destinations)}" if edge.kind == "value" else f": {_KINDS[edge.kind]}"
         yield f"{INDENT * 3}{edge.source}{ends}  {edge.name}  ({edge.place})"
+
+
+def _memory(memory: list[ClusterMemory]) -> Iterator[str]:
+    """What each role needs for an entry, and would need if nothing was received later than it can be."""
+    for each in memory:
+        early = "" if each.early in (None, each.delayed) else f"; {each.early} if all was received at the start"
+        yield f"{INDENT * 3}{each.role} needs {each.delayed} bytes{early}"
 
 
 _KINDS = {"combination": "blocks are combined", "rows": "rows travel"}

@@ -151,9 +151,20 @@ class AheadPart:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterMemory:
+    """Working memory of an entry in a role, in bytes over the sizes of the role's entry: with each receive right before
+    its first use, as it is; and as it would be with all of them at the start, if it has any."""
+
+    role: str
+    entry: str
+    delayed: Formula
+    early: Formula | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """`parts` are compiled ahead; `deployment` is the name of the deployment file whose text the bundle has, "" for a
-    bundle without it."""
+    bundle without it; `memory` is for whoever reads it."""
 
     jobs: tuple[ClusterJob, ...]
     roles: tuple[ClusterRole, ...]
@@ -164,6 +175,7 @@ class Cluster:
     checkpoint: CheckpointPolicy | None = None
     parts: tuple[AheadPart, ...] = ()
     deployment: str = ""
+    memory: tuple[ClusterMemory, ...] = ()
 
 
 def site(text: str) -> tuple[str, int | None]:

@@ -19,6 +19,7 @@ from dfc_runtime.formats.cluster import (
     ClusterEdge,
     ClusterEntry,
     ClusterJob,
+    ClusterMemory,
     ClusterRole,
     ClusterState,
     FeedPart,
@@ -50,6 +51,7 @@ def from_json(value: object, where: str, entries: Mapping[str, Signature], state
         checkpoint=record.optional("checkpoint", _checkpoint, None),
         parts=record.optional("parts", _parts, ()),
         deployment=record.optional("deployment", fields.text, ""),
+        memory=record.optional("memory", _memories, ()),
     )
     record.done()
     _check_roles(cluster)
@@ -57,6 +59,7 @@ def from_json(value: object, where: str, entries: Mapping[str, Signature], state
     _check_entries(cluster, entries)
     _check_steps(cluster, state)
     _check_state(cluster, state)
+    _check_memory(cluster)
     return cluster
 
 
@@ -164,6 +167,19 @@ def _checkpoint(value: object, where: str) -> CheckpointPolicy:
     return made
 
 
+def _memories(value: object, where: str) -> tuple[ClusterMemory, ...]:
+    return tuple(_memory(each, f"{where}[{number}]") for number, each in enumerate(fields.items(value, where)))
+
+
+def _memory(value: object, where: str) -> ClusterMemory:
+    record = Record(value, where)
+    role, entry = record.text("role"), record.text("entry")
+    delayed = formulas.from_json(record.get("delayed"), record.place("delayed"))
+    made = ClusterMemory(role, entry, delayed, record.optional("early", formulas.from_json, None))
+    record.done()
+    return made
+
+
 def _parts(value: object, where: str) -> tuple[AheadPart, ...]:
     return tuple(_part(each, f"{where}[{number}]") for number, each in enumerate(fields.items(value, where)))
 
@@ -263,6 +279,14 @@ def _check_entries(cluster: Cluster, entries: Mapping[str, Signature]) -> None:
         if not symbols <= {*dims} or (entry.split and entry.split not in dims):
             raise ValueError(f"{where} uses a size that the entry does not have")
         _check_parts(cluster, entry, where)
+
+
+def _check_memory(cluster: Cluster) -> None:
+    _unique((f"{each.role}/{each.entry}" for each in cluster.memory), "cluster.memory")
+    known = {(role, entry.name) for entry in cluster.entries for role in entry.roles}
+    for each in cluster.memory:
+        if (each.role, each.entry) not in known:
+            raise ValueError(f"cluster.memory has {fields.shown(each.entry)} in a role that takes no part in it")
 
 
 def _check_steps(cluster: Cluster, state: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dfc_runtime.formats.cluster import AheadPart, CheckpointPolicy, Cluster, ClusterEntry
+from dfc_runtime.formats.cluster import AheadPart, CheckpointPolicy, Cluster, ClusterEntry, ClusterMemory
 
 
 def to_json(cluster: Cluster) -> dict[str, object]:
@@ -29,6 +29,7 @@ def to_json(cluster: Cluster) -> dict[str, object]:
         **({"checkpoint": _checkpoint(cluster.checkpoint)} if cluster.checkpoint is not None else {}),
         **({"parts": [_part(each) for each in cluster.parts]} if cluster.parts else {}),
         **({"deployment": cluster.deployment} if cluster.deployment else {}),
+        **({"memory": [_memory(each) for each in cluster.memory]} if cluster.memory else {}),
     }
 
 
@@ -51,6 +52,11 @@ def _entry(entry: ClusterEntry) -> object:
         "first": entry.first,
         "steps": [{"kind": step.kind, "feed": step.feed, "state": list(step.state)} for step in entry.steps],
     }
+
+
+def _memory(memory: ClusterMemory) -> object:
+    early = {} if memory.early is None else {"early": memory.early.to_json()}
+    return {"role": memory.role, "entry": memory.entry, "delayed": memory.delayed.to_json(), **early}
 
 
 def _checkpoint(policy: CheckpointPolicy) -> object:

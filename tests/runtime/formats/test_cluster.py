@@ -8,14 +8,17 @@ import pytest
 
 from dfc_runtime.formats import cluster_reading, cluster_writing, strict_json
 from dfc_runtime.formats.cluster import (
+    AheadPart,
     CheckpointPolicy,
     Cluster,
     ClusterEdge,
     ClusterEntry,
     ClusterJob,
+    ClusterMemory,
     ClusterRole,
     ClusterState,
     FeedPart,
+    PartFeed,
     ResultPart,
     site,
 )
@@ -44,6 +47,15 @@ CLUSTER = Cluster(
     state=(ClusterState("w", "worker"), ClusterState("t", "ps", "modulo", 0), ClusterState("b", "ps:0")),
     compressed=(("ps", "worker"),),
     checkpoint=CheckpointPolicy(600.0, 0, "saved", 5),
+    parts=(
+        AheadPart((("train/loss",), ("train/p", "train/p:0")), (PartFeed(("x", "train/x"), "x"),)),
+        AheadPart((("look/y",),), ()),
+    ),
+    deployment="model.deploy",
+    memory=(
+        ClusterMemory("worker", "train", Formula(("$B", 8, "*")), Formula(("$B", 16, "*"))),
+        ClusterMemory("ps0", "look", Formula((64,))),
+    ),
 )
 ENTRIES = {"train": (["x", "rate"], ["loss", "p"], ["B", "T"]), "look": ([], ["result"], [])}
 STATE = ["w", "t", "b"]
@@ -59,6 +71,14 @@ def written():
 
 def test_it_is_read_as_it_was_written():
     assert read(written()) == CLUSTER
+
+
+def test_a_bundle_that_knows_nothing_of_parts_has_none():
+    data = written()
+    del data["parts"], data["deployment"], data["memory"]
+    found = read(data)
+    assert (found.parts, found.deployment, found.memory) == ((), "", ())
+    assert cluster_writing.to_json(found).keys() == data.keys()
 
 
 def test_a_site_is_a_job_or_one_of_its_tasks():
@@ -121,6 +141,18 @@ def changed(path, value):
         (["entries", 0, "feeds", 0, "runs"], ["*"], "not a formula"),
         (["entries", 0, "split"], "K", "uses a size"),
         (["surprise"], 1, "unknown key"),
+        (["parts"], {}, "not a list"),
+        (["parts", 0, "fetches"], [], "fetches nothing"),
+        (["parts", 0, "fetches", 0], [], "has no name"),
+        (["parts", 0, "feeds", 0, "names"], [], "has no name"),
+        (["parts", 0, "feeds", 0, "parameter"], 3, "not text"),
+        (["parts", 0, "steps"], [], "unknown key"),
+        (["deployment"], 3, "not text"),
+        (["memory", 0, "role"], "ps0x", "takes no part"),
+        (["memory", 1, "role"], "worker", "takes no part"),
+        (["memory", 1, "entry"], "other", "takes no part"),
+        (["memory", 0, "early"], ["*"], "not a formula"),
+        (["memory", 1], {"role": "worker", "entry": "train", "delayed": [1]}, "twice"),
     ],
 )
 def test_what_does_not_fit_is_refused(path, value, message):

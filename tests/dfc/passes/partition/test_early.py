@@ -81,13 +81,29 @@ def test_what_receives_nothing_stays_as_it_is() -> None:
     assert with_early_receives(alone).entries["total"] is alone.entries["total"]
 
 
-def test_dfc_place_shows_both_amounts(tmp_path: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program and its deployment file, in the current folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.dfg").write_text(PROGRAM)
     places = "".join(f'place "{name}" on ps\n' for name in "abc")
     (tmp_path / "t.deploy").write_text(
         f'deploy 1 for "t.dfg"\njob worker tasks 1\njob ps tasks 1\n{places}place "total/**" on worker\n'
     )
+
+
+@pytest.mark.usefixtures("_files")
+def test_dfc_inspect_shows_both_amounts(dfc: Command) -> None:
+    assert dfc("compile", "t.dfg", "--deploy", "t.deploy").code == 0
+    lines = [line.strip() for line in dfc("inspect", "t.bundle").out.splitlines() if "needs" in line]
+    (needs,) = (line for line in lines if line.startswith("worker-0 needs") and "at the start" in line)
+    delayed, early = (int(word) for word in needs.split() if word.isdigit())
+    assert early - delayed == 2 * TABLE
+    assert any(line.startswith("ps-0 needs") and "at the start" not in line for line in lines)
+
+
+@pytest.mark.usefixtures("_files")
+def test_dfc_place_shows_both_amounts(dfc: Command) -> None:
     ended = dfc("place", "t.dfg", "--deploy", "t.deploy", "--memory", "--format", "json")
     (peak,) = json.loads(ended.out)["peaks"]
     assert (peak["role"], peak["entry"]) == ("worker-0", "total")
