@@ -21,6 +21,7 @@ wraps it; i64 and u64 are not mixed.
   elements. `atomic_add_u32(p, i, value)`, `.._i64`.
 - Lanes: `shuffle_xor_T(value, mask)`, `shuffle_T(value, lane)`, for all types; every lane of the warp takes part.
   `T_warp_add mul minimum maximum and or (x, mask)`: lanes whose numbers differ in bits up to that of `mask` fold.
+  `T_warp_prefix_add mul minimum maximum (x, lane, count)`: all prefixes.
 - Searches: `T_above(x, i, y, j)`, `T_below`: whether x at index i is to be kept rather than y at index j.
 - `report(error, site, value0, value1)`: error[0..2] = site + 1, value0, value1, unless a fault is there already.
 - Random numbers: `philox_uniform_T`, `philox_normal_T` (element i64, key0, key1, draw u64) for f16 bf16 f32 f64.

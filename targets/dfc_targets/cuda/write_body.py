@@ -106,7 +106,7 @@ class BodyWriter(MemoryWriter):
     # --- emission
 
     def emit(self, level: int, point: Point) -> None:
-        """Everything that becomes known at this level."""
+        """Everything that becomes known at this level, but for values that the point has already."""
         if level >= len(self._items):
             return
         varies = self.varies(point)
@@ -114,7 +114,7 @@ class BodyWriter(MemoryWriter):
             if isinstance(item, Lookup):
                 dtype = self.body[item.instruction].dtype
                 self.check_index(point, item, dtype, varies[item.instruction])
-            else:
+            elif item not in point.values:
                 point.values[item] = self._instruction(item, self.body[item], point, varies[item])
 
     def _instruction(self, position: int, one: Instruction, point: Point, varies: bool) -> list[str]:

@@ -19,6 +19,7 @@ from dfc_targets.cuda.write_contract import ContractWriter
 from dfc_targets.cuda.write_map import MapWriter, is_map
 from dfc_targets.cuda.write_ordered import ScatterWriter, is_scatter
 from dfc_targets.cuda.write_reduce import ReduceWriter
+from dfc_targets.cuda.write_scan import ScanWriter, find_scan
 from dfc_targets.cuda.write_text import Lines, Sizes
 
 
@@ -51,7 +52,7 @@ def _may_fault(kernel: Kernel) -> bool:
 
 def _writer(
     kernel: Kernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool
-) -> MapWriter | ReduceWriter | ScatterWriter | ContractWriter:
+) -> MapWriter | ReduceWriter | ScatterWriter | ScanWriter | ContractWriter:
     """What writes a kernel of this form."""
     if isinstance(kernel, ContractKernel):
         product = tiled(kernel, schedule)
@@ -62,6 +63,9 @@ def _writer(
         return MapWriter(kernel, schedule, lines, sizes)
     if is_scatter(kernel):
         return ScatterWriter(kernel, schedule, lines, sizes)
+    scan = find_scan(kernel)
+    if scan is not None:
+        return ScanWriter(kernel, scan, schedule, lines, sizes)
     return ReduceWriter(kernel, schedule, lines, sizes, guarded=guarded)
 
 

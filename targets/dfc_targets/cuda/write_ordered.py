@@ -104,11 +104,11 @@ class ScatterWriter:
         with lines.block("if barrier_any(mine)"):
             lines.add("flags[thread()] = u8(1) if mine else u8(0)")
             lines.add("barrier()")
-            lines.add("k = 0")
-            with lines.block(f"while k < {threads} and batch + k < {length}"):
-                with lines.block("if flags[k] != 0"):
-                    self._together(lines.let("batch + k", "q"))
-                lines.add("k = k + 1")
+            lines.add("turn = 0")
+            with lines.block(f"while turn < {threads} and batch + turn < {length}"):
+                with lines.block("if flags[turn] != 0"):
+                    self._together(lines.let("batch + turn", "q"))
+                lines.add("turn = turn + 1")
             lines.add("barrier()")
         lines.add(f"batch = batch + {threads}")
 

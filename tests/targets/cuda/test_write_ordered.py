@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from dfc.ir.dims import Symbol, dim
-from dfc.ir.dtypes import F16, F32, I32, I64, U8, DType
-from dfc.kernels.body import Affine, Computed
+from dfc.ir.dtypes import F16, F32, F64, I32, I64, U8, DType
+from dfc.kernels.body import Affine, Computed, Load, Mask
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store
 from dfc_targets.cuda.kernel_text import DEVICE, SIMULATED
 from dfc_targets.cuda.write_kernel import write_kernel
 from tests.support.kernel_texts import run_text
-from tests.support.programs import KernelMaker
+from tests.support.programs import KernelMaker, axis_index
 from tests.targets.cpu.test_lower_map import sample
 from tests.targets.cpu.test_lower_ordered import scan, scatter
 from tests.targets.cuda.test_write_map import agree
@@ -21,6 +21,41 @@ def test_prefix_sums_along_rows_and_columns(axes: tuple[int, int]) -> None:
     for rows, length in ((1, 1), (3, 20), (12, 7), (3, 0), (0, 3), (2, 70)):
         shape = (rows, length) if axes == (0, 1) else (length, rows)
         agree(scan(axes), [sample(F32, rows * length), np.full(shape, np.nan, np.float32)], [rows, length])
+
+
+def prefixes(function: str, start: float, dtype: DType, fixed: dict[int, int], *, both: bool = False) -> LoopKernel:
+    """A fold of x * x and y with all its prefixes; `both`: the element is stored too."""
+    k = KernelMaker(2, fixed)
+    x = k.load(dtype, 0, 1)
+    element = k.body.apply("minimum", k.body.apply("mul", x, x), k.load(dtype, -1, 1))
+    out = k.operand(dtype, k.over(0, 1), "update")
+    before = (Affine(((0, 1),)), Affine(((1, 1),), dim(-1)))
+    mask = Mask(((1, 1),), k.body.number(start, dtype))
+    previous = k.body.append(Load(out, before, mask), (), dtype)
+    stores = [Store(out, axis_index(0, 1), k.body.apply(function, element, previous))]
+    stores += [k.store(element, 0, 1)] if both else []
+    return k.loops(1, Stage((1,), k.take_body(), (), tuple(stores)), ordered=True)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, F64, I32, U8], ids=str)
+@pytest.mark.parametrize("function", ["add", "mul", "minimum", "maximum"])
+def test_prefixes_of_every_fold(function: str, dtype: DType) -> None:
+    start = {"add": 0, "mul": 1}.get(function, 3)
+    for fixed in ({}, {1: 7}, {1: 70}):
+        for rows, length in ((1, 1), (3, 13), (2, 100)):
+            sizes = [rows, fixed.get(1, length)]
+            x, y = sample(dtype, sizes[0] * sizes[1]), sample(dtype, sizes[1], 1)
+            if dtype.is_float:
+                x, y = (np.sign(one).astype(dtype.numpy) for one in (x, y))  # sums and products that are exact
+            agree(prefixes(function, start, dtype, fixed), [x, y, np.zeros_like(x)], sizes, exact=True)
+
+
+def test_what_is_more_than_a_scan_goes_step_by_step() -> None:
+    kernel = prefixes("add", 0, F32, {}, both=True)
+    assert "_warp_prefix_" in write_kernel(prefixes("add", 0, F32, {}), "k0", DEVICE, guarded=True).source
+    assert "_warp_prefix_" not in write_kernel(kernel, "k0", DEVICE, guarded=True).source
+    x = sample(F32, 60)
+    agree(kernel, [x, sample(F32, 12), np.zeros_like(x), np.zeros_like(x)], [5, 12], exact=True)
 
 
 @pytest.mark.parametrize("ids", [I32, I64, U8], ids=str)
