@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from dfc.backend.target import Lowered
-from dfc.kernels.program import Program
+from dfc.ir.dims import dim
+from dfc.ir.dtypes import BOOL, F32
+from dfc.ir.graph import Resource, ResourceKind
+from dfc.ir.types import TensorType
+from dfc.kernels.program import Buffer, Check, Copy, EntryProgram, Program, Role
+from dfc.source import Span
 from dfc_runtime.errors import BundleError, LimitError
 from dfc_targets.cuda import executor, places
 from dfc_targets.cuda.places import DEVICE_BIT
@@ -107,7 +112,7 @@ def test_graphs_are_kept_for_sizes_and_the_oldest_go(monkeypatch: pytest.MonkeyP
 def test_more_memory_moves_and_graphs_follow() -> None:
     """Nothing runs on memory that was freed: the device would say so."""
     run = trainer()
-    for size in (1, 300, 2, 300, 900):
+    for size in (1, 300, 1, 900, 300, 1):
         x, y = batch(size)
         before = run.state["w"].astype(np.float64)
         (loss,) = run.call("train", [x, y, np.float32(0.01)], {"B": size})
@@ -253,6 +258,28 @@ def test_the_first_fault_of_the_program_is_told() -> None:
     assert run.attempt("f", [a, a, x, x])[0] == 0
 
 
+@pytest.mark.parametrize("holds", [True, False])
+def test_copies_into_state_look_for_faults(holds: bool) -> None:
+    """A copy of the driver would not: it is a kernel where something may have failed."""
+    tensor = (dim(40),)
+    buffers = [
+        Buffer(F32, tensor, Role.ARGUMENT, "x", index=0),
+        Buffer(BOOL, (), Role.ARGUMENT, "holds", index=1),
+        Buffer(F32, tensor, Role.RESOURCE, "w", resource="w"),
+        Buffer(F32, tensor, Role.RESULT, "y", index=0),
+    ]
+    steps = (Copy(0, 3), Check(1, 0), Copy(0, 2))
+    program = Program("t", [], [EntryProgram("f", buffers, steps, (0, 1), (3,), (), dim(0), dim(0))])
+    type_ = TensorType(F32, tensor)
+    program.resources = {"w": Resource("w", ResourceKind.VARIABLE, type_, True, None, Span.nowhere())}
+    run = SimulatedRun(program, {"w": np.zeros(40, np.float32)})
+    x = np.arange(40, dtype=np.float32)
+    code, (y,) = run.attempt("f", [x, np.bool_(holds)])
+    assert code == (0 if holds else 1)
+    np.testing.assert_array_equal(run.state["w"], x if holds else 0 * x)
+    np.testing.assert_array_equal(y, x if holds else 0 * x)
+
+
 def test_a_loop_ends_with_a_fault() -> None:
     text = """
     var seen: i64 = 0
@@ -306,8 +333,13 @@ def test_a_plan_that_leaves_its_memory_is_refused() -> None:
     def divide(plan: dict) -> None:
         plan["kernels"][0]["points"] = [1, 0, "//"]
 
+    def widen(plan: dict) -> None:
+        for buffer in plan["entries"][0]["buffers"]:
+            if buffer["role"] == "argument" and not buffer["scalar"]:
+                buffer["bytes"] = 4096
+
     x, y = batch(2)
-    for change in (shrink, grow, divide):
+    for change in (shrink, grow, divide, widen):
         run = damaged(change)
         with pytest.raises(BundleError) as refused:
             run.call("train", [x, y, np.float32(0.1)], {"B": 2})
