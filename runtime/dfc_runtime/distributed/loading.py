@@ -157,7 +157,12 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
     edges = Edges(topology, waiting)
     role = topology.by_rank[waiting.comm.rank].role
     handlers = wishes.answering(edges.handlers, waiting)
-    inner = None if role is None else _inner(bundle.read(ROLE + role.name), handlers, waiting.comm, wishes)
+    inner = None
+    if role is not None:
+        threads, near = _threads(wishes.threads, waiting.comm), waiting.comm.neighbour
+        inner = loading.load_role(
+            bundle.read(ROLE + role.name), threads, wishes.limit, handlers, wishes.summaries, wishes.device, near
+        )
     cuts = {each.name: each for each in cluster.entries}
     plans = [EntryPlan(i, entry, cuts[entry.name], topology) for i, entry in enumerate(manifest.entries)]
     rank = Rank(topology, waiting, edges, plans, inner, {})
@@ -167,19 +172,9 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
         rank.own_part(plan)  # now, so that a bundle that contradicts itself is refused before anything runs
     answer_ready(rank, is_traced=wishes.recorder is not None)
     limit = memory_limit(wishes.limit)
-    loader = Loader(
-        limit,
-        lambda handlers: wishes.answering(handlers, waiting),
-        lambda program, handlers: _inner(program, handlers, waiting.comm, wishes),
-    )
+    loader = Loader(limit, lambda handlers: wishes.answering(handlers, waiting))
     parts = ClusterParts(rank, part_sources(bundle), loader)
     return rank, ClusterModule(manifest, rank, parts, limit, bundle.header.metadata["manifest_sha256"])
-
-
-def _inner(program: bytes, handlers: Mapping[str, Handler], comm: Comm, wishes: _Wishes) -> Module:
-    """The program of this rank's role."""
-    threads, limit, device = _threads(wishes.threads, comm), wishes.limit, wishes.device
-    return loading.load_role(program, threads, limit, handlers, wishes.summaries, device, comm.neighbour)
 
 
 def _threads(stated: int | None, comm: Comm) -> int | None:

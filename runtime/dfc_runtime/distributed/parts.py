@@ -30,7 +30,7 @@ from dfc_runtime.formats.cluster import ROLE, Cluster
 from dfc_runtime.formats.fields import flag, integer, items, shown, text
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.hosts import Handler
-from dfc_runtime.module import Module, parts_of
+from dfc_runtime.module import parts_of
 from dfc_runtime.partial import Specialiser, fed_values, fetched_names
 from dfc_runtime.results import Results, results_type
 
@@ -40,12 +40,10 @@ Handlers = Mapping[str, Handler]
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """How this rank loads programs: the `limit` of a call in bytes, what `handlers` become before they are used, and
-    what `load` makes of the bundle of a role on a rank that had none."""
+    """How this rank loads programs: the `limit` of a call in bytes, and what `handlers` become before they are used."""
 
     limit: int
     handlers: Callable[[Handlers], Handlers]
-    load: Callable[[bytes, Handlers], Module]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +183,15 @@ class ClusterParts:
             with bundles.opened(program) as bundle:
                 check_role(bundle.manifest, manifest, topology, part.task)
             edges = Edges(topology, self._rank.waiting, self._rank.edges.tags)
-            own = OwnPart(plan, part, edges, *self._loaded(program, entry.name, edges))
+            own = OwnPart(plan, part, edges, *self._loaded(program, edges))
         self._rank.add(plan, own)
         return plan
 
-    def _loaded(self, program: bytes, entry: str, edges: Edges) -> tuple[Entry, Callable[..., object]]:
+    def _loaded(self, program: bytes, edges: Edges) -> tuple[Entry, Callable[..., object]]:
         """The program of this rank's role, over the state that the rank has."""
-        handlers = self._loader.handlers(edges.handlers)
         if self._rank.inner is None:
-            module = self._loader.load(program, handlers)
-            self._closing.append(module.close)
-            return module.entries[entry].signature, module.entries[entry].function
-        added = parts_of(self._rank.inner).add(program, handlers)
+            raise ValueError("a part of the program is for a task that has no program")
+        added = parts_of(self._rank.inner).add(program, self._loader.handlers(edges.handlers))
         self._closing.append(added.driver.close)
         return added.signature, added.function
 

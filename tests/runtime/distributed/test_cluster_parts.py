@@ -7,14 +7,18 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dfc
 from dfc.partial import ClusterSpecialiser
 from dfc_runtime import partial
 from dfc_runtime.distributed.comm import CONTROL
+from dfc_runtime.distributed.edges import Tags
 from dfc_runtime.distributed.in_process import Faults, Network
 from dfc_runtime.distributed.loading import load_on
-from dfc_runtime.errors import FeedError, RunError, UnsupportedError
+from dfc_runtime.errors import BundleError, FeedError, RunError, UnsupportedError
+from tests.support.bundles import roles_of, with_role
 from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
 from tests.support.ranks import run_on
 
@@ -435,6 +439,86 @@ def test_steps_need_no_compiler(deployment, ranks, monkeypatch):
     compiled = on_cluster(cluster_bundle(PROGRAM, deployment), ranks, values, jobs=jobs)
     monkeypatch.setattr(partial, "COMPILER", "dfc.no_such_module")
     assert on_cluster(cluster_bundle(PROGRAM, deployment + STEPS), ranks, values, jobs=jobs) == compiled
+
+
+def test_one_task_has_steps_too(monkeypatch):
+    data = cluster_bundle(PROGRAM, f"\njob worker tasks 1\n{STEPS}")
+    monkeypatch.setattr(partial, "COMPILER", "dfc.no_such_module")
+
+    def work(module):
+        values = module.run(["train/loss", "train/p"], {"train/h": np.tanh(X[:, :3]), "y": Y})
+        return int(module.run("train/count")), bits(values)
+
+    h = np.tanh(X[:, :3])
+    count, values = on_cluster(data, 1, work)
+    monkeypatch.undo()
+    assert (count, values) == (1, bits(alone().run(["train/loss", "train/p"], {"train/h": h, "y": Y})))
+
+
+def test_tasks_that_do_nothing_in_an_entry_take_part_in_a_part():
+    program = """dfg 1
+    var a: f32[2] = 1.0
+    entry f(x: f32[256, 256]) -> f32 {
+      let p = x @ x
+      let q = transpose(x) @ x
+      let r = x @ transpose(x)
+      let last = a[1]
+      return last
+    }
+    """
+    data = cluster_bundle(program, '\njob ps tasks 4\nplace "a" on ps task 1\n')
+    x = RANDOM.normal(size=(256, 256)).astype(np.float32)
+
+    def work(module):
+        values = module.run(["f/p", "f/q", "f/r", "f/last"], {"x": x})
+        whole, part = module._rank.plan(0), module._rank.plan(len(module._rank.plans))
+        return set(part.parts) - set(whole.parts), values
+
+    helped, values = on_cluster(data, 4, work)
+    assert helped, "the three products are too much for one task"
+    for got, expected in zip(values, [x @ x, x.T @ x, x @ x.T, 1.0], strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-3)  # sums of 256 products in another order
+
+
+def test_a_part_that_is_none_is_refused():
+    steps = 'step "train/count"\n'
+    data = replicated(steps)
+    role = next(iter(roles_of(data).values()))
+    for wrong in (role, replicated(), b"no bundle", placed(steps)):
+
+        def work(module):
+            with pytest.raises((BundleError, UnsupportedError)):
+                module.run("train/count")
+            return int(module.state["steps"])
+
+        assert on_cluster(with_role(data, "part/0", wrong), 2, work) == 0
+
+
+def test_a_bundle_without_its_texts_has_the_parts_that_are_in_it(monkeypatch):
+    data = with_role(replicated('step "train/count"\n'), "source", b"")
+
+    def work(module):
+        with pytest.raises(UnsupportedError, match="does not carry its source"):
+            module.run("train/loss", TRAIN)
+        return int(module.run("train/count"))
+
+    assert on_cluster(data, 2, work) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=30), st.integers(0, 5))
+def test_tags_of_a_failed_call_never_come_again(programs, first):
+    """Each call is of a program with so many edges, of which the one of that number, or none, has failed."""
+    tags, generation, lost = Tags(first), 0, set()
+    for edges, failed in programs:
+        if tags.lacks(edges):
+            generation += 1
+        tags.make_room(edges)
+        used = {tags.tag(generation, number) for number in range(edges)}
+        assert not used & lost
+        assert not {each + 1 for each in used} & lost
+        if failed < edges:
+            lost |= {each + half for each in used for half in (0, 1)}
+            generation += 1
 
 
 def test_only_what_a_step_computes_is_taken_from_it(monkeypatch):
