@@ -8,9 +8,23 @@ from random import Random
 import numpy as np
 import pytest
 
+from dfc.diagnostics import CompileError
 from dfc.frontend import build
+from dfc.source import SourceFile
 from tests.support.clusters import cluster_bundle, on_cluster
-from tests.support.spread_samples import ALL, CUT, alone, on_ranks, state_names
+from tests.support.spread_samples import (
+    ALL,
+    CUT,
+    DIVIDED,
+    MISTAKEN,
+    NOT_YET,
+    SAMPLES,
+    UNCUT,
+    Outcome,
+    alone,
+    on_ranks,
+    state_names,
+)
 
 PLACES = ("b task 0", "a", "b task 1")
 ON_THREE = [*ALL]
@@ -51,12 +65,44 @@ def test_blocks_give_the_same_bits_on_any_number_of_tasks(name: str) -> None:
     lines = "\n".join(["job worker tasks 2", *replicated(name, 8), ""])
     first, *others = [on_ranks(name, lines, count, jobs={"worker": count}) for count in (1, 2, 3, 4)]
     assert [each.bits() for each in others] == [first.bits()] * 3
+    near(name, first)
+
+
+def shards(name: str, job: str) -> str:
+    rules = ("modulo", "blocks", "hash")
+    return "\n".join(f'shard "{each}" axis 0 over {job} by {rules[n % 3]}' for n, each in enumerate(ALL[name].tables))
+
+
+def near(name: str, found: Outcome) -> None:
+    """As near to the numbers of the undivided program as the sample says."""
     whole = alone(name)
-    pairs = [*zip(first.results, whole.results, strict=True)]
-    pairs += [(first.state[each], value) for each, value in whole.state.items()]
-    for found, expected in pairs:
+    pairs = [*zip(found.results, whole.results, strict=True)]
+    pairs += [(found.state[each], value) for each, value in whole.state.items()]
+    for got, expected in pairs:
         largest = float(np.max(np.abs(expected), initial=0))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=ALL[name].near * max(largest, 0.1))
+        np.testing.assert_allclose(got, expected, rtol=0, atol=ALL[name].near * max(largest, 0.1))
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_tables_in_rows_over_servers_give_the_numbers_of_the_whole(name: str) -> None:
+    lines = f'job ps tasks 3\njob worker tasks 1\n{shards(name, "ps")}\nplace "**" on worker\n'
+    near(name, on_ranks(name, lines, 4))
+
+
+@pytest.mark.parametrize("name", [name for name in DIVIDED if name in CUT])
+def test_workers_share_out_tables_and_examples(name: str) -> None:
+    lines = "\n".join(["job worker tasks 2", shards(name, "worker"), *replicated(name, 4), ""])
+    near(name, on_ranks(name, lines, 2))
+
+
+def test_every_sample_is_here() -> None:
+    """Or it is one that is refused; and what has no entry in blocks says why."""
+    files = {path.stem: path for path in SAMPLES.rglob("*.dfg") if path.stem != "helpers"}
+    assert files.keys() == {*ALL, *NOT_YET, *MISTAKEN}
+    assert {*ALL} - {*CUT} == {*UNCUT}
+    for name, reason in {**NOT_YET, **MISTAKEN}.items():
+        with pytest.raises(CompileError, match=reason):
+            build.build(SourceFile(str(files[name]), files[name].read_text()), {})
 
 
 @pytest.mark.parametrize("name", ["digits", "word_vectors", "kmeans", "01_mlp_digits"])
