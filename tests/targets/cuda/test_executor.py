@@ -336,7 +336,7 @@ def test_a_plan_that_leaves_its_memory_is_refused() -> None:
     def widen(plan: dict) -> None:
         for buffer in plan["entries"][0]["buffers"]:
             if buffer["role"] == "argument" and not buffer["scalar"]:
-                buffer["bytes"] = 4096
+                buffer["bytes"] = 96
 
     x, y = batch(2)
     for change in (shrink, grow, divide, widen):

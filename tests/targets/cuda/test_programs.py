@@ -15,11 +15,12 @@ from dfc.kernels.program import Program
 from dfc.ops.evaluate import evaluate
 from dfc.passes.expand import expand
 from dfc_runtime.errors import RunError
+from dfc_targets.cuda import nodes
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.lowering import close
 from tests.support.random_programs import Generator
 from tests.support.simulated_device import SimulatedDevice
-from tests.support.simulated_programs import SimulatedRun, in_text, interpreted
+from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, program_of
 from tests.support.simulated_runtime import native, simulated, simulated_devices
 
 DIGITS = Path(__file__).resolve().parents[3] / "samples" / "digits.dfg"
@@ -129,3 +130,17 @@ entry draw() -> (u: f32[5], n: f32[5]) {
         for _ in range(2):
             for a, b in zip(model.draw(), beside.draw(), strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("room", [1, 1 << 20], ids=["shared", "apart"])
+def test_sums_in_several_blocks_may_share_their_scratch_memory(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """Where it is scarce they wait for each other; else they may run at the same time."""
+    monkeypatch.setattr(nodes, "WORKSPACE", room)
+    text = "readonly entry f(x: f32[600], y: f32[400]) -> (a: f32, b: f32) { return sum(x), sum(y * y) }"
+    rng = np.random.default_rng(4)
+    x, y = rng.integers(-9, 9, 600).astype(np.float32), rng.integers(-9, 9, 400).astype(np.float32)
+    run = SimulatedRun(program_of(text), lower=in_text)
+    workspaces = [kernel["workspace"] for kernel in run.lowered.notes["plan"]["kernels"]]
+    assert len(workspaces) == 2 and all(workspaces), "both sums take several blocks"
+    for _ in range(2):
+        assert run.call("f", [x, y]) == [x.sum(), (y * y).sum()], "whole numbers have exact sums"
