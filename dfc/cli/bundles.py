@@ -12,6 +12,7 @@ import click
 import dfc_runtime
 from dfc.cli.values import Setting
 from dfc_runtime.distributed.cluster_module import ClusterModule
+from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.cluster import Cluster
@@ -83,7 +84,7 @@ def open_module(
 
 def open_on(
     path: str,
-    comm: MPI.Intracomm,
+    comm: MPI.Intracomm | Comm,
     jobs: Mapping[str, int],
     deadline: float | None,
     threads: int | None,

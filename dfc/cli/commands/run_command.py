@@ -34,6 +34,8 @@ from dfc.cli.values import Setting, feeds, named, settings
 from dfc_runtime import Module
 from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.distributed.cluster_module import ClusterModule
+from dfc_runtime.distributed.comm import Comm
+from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.measuring import Meter
@@ -130,6 +132,10 @@ def command(
     _check_for_one(context)
     meter = None if profile is None else Meter()
     wishes = Wishes(check_finite, asked.summaries, asked.trace, meter, target, device)
+    cluster = None if file.endswith(".dfg") or file == "-" else cluster_of(file)
+    if cluster is not None:
+        _check_for_ranks(context)
+        return _only_rank(asked, sum(job.tasks for job in cluster.jobs))
     return _alone(asked, settings(settings_), wishes)
 
 
@@ -152,7 +158,6 @@ class _Asked:
 
 def _alone(asked: _Asked, given: Mapping[str, Setting], wishes: Wishes) -> int:
     """A run on one rank, of a program or a bundle."""
-    _require_one_rank(asked.file)
     module = open_module(asked.file, given, asked.threads, wishes)
     try:
         code = _run(module, asked)
@@ -165,12 +170,15 @@ def _alone(asked: _Asked, given: Mapping[str, Setting], wishes: Wishes) -> int:
     return code
 
 
-def _require_one_rank(file: str) -> None:
-    """Says how to start the ranks of a bundle that is for several."""
-    cluster = None if file.endswith(".dfg") or file == "-" else cluster_of(file)
-    if cluster is not None:
-        tasks = sum(job.tasks for job in cluster.jobs)
-        raise click.UsageError(f"{file} is for {tasks} rank{'s' * (tasks != 1)}: start them with -n {tasks}")
+def _only_rank(asked: _Asked, tasks: int) -> int:
+    """A run of a bundle with a deployment of one task, which needs no MPI. Says how to start the ranks of another."""
+    if tasks != 1:
+        raise click.UsageError(f"{asked.file} is for {tasks} ranks: start them with -n {tasks}")
+    module = _opened_on(asked, Network(1).comm(0), {}, None)
+    try:
+        return _run(module, asked)
+    finally:
+        module.close()
 
 
 def _start(context: click.Context, asked: _Asked, launch: Launch) -> int:
@@ -192,11 +200,18 @@ def _as_rank(
     if comm.rank == 0:
         _check_for_ranks(context)
     counts = fitting_counts(asked.file, jobs, comm.size)
+    return _on_rank(_opened_on(asked, comm, counts, deadline), asked, records)
+
+
+def _opened_on(
+    asked: _Asked, comm: MPI.Intracomm | Comm, counts: Mapping[str, int], deadline: float | None
+) -> ClusterModule | Module:
+    """The program of this rank, measured if that is asked for."""
     meter = None if asked.profile is None else Meter()
     module = open_on(asked.file, comm, counts, deadline, asked.threads, asked.trace, asked.summaries, meter)
     if meter is not None and asked.profile is not None:
         measure_on(module, meter, asked.profile)
-    return _on_rank(module, asked, records)
+    return module
 
 
 def _on_rank(module: ClusterModule | Module, asked: _Asked, records: Told) -> int:

@@ -244,3 +244,20 @@ def test_summaries_that_cannot_be_written_are_one_message(folder: Path, dfc: Com
     ended = dfc("run", "telling.dfg", "train", "--feed", "x=1", "--summaries", "absent/run.jsonl")
     assert ended.code == 6
     assert "cannot write absent/run.jsonl: No such file or directory" in ended.message
+
+
+def test_a_deployment_of_one_task_runs_without_a_launcher(folder: Path, dfc: Command) -> None:
+    deploy = 'deploy 1 for "line.dfg"\n\njob ps tasks {tasks}\n'
+    (folder / "one.deploy").write_text(deploy.format(tasks=1))
+    (folder / "two.deploy").write_text(deploy.format(tasks=2))
+    for name in ("one", "two"):
+        assert dfc("compile", "line.dfg", "--deploy", f"{name}.deploy", "-o", f"{name}.bundle").code == 0
+    assert dfc("run", "one.bundle", "add", "--feed", "a=1", "--feed", "b=2").out == "result 3\n"
+    for _ in range(2):
+        assert dfc("run", "one.bundle", "fill", "--feed", "value=2", "--state", "saved", "--trace", "t.json").code == 0
+    assert len(list((folder / "saved").glob("step-*"))) == 2
+    assert (folder / "t.json").stat().st_size
+    refused = dfc("run", "two.bundle", "add", "--feed", "a=1", "--feed", "b=2")
+    assert (refused.code, "two.bundle is for 2 ranks: start them with -n 2" in refused.message) == (2, True)
+    refused = dfc("run", "one.bundle", "add", "--feed", "a=1", "--feed", "b=2", "--set", "WIDTH=4")
+    assert (refused.code, "settings are fixed in a bundle" in refused.message) == (2, True)
