@@ -1,0 +1,89 @@
+"""Every sample as device code on a simulated device, with its graphs, copies and state: the processor's numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dfc_runtime
+from dfc.api import compile_source
+from dfc.options import TargetOptions
+from dfc_targets.cuda.target import SIMULATOR
+from tests.support.simulated_runtime import simulated_devices
+from tests.support.spread_samples import ALL, Outcome, Program, Sample, alone, floats, observed, whole
+
+SMALL, LABELS = floats(3, 8, 8, 1), whole(10, 3)
+LETTERS, NUMBERS = whole(27, 2, 4), whole(10, 1, 6)
+
+
+def few_pixels(program: Program) -> list[object]:
+    images = SMALL.reshape(3, 64)
+    return [program.train(images=images, labels=LABELS, rate=0.1), program.predict(images=images)]
+
+
+def few_windows(program: Program) -> list[object]:
+    return [program.train(images=SMALL, labels=LABELS), program.evaluate(images=SMALL, labels=LABELS)]
+
+
+def few_images(program: Program) -> list[object]:
+    images = SMALL.reshape(3, 64)
+    step = program.train(images=images, labels=LABELS, steps=20)
+    return [step, program.evaluate(images=images, labels=LABELS)]
+
+
+def few_letters(program: Program) -> list[object]:
+    return [program.train(text=LETTERS, following=LETTERS), program.write(first=3, N=3)]
+
+
+def few_steps(program: Program) -> list[object]:
+    return [program.train(steps=1, B=2), program.sort_(x=NUMBERS)]
+
+
+SMALLER = {
+    "01_mlp_digits": Sample("language/01_mlp_digits.dfg", few_pixels, {"28 * 28": "64", "HIDDEN = 128": "HIDDEN = 6"}),
+    "02_convnet_batchnorm": Sample(
+        "language/02_convnet_batchnorm.dfg",
+        few_windows,
+        {
+            "Conv2d[1, 32](size = 5)": "Conv2d[1, 2](size = 3)",
+            "Norm[32]": "Norm[2]",
+            "Conv2d[32, 64](size = 5)": "Conv2d[2, 3](size = 3)",
+            "Norm[64]": "Norm[3]",
+            "7 * 7 * 64": "2 * 2 * 3",
+            "28, 28": "8, 8",
+            "512": "8",
+        },
+        near=1e-2,
+    ),
+    "convnet": Sample("convnet.dfg", few_images, settings={"CHANNELS": 2}, near=1e-2),
+    "digits": Sample("digits.dfg", few_pixels, settings={"HIDDEN": 6}),
+    "lstm": Sample("lstm.dfg", few_letters, {"LETTERS, 16": "LETTERS, 6", "[16,": "[6,"}, {"WIDTH": 4}, near=1e-4),
+    "transformer": Sample("transformer.dfg", few_steps, {"WIDTH = 32": "WIDTH = 8", "HEADS, 64": "HEADS, 6"}),
+}
+"""For samples that are large as they are: a lane of a simulated device takes microseconds for an instruction."""
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_sample_gives_what_it_gives_on_the_processor(name: str) -> None:
+    sample = SMALLER.get(name, ALL[name])
+    expected = on_processor(sample) if name in SMALLER else alone(name)
+    found = on_device(sample)
+    pairs = [*zip(found.results, expected.results, strict=True)]
+    pairs += [(found.state[each], value) for each, value in expected.state.items()]
+    for one, other in pairs:
+        assert one.dtype == other.dtype
+        largest = float(np.max(np.abs(other.astype(np.float64)), initial=0.1))
+        np.testing.assert_allclose(one, other, rtol=0, atol=sample.near * largest)
+
+
+def on_processor(sample: Sample) -> Outcome:
+    return observed(sample, dfc_runtime.loads(compile_source(sample.source, sample.options).to_bytes(), threads=1))
+
+
+def on_device(sample: Sample) -> Outcome:
+    options = replace(sample.options, target="cuda", target_options=TargetOptions((SIMULATOR,)))
+    data = compile_source(sample.source, options).to_bytes()
+    with simulated_devices():
+        return observed(sample, dfc_runtime.loads(data))
