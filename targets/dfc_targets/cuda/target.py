@@ -46,8 +46,10 @@ class CudaTarget:
             return Lowered(
                 "cuda", (simulator_image(symbols, texts),), constants, offsets, notes, listings(texts, "", options)
             )
+        if options.listing == "kernels":  # which stand before the compiler is asked for anything
+            return Lowered("cuda", (), constants, offsets, notes, listings(texts, "", options))
         ptx = ptx_module(texts, f"compute_{number(wanted[0])}") if texts else ""
-        assembled = {name: made for name in wanted if texts and (made := assemble(ptx, name)) is not None}
+        assembled = {name: made for name in wanted if texts and not options.listing and (made := assemble(ptx, name))}
         notes["report"] = report(program, texts, ptx, assembled)
         images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled)
         return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options))
