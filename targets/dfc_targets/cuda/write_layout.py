@@ -160,12 +160,14 @@ class Layout:
         return not any(s.combine for plan in self.stages for s in plan.stage.stores if s.operand == access.operand)
 
     def needs_barrier(self, number: int) -> bool:
-        """Whether a stage loads what other lanes stored in earlier stages."""
+        """Whether a stage touches what other lanes touched in earlier stages, and one of them stores."""
         plan = self.stages[number]
-        for one in plan.access.loads.values():
-            for earlier in self.stages[:number]:
-                for stored in earlier.access.stores:
-                    own = stored == one and (earlier.inner, earlier.once) == (plan.inner, plan.once)
-                    if stored.operand == one.operand and not (own and not one.lookups):
-                        return True
+        for earlier in self.stages[:number]:
+            same_lanes = (earlier.inner, earlier.once) == (plan.inner, plan.once)
+            pairs = [(one, other) for one in plan.access.all() for other in earlier.access.stores]
+            pairs += [(one, other) for one in plan.access.stores for other in earlier.access.all()]
+            for one, other in pairs:
+                own = same_lanes and one == other and not one.lookups
+                if one.operand == other.operand and not own:
+                    return True
         return False

@@ -182,19 +182,23 @@ def test_sums_over_axes_that_are_not_neighbours() -> None:
             agree(kernel, [x_, np.zeros(sizes[0], np.float32)], sizes)
 
 
-def test_a_stage_reads_what_other_lanes_stored() -> None:
-    """Each row reversed, after its elements had their mean taken away."""
-    k = KernelMaker(2)
+@pytest.mark.parametrize("fixed", [{}, {1: 12}, {1: 40}], ids=str)
+def test_a_stage_reads_what_other_lanes_stored(fixed: dict[int, int]) -> None:
+    """Each row reversed, after its elements had their sum taken away; then the elements are written over."""
+    k = KernelMaker(2, fixed)
     x = k.load(F32, 0, 1)
-    mean = Stage((1,), k.take_body(), (Reduction("add", x, F32),))
+    total = Stage((1,), k.take_body(), (Reduction("add", x, F32),))
     y = k.body.apply("sub", k.load_at(0, axis_index(0, 1)), k.body.append(Reduced(0, 0), (), F32))
     middle = k.operand(F32, k.over(0, 1), "update")
     second = Stage((1,), k.take_body(), (), (Store(middle, axis_index(0, 1), y),))
     turned = k.load_at(middle, (Affine(((0, 1),)), Affine(((1, -1),), k.sizes[1] - 1)))
     last = k.store(turned, 0, 1)
     third = Stage((1,), k.take_body(), (), (last,))
-    kernel = k.loops(1, mean, second, third)
-    for shape in ((1, 1), (4, 7), (3, 40)):
+    over = k.load_at(0, axis_index(0, 1))
+    fourth = Stage((1,), k.take_body(), (), (Store(middle, axis_index(0, 1), over),))
+    kernel = k.loops(1, total, second, third, fourth)
+    for rows_, length in ((1, 1), (4, 7), (3, 40)):
+        shape = (rows_, fixed.get(1, length))
         count = shape[0] * shape[1]
         arrays = [sample(F32, count), np.zeros(count, np.float32), np.zeros(count, np.float32)]
         agree(kernel, arrays, list(shape))
