@@ -20,12 +20,13 @@ from dfc_runtime.distributed.failures import CallStoppedError, Failure, failure_
 from dfc_runtime.distributed.pieces import put
 from dfc_runtime.distributed.rank import Answer, Data, OwnPart, Rank, described, empty
 from dfc_runtime.distributed.waiting import Awaited, packed, unpacked
-from dfc_runtime.distributed.wire import CALL, CLOSE, COMMAND, DONE, FAILED, OUTCOME, Head, Value, is_array
+from dfc_runtime.distributed.wire import CALL, CLOSE, COMMAND, DONE, FAILED, OUTCOME, SILENT_CALL, Head, Value, is_array
 from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import DfcError, FeedError, RankError, RunError
 from dfc_runtime.module import INIT
 
 T = TypeVar("T")
+_NOBODY: frozenset[int] = frozenset()
 Shape = tuple[int, ...]
 
 
@@ -40,12 +41,13 @@ class Request:
 
 
 class _Answers:
-    """Who is to answer, and who has."""
+    """Who is to answer, and who has; `silent` are those who answer only if they fail."""
 
-    __slots__ = ("failures", "messages", "missing", "stopped")
+    __slots__ = ("failures", "messages", "missing", "silent", "stopped")
 
-    def __init__(self, missing: set[int]) -> None:
+    def __init__(self, missing: set[int], silent: frozenset[int] = _NOBODY) -> None:
         self.missing = missing
+        self.silent = silent
         self.messages: dict[int, Bytes] = {}
         self.failures: dict[int, Failure] = {}
         self.stopped = False
@@ -68,6 +70,12 @@ class Client:
         self._half_done: str | None = None
         self._lost: str | None = None
         self._closed = False
+        self._silent: dict[int, frozenset[int]] = {}
+
+    def silence(self, parts: Mapping[int, Sequence[int]]) -> None:
+        """Says of ranks which entries they have silent parts of (`Rank.silent_parts`)."""
+        for number in {number for numbers in parts.values() for number in numbers}:
+            self._silent[number] = frozenset(rank for rank, numbers in parts.items() if number in numbers)
 
     def call(self, plan: EntryPlan, checked: Callable[[], Request]) -> list[object]:
         """A call of an entry on all tasks that take part; `checked` gives the request, or raises what is wrong."""
@@ -224,7 +232,8 @@ class Client:
             self._waiting.post(message, rank, CONTROL)
             if behind:
                 sending += self._rank.send_arrays(behind, rank, DATA_DOWN)
-        answers = _Answers({*plan.other_ranks})
+        silent = self._silent.get(plan.number, _NOBODY)
+        answers = _Answers({*(plan.other_ranks - silent)}, silent)
         found = self._run_own_part(plan, request, answers)
         self._collect(answers)
         if answers.failed:
@@ -240,19 +249,21 @@ class Client:
         and nothing else, get the same message."""
         sizes = [request.sizes[name] for name in plan.entry.dims]
         packed: list[tuple[int, Bytes, list[Array]]] = []
-        last: tuple[Sequence[int], Bytes] | None = None
+        silent = self._silent.get(plan.number, _NOBODY)
+        last: tuple[int, Sequence[int], Bytes] | None = None
         for part in plan.others:
-            if last is not None and last[0] == part.feeds:
-                packed.append((part.task.rank, last[1], []))
+            kind = SILENT_CALL if part.task.rank in silent else CALL
+            if last is not None and last[:2] == (kind, part.feeds):
+                packed.append((part.task.rank, last[2], []))
                 continue
-            message, behind = self._packed_call(plan, part, request, sizes)
+            message, behind = self._packed_call(plan, part, request, sizes, kind)
             whole = wire.as_message(message)
             packed.append((part.task.rank, whole, behind))
-            last = (part.feeds, whole) if part.down.only_scalars else None
+            last = (kind, part.feeds, whole) if part.down.only_scalars else None
         return packed
 
     def _packed_call(
-        self, plan: EntryPlan, part: TaskPart, request: Request, sizes: Sequence[int]
+        self, plan: EntryPlan, part: TaskPart, request: Request, sizes: Sequence[int], kind: int
     ) -> tuple[bytearray, list[Array]]:
         """The message to a task, and arrays to be sent behind it."""
         values: list[Value] = []
@@ -261,7 +272,7 @@ class Client:
             if isinstance(value, np.ndarray):
                 value = plan.feed_for(part, number, value, request.sizes)
             values.append(value)
-        message = Head(CALL, plan.number, self._generation, self._sequence).packed()
+        message = Head(kind, plan.number, self._generation, self._sequence).packed()
         return message, part.down.pack(message, sizes, values)
 
     def _given_up(self, plan: EntryPlan, answers: _Answers, sending: Sequence[Pending]) -> DfcError:
@@ -280,7 +291,7 @@ class Client:
         if own is None:
             return []
         feeds = [self._own_feed(own, number, request) for number in own.part.feeds]
-        if answers.missing:
+        if plan.others:
             self._waiting.on_look = lambda: self._look_for_failures(answers)
         try:
             return self._rank.run_part(own, feeds, request.sizes, self._generation)
@@ -311,8 +322,6 @@ class Client:
 
     def _collect(self, answers: _Answers) -> None:
         """Waits for all answers; the first failure stops the others."""
-        if not answers.missing:
-            return
         if answers.failed:
             self._stop(answers)
         while answers.missing:
@@ -327,6 +336,8 @@ class Client:
         rank = arrival.source
         message = self._waiting.bytes_of(arrival, lambda: Awaited("an answer", rank))
         head = wire.head_of(message)
+        if head.sequence != self._sequence:
+            return  # of a silent part that failed in a call that has failed: nobody waits for it
         answers.missing.discard(rank)
         if head.kind == DONE:
             answers.messages[rank] = message
@@ -336,7 +347,7 @@ class Client:
             answers.stopped = True
 
     def _stop(self, answers: _Answers) -> None:
-        self._waiting.signal(sorted(answers.missing), {"kind": "stop", "sequence": self._sequence})
+        self._waiting.signal(sorted(answers.missing | answers.silent), {"kind": "stop", "sequence": self._sequence})
 
     def _results(self, plan: EntryPlan, request: Request, answers: _Answers, found: Sequence[object]) -> list[object]:
         """All results, put together where they come in pieces."""

@@ -137,6 +137,7 @@ class ClusterModule:
         def greet() -> None:
             answers = client.command({"command": HELLO, "digest": self._digest})
             unset = any(data["unset"] for data, _ in answers.values())
+            client.silence({rank: cast("list[int]", data["silent"]) for rank, (data, _) in answers.items()})
             can = init is not None and not (init.entry.parameters or init.entry.dim_feeds)
             if initialise and init is not None and can and unset:
                 client.run(init, Requests(init, 0).checked((), {}))
@@ -259,7 +260,8 @@ class ClusterModule:
     def _hello(self, data: Data, _: Sequence[Array]) -> Answer:
         if data["digest"] != self._digest:
             raise BundleError("rank 0 has loaded another bundle", code="E0906")
-        return {"unset": self._rank.inner is not None and bool(self._rank.inner.state.unset)}, []
+        unset = self._rank.inner is not None and bool(self._rank.inner.state.unset)
+        return {"unset": unset, "silent": self._rank.silent_parts()}, []
 
 
 _OWN = frozenset(

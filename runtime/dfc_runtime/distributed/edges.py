@@ -7,7 +7,7 @@ are to be compressed, and that memory of the program is not looked at after a ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -147,6 +147,11 @@ class Edges:
             self._sender.send_buffer(end.key, halves, end.short, tag)
         if end.whole:
             self._sender.send(end.key, end.bytes_of(value), end.whole, tag)
+
+    def receivers(self, site: HostSite) -> Sequence[int]:
+        """The ranks that this one sends to at such a place of the program."""
+        end = self._end(site)
+        return [*end.short, *end.whole] if end.source == self._comm.rank else []
 
     def receive(self, request: HostRequest) -> None:
         """Waits for a value."""

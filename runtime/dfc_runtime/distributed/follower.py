@@ -15,7 +15,7 @@ from dfc_runtime.distributed.failures import CallStoppedError, failure_from, fai
 from dfc_runtime.distributed.rank import Answer, Data, Rank, empty
 from dfc_runtime.distributed.sending import Outbox
 from dfc_runtime.distributed.waiting import Awaited, packed, unpacked
-from dfc_runtime.distributed.wire import CALL, CLOSE, COMMAND, DONE, FAILED, OUTCOME, STOPPED, Head
+from dfc_runtime.distributed.wire import CALL, CLOSE, COMMAND, DONE, FAILED, OUTCOME, SILENT_CALL, STOPPED, Head
 from dfc_runtime.errors import RankError
 
 _FROM_CLIENT = 0
@@ -84,7 +84,7 @@ class Follower:
         return self._waiting.bytes_of(arrival, lambda: Awaited(what, _FROM_CLIENT))
 
     def _obey(self, head: Head, message: Bytes) -> None:
-        if head.kind == CALL:
+        if head.kind in (CALL, SILENT_CALL):
             self._run_call(head, message)
         elif head.kind == COMMAND:
             self._run_command(head, message)
@@ -97,17 +97,21 @@ class Follower:
         sizes, feeds, behind = own.part.down.unpack(message)
         if behind:
             self._rank.receive_arrays(behind, _FROM_CLIENT, DATA_DOWN)
-        reply = Head(DONE, sequence=head.sequence).packed()
         arrays: Sequence[Array] = ()
         try:
             self._start(head.sequence)
             named = dict(zip(own.plan.entry.dims, sizes, strict=True)) if sizes else {}
             found = self._rank.run_part(own, feeds, named, head.generation)
+            if head.kind == SILENT_CALL:
+                return
+            reply = Head(DONE, sequence=head.sequence).packed()
             if found:
                 arrays = own.part.up.pack(reply, (), own.part.up.values_of(found))
         except RankError:
             raise
         except CallStoppedError:
+            if head.kind == SILENT_CALL:
+                return
             reply = Head(STOPPED, sequence=head.sequence).packed()
         except Exception as problem:
             reply = self._failed(head, problem)

@@ -123,6 +123,20 @@ class Rank:
             self._own[plan.number] = self._part_of(plan, part, self.inner) if part and self.inner else None
         return self._own[plan.number]
 
+    def silent_parts(self) -> list[int]:
+        """Numbers of entries whose part here has nothing to say when it is done. It makes no results, changes nothing
+        and cannot fail, waits for nobody, and sends rank 0 a value: who has that knows that the part has run."""
+        return [] if self.inner is None else [each.number for each in self.plans if self._is_silent(each, self.inner)]
+
+    def _is_silent(self, plan: EntryPlan, inner: Module) -> bool:
+        own = self.own_part(plan)
+        if own is None or own.part.results or plan.entry.is_test or inner.manifest.faults:
+            return False
+        sites = [site for site in inner.manifest.sites if site.entry == plan.name]
+        if inner.entries[plan.name].signature.writes or any(site.kind != "send" for site in sites):
+            return False
+        return any(0 in own.edges.receivers(site) for site in sites)
+
     def _part_of(self, plan: EntryPlan, part: TaskPart, inner: Module) -> OwnPart:
         entry = (inner.tests if plan.entry.is_test else inner.entries).get(plan.name)
         if entry is None:

@@ -18,8 +18,8 @@ from dfc_runtime.distributed.comm import Array, Bytes, as_bytes
 from dfc_runtime.element_types import SLOT_FORMATS, numpy_dtype
 from dfc_runtime.scalars import Slot, slot_format
 
-CALL, COMMAND, OUTCOME, CLOSE, DONE, FAILED, STOPPED = range(7)
-"""Kinds of messages: from the client, and answers to it."""
+CALL, COMMAND, OUTCOME, CLOSE, DONE, FAILED, STOPPED, SILENT_CALL = range(8)
+"""Kinds of messages: from the client, and answers to it. A silent call is answered only if it fails."""
 INLINE = 16 << 10
 """Arrays of up to so many bytes travel in the message."""
 _ALIGNMENT = 16
