@@ -18,10 +18,13 @@ wraps it; i64 and u64 are not mixed.
 - Memory: `a[i]`; 16 bytes at an index that is aligned so: `load4_f32(p, i)` gives a tuple, `store4_f32(p, i, a, b, c,
   d)`; 4 of f32 i32 u32, 2 of f64 i64 u64, 8 of i16 u16, 16 of i8 u8; narrower ones likewise (`load4_u8`).
   `shared_T(count)`: memory of the block, `count` a literal. `T_pointer(bytes, offset)`: part of a u8 pointer as
-  elements. `atomic_add_u32(p, i, value)`, `.._i64`.
+  elements. `atomic_add_u32(p, i, value)`, `.._i64`. `load8_u16_words(p, i)`, `store8_u16_words`: eight halves as four
+  u32.
 - Lanes: `shuffle_xor_T(value, mask)`, `shuffle_T(value, lane)`, for all types; every lane of the warp takes part.
   `T_warp_add mul minimum maximum and or (x, mask)`: lanes whose numbers differ in bits up to that of `mask` fold.
   `T_warp_prefix_add mul minimum maximum (x, lane, count)`: all prefixes.
+- Tensor cores, by a whole warp of 32: `matrix_load(p, i)`, `matrix_load_turned`, `matrix_multiply_f16`, `.._bf16`,
+  `.._tf32`, `tf32_bits(x)`; see `prelude_tensor`.
 - Searches: `T_above(x, i, y, j)`, `T_below`: whether x at index i is to be kept rather than y at index j.
 - `report(error, site, value0, value1)`: error[0..2] = site + 1, value0, value1, unless a fault is there already.
 - Random numbers: `philox_uniform_T`, `philox_normal_T` (element i64, key0, key1, draw u64) for f16 bf16 f32 f64.
