@@ -22,6 +22,7 @@ from dfc_targets.cpu.errors import CodeGenerationError
 _PACKAGED = ("cu13/bin/ptxas", "cu*/bin/ptxas", "cuda_nvcc/bin/ptxas")
 _KERNEL = re.compile(r"Compiling entry function '([^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_RELEASE = re.compile(r"release (\d+)\.\d+")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
@@ -55,6 +56,15 @@ def find_ptxas() -> str | None:
             for found in sorted(Path(folder).glob(pattern)):
                 return str(found)
     return shutil.which("ptxas")
+
+
+@functools.cache
+def assembler_release() -> int:
+    """The CUDA release that the assembler is of, such as 13: drivers of that release and later run its code."""
+    path = find_ptxas()
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout if path else ""
+    found = _RELEASE.search(told)
+    return int(found[1]) if found else 0
 
 
 def assemble(ptx: str, architecture: str) -> Assembled | None:

@@ -8,6 +8,7 @@ no such device, out of memory (with the bytes asked and free), or a failure of t
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -22,6 +23,7 @@ OLDEST = 12_000
 CONDITIONAL = 12_040
 """The first driver whose conditional nodes nest."""
 
+NEW_PTX = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
 OUT_OF_MEMORY, NO_DEVICE = "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NO_DEVICE"
 
 
@@ -47,6 +49,12 @@ def _bindings() -> Any:
 
 def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _needed(ptx: bytes) -> str:
+    """The release of CUDA that brought the version of PTX which the code states: version 8 came with 12, 9 with 13."""
+    found = re.search(rb"\.version (\d+)\.(\d+)", ptx)
+    return f"{int(found[1]) + 4}.{int(found[2])}" if found else "a later one"
 
 
 def _said(driver: Any, code: Any) -> str:
@@ -83,11 +91,14 @@ def _capability(driver: Any, device: Any) -> tuple[int, int]:
 def device_bits(ordinal: int) -> frozenset[str]:
     """What code a device runs."""
     driver = _bindings()
-    return capability_bits(*_capability(driver, _find(driver, ordinal)))
+    _, version = driver.cuDriverGetVersion()
+    releases = (f"cuda_{release}" for release in range(11, int(version) // 1000 + 1))
+    return capability_bits(*_capability(driver, _find(driver, ordinal))).union(releases)
 
 
 def capability_bits(major: int, minor: int) -> frozenset[str]:
-    """Machine code of its own family, up to its own; PTX of every architecture up to its own."""
+    """Machine code of its own family, up to its own; PTX of every architecture up to its own. `cuda_13` stands beside
+    machine code: it was made by an assembler of that release, which older drivers need not understand."""
     own = {f"sm_{major}{number}" for number in range(minor + 1)}
     earlier = {f"compute_{family}{number}" for family in range(5, major) for number in range(10)}
     return frozenset(own | earlier | {f"compute_{major}{number}" for number in range(minor + 1)})
@@ -165,6 +176,9 @@ class CudaDevice:
 
     def load(self, image: bytes, names: Sequence[str]) -> list[object]:
         code, module = self.api.cuModuleLoadData(image + b"\0")
+        if code.name == NEW_PTX:
+            _, version = self.api.cuDriverGetVersion()
+            raise devices.old_driver(_version(int(version)), _needed(image))
         if code.value:
             raise ValueError(f"the GPU does not take the code: {_said(self.api, code)}")
         self._modules.append(module)

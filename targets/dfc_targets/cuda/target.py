@@ -6,6 +6,7 @@ Guarantees equal bytes for equal programs, options and assemblers. Needs no devi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from dfc.backend.constants import lay_out_constants
@@ -14,7 +15,7 @@ from dfc.kernels.form import Kernel
 from dfc.kernels.program import Program
 from dfc.options import TargetOptions, unknown_variant
 from dfc_runtime.errors import UnsupportedError
-from dfc_targets.cuda.assemble import Assembled, assemble
+from dfc_targets.cuda.assemble import Assembled, assemble, assembler_release
 from dfc_targets.cuda.compile import ptx_module
 from dfc_targets.cuda.kernel_text import DEVICE, SIMULATED, KernelText, Schedule
 from dfc_targets.cuda.plan import launched_after_faults, plan_program
@@ -23,9 +24,13 @@ from dfc_targets.cuda.write_kernel import write_kernel
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
 DEFAULT = ("sm_80", "sm_90")
+PTX_VERSIONS = ((90, "8.0"), (100, "8.6"), (120, "8.8"))
+"""Newest architecture -> version of PTX: that of CUDA 12.0, the oldest driver that runs bundles, where it will do."""
+
 SIMULATOR = "simulator"
 NO_KERNELS = "// no kernels\n"
 
+_VERSION = re.compile(r"^\.version [\d.]+", re.M)
 Writer = Callable[..., KernelText]
 
 
@@ -48,23 +53,25 @@ class CudaTarget:
             )
         if options.listing == "kernels":  # which stand before the compiler is asked for anything
             return Lowered("cuda", (), constants, offsets, notes, listings(texts, "", options))
-        ptx = ptx_module(texts, f"compute_{number(wanted[0])}") if texts else ""
+        ptx = portable(ptx_module(texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if texts else ""
         assembled = {name: made for name in wanted if texts and not options.listing and (made := assemble(ptx, name))}
-        notes["report"] = report(program, texts, ptx, assembled)
+        notes["report"] = report(program, texts, ptx, assembled) if texts else []
         images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled)
         return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options))
 
 
 def architectures(options: TargetOptions) -> tuple[str, ...]:
-    """Those asked for, oldest first; `DEFAULT` if none is."""
+    """Those asked for, oldest first; `DEFAULT` if none is. `compute_80`, the image of PTX that a program may have been
+    loaded from, asks for sm_80."""
     if SIMULATOR in options.isas:
         if len(options.isas) > 1:
             raise UnsupportedError(f"the architecture {SIMULATOR} stands alone: leave out the others", code="E1002")
         return (SIMULATOR,)
-    for name in options.isas:
-        if name not in ARCHITECTURES:
+    names = [name.replace("compute_", "sm_") for name in options.isas]
+    for name, known in zip(options.isas, names, strict=True):
+        if known not in ARCHITECTURES:
             raise unknown_variant(name, ARCHITECTURES)
-    return tuple(sorted(set(options.isas) or DEFAULT, key=number))
+    return tuple(sorted(set(names) or DEFAULT, key=number))
 
 
 def number(architecture: str) -> int:
@@ -88,13 +95,19 @@ def symbols_of(program: Program, texts: Sequence[KernelText]) -> dict[str, int]:
     return dict.fromkeys([*(text.name for text in texts), *(f"entry_{n}_0" for n in range(len(program.entries)))], 0)
 
 
-def images_of(
-    symbols: dict[str, int], ptx: str, portable: str, assembled: dict[str, Assembled]
-) -> tuple[CodeImage, ...]:
-    """Machine code, newest first, then PTX, which newer devices translate for themselves."""
+def images_of(symbols: dict[str, int], ptx: str, lowest: str, assembled: dict[str, Assembled]) -> tuple[CodeImage, ...]:
+    """Machine code, newest first, then PTX, which newer devices, and older drivers, translate for themselves."""
     newest_first = sorted(assembled, key=number, reverse=True)
-    made = [CodeImage(name, assembled[name].code, symbols, (name,)) for name in newest_first]
-    return (*made, CodeImage(portable, (ptx or NO_KERNELS).encode(), symbols, (portable,)))
+    driver = f"cuda_{assembler_release()}"
+    made = [CodeImage(name, assembled[name].code, symbols, (name, driver)) for name in newest_first]
+    return (*made, CodeImage(lowest, (ptx or NO_KERNELS).encode(), symbols, (lowest,)))
+
+
+def portable(ptx: str, newest: int) -> str:
+    """The code as of the oldest version of PTX that knows the architectures it is for: NVVM states its own version,
+    which drivers of the last months alone would take. `ptxas` refuses what is not in the version that is stated."""
+    version = next(version for known, version in PTX_VERSIONS if newest <= known)
+    return _VERSION.sub(f".version {version}", ptx, count=1)
 
 
 def simulator_image(symbols: dict[str, int], texts: Sequence[KernelText]) -> CodeImage:

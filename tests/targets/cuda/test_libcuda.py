@@ -118,6 +118,20 @@ def test_code_that_is_refused_is_a_value_error(api: FakeApi, device: libcuda.Cud
     assert api.named("cuModuleLoadData")[0] == (b"code\0",), "PTX ends with a zero"
 
 
+def test_ptx_that_is_too_new_names_the_driver_it_needs(api: FakeApi, device: libcuda.CudaDevice) -> None:
+    api.version = 12_040
+    api.answers["cuModuleLoadData"] = (driver.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, None)
+    with pytest.raises(DfcError, match=r"CUDA 12\.4, and the bundle needs 13\.2") as caught:
+        device.load(b".version 9.2\n", ["k0"])
+    assert caught.value.code == "E0922"
+
+
+def test_bits_name_the_releases_whose_machine_code_the_driver_takes(api: FakeApi) -> None:
+    api.version = 12_090
+    bits = libcuda.device_bits(0)
+    assert {"cuda_11", "cuda_12", "sm_99", "compute_80"} <= bits and "cuda_13" not in bits
+
+
 def test_nodes_are_described_as_the_driver_wants_them(api: FakeApi, device: libcuda.CudaDevice) -> None:
     seen: list[list[int]] = []
     node = driver.CUgraphNode(99)
