@@ -32,8 +32,12 @@ class CudaMemory:
         self._given: set[int] = set()
         self._closed = False
         sizes = {name: array.nbytes for name, array in resources.items()}
-        with device.current():
-            self._block = device.allocate(max(LARGE, sum(map(_padded, sizes.values()))))
+        try:
+            with device.current():
+                self._block = device.allocate(max(LARGE, sum(map(_padded, sizes.values()))))
+        except BaseException:
+            device.close()
+            raise
         self.regions: dict[str, Region] = {}
         address = self._block
         for name, size in sizes.items():
@@ -80,6 +84,10 @@ class CudaMemory:
         """Later calls begin after what is queued on that stream now."""
         with self._device.current():
             self._device.wait(stream)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     def close(self) -> None:
         """Gives the state back; the device stays as long as somebody has an array there."""

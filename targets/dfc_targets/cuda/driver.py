@@ -7,6 +7,7 @@ library, NumPy and, for a real device, cuda-bindings; neither compiler nor numba
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -58,19 +59,29 @@ class CudaDriver:
         plan = read_plan(notes.get("plan"))
         _check(plan, symbols, resources)
         self._fault: Fault = (NO_SITE, ())
-        self._closed = False
-        self._entries: list[EntryRun] = []
+        self._beside = beside  # lives as long, for the sake of its state
         self._device: Device = beside.device if beside is not None else libcuda.open_device(device)
-        self._owner = beside
         self.memory = beside.memory if beside is not None else CudaMemory(self._device, device, resources)
         self._working = Memory(self._device)
+        self._entries: list[EntryRun] = []
+        self._guests: weakref.WeakSet[CudaDriver] = weakref.WeakSet()
+        parts = (self._device, self._entries, self._working, self.memory, beside is None)
+        self._end = weakref.finalize(self, _close, *parts)
+        self._end.atexit = False  # the process gives all of it back
         try:
             with self._device.current():
                 loaded = self._load(image, plan, constants, host)
         except BaseException:
             self.close()
             raise
-        self._entries = [EntryRun(loaded, number) for number in range(len(plan.entries))]
+        self._entries += [EntryRun(loaded, number) for number in range(len(plan.entries))]
+        if beside is not None:
+            beside.guests.add(self)
+
+    @property
+    def guests(self) -> weakref.WeakSet[CudaDriver]:
+        """Drivers that work on this one's state."""
+        return self._guests
 
     @property
     def device(self) -> Device:
@@ -107,16 +118,22 @@ class CudaDriver:
         return self._fault
 
     def close(self) -> None:
-        """Gives all memory of the program back; that of results that are in use stays."""
-        if self._closed:
-            return
-        self._closed = True
-        with self._device.current():
-            for run in self._entries:
-                run.forget()
-            self._working.close()
-        if self._owner is None:
-            self.memory.close()
+        """Gives all memory of the program back; that of results that are in use stays. Also done when nobody has the
+        driver any more."""
+        for guest in list(self._guests):
+            guest.close()
+        self._end()
+
+
+def _close(device: Device, entries: list[EntryRun], working: Memory, memory: CudaMemory, owns_state: bool) -> None:
+    if memory.is_closed:
+        return
+    with device.current():
+        for run in entries:
+            run.forget()
+        working.close()
+    if owns_state:
+        memory.close()
 
 
 def _check(plan: Plan, symbols: Mapping[str, int], resources: Mapping[str, Array]) -> None:

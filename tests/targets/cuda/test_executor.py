@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import numpy as np
@@ -310,6 +311,13 @@ def test_memory_that_is_not_there_is_an_error_with_sizes() -> None:
     assert y.all(), "smaller calls still run"
 
 
+def test_state_that_does_not_fit_leaves_nothing_behind() -> None:
+    device = SimulatedDevice(capacity=32)
+    with pytest.raises(LimitError):
+        trainer(device)
+    assert device.closed and device.memory_of.used == 0
+
+
 def damaged(change: Callable[[dict], None]) -> SimulatedRun:
     """A program whose plan was changed."""
 
@@ -365,3 +373,27 @@ def test_closing_gives_all_memory_back() -> None:
     assert not run.device.closed, "an array of a caller is still there"
     run.driver.memory.free(kept)
     assert run.device.closed and run.device.memory_of.used == 0 and not run.device.pinned
+
+
+def test_a_driver_that_nobody_has_gives_its_memory_back() -> None:
+    run = trainer()
+    x, y = batch(3)
+    run.call("train", [x, y, np.float32(0.1)], {"B": 3})
+    device = run.device
+    del run
+    gc.collect()
+    assert device.closed and device.memory_of.used == 0
+
+
+def test_a_driver_beside_another_works_on_its_state() -> None:
+    run = trainer()
+    lowered = interpreted(program_of(TRAIN))
+    second = open_driver(lowered, run.device, run.state, beside=run.driver)
+    x, y = batch(2)
+    slots = np.array([x.ctypes.data, y.ctypes.data, bits(0.1), 0, 2, 0], np.uint64)
+    assert second.entry(0).call(slots.ctypes.data) == 0
+    run.call("train", [x, y, np.float32(0.1)], {"B": 2})
+    assert run.state["steps"] == 2
+    run.driver.close()
+    assert run.device.closed and run.device.memory_of.used == 0, "with all that works on its state"
+    second.close()
