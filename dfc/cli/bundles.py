@@ -91,8 +91,10 @@ def open_on(
     trace: str | None = None,
     summaries: str | None = None,
     meter: Meter | None = None,
+    device: int | None = None,
 ) -> ClusterModule | dfc_runtime.Module:
-    """A bundle on this rank and all others. A `meter` measures kernels."""
+    """A bundle on this rank and all others. A `meter` measures kernels; `device` is the GPU of this rank, if it is to
+    be another one than its own of the machine's."""
     if path.endswith(".dfg") or path == "-":
         raise click.UsageError("ranks run bundles: compile the program first, with dfc compile --deploy")
     existing(path)
@@ -105,6 +107,7 @@ def open_on(
         trace=trace,
         summaries=summaries,
         handlers=None if meter is None else {TICK: meter.tick},
+        device=device,
     )
 
 

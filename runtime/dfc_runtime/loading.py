@@ -186,13 +186,14 @@ def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[s
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What the caller of `load` says of the machine; `neighbour` is the number of this rank on it."""
+    """What the caller of `load` says of the machine; `neighbour` is the number of this rank on it, where there are many
+    ranks: then `device` is for those whose tasks work on one."""
 
     threads: int | None
     limit: int | None
     device: int | None
     results: str
-    neighbour: int = 0
+    neighbour: int | None = None
 
     def settled(self, bundle: OpenBundle, threads: int, limit: int) -> _Running:
         """With what the environment says, and what the driver of the bundle has."""
@@ -213,8 +214,11 @@ class _Stated:
     def _device(self, notes: Mapping[str, object], *, has_devices: bool) -> int:
         if not has_devices and DEVICE_NOTE in notes:
             raise ValueError("its program is for a GPU, and its driver is not")
-        stated = device_of_rank(notes, self.neighbour, self.device)
-        return device_number(stated, has_devices=has_devices)
+        if self.neighbour is None:
+            return device_number(self.device, has_devices=has_devices)
+        if not has_devices:
+            return 0
+        return device_number(device_of_rank(notes, self.neighbour, self.device), has_devices=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def command(
         raise click.UsageError("give --trace or --profile, not both")
     plan = Plan(None if state is None else Path(state), save_every, keep, best)
     schedule = running.Schedule(batch, epochs, steps)
-    asked = _Asked(file, entry, named(pairs), plan, schedule, out, as_json, threads, summaries, trace, profile)
+    asked = _Asked(file, entry, named(pairs), plan, schedule, out, as_json, threads, summaries, trace, profile, device)
     if is_rank(starts_ranks=ranks is not None):
         return as_rank(partial(_as_rank, context, asked, job_counts(jobs), deadline))
     if ranks is not None:
@@ -154,6 +154,7 @@ class _Asked:
     summaries: str | None
     trace: str | None
     profile: str | None
+    device: int | None
 
 
 def _alone(asked: _Asked, given: Mapping[str, Setting], wishes: Wishes) -> int:
@@ -208,7 +209,9 @@ def _opened_on(
 ) -> ClusterModule | Module:
     """The program of this rank, measured if that is asked for."""
     meter = None if asked.profile is None else Meter()
-    module = open_on(asked.file, comm, counts, deadline, asked.threads, asked.trace, asked.summaries, meter)
+    module = open_on(
+        asked.file, comm, counts, deadline, asked.threads, asked.trace, asked.summaries, meter, asked.device
+    )
     if meter is not None and asked.profile is not None:
         measure_on(module, meter, asked.profile)
     return module
@@ -259,6 +262,8 @@ def _check_for_ranks(context: click.Context) -> None:
     given = context.params
     if given["settings_"]:
         raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
+    if given["target"] != "cpu":
+        raise click.UsageError("a bundle runs on what it was compiled for; its deployment file says what is on GPUs")
     if given["check_finite"]:
         raise UnsupportedError("--check-finite is for programs on one rank in this version", code="E1001")
     if not LEAST_SILENCE <= cast("float", given["silence"]) < float("inf"):

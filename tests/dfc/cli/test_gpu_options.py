@@ -26,3 +26,9 @@ def test_a_bundle_has_its_target(folder: Path, dfc: Command) -> None:
 def test_tests_run_on_the_target_that_is_named(folder: Path, dfc: Command) -> None:
     assert dfc("test", "line.dfg", "--target", "cpu").code == 0
     assert "there is no target 'cpa'" in dfc("test", "line.dfg", "--target", "cpa").message
+
+
+def test_ranks_take_the_target_of_their_bundle(folder: Path, dfc: Command) -> None:
+    ended = dfc("run", "-n", "2", "line.bundle", "add", "--target", "cuda", "--feed", "a=1", "--feed", "b=2")
+    assert ended.code == 2
+    assert "a bundle runs on what it was compiled for; its deployment file says what is on GPUs" in ended.message

@@ -15,10 +15,13 @@ from dfc.api import compile_source
 from dfc.options import CompileOptions, TargetOptions
 from dfc.source import SourceFile
 from dfc_runtime.distributed.cluster_module import ClusterModule
+from dfc_runtime.distributed.in_process import Network
+from dfc_runtime.distributed.loading import load_on
 from dfc_targets.cuda import simulation
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.bundles import roles_of
 from tests.support.clusters import on_cluster
+from tests.support.ranks import outcomes_on
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_runtime import simulated_devices
 
@@ -54,16 +57,15 @@ replicate train over worker with mode = "sync", split = "B", combine = "mean", b
 
 
 @pytest.fixture(autouse=True)
-def gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[SimulatedDevice]]]:
+def gpus() -> Iterator[list[list[SimulatedDevice]]]:
     """What is opened of each of four. Ranks of one process are threads, and a simulated launch needs it to itself."""
-    simulate, one_at_a_time = simulation.simulate, threading.Lock()
+    one_at_a_time = threading.Lock()
 
     def simulate_alone(*launch: Any) -> None:
         with one_at_a_time:
-            simulate(*launch)
+            simulation.simulate(*launch)
 
-    monkeypatch.setattr(simulation, "simulate", simulate_alone)
-    with simulated_devices(4) as opened:
+    with simulated_devices(4, launch=simulate_alone) as opened:
         yield opened
 
 
@@ -86,6 +88,17 @@ def check(found: tuple[np.ndarray, ...]) -> None:
 def test_a_processor_and_a_gpu_train_together(gpus: list[list[SimulatedDevice]]) -> None:
     check(on_cluster(bundle(BESIDE), 2, trained))
     assert [len(opened) for opened in gpus] == [0, 0, 0, 1]  # the second one of the second rank, each rank having two
+
+
+def test_a_stated_device_is_for_those_who_work_on_one(
+    gpus: list[list[SimulatedDevice]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DFC_DEVICE", "2")
+    check(on_cluster(bundle(BESIDE), 2, trained))
+    network = Network(2)
+    modules = outcomes_on(network, lambda comm: load_on(bundle(BESIDE), comm, threads=1, device=1, initialise=False))
+    assert not any(isinstance(each, BaseException) for each in modules)
+    assert [len(opened) for opened in gpus] == [0, 1, 1, 0]
 
 
 def test_each_role_has_the_code_of_its_device() -> None:

@@ -6,8 +6,11 @@ import pytest
 
 import dfc
 from dfc.cli.commands import inspect_command
+from dfc.options import TargetOptions
+from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.kernel_reports import kernel_reports
 from dfc_targets.cuda.assemble import find_ptxas
+from dfc_targets.cuda.target import architectures
 
 TEXT = """dfg 1
 
@@ -50,3 +53,10 @@ def test_inspect_prints_it(bundle: bytes, tmp_path, capsys: pytest.CaptureFixtur
     told = capsys.readouterr().out
     assert "k0     <text>:3:16  scale/y" in told and "accesses of 16 bytes" in told
     assert "compute_80" in told and "needs compute_80" in told
+
+
+def test_a_part_of_a_program_that_runs_as_ptx_is_compiled_for_its_architecture() -> None:
+    assert architectures(TargetOptions(("compute_80",))) == ("sm_80",)
+    assert architectures(TargetOptions(("sm_90", "compute_80"))) == ("sm_80", "sm_90")
+    with pytest.raises(UnsupportedError, match=r"no instruction-set variant 'sm90': did you mean `sm_90`\?"):
+        architectures(TargetOptions(("sm90",)))
