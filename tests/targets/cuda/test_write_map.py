@@ -239,3 +239,12 @@ def test_mixed_widths_take_groups_of_the_widest() -> None:
     assert all(part in source for part in ("load4_u8(a", "load4_i16(b", "store4_f32(c", "store4_u16(d"))
     outs = [np.zeros(43, np.float32), np.zeros(43, np.float16)]
     agree(kernel, [sample(U8, 43), sample(dtypes.I16, 43), *outs], [43], exact=True)
+
+
+def test_names_of_many_operands_clash_with_nothing() -> None:
+    k = KernelMaker(1)
+    total = k.load(F32, 0)
+    for _ in range(27):
+        total = k.body.apply("maximum", total, k.load(F32, 0))
+    kernel = k.map(k.store(total, 0))
+    agree(kernel, [*(sample(F32, 21, seed) for seed in range(28)), np.zeros(21, np.float32)], [21], exact=True)
