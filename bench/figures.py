@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.on_ranks import transfers
 from bench.recurrent import lstm_step
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -157,4 +158,5 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "lstm_step": lstm_step,
     "large_graph": large_graph,
     "long_chain": long_chain,
+    "transfers": transfers,
 }
