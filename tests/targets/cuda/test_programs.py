@@ -17,7 +17,9 @@ from dfc.passes.expand import expand
 from dfc_runtime.errors import RunError
 from dfc_targets.cuda import nodes
 from dfc_targets.cuda.target import SIMULATOR
+from tests.support import sized_programs
 from tests.support.lowering import close
+from tests.support.random_loops import random_loop
 from tests.support.random_programs import Generator
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, program_of
@@ -144,3 +146,31 @@ def test_sums_in_several_blocks_may_share_their_scratch_memory(monkeypatch: pyte
     assert len(workspaces) == 2 and all(workspaces), "both sums take several blocks"
     for _ in range(2):
         assert run.call("f", [x, y]) == [x.sum(), (y * y).sum()], "whole numbers have exact sums"
+
+
+def tupled(results: object) -> tuple[object, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+@pytest.mark.parametrize("conditional_nodes", [True, False])
+@pytest.mark.parametrize("seed", [3, 7])
+def test_loops_and_their_slopes(seed: int, conditional_nodes: bool) -> None:
+    """Nested rounds, branches, emits, draws, and what backpropagation makes of them."""
+    case = random_loop(seed)
+    text = case.with_setting("").removeprefix("dfg 1\n")
+    with simulated_devices(conditional_nodes=conditional_nodes):
+        model, beside = simulated(text), native(text)
+        for entry in ("f", "value"):
+            found, wanted = (tupled(getattr(m, entry)(**case.feeds)) for m in (model, beside))
+            for a, b in zip(found, wanted, strict=True):
+                # sums of f64 or f32 in another order, through at most 35 rounds
+                np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("conditional_nodes", [True, False])
+def test_sizes_that_only_the_run_finds_out(conditional_nodes: bool) -> None:
+    case = sized_programs.random_program(2, size=9, steps=6)
+    with simulated_devices(conditional_nodes=conditional_nodes):
+        model = simulated(case.text.replace("dfg 1\n", "", 1))
+        for a, b in zip(tupled(model.f(case.feed)), case.expected, strict=True):
+            np.testing.assert_array_equal(a, b)
