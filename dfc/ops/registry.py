@@ -5,6 +5,7 @@ A third party adds ops through the entry point group `dfc.ops` (each entry point
 
 from __future__ import annotations
 
+import threading
 import warnings
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -56,7 +57,8 @@ _MODULES = (
     "dfc.ops.routing",
     "dfc.ops.telling",
 )
-_loaded = False
+_loading = threading.RLock()
+_begun = _loaded = False
 
 
 def register(record: OpRecord) -> OpRecord:
@@ -68,15 +70,19 @@ def register(record: OpRecord) -> OpRecord:
 
 
 def load_all() -> None:
-    """Imports every module of records, then those of installed plug-ins."""
-    global _loaded
+    """Imports every module of records, then those of installed plug-ins; other threads wait until all are there."""
+    global _begun, _loaded
     if _loaded:
         return
-    _loaded = True
-    for module in _MODULES:
-        import_module(module)
-    for point in entry_points(group=PLUG_INS):
-        _load_plug_in(point)
+    with _loading:
+        if _begun:
+            return  # a module that is being imported asks
+        _begun = True
+        for module in _MODULES:
+            import_module(module)
+        for point in entry_points(group=PLUG_INS):
+            _load_plug_in(point)
+        _loaded = True
 
 
 def _load_plug_in(point: EntryPoint) -> None:

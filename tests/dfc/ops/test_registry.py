@@ -1,5 +1,7 @@
 """The table is open: an op from another package works like one of the set; a broken package costs only its own ops."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -26,6 +28,7 @@ def fresh_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pat
     """A table that is loaded again, with plug-ins from a folder of this test."""
     registry.load_all()
     monkeypatch.setattr(registry, "_RECORDS", dict(registry._RECORDS))
+    monkeypatch.setattr(registry, "_begun", False)
     monkeypatch.setattr(registry, "_loaded", False)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
@@ -68,3 +71,31 @@ def test_unknown_names(fresh_table: Path) -> None:
     assert registry.find("no_such_op") is None
     with pytest.raises(KeyError):
         registry.record("no_such_op")
+
+
+RACE = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+from dfc.ops import registry
+start, failed = threading.Barrier(6), []
+
+def ask(name):
+    start.wait()
+    try:
+        registry.record(name)
+    except KeyError as problem:
+        failed.append(problem)
+
+names = ("constant", "add", "greater", "matmul", "for", "debug_print")
+threads = [threading.Thread(target=ask, args=(name,)) for name in names]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(failed)
+"""
+
+
+def test_threads_that_ask_first_all_find_their_op() -> None:
+    ended = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"
