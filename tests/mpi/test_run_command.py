@@ -22,6 +22,7 @@ from dfc.options import CompileOptions
 from dfc.source import SourceFile
 from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed import processes
+from dfc_runtime.distributed.supervisor import permissions
 from tests.support.bundles import roles_of, with_role
 from tests.support.mpi import ROOT
 
@@ -219,7 +220,7 @@ def _launched(folder: Path, scratch: Path, *words: str) -> subprocess.CompletedP
     paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     return subprocess.run(
         [str(mpiexec), "-n", "2", sys.executable, "-m", "dfc", "run", *words],
-        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1"},
+        env={**os.environ, **permissions(), "PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1"},
         capture_output=True,
         text=True,
         cwd=folder,

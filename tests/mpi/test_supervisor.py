@@ -18,6 +18,7 @@ from tests.support.mpi import ROOT
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
 
 _DRIVER = """
+import os
 import sys
 from pathlib import Path
 from dfc_runtime.distributed.coordinator import Policy
@@ -25,7 +26,7 @@ from dfc_runtime.distributed.supervisor import Job, supervise
 ranks, restarts, least = map(int, sys.argv[1:4])
 policy = Policy(ranks, restarts, least, float(sys.argv[4]))
 job = Job(["tests.support.job_child", *sys.argv[6:]], policy, Path(sys.argv[5]))
-sys.exit(supervise(job, lambda text: print("told:", text, file=sys.stderr, flush=True)))
+sys.exit(supervise(job, lambda text: os.write(2, f"told: {text}\\n".encode()) and None))
 """
 
 

@@ -238,7 +238,9 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
     if isinstance(module, ClusterModule):
         check_batches(module, signature, asked.schedule, given)
     keeper = Keeper(module, signature, plan, asked.schedule, given)
-    listener = Silent() if asked.as_json else Bar(asked.entry) if is_terminal(sys.stdout) else Lines()
+    # Some launchers give their ranks a terminal of their own: what it shows is passed on to who knows where.
+    is_watched = records is None and is_terminal(sys.stdout)
+    listener = Silent() if asked.as_json else Bar(asked.entry) if is_watched else Lines()
     start = keeper.restore()
     if keeper.is_complete:
         click.echo(f"all {start} steps were saved before a rank died; their results are not told again", err=True)

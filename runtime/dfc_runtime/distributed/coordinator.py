@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 SILENCE = 30.0
+STARTING = 30.0
+"""Seconds that a rank has at least until it first says anything: it starts Python and MPI, maybe on a busy machine."""
 STOP_WITHIN = 9.0
 """Seconds to finish a step and save; what is left is killed, so that a wish to stop is met within ten."""
 KILL_AGAIN = 2.0
@@ -239,8 +241,9 @@ def _completed(state: State, event: Completed) -> Reaction:
 def _failed(state: State, event: Failed) -> Reaction:
     if state.phase != "running" or event.rank in state.completed:
         return state, ()
-    text = f"rank {event.rank}: {event.message}" if event.message else ""
-    return _end(state, event.time, event.code, text)
+    if not event.message:  # what the rank has told is on its way through the launcher, and it ends the others itself
+        return _end(state, event.time, event.code, "", at_once=False)
+    return _end(state, event.time, event.code, f"rank {event.rank}: {event.message}")
 
 
 def _gone(state: State, event: Gone) -> Reaction:
@@ -262,14 +265,14 @@ def _launcher_ended(state: State, event: LauncherEnded) -> Reaction:
     return _end(state, event.time, RETRY, text)
 
 
-def _end(state: State, time: float, code: int, why: str) -> Reaction:
-    """Kills what is left of a session that cannot go on."""
+def _end(state: State, time: float, code: int, why: str, *, at_once: bool = True) -> Reaction:
+    """Kills what is left of a session that cannot go on: now, or when it has had time to end by itself."""
     if state.stopped_by and code == RETRY:
         code = 128 + state.stopped_by
         why = "" if 0 in state.completed else why  # it has ended well, and the others follow it
     ending = replace(state, phase="ending", code=code, until=time + KILL_AGAIN)
     told = (Tell(why),) if why else ()
-    return ending, (*told, Send(signal.SIGKILL))
+    return ending, (*told, Send(signal.SIGKILL)) if at_once else told
 
 
 def _empty(state: State, event: Empty) -> Reaction:
@@ -311,7 +314,7 @@ def _clock(state: State, event: Clock) -> Reaction:
         text = f"the ranks have not stopped within {STOP_WITHIN:.0f} s: what came after the last save is lost"
         return _end(state, event.time, 128 + state.stopped_by, text)
     silent = [
-        r for r, p in state.pulses.items() if r not in state.completed and event.time - p.time > state.policy.silence
+        r for r, p in state.pulses.items() if r not in state.completed and event.time - p.time > _patience(state, p)
     ]
     if silent:
         pulse = state.pulses[silent[0]]
@@ -319,6 +322,11 @@ def _clock(state: State, event: Clock) -> Reaction:
         text = f"rank {silent[0]} has been silent for {event.time - pulse.time:.0f} s, in step {pulse.step}{doing}"
         return _end(state, event.time, RETRY, text)
     return state, ()
+
+
+def _patience(state: State, pulse: Pulse) -> float:
+    """How long a rank may say nothing."""
+    return state.policy.silence if pulse.heard else max(state.policy.silence, STARTING)
 
 
 def _interrupted(state: State, event: Interrupted) -> Reaction:

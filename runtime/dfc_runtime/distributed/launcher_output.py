@@ -16,11 +16,15 @@ _TAIL = re.compile(
     rb"YOUR APPLICATION TERMINATED WITH THE EXIT STRING.*|This typically refers to a problem with your application\.?"
     rb"|Please see the FAQ page for debugging suggestions"
     rb"|Abort\(\d+\) on node \d+ .*application called MPI_Abort.*"
+    rb"|\[[^\]]*\] PMIX ERROR: .*"
 )
-_OWN = re.compile(rb"BAD TERMINATION|mpirun|prterun|PRTE|Primary job|exited on signal|non-zero status|process rank")
+_OWN = re.compile(
+    rb"BAD TERMINATION|MPI_ABORT was invoked|mpirun|prterun|PRTE|Primary job|exited on signal|non-zero status"
+    rb"|process rank"
+)
 _PID = re.compile(rb"=\s+PID (\d+) RUNNING AT")
 _RANK = re.compile(rb"process rank (\d+)")
-_SIGNAL = re.compile(rb"\(signal (\d+)\)|exited on signal (\d+)")
+_SIGNAL = re.compile(rb"\(signal (\d+)\)|exited on signal (\d+)|^signal (\d+) \(")
 
 
 @dataclass(slots=True)
@@ -53,9 +57,11 @@ class Filter:
     _inside: bytes = b""
 
     def line(self, line: bytes) -> None:
-        text = line.strip()
+        text = line.strip(b"\0 \t\r\n")  # Open MPI ends its accounts with a zero
+        if not text and b"\0" in line:
+            return
         if self._inside:
-            self._read_on(text)
+            self._read_on(line, text)
         elif any(rule.fullmatch(text) for rule in _RULES):
             self._held.append(line)
             self._inside = text[:1]
@@ -68,8 +74,8 @@ class Filter:
             self.flush()
             self.pass_on(line)
 
-    def _read_on(self, text: bytes) -> None:
-        self._held.append(text + b"\n")
+    def _read_on(self, line: bytes, text: bytes) -> None:
+        self._held.append(line)
         if text.startswith(self._inside * 20):
             inside, self._inside = self._held, b""
             if any(_OWN.search(each) for each in inside):

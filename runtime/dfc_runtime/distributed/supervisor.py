@@ -76,7 +76,7 @@ class _Session:
         command = [find_launcher(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", *job.command]
         self.launcher = subprocess.Popen(
             command,
-            env={**os.environ, **_permissions(), **job.environment, **variables},
+            env={**os.environ, **permissions(), **job.environment, **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -262,7 +262,7 @@ def _event(record: Record, epoch: int) -> c.Event:
     return c.Beat(now, epoch, record.rank, record.step, record.text)
 
 
-def _permissions() -> dict[str, str]:
+def permissions() -> dict[str, str]:
     """What Open MPI wants to be told before it runs as root, or with more ranks than cores; others do not look."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
     return {**root, "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}

@@ -75,6 +75,21 @@ def test_silence_is_a_death_and_a_mistake_of_the_user_is_not_tried_again() -> No
     assert effects[-1] == c.Over(2)
 
 
+def test_a_rank_that_only_begins_may_be_silent_for_longer() -> None:
+    state = _fed(_running(c.Policy(2, silence=2.0)), c.Beat(0.5, 1, 1, 0, ""), c.Beat(2.4, 1, 1, 0, ""))[0]
+    assert _fed(state, c.Clock(2.5))[1] == []
+    assert isinstance(_fed(state, c.Clock(4.5))[1][0], c.Tell)  # rank 1 has said something, and then nothing for 2 s
+    _, effects = _fed(state, c.Beat(30.5, 1, 1, 0, ""), c.Clock(31.0))
+    assert isinstance(effects[0], c.Tell) and effects[0].text.startswith("rank 0 has been silent for 31 s")
+
+
+def test_a_rank_that_has_told_the_user_itself_has_time_to_be_heard() -> None:
+    state, effects = _fed(_running(c.Policy(2)), c.Failed(1.0, 1, 0, 2, ""), c.Clock(1.5))
+    assert effects == []
+    assert _fed(state, c.Empty(1.6, 1))[1] == [c.Over(2)]
+    assert _fed(state, c.Clock(1.1 + c.KILL_AGAIN))[1] == [c.Send(9)]
+
+
 def test_two_sessions_without_a_step_cost_a_rank() -> None:
     state = _running(c.Policy(4, restarts=5, least=2))
     counts = []
