@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,10 +32,10 @@ from dfc_runtime.formats.fields import flag, integer, items, shown, text
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.hosts import Handler
 from dfc_runtime.module import parts_of
-from dfc_runtime.partial import Specialiser, fed_values, fetched_names
+from dfc_runtime.partial import Specialised, Specialiser, fed_values, fetched_names
 from dfc_runtime.results import Results, results_type
 
-ADD, VARIANT = "part.add", "part.variant"
+ADD, VARIANT, WAIT = "part.add", "part.variant", "part.wait"
 Handlers = Mapping[str, Handler]
 
 
@@ -72,21 +73,32 @@ class ClusterParts:
         self._loader = loader
         self._compiler: Specialiser | None = None
         self._next = len(rank.plans)
+        self._questions: dict[tuple[object, ...], _Asked] = {}
         self._ready: dict[str, _Ready] = {}
         self._added: dict[str, _Added] = {}
         self._closing: list[Callable[[], None]] = []
         rank.commands[ADD] = self._add
         rank.commands[VARIANT] = self._variant
+        rank.commands[WAIT] = lambda _, _arrays: ({}, [])
 
     def run(self, end: Client | Follower, fetch: object, feed: object) -> object:
         """The values of `fetch`, as on one rank. Ranks that call along say the same names; what rank 0 feeds counts."""
         names, feeds = fetched_names(fetch), fed_values(feed)
-        asked = _Asked(names, tuple(feeds), alone=isinstance(fetch, str))
+        asked = self._asked(names, tuple(feeds), alone=isinstance(fetch, str))
         if isinstance(end, Follower):
             values = end.results(asked.label, lambda: self._added[asked.label].plan)
         else:
             values = end.results_together(asked.label, lambda: self._call(end, asked, feeds))
         return self._added[asked.label].wrap(values)
+
+    def _asked(self, names: Sequence[str], feeds: Sequence[str], *, alone: bool) -> _Asked:
+        key = (alone, *names, None, *feeds)
+        found = self._questions.get(key)
+        if found is None:
+            text = json.dumps(names[0] if alone else names)
+            found = _Asked(names, feeds, alone, f"run({text}, {json.dumps(sorted(feeds))})")
+            self._questions[key] = found
+        return found
 
     def close(self) -> None:
         """Ends the programs of all parts."""
@@ -110,15 +122,28 @@ class ClusterParts:
             place, signature = found
             self._distribute(client, asked, signature, self._sources.ahead[place], place)
         else:
-            if self._compiler is None:
-                answers = client.command({"command": VARIANT}).values()
-                self._compiler = self._sources.compiler(sorted({str(data["variant"]) for data, _ in answers} - {""}))
             fetched = list(dict.fromkeys(asked.names))
-            made = self._compiler.specialise(fetched, asked.feeds)
+            made = self._compiled(client, fetched, asked.feeds)
             signature = Signature(tuple(fetched.index(name) for name in asked.names), made.feeds)
             self._distribute(client, asked, signature, made.bundle)
         plan = self._added[asked.label].plan
         return _Ready(plan, Requests(plan, self._loader.limit), signature.feeds)
+
+    def _compiled(self, client: Client, names: Sequence[str], feeds: Sequence[str]) -> Specialised:
+        """What the compiler makes. Ranks that call along wait for a message, and are told that it is not forgotten."""
+        answers = client.command({"command": VARIANT}).values()
+        variants = sorted({str(data["variant"]) for data, _ in answers} - {""})
+
+        def compile_() -> Specialised:
+            if self._compiler is None:
+                self._compiler = self._sources.compiler(variants)
+            return self._compiler.specialise(names, feeds)
+
+        with ThreadPoolExecutor(1, "compiler") as compiler:
+            made = compiler.submit(compile_)
+            while not wait([made], timeout=self._rank.waiting.seconds / 4).done:
+                client.command({"command": WAIT})
+            return made.result()
 
     def _distribute(
         self, client: Client, asked: _Asked, signature: Signature, made: bytes, place: int | None = None
@@ -206,17 +231,13 @@ class ClusterParts:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What somebody asks for; `alone` for one name instead of a list of them."""
+    """What somebody asks for; `alone` for one name instead of a list of them. The `label` is the same for the same
+    question, on all ranks."""
 
     names: Sequence[str]
     feeds: Sequence[str]
     alone: bool
-
-    @property
-    def label(self) -> str:
-        """The same for the same question, on all ranks."""
-        fetched = json.dumps(self.names[0] if self.alone else self.names)
-        return f"run({fetched}, {json.dumps(sorted(self.feeds))})"
+    label: str
 
 
 def _wrapper(make: type[Results] | None, picks: Sequence[int]) -> Callable[[Sequence[object]], object]:

@@ -3,6 +3,7 @@ once, or ahead, and one message for each later call."""
 
 from __future__ import annotations
 
+import threading
 from random import Random
 
 import numpy as np
@@ -17,6 +18,7 @@ from dfc_runtime.distributed.comm import CONTROL
 from dfc_runtime.distributed.edges import Tags
 from dfc_runtime.distributed.in_process import Faults, Network
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.parts import WAIT
 from dfc_runtime.errors import BundleError, FeedError, RunError, UnsupportedError
 from tests.support.bundles import roles_of, with_role
 from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
@@ -312,14 +314,15 @@ def test_a_signature_is_compiled_once_and_later_calls_are_one_message(monkeypatc
         module = load_on(replicated(), comm, jobs={"worker": 3}, threads=1)
         if comm.rank:
             return module.serve()
-        for _ in range(3):
-            module.run("train/loss", TRAIN)
-        before = dict(network.sent)
-        for _ in range(5):
-            module.run("train/loss", dict(reversed(TRAIN.items())))
-        messages = [network.sent[0, rank, CONTROL] - before[0, rank, CONTROL] for rank in (1, 2)]
-        module.close()
-        return messages
+        try:
+            for _ in range(3):
+                module.run("train/loss", TRAIN)
+            before = dict(network.sent)
+            for _ in range(5):
+                module.run("train/loss", dict(reversed(TRAIN.items())))
+            return [network.sent[0, rank, CONTROL] - before[0, rank, CONTROL] for rank in (1, 2)]
+        finally:
+            module.close()
 
     assert run_on(network, work)[0] == [5, 5]
     assert made == [("train/loss", "x", "y")]
@@ -337,6 +340,34 @@ def test_ranks_that_call_along_get_the_same_values():
 
     expected = on_cluster(replicated(), 3, work, along, jobs={"worker": 3})
     assert found == [expected, expected]
+
+
+def test_ranks_that_call_along_wait_for_the_compiler_however_long_it_takes(monkeypatch):
+    original, asked = ClusterSpecialiser.specialise, threading.Semaphore(0)
+
+    def slow(self, fetches, feeds):
+        for _ in range(6):  # a quarter of the longest wait each
+            asked.acquire()
+        return original(self, fetches, feeds)
+
+    monkeypatch.setattr(ClusterSpecialiser, "specialise", slow)
+    found = []
+
+    def work(module):
+        command = module._rank.commands[WAIT]
+
+        def noted(data, arrays):
+            asked.release()
+            return command(data, arrays)
+
+        module.add_command(WAIT, noted)
+        return bits([module.run("train/loss", TRAIN)])
+
+    def along(module):
+        found.append(bits([module.run("train/loss", TRAIN)]))
+
+    expected = on_cluster(replicated(), 2, work, along, seconds=2)
+    assert found == [expected]
 
 
 def test_ranks_that_run_something_else_are_told():
