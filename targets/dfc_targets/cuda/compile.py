@@ -7,16 +7,15 @@ subnormal numbers kept, division and square root rounded to nearest. `Unsupporte
 
 from __future__ import annotations
 
-import functools
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cuda import prelude
+from dfc_targets.cuda.fragments import Fragments, TextKey
 from dfc_targets.cuda.kernel_text import KernelText
 
 _PLACE = "kernel"  # what an entry is called until its module is put together
@@ -34,37 +33,31 @@ _DEFINITION = re.compile(
 _MEMORY = {"bool": "u8", "f16": "u16", "bf16": "u16"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    """What of a text matters to its code."""
-
-    source: str
-    pointers: tuple[str, ...]
-    sizes: int
-    workspace: bool
-    threads: int
-
-
 def ptx_module(texts: Sequence[KernelText], architecture: str) -> str:
     """One module for `architecture`, such as compute_80; its entries have the names of the texts."""
-    parts = [re.sub(rf"\b{_PLACE}(?=\b|_)", text.name, _fragment(_key(text), architecture)) for text in texts]
-    if not parts:
+    if not texts:
         raise CodeGenerationError("a module without kernels")
+    prelude.device()  # its error, if numba-cuda is not installed
+    made = _FRAGMENTS.get([_key(text) for text in texts], architecture)
+    named = zip(texts, made, strict=True)
+    parts = [re.sub(rf"\b{_PLACE}(?=\b|_)", text.name, part) for text, part in named]
     header = "".join(_HEADER.findall(parts[0]))
     return header + "\n" + "\n".join(_HEADER.sub("", part).strip("\n") + "\n" for part in parts)
 
 
-def _key(text: KernelText) -> _Compiled:
+def _key(text: KernelText) -> TextKey:
     source = re.sub(rf"\bdef {re.escape(text.name)}\(", f"def {_PLACE}(", text.source, count=1)
     pointers = tuple(_MEMORY.get(dtype.name, dtype.name) for dtype in text.pointers)
-    return _Compiled(source, pointers, text.sizes, text.workspace.constant != 0, text.geometry.threads)
+    return TextKey(source, pointers, text.sizes, text.workspace.constant != 0, text.geometry.threads)
 
 
-@functools.lru_cache(maxsize=4096)
-def _fragment(key: _Compiled, architecture: str) -> str:
+def fragment(key: TextKey, architecture: str) -> str:
     """The PTX of one kernel, called `kernel`, with header; other names of the module begin with that."""
     modules = [_COUNTER.sub("", module) for module in _lowered(key, architecture)]
     return _renamed(_optimised(_callers_first(modules), architecture))
+
+
+_FRAGMENTS = Fragments(fragment)
 
 
 def _callers_first(modules: Sequence[str]) -> list[str]:
@@ -85,7 +78,7 @@ def _callers_first(modules: Sequence[str]) -> list[str]:
     return order
 
 
-def _lowered(key: _Compiled, architecture: str) -> list[str]:
+def _lowered(key: TextKey, architecture: str) -> list[str]:
     """The kernel and the functions it calls as NVVM IR."""
     names = dict(prelude.device())
     prelude.execute(key.source, f"<kernel text {zlib.crc32(key.source.encode()):08x}>", names)
