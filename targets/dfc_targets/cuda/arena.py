@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dfc_targets.cuda.device import Device
 from dfc_targets.cuda.places import LARGE, Region
 
+LITTLE = 64 << 20
+
 
 class Growing:
     """One block of memory, allocated anew when more is needed; what was in it is lost then."""
@@ -21,14 +23,12 @@ class Growing:
         self.address = 0
         self.size = 0
 
-    def reserve(self, size: int) -> bool:
-        """Whether the address changed."""
-        if size <= self.size:
-            return False
+    def reserve(self, size: int) -> None:
+        """At least so many bytes; small blocks become twice as large at once, so that they rarely move."""
         self.close()
+        size = max(size, 1 << (size - 1).bit_length() if size < LITTLE else size)
         self.address = self._allocate(size)
         self.size = size
-        return True
 
     def close(self) -> None:
         if self.size:

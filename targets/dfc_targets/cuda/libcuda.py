@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import Any
 
 from dfc_runtime import devices
+from dfc_runtime.errors import LimitError
+from dfc_runtime.memory import in_words
 from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE
 
 OLDEST = 12_000
@@ -127,6 +129,12 @@ class CudaDevice:
     def do(self, name: str, *arguments: object) -> Any:
         """Calls the driver: its value, if it has one. A failure is that of the device."""
         code, *values = getattr(self.api, name)(*arguments)
+        if code.name == OUT_OF_MEMORY:
+            free, total = self.memory()
+            text = (
+                f"the launch of a call does not fit GPU memory, of which {in_words(free)} of {in_words(total)} are free"
+            )
+            raise LimitError(f"{text}: feed smaller batches, or end what else uses the GPU", code="E0925")
         if code.value:
             self._failed = True
             raise devices.device_failed(f"{name}: {_said(self.api, code)}")

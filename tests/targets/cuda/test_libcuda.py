@@ -97,6 +97,15 @@ def test_memory_that_is_not_there_is_told_with_sizes(api: FakeApi, device: libcu
     assert caught.value.code == "E0925"
 
 
+def test_a_graph_that_does_not_fit_is_no_failure_of_the_device(api: FakeApi, device: libcuda.CudaDevice) -> None:
+    api.answers["cuGraphInstantiate"] = (driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY, None)
+    with pytest.raises(DfcError, match="does not fit GPU memory") as caught:
+        device.graph().instantiate()
+    assert caught.value.code == "E0925"
+    device.free(5)
+    assert len(api.named("cuMemFree")) == 1
+
+
 def test_a_failure_of_the_device_is_told_once(api: FakeApi, device: libcuda.CudaDevice) -> None:
     api.answers["cuStreamSynchronize"] = (driver.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS,)
     with pytest.raises(DfcError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught, device.current():
