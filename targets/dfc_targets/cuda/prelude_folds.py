@@ -1,7 +1,7 @@
 """Folds between the lanes of a warp as functions of the prelude, and what of two findings a search keeps.
 
-Assumes the primitives of `prelude`. Guarantees that all lanes that exchange have the same bits afterwards: the steps
-are the same from both sides.
+Assumes the primitives of `prelude`. Guarantees that all lanes that exchange have the same afterwards (but for the sign
+of a zero that is the minimum or maximum): the steps are the same from both sides.
 """
 
 _INTEGERS = tuple(f"{kind}{bits}" for kind in "iu" for bits in (8, 16, 32, 64))

@@ -1,8 +1,8 @@
 """Folds as device code: identities, one step, the way of partial results between lanes, and the finished result.
 
 Guarantees that minimum and maximum propagate NaN; argmin and argmax take NaN first, then the lowest index of equal
-values; integers wrap. A step does not depend on the order of its two sides, so that lanes which exchange partial
-results all have the same bits.
+values; integers wrap. A step does not depend on the order of its two sides (but for the sign of a zero that is the
+minimum or maximum), so that lanes which exchange partial results all have the same.
 """
 
 from __future__ import annotations
