@@ -128,7 +128,7 @@ class _Search:
     def __init__(self, block: Block, cutting: Cutting, known: _Known, rows: RowUses) -> None:
         self.cuts = Cuts(cutting)
         self._rows = rows
-        self._with_rows = _around(block, rows.stacked | rows.whole)
+        self._with_rows = _around(block, rows.stacked | rows.whole | rows.beside)
         self.needed: set[Value] = set()
         self._block = block
         self._known = known
@@ -213,7 +213,7 @@ class _Search:
         states = [self._seen(v) for v in operands]
         while True:
             try:
-                if node in self._rows.whole:
+                if node in self._rows.whole or node in self._rows.beside:
                     return whole(node, states, "it meets rows that lie in other tasks")
                 if at_top and node in self._rows.stacked:
                     return stacked(node, states, self.cuts.cutting)

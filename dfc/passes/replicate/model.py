@@ -23,10 +23,12 @@ class Piece:
 @dataclass(frozen=True, slots=True)
 class RowUses:
     """What happens to state whose rows lie in several tasks: `stacked` nodes pick or assign rows, for all blocks of a
-    task at once; `whole` ones look at all rows, once for all blocks of the batch."""
+    task at once; `whole` ones look at all rows, once for all blocks of the batch, and so do those that are better done
+    `beside` them."""
 
     stacked: frozenset[Node] = frozenset()
     whole: frozenset[Node] = frozenset()
+    beside: frozenset[Node] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

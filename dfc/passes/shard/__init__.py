@@ -6,9 +6,10 @@
     table[ids] -= rate * rows      ids and rows go to the owners, which subtract them
     let s = table @ v              every owner multiplies its rows; s is brought together where it is needed whole
 
-The parts: `ahead` rows that are picked before loops, `analysis` what the owners have of each value, `demands` who needs
-it in which form, `rewrite` and `updates` the new entry, `routes` the messages, `mistakes` what would move a table.
-In loops and branches the owners go through the same rounds, with messages in each of them.
+The parts: `ahead` rows that are picked before loops, `beside` what is better done where rows are, on the whole batch,
+`analysis` what the owners have of each value, `demands` who needs it in which form, `rewrite` and `updates` the new
+entry, `routes` the messages, `mistakes` what would move a table. In loops and branches the owners go through the same
+rounds, with messages in each of them.
 
 Assumes entries that are replicated already: what the tasks of a job have of their blocks stands in stacks at the top.
 Guarantees that only numbers and rows of what is picked travel, or values without the other axes of a table; and that
@@ -30,6 +31,7 @@ from dfc.passes.dce import dce_block
 from dfc.passes.replicate import RowUses
 from dfc.passes.shard.ahead import picked_ahead
 from dfc.passes.shard.analysis import Findings, analyse
+from dfc.passes.shard.beside import beside_rows
 from dfc.passes.shard.demands import chain, demands_of, is_by_number
 from dfc.passes.shard.model import Caller, Division, RowEdge, Sharded, Spreading
 from dfc.passes.shard.rewrite import rewritten
@@ -68,7 +70,8 @@ def row_uses(entry: Entry, sharded: Mapping[str, Sharded]) -> RowUses:
     picked = {node for node in found.picks if node.op == "gather"}
     assigned = {node for node in walk.nodes(entry.block) if _assigned(node, sharded)}
     updates = {maker for node in assigned for maker in _at_owners(node, found)}
-    return RowUses(frozenset(picked | assigned | updates), frozenset(found.wanted))
+    whole = frozenset(found.wanted)
+    return RowUses(frozenset(picked | assigned | updates), whole, frozenset(beside_rows(entry.block, found)))
 
 
 def _at_owners(node: Node, found: Findings) -> Iterator[Node]:

@@ -60,12 +60,15 @@ def cut_by_node(value: Value, axis: int, division: Division) -> list[tuple[Value
     """What the rows of a common value are made of, if its node can be done for some rows alone: operands, with the axis
     of rows (None: whole). None where rows are taken from the whole."""
     node = value.node
-    if node is not None and isinstance(node.attributes, RandomAttributes):
+    if node is not None and (isinstance(node.attributes, RandomAttributes) or node.op == "iota"):
         return []
     if node is None or not is_pure(node):
         return None
     if node.op == "scatter_add" and isinstance(node.attributes, ScatterAttributes) and node.attributes.axis == axis:
         return [(v, None) for v in node.operands]
+    if node.op == "reshape":
+        own = _same_axis(value, node.operands[0], axis)
+        return None if own is None else [(node.operands[0], own)]
     if node.op != "broadcast" and not is_elementwise(node):
         return None
     parts: list[tuple[Value, int | None]] = []
@@ -76,6 +79,15 @@ def cut_by_node(value: Value, axis: int, division: Division) -> list[tuple[Value
             return None
         parts.append((operand, own if has_rows else None))
     return parts
+
+
+def _same_axis(value: Value, before: Value, axis: int) -> int | None:
+    """The axis of rows before a reshape that only adds or removes axes of size one."""
+    after = [number for number, size in enumerate(value.tensor.shape) if size != ONE]
+    there = [number for number, size in enumerate(before.tensor.shape) if size != ONE]
+    if [value.tensor.shape[n] for n in after] != [before.tensor.shape[n] for n in there] or axis not in after:
+        return None
+    return there[after.index(axis)]
 
 
 class _Search:

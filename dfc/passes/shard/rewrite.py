@@ -38,6 +38,7 @@ from dfc.ops.effects import is_pure
 from dfc.passes.replicate.states import Split
 from dfc.passes.shard import mistakes
 from dfc.passes.shard.analysis import Findings, goes_over_blocks, written
+from dfc.passes.shard.beside import beside_rows
 from dfc.passes.shard.demands import Demands, cut_by_node
 from dfc.passes.shard.draws import random_rows
 from dfc.passes.shard.model import Caller, Division
@@ -66,6 +67,7 @@ class _Rewriting(Pass):
         self._updates = Updates(found, demands, self.routes, self)
         self._networks: list[Value] = []
         self._starts: list[Value] = []
+        self._beside = beside_rows(entry.block, found)
         self._blocks_at: int | None = None
         self._ends: list[tuple[Value, Value]] = []
 
@@ -183,13 +185,14 @@ class _Rewriting(Pass):
         return [self.whole(value) for value in node.results]
 
     def _own_site(self, node: Node) -> Place | None:
-        """Where a node has to be that has to do with the blocks of a task."""
-        caller = self.routes.caller
+        """Where a node has to be that has to do with the blocks of a task, or is better done beside rows."""
+        caller, division = self.routes.caller, self._beside.get(node)
+        site = division.site if division is not None else None
         if caller.count is None:
-            return None
+            return site
         sizes = symbols_of(node.attributes).union(*(symbols_of(v.type) for v in (*node.operands, *node.results)))
         is_own = caller.count in sizes or node.op in ("contribute", "combined")
-        return caller.site if is_own else None
+        return caller.site if is_own else site
 
     def _read(self, node: Node, operands: Sequence[Value]) -> Sequence[Value]:
         b, value = self.routes.builder, node.results[0]
@@ -307,6 +310,10 @@ class _Rewriting(Pass):
             here = routes.rows_here(division)
             routes.here(None)
             found = b.apply("gather", self.whole(value), here, attributes=AxisAttributes(axis))
+        elif value.node.op == "iota":
+            here = routes.rows_here(division)
+            routes.here(None)
+            found = b.cast(here, value.tensor.dtype)
         elif isinstance(value.node.attributes, RandomAttributes):
             here = routes.rows_here(division)
             routes.here(None)

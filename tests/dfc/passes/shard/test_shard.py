@@ -166,3 +166,29 @@ def test_no_owner_makes_all_of_a_table_to_begin_with(tasks: int, initial: str) -
         for node in walk.nodes(graph.entries["init"].block):
             for value in node.results:
                 assert value.is_token or (value.tensor.elements.constant or 0) < 1000 * 8, node
+
+
+SOFTMAX = """entry train[B](x: f32[B, 8], truth: i32[B]) -> (loss: f32) {
+  let loss = mean(cross_entropy(x @ transpose(table), truth))
+  table -= 0.1 * grad(loss, table)
+  return loss
+}"""
+SENT = ("send", "contribute", "route_rows", "answer_rows", "route_ids")
+
+
+@pytest.mark.parametrize("job", ["ps", "worker"])
+def test_a_softmax_over_all_rows_sends_examples_and_no_number_for_each_row(job: str) -> None:
+    places = PLACES.replace("over ps", f"over {job}").replace('shard "acc"', 'place "acc" on ps\n#')
+    places += 'replicate train over worker with mode = "sync", split = "B", blocks = 4\n'
+    sent = [
+        node.operands[0].tensor
+        for graph in spread(HEAD + SOFTMAX, places).parts.graphs.values()
+        if "train" in graph.entries
+        for node in walk.nodes(graph.entries["train"].block)
+        if node.op in SENT
+    ]
+    assert sent
+    for type_ in sent:
+        assert all((size.constant or 0) < 500 for size in type_.shape), type_
+    examples = [type_ for type_ in sent if type_.rank > 1 and type_.shape[-1].constant == 8]
+    assert len(examples) == (2 if job == "ps" else 1)  # to the other workers, and from one of them to the owners
