@@ -68,6 +68,9 @@ def device() -> Namespace:
     except ImportError as error:
         text = f"the target cuda needs the package numba-cuda ({error}): pip install 'dfc[cuda]', or --target cpu"
         raise UnsupportedError(text, code="E1004") from None
+    if prelude_device.SIMULATES:
+        text = "numba simulates CUDA here and makes no code: unset NUMBA_ENABLE_CUDASIM, or compile with --target cpu"
+        raise UnsupportedError(text, code="E1004")
     names = prelude_device.primitives()
     _define(names, prelude_device.function)
     return names

@@ -23,6 +23,9 @@ types: Any = import_module("numba.cuda.types")
 intrinsic: Any = import_module("numba.cuda.extending").intrinsic
 RequireLiteralValue: Any = import_module("numba.cuda.core.errors").RequireLiteralValue
 
+SIMULATES = not hasattr(cuda, "syncthreads")
+"""Whether numba stands for a device itself (NUMBA_ENABLE_CUDASIM), in which case it compiles nothing."""
+
 TYPES: dict[str, Any] = {
     "boolean": types.boolean,
     "f32": types.float32,

@@ -1,5 +1,6 @@
 """Kernel texts to PTX and machine code, without a device."""
 
+import os
 import re
 import subprocess
 import sys
@@ -125,6 +126,20 @@ def test_every_function_becomes_code_without_spills(kind: str) -> None:
         for report in assembled.reports:
             assert report.spill_bytes == report.stack_bytes == 0, (report, texts[int(report.name[1:])].source)
             assert report.registers <= 64, (report, texts[int(report.name[1:])].source)
+
+
+def test_numba_that_simulates_is_refused_with_a_remedy() -> None:
+    program = (
+        "from dfc_targets.cuda import prelude\ntry:\n    prelude.device()\nexcept Exception as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout.startswith("[E1004]") and "unset NUMBA_ENABLE_CUDASIM" in done.stdout
 
 
 def test_a_module_has_kernels() -> None:
