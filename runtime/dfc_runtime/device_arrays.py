@@ -60,6 +60,13 @@ def is_on_device(value: object) -> bool:
     return int(kind) in (dlpack.CUDA, dlpack.CUDA_MANAGED)
 
 
+def on_host(value: object, memory: DeviceMemory | None) -> object:
+    """A copy of an array that lies on the device; anything else as it is."""
+    if memory is None or isinstance(value, np.ndarray) or not is_on_device(value):
+        return cast("object", value)
+    return imported(value, memory).to_host()
+
+
 def imported(value: object, memory: DeviceMemory) -> DeviceFeed:
     """The array, ready to be read by the next call. `ValueError` says why it cannot be taken."""
     try:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls import Machinery
+from dfc_runtime.device_arrays import on_host
 from dfc_runtime.errors import DfcError, RunError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.partial import Origin
@@ -75,6 +76,7 @@ def checked(
             known = {name: array for name, array in before.items() if name not in unset}
             names = [parameter.name for parameter in entry.parameters]
             fed = {**dict(zip(names, feeds, strict=False)), **named}
+            fed = {name: on_host(value, machinery.driver.memory) for name, value in fed.items()}
             text = _explained(origin, entry, fed, known) or problem.message
             told = f"{text}\n  in call {steps} of `{entry.name}`; state is as before this call"
             raise RunError(told, code=CODE, spans=problem.spans) from None

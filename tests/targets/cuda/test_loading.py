@@ -142,6 +142,19 @@ def test_values_that_are_not_finite_are_found(tmp_path: Path) -> None:
     assert model.state["s"] == 2  # as before the call
 
 
+def test_feeds_on_the_device_are_explained_when_they_are_not_finite() -> None:
+    text = "dfg 1\n\nentry f(x: f32[3]) -> (y: f32[3]) {\n  return log(x)\n}\n"
+    model = dfc_runtime.loads(gpu_bundle(text, check_finite=True), results="device")
+    zeros = model.f(np.ones(3, "f4")).y
+    with pytest.raises(RunError) as there:
+        model.f(zeros)
+    other = dfc.loads(dfc.compile(text=text, check_finite=True).to_bytes())
+    other.f(np.ones(3, "f4"))
+    with pytest.raises(RunError) as here:
+        other.f(np.zeros(3, "f4"))
+    assert there.value.message == here.value.message and "`f/y`[0] is -inf" in here.value.message
+
+
 def test_lines_for_debugging_come_from_the_device(capsys: pytest.CaptureFixture[str]) -> None:
     model = simulated('entry f(x: f32[3]) {\n  debug.print("y = {}", x * 2)\n}\n')
     model.f(np.ones(3, "f4"))
