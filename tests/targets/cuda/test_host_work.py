@@ -230,3 +230,21 @@ def test_loops_of_older_drivers_build_no_graph_twice() -> None:
     built = device.counts.graphs
     run.call("nested", [np.int32(7), np.int32(5)])
     assert device.counts.graphs == built and device.counts.launches > 60
+
+
+def test_no_round_begins_after_a_fault(devices: list[list[SimulatedDevice]]) -> None:
+    text = """
+var seen: i64 = 0
+entry f(n: i64) -> (last: i64) {
+  let last = loop k: i64 = 0 for i in 0..n {
+    assert i < 3, "too far"
+    seen += 1
+    k = k + i
+  }
+  return last
+}"""
+    model = simulated(text)
+    with pytest.raises(RunError, match="too far"):
+        model.f(2**50)
+    assert model.state["seen"] == 3
+    assert model.f(3) == (3,)
