@@ -13,6 +13,7 @@ from dfc.options import TargetOptions
 from tests.support.spread_samples import ALL, Sample
 
 LEAST_NEAR = 1e-4
+pytestmark = pytest.mark.timeout(900)  # a sample has up to a hundred kernels to compile
 
 
 def flat(results: list[object]) -> list[np.ndarray]:
