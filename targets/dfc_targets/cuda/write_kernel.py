@@ -21,6 +21,7 @@ from dfc_targets.cuda.write_ordered import ScatterWriter, is_scatter
 from dfc_targets.cuda.write_reduce import ReduceWriter
 from dfc_targets.cuda.write_scan import ScanWriter, find_scan
 from dfc_targets.cuda.write_text import Lines, Sizes
+from dfc_targets.cuda.write_transpose import TransposeWriter, crossing_axis
 
 
 def write_kernel(kernel: Kernel, name: str, schedule: Schedule, *, guarded: bool) -> KernelText:
@@ -50,9 +51,10 @@ def _may_fault(kernel: Kernel) -> bool:
     return any(can_fault(s.body, a) for s, a in zip(kernel.stages, kernel_access(kernel), strict=True))
 
 
-def _writer(
-    kernel: Kernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool
-) -> MapWriter | ReduceWriter | ScatterWriter | ScanWriter | ContractWriter:
+Writer = MapWriter | TransposeWriter | ReduceWriter | ScatterWriter | ScanWriter | ContractWriter
+
+
+def _writer(kernel: Kernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool) -> Writer:
     """What writes a kernel of this form."""
     if isinstance(kernel, ContractKernel):
         product = tiled(kernel, schedule)
@@ -60,7 +62,9 @@ def _writer(
             return ContractWriter(product, schedule, lines, sizes, guarded=guarded)
         kernel = as_loops(kernel)
     if is_map(kernel):
-        return MapWriter(kernel, schedule, lines, sizes)
+        found = MapWriter(kernel, schedule, lines, sizes)
+        axis = crossing_axis(found, schedule)
+        return found if axis is None else TransposeWriter(found, axis, schedule, lines, sizes)
     if is_scatter(kernel):
         return ScatterWriter(kernel, schedule, lines, sizes)
     scan = find_scan(kernel)

@@ -39,6 +39,10 @@ class MemoryWriter:
             text = part if text == "0" else f"{text} + {part}"
         return text
 
+    def place(self, point: Point, access: Access) -> str:
+        """The element of a plain access, as it lies in memory."""
+        return f"{slot(access.operand)}[{self.offset(point, access, 0)}]"
+
     def _looked_up(self, point: Point, lookup: Lookup, lane: int) -> str:
         if lookup.affine is None:
             return at(point.lookups[lookup.key], lane)

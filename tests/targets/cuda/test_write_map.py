@@ -134,6 +134,22 @@ def test_transposed_strided_and_reversed() -> None:
         agree(kernel, [*arrays, np.zeros(count, np.float32), np.zeros(count, np.float32)], [rows, columns], exact=True)
 
 
+@pytest.mark.parametrize("dtype", [F32, F16, BOOL, F64], ids=str)
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (2, 0, 1)], ids=str)
+def test_axes_in_another_order_go_through_tiles(order: tuple[int, ...], dtype: DType) -> None:
+    for fixed in ({}, {2: 6}, {0: 3, 1: 9, 2: 5}):
+        k = KernelMaker(3, fixed)
+        turned, plain = k.load(dtype, *order), k.load(dtype, 0, 1, 2)
+        kernel = k.map(k.store(k.body.apply("equal", turned, plain), 0, 1, 2), k.store(turned, 0, 1, 2))
+        tiled = "tile0 = shared" in write_kernel(kernel, "k0", SIMULATED, guarded=True).source
+        assert tiled == (order[2] != 2), "neighbours stay neighbours only where the last axis stays"
+        for shape in ((1, 1, 1), (3, 9, 5), (2, 4, 11), (0, 3, 2)):
+            sizes = [fixed.get(axis, size) for axis, size in enumerate(shape)]
+            count = sizes[0] * sizes[1] * sizes[2]
+            outs = [np.zeros(count, bool), np.zeros(count, dtype.numpy)]
+            agree(kernel, [sample(dtype, count), sample(dtype, count, 1), *outs], sizes, exact=True)
+
+
 def test_padding_reads_nothing_outside() -> None:
     k = KernelMaker(2)
     source = k.operand(F32, (dim(Symbol("d2")), dim(Symbol("d3"))), "read")

@@ -37,10 +37,16 @@ def gathered() -> LoopKernel:
     return k.map(k.store(row, 0, 1))
 
 
+def turned() -> LoopKernel:
+    k = KernelMaker(2)
+    return k.map(k.store(k.load(F32, 1, 0), 0, 1))
+
+
 KERNELS: dict[str, Callable[[], LoopKernel]] = {
     "a sum of two vectors": lambda: binary("add", F32),
     "a bias and an activation": biased,
     "rows of a table": gathered,
+    "a transposed matrix": turned,
     "softmax of rows of 128": lambda: softmax(True, {1: 128}),
     "sums of columns": lambda: reduction("add", F32, 0),
     "the largest of all": lambda: whole(("argmax",), F32, 1, I64),
