@@ -80,6 +80,14 @@ def test_known_sizes_take_wide_accesses(layout: tuple[bool, bool, bool]) -> None
     assert source.count("load4_f32(a,") >= 1 and source.count("load4_f32(b,") >= 1
 
 
+def test_a_thread_may_have_groups_of_rows_and_columns_apart() -> None:
+    wide = dataclasses.replace(VECTORS, tile_m=16, tile_n=16, thread_m=8, thread_n=8)
+    kernel = fixed((16, 32, 8), F32, F32, False, False, False)
+    check(kernel, operands(kernel, ()), (), wide)
+    kernel = plain(F32, F32, False, True)
+    check(kernel, operands(kernel, (19, 21, 5)), (19, 21, 5), wide)
+
+
 TYPES = [(F16, F32), (BF16, F32), (F64, F64), (I32, I32), (I8, I8), (I8, I32)]
 
 
