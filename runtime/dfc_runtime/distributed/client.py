@@ -140,10 +140,6 @@ class Client:
         its results."""
         return self._together(label, work, lambda made: self._packed_results(*made))[1]
 
-    def new_generation(self) -> None:
-        """Says that later messages have other tags."""
-        self._generation += 1
-
     def restored(self) -> None:
         """All state has been set: what a call that failed left of it is gone."""
         self._half_done = None

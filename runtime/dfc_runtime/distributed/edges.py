@@ -65,11 +65,8 @@ class Tags:
     def __init__(self, edges: int) -> None:
         self._stride = edges + 1
 
-    def lacks(self, edges: int) -> bool:
-        """Whether so many edges have no room: then `make_room` is for all ranks, and before a new generation."""
-        return edges >= self._stride
-
     def make_room(self, edges: int) -> None:
+        """For a program with so many edges, on all ranks. What is left of earlier generations has lower tags still."""
         self._stride = max(self._stride, edges + 1)
 
     def tag(self, generation: int, number: int) -> int:

@@ -155,8 +155,6 @@ class ClusterParts:
             topology, edges = self._rank.topology.of_part(cluster), len(cluster.edges)
             data: Data = {"command": ADD, "number": number, "edges": edges, "picks": list(signature.picks)}
             data |= {"label": asked.label, "names": list(asked.names), "alone": asked.alone}
-            if self._rank.edges.tags.lacks(edges):
-                client.new_generation()  # tags move: nothing that a failed call left must be taken for something else
             if place is not None:
                 client.command({**data, "ahead": place})
                 return
