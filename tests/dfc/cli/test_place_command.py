@@ -119,7 +119,8 @@ entry train[B](x: f32[B, 8]) -> (m: f32) { return mean(exp(x)) }
 
 def sized(folder: Path) -> None:
     (folder / "two.dfg").write_text(SIZED)
-    text = 'job ps tasks 2\njob worker tasks 2\nreplicate train over worker with mode = "sync", split = "B", blocks = 4\n'
+    cut = 'replicate train over worker with mode = "sync", split = "B", blocks = 4'
+    text = f"job ps tasks 2\njob worker tasks 2\n{cut}\n"
     (folder / "two.deploy").write_text(f'deploy 1 for "two.dfg"\n\n{text}')
 
 
