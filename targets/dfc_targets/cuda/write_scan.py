@@ -5,6 +5,7 @@ exchange their values, warps through shared memory, and what came before is carr
 goes down a column with the running value in a register, and neighbouring threads have neighbouring columns.
 
 Assumes an ordered kernel that `find_scan` accepts. Guarantees prefixes that depend on the shape and the schedule alone.
+Where the computation of an element fails, which is reported, the prefixes from there on mean nothing.
 """
 
 from __future__ import annotations
