@@ -28,7 +28,7 @@ from dfc_runtime.errors import FeedError, RankCountError, UnsupportedError
 from dfc_runtime.finite import has_checks, with_checks
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, ImageEntry
 from dfc_runtime.gate import Gate
 from dfc_runtime.hosts import Handler, Hosts
 from dfc_runtime.instances import image_for, make_driver, refused
@@ -245,7 +245,8 @@ def _load(
         _require_one_rank(bundle)
         running = stated.settled(bundle, threads, limit)
         if check_finite and not has_checks(bundle.manifest):
-            return _load(with_checks(_origin(bundle, running)), stated, initialise, answers)
+            image = image_for(bundle, running.device)
+            return _load(with_checks(_origin(bundle, running, image)), stated, initialise, answers)
         shares = any(entry.container != DEFAULT_CONTAINER for entry in bundle.manifest.state)
         with containers.loading if shares else nullcontext():
             return _loaded(bundle, running, initialise, answers)
@@ -294,15 +295,14 @@ def _make(bundle: OpenBundle, state: State, gate: Gate, running: _Running, hosts
         bundle.manifest, driver, state, gate, Arena(), running.call_limit, hosts, running.results_on_device
     )
     try:
-        return Module(machinery, _origin(bundle, running), saver)
+        return Module(machinery, _origin(bundle, running, image), saver)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
         raise refused(bundle, problem) from problem
 
 
-def _origin(bundle: OpenBundle, running: _Running) -> Origin:
+def _origin(bundle: OpenBundle, running: _Running, image: ImageEntry) -> Origin:
     manifest = bundle.manifest
-    isa = image_for(bundle, running.device).isa
-    return Origin(sources_of(bundle), manifest.settings, manifest.driver, isa, running.threads, running.device)
+    return Origin(sources_of(bundle), manifest.settings, manifest.driver, image.isa, running.threads, running.device)
 
 
 def sources_of(bundle: OpenBundle) -> dict[str, str]:
