@@ -124,8 +124,9 @@ def command(
     plan = Plan(None if state is None else Path(state), save_every, keep, best)
     schedule = running.Schedule(batch, epochs, steps)
     asked = _Asked(file, entry, named(pairs), plan, schedule, out, as_json, threads, summaries, trace, profile, device)
+    counts = job_counts(jobs)  # before ranks are started, which would all say what is wrong
     if is_rank(starts_ranks=ranks is not None):
-        return as_rank(partial(_as_rank, context, asked, job_counts(jobs), deadline))
+        return as_rank(partial(_as_rank, context, asked, counts, deadline))
     if ranks is not None:
         _check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))

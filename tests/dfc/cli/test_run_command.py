@@ -261,3 +261,11 @@ def test_a_deployment_of_one_task_runs_without_a_launcher(folder: Path, dfc: Com
     assert (refused.code, "two.bundle is for 2 ranks: start them with -n 2" in refused.message) == (2, True)
     refused = dfc("run", "one.bundle", "add", "--feed", "a=1", "--feed", "b=2", "--set", "WIDTH=4")
     assert (refused.code, "settings are fixed in a bundle" in refused.message) == (2, True)
+
+
+@pytest.mark.parametrize("wrong", ["worker", "worker=0", "worker=two", "=2"])
+def test_a_wrong_number_of_tasks_is_told_once_before_ranks_start(wrong: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("run", "-n", "2", "line.bundle", "add", "--job", wrong, "--feed", "a=1", "--feed", "b=2")
+    assert ended.code == 2
+    assert ended.err.count("--job wants NAME=TASKS") == 1
+    assert "the ranks ended" not in ended.err
