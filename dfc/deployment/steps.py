@@ -31,7 +31,7 @@ def _unknown(step: Step, lines: Lines) -> Iterator[Diagnostic]:
         ends = {f"{entry.name}/{name}" for name in (*entry.parameter_names, *entry.result_names)}
         fed = {*entry.parameter_names, *map(str, entry.dims)}
     for name, span in zip(step.fetches, step.fetch_spans, strict=True):
-        if name not in ends and lines.names.find(name) is None:
+        if "/" in name and name not in ends and lines.names.find(name) is None:
             yield names_nothing(name, span, lines)
     for name, span in zip(step.feeds, step.feed_spans, strict=True):
         short = name if entry is None else name.removeprefix(f"{entry.name}/")
