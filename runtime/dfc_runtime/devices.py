@@ -27,13 +27,15 @@ ON_CPU = "or compile it with --target cpu"
 def device_number(stated: int | None, *, has_devices: bool) -> int:
     """The device: as stated, else `DFC_DEVICE`, else the first. Stating one for a driver without devices is an error;
     the variable speaks of those programs only that have devices."""
+    said = ""
     if stated is None:
         text = os.environ.get(DEVICE_VARIABLE, "").strip() if has_devices else ""
         if not text:
             return 0
         stated = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+        said = f", but {DEVICE_VARIABLE} is {text!r:.60}"
     if not is_whole(stated) or not 0 <= stated < MOST_DEVICES:
-        raise FeedError(f"the number of a device is a whole number from 0 to {MOST_DEVICES - 1}", code="E0901")
+        raise FeedError(f"the number of a device is a whole number from 0 to {MOST_DEVICES - 1}{said}", code="E0901")
     if not has_devices:
         text = "device chooses a GPU, and this program was compiled for the processor"
         raise FeedError(f"{text}: leave it out, or compile with --target cuda", code="E0901")

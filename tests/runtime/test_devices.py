@@ -272,6 +272,13 @@ def test_no_number_of_a_device(wrong: object) -> None:
         loaded(device=wrong)
 
 
+@pytest.mark.parametrize("wrong", ["one", "-1", "1024"])
+def test_a_wrong_number_in_the_environment_is_told_by_its_name(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DFC_DEVICE", wrong)
+    with pytest.raises(FeedError, match=f"a whole number from 0 to 1023, but DFC_DEVICE is '{wrong}'"):
+        loaded()
+
+
 def test_the_processor_has_no_device_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DFC_DEVICE", "1")  # speaks of programs that have one
     dfc_runtime.loads(program().to_bytes())
