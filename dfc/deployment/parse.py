@@ -45,7 +45,7 @@ def parse_partly(source: SourceFile) -> tuple[Deployment, list[Diagnostic]]:
 
 def read_statements(source: SourceFile) -> tuple[Written, list[Diagnostic]]:
     """The edition and the statements that can be read, and a message for each that cannot."""
-    problem = check_text(source)
+    problem = check_text(source) or _program(source)
     if problem is not None:
         return [], [problem]
     automaton = load_automaton("deploy")
@@ -64,6 +64,14 @@ def read_statements(source: SourceFile) -> tuple[Written, list[Diagnostic]]:
             break
     problems = [*reader.problems, *reader.builder.problems, *_crowded(source, reader.written)]
     return reader.written, problems
+
+
+def _program(source: SourceFile) -> Diagnostic | None:
+    """Refuses a program, of whose lines none means anything here."""
+    if not source.name.endswith(".dfg"):
+        return None
+    title = "this is a program, and a deployment file is expected"
+    return error("E0809", title, source.span(0, 0), helps=["name the deployment file that stands beside it"])
 
 
 def _check_edition(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic | None:

@@ -64,7 +64,9 @@ def wrong_names(deployment: Deployment, graph: Graph) -> list[Diagnostic]:
 
 
 def _other_program(deployment: Deployment, graph: Graph) -> Diagnostic | None:
-    """A program that came as text has no name to compare."""
+    """A program that came as text has no name to compare; a file that names none has been told so."""
+    if not deployment.program:
+        return None
     stem = deployment.program.rpartition("/")[2].removesuffix(".dfg")
     if graph.name == stem or graph.name.startswith("<"):
         return None

@@ -139,3 +139,18 @@ def test_a_deployment_file_is_no_program(folder: Path, dfc: Command) -> None:
     assert ended.code == 2
     assert "E0809" in ended.message
     assert "--deploy line.deploy" in ended.message
+
+
+def test_a_program_in_place_of_a_deployment_file_is_one_mistake(folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--deploy", "line.dfg")
+    assert ended.code == 2
+    assert ended.message.startswith("error[E0809]: this is a program, and a deployment file is expected\n --> line.dfg")
+    assert ended.message.count("error[") == 1
+
+
+@pytest.mark.parametrize("first", ["", 'deploy 1 for ""\n'])
+def test_a_file_without_the_name_of_a_program_is_for_no_other_program(first: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--deploy", write(folder, first + "job ps tasks 2\n"))
+    assert ended.code == 2
+    assert ended.message.startswith("error[E0180]")
+    assert ended.message.count("error[") == 1
