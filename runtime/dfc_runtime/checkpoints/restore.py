@@ -127,7 +127,9 @@ def _table(folder: Path, program: str, lines: Sequence[tuple[str, str, str]]) ->
 
 
 def _remedy(lines: Sequence[tuple[str, str, str]]) -> str:
-    extra = [name for what, name, _ in lines if what == "not in program"]
-    missing = [name for what, name, _ in lines if what == "not in file"]
-    example = f'{{"{extra[0]}": "{missing[0]}"}}' if extra and missing else '{"old": "new"}'
+    extra = [(name, text) for what, name, text in lines if what == "not in program"]
+    missing = [(name, text.partition(" (")[0]) for what, name, text in lines if what == "not in file"]
+    pairs = [(old, new, had == has) for old, had in extra for new, has in missing]
+    old, new, _ = max(pairs, key=lambda pair: pair[2], default=("old", "new", False))  # the first of those that fit
+    example = f'{{"{old}": "{new}"}}'
     return f'rename={example} maps names; only="b*" restores a part'

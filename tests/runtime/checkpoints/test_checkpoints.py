@@ -111,6 +111,13 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing_and_lists_every_differen
     assert snapshot(new) == before
 
 
+def test_a_name_of_the_same_type_is_proposed(tmp_path: Path) -> None:
+    with_state(("bias", "f32[10]"), ("weights", "f32[4, 10]")).save(tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        with_state(("w", "f32[4, 10]"), ("other", "f32[3]")).restore(tmp_path)
+    assert 'rename={"weights": "w"} maps names' in caught.value.message
+
+
 def test_names_are_mapped_and_parts_restored(tmp_path: Path) -> None:
     old = with_state(("a", "f32[2]"), ("b", "f32[3]"))
     old.state["a"], old.state["b"] = np.full(2, 5, "f4"), np.full(3, 6, "f4")
