@@ -12,6 +12,7 @@ from dfc.backend.formulas import Names, formula, name_symbols
 from dfc.diagnostics import CompileError, error
 from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.ir.measured import upper_elements
+from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import (
     DEFAULT_CONTAINER,
     Buffer,
@@ -32,6 +33,8 @@ from dfc.kernels.program import (
 )
 from dfc_targets.cuda.kernel_text import KernelText
 from dfc_targets.cuda.plan_format import VERSION
+from dfc_targets.cuda.plan_products import EPILOGUES
+from dfc_targets.cuda.products import LibraryProduct, library_product
 
 Accesses = Sequence[Sequence[str]]
 Pending = Step | list[object]
@@ -45,7 +48,7 @@ def plan_program(
     _refuse_shared(program)
     return {
         "version": VERSION,
-        "kernels": [_kernel(text, each) for text, each in zip(texts, access, strict=True)],
+        "kernels": [_kernel(*each) for each in zip(program.kernels, texts, access, strict=True)],
         "entries": [_Entry(program, entry, constant_offsets).json() for entry in program.entries],
     }
 
@@ -91,9 +94,9 @@ def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], found: s
                 pass
 
 
-def _kernel(text: KernelText, access: Sequence[str]) -> dict[str, object]:
+def _kernel(kernel: Kernel, text: KernelText, access: Sequence[str]) -> dict[str, object]:
     names = {Symbol(f"d{number}"): f"d{number}" for number in range(text.sizes)}
-    return {
+    made: dict[str, object] = {
         "name": text.name,
         "access": list(access),
         "sizes": text.sizes,
@@ -105,6 +108,23 @@ def _kernel(text: KernelText, access: Sequence[str]) -> dict[str, object]:
         "guarded": text.guarded,
         "faults": text.faults,
     }
+    product = planned_product(kernel, faults=text.faults)
+    if product is not None:
+        made["product"] = product.data(lambda size: _json(size, names))
+    return made
+
+
+def planned_product(kernel: Kernel, *, faults: bool) -> LibraryProduct | None:
+    """What a library may make instead of the kernel, with the numbers that the language asks for: its relu is left out,
+    which says nothing of a NaN."""
+    if not isinstance(kernel, ContractKernel) or faults:
+        return None
+    made = library_product(kernel)
+    if made is None or made.epilogue not in EPILOGUES:
+        return None
+    reads = {made.first.operand, made.second.operand, *(made.bias[:1] if made.bias is not None else ())}
+    fits = all(kernel.operands[number].access == "read" for number in reads)
+    return made if fits and [o.access for o in kernel.operands if o.access != "read"] == ["write"] else None
 
 
 def _json(size: Dim, names: Names) -> object:

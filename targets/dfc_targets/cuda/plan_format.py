@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from dfc_runtime.formats.fields import Record, integer, items, shown, text
 from dfc_runtime.formulas import Formula, from_json
+from dfc_targets.cuda.plan_products import ProductPlan, read_product
 
 VERSION = 1
 LARGEST_BLOCK = 1024
@@ -33,7 +34,7 @@ TYPES = (*INDICES, "bool", "f16", "bf16", "f32", "f64", "c64", "c128")
 class KernelPlan:
     """A kernel of the image. Blocks = clamp(ceil(`points` / `per_block`), 1, `most`), of `threads` threads each;
     nothing runs where `points` is zero. Its parameters have 8 bytes each: operands, sizes, workspace, error block.
-    There is no parameter for a `workspace` that is the number 0."""
+    There is no parameter for a `workspace` that is the number 0. `product` is what a library may make instead."""
 
     name: str
     access: tuple[str, ...]
@@ -45,6 +46,7 @@ class KernelPlan:
     workspace: Formula
     guarded: bool
     faults: bool
+    product: ProductPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +163,10 @@ def read_plan(notes: object) -> Plan:
 
 def _kernel(value: object, where: str) -> KernelPlan:
     record = Record(value, where)
+    access = record.list("access", lambda each, place: _one_of(each, place, ACCESSES))
     made = KernelPlan(
         name=record.text("name"),
-        access=record.list("access", lambda each, place: _one_of(each, place, ACCESSES)),
+        access=access,
         sizes=record.integer("sizes", high=10_000),
         points=from_json(record.get("points"), f"{where}.points"),
         per_block=record.integer("per_block", low=1),
@@ -172,11 +175,14 @@ def _kernel(value: object, where: str) -> KernelPlan:
         workspace=from_json(record.get("workspace"), f"{where}.workspace"),
         guarded=record.flag("guarded"),
         faults=record.flag("faults"),
+        product=record.optional("product", lambda each, place: read_product(each, place, access), None),
     )
     record.done()
     known = {f"d{number}" for number in range(made.sizes)}
-    for formula in (made.points, made.workspace):
+    for formula in (made.points, made.workspace, *(made.product.formulas() if made.product is not None else ())):
         _known(formula, known, where)
+    if made.product is not None and (made.faults or access.count("read") < len(access) - 1):
+        raise ValueError(f"{where} does more than its product")
     return made
 
 

@@ -137,3 +137,51 @@ def _damage(plan: Any, chance: random.Random) -> None:
         else:
             place[key] = chance.choice(WRONG_VALUES)
         return
+
+
+MATRIX = {"operand": 0, "type": "f32", "transposed": False, "leading": ["$d0"], "stride": 0, "offset": 0}
+PRODUCT: dict[str, object] = {
+    "rows": ["$d0"], "columns": 4, "depth": 8, "batch": 1, "accumulator": "f32", "epilogue": "bias",
+    "first": MATRIX, "second": {**MATRIX, "transposed": True}, "result": {**MATRIX, "operand": 1},
+    "bias": {"operand": 0, "offset": 3},
+}  # fmt: skip
+
+
+def with_product(changes: dict[str, object], **kernel: object) -> dict[str, Any]:
+    """A plan whose kernel is this product; None takes a key away."""
+    product = {key: value for key, value in {**PRODUCT, **changes}.items() if value is not None}
+    made = small([["launch", 0, [4, 4], [["$B"]]]])
+    made["kernels"] = [{**KERNEL, "product": product, **kernel}]
+    return made
+
+
+def test_products_come_back() -> None:
+    (kernel,) = read_plan(with_product({})).kernels
+    found = kernel.product
+    assert found is not None and found.bias is not None
+    assert (found.rows.symbol, found.depth.constant, found.bias.offset.constant) == ("d0", 8, 3)
+    assert (found.second.transposed, found.result.operand, found.accumulator) == (True, 1, "f32")
+    plain = read_plan(with_product({"epilogue": "none", "bias": None})).kernels[0].product
+    assert plain is not None and plain.bias is None
+
+
+DAMAGED_PRODUCTS: list[dict[str, object]] = [
+    {"rows": ["$d1"]}, {"depth": None}, {"accumulator": "f16"}, {"epilogue": "relu"}, {"epilogue": "none"},
+    {"bias": None}, {"bias": {"operand": 1, "offset": 0}}, {"bias": {"operand": 0, "offset": ["$B"]}},
+    {"first": {**MATRIX, "operand": 1}}, {"first": {**MATRIX, "operand": 2}}, {"first": {**MATRIX, "type": "f64"}},
+    {"result": MATRIX}, {"result": {**MATRIX, "operand": 1, "transposed": True}},
+    {"result": {**MATRIX, "operand": 1, "type": "f16"}}, {"second": {**MATRIX, "more": 1}}, {"alpha": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", DAMAGED_PRODUCTS)
+def test_damaged_products_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"kernels\[0\]") as caught:
+        read_plan(with_product(changes))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kernel", [{"faults": True}, {"access": ["read", "update"]}, {"access": ["write", "write"]}])
+def test_a_kernel_that_does_more_is_no_product(kernel: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="kernels"):
+        read_plan(with_product({}, **kernel))
