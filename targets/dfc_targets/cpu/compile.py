@@ -9,8 +9,8 @@ import functools
 
 import llvmlite.binding as llvm
 
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.machine import Machine
+from dfc_targets.errors import CodeGenerationError
 
 
 def compile_object(text: str, machine: Machine, *, speed_level: int = 2) -> bytes:

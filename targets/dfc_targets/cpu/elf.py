@@ -7,7 +7,7 @@ everything else in linking; this one reads the tables as they are.
 import struct
 from dataclasses import dataclass
 
-from dfc_targets.cpu.errors import CodeGenerationError
+from dfc_targets.errors import CodeGenerationError
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_RELA = 1, 2, 4
 SHF_WRITE, SHF_ALLOC = 1, 2

@@ -22,8 +22,8 @@ from dfc_targets.cpu.elf import (
     Section,
     Symbol,
 )
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.relocations import AARCH64, X86_64
+from dfc_targets.errors import CodeGenerationError
 
 PAGE = 4096
 _PATCHES = {EM_X86_64: X86_64, EM_AARCH64: AARCH64}

@@ -6,16 +6,16 @@ inner loop that does not change there, and that a value which is the same in all
 
 from collections.abc import Sequence
 
+from dfc.kernels.access import NONE, Access, IndexKey, Lookup, StageAccess, dependencies
 from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, Number, Philox, Reduced, Size
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.llvm_text import Value
 from dfc_targets.cpu.llvm_values import constant, i64, lane_count, vector_type, zero
-from dfc_targets.cpu.lower_access import NONE, Access, IndexKey, Lookup, StageAccess, dependencies
 from dfc_targets.cpu.lower_faults import report_if
 from dfc_targets.cpu.lower_memory import MemoryCode, Point, Site
 from dfc_targets.cpu.lower_plan import varying
 from dfc_targets.cpu.lower_random import random_element
 from dfc_targets.cpu.lower_types import is_signed, number_literal
+from dfc_targets.errors import CodeGenerationError
 
 Item = int | Lookup
 

@@ -4,10 +4,10 @@ Rectangles reach it through a tile record of 8-byte words: context, frame, addre
 of the first row and column, then the batch indices.
 """
 
+from dfc.kernels.contractions import Product
 from dfc_targets.cpu.llvm_text import Parameter, Value
 from dfc_targets.cpu.llvm_values import i64, vector_type
 from dfc_targets.cpu.lower_body import BodyCode
-from dfc_targets.cpu.lower_contract import Product
 from dfc_targets.cpu.lower_frames import FrameFunction, Lowering
 from dfc_targets.cpu.lower_loops import vector_loop
 from dfc_targets.cpu.lower_memory import Point

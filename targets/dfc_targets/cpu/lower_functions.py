@@ -7,7 +7,6 @@ integer division that cannot trap (a zero divisor gives 0; reporting it is the c
 from collections.abc import Callable, Sequence
 
 from dfc.ir.dtypes import DType
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Value
 from dfc_targets.cpu.llvm_values import bit_width, constant, element_type, is_floating, like, zero
 from dfc_targets.cpu.lower_casts import cast
@@ -15,6 +14,7 @@ from dfc_targets.cpu.lower_remainder import float_floor_divide, float_modulo, in
 from dfc_targets.cpu.lower_types import Conversions, is_signed
 from dfc_targets.cpu.machine import Machine
 from dfc_targets.cpu.vector_math import VectorMath
+from dfc_targets.errors import CodeGenerationError
 
 _ORDERED = {"equal": "oeq", "not_equal": "une", "less": "olt", "less_equal": "ole", "greater": "ogt"}
 _ORDERED["greater_equal"] = "oge"

@@ -5,11 +5,11 @@ changes no result, and that small kernels run on the calling thread without any 
 """
 
 from dfc.ir.dims import Dim, product
+from dfc.kernels.access import NONE
 from dfc.kernels.form import LoopKernel
 from dfc_targets.cpu.context_code import load_field
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
 from dfc_targets.cpu.llvm_values import i64, literal_int
-from dfc_targets.cpu.lower_access import NONE
 from dfc_targets.cpu.lower_frames import FRAME, PART, FrameFunction, Lowering
 from dfc_targets.cpu.lower_plan import LoopPlan, plan_loops, point_cost
 from dfc_targets.cpu.lower_stages import LoopCode

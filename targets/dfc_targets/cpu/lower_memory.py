@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from dfc.ir.dims import ZERO
 from dfc.ir.dtypes import DType
+from dfc.kernels.access import NONE, Access, IndexKey, Lookup
 from dfc.kernels.body import Affine
 from dfc.kernels.form import Operand
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Value
 from dfc_targets.cpu.llvm_values import constant, element_type, i64, lane_count, vector_type, zero
-from dfc_targets.cpu.lower_access import NONE, Access, IndexKey, Lookup
 from dfc_targets.cpu.lower_dims import DimCode
 from dfc_targets.cpu.lower_functions import Functions
 from dfc_targets.cpu.lower_types import is_literal, memory_type, splat_literal_value

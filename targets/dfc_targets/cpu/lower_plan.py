@@ -1,7 +1,7 @@
 """The schedule of a loop kernel: which axes are merged, which one fills the lanes, how the work is cut.
 
-Pure analysis over the accesses of `lower_access`. Assumes a well-formed kernel. Guarantees that the plan is a function
-of the kernel and the machine alone, never of the number of threads.
+Pure analysis over the accesses of `dfc.kernels.access`. Assumes a well-formed kernel. Guarantees that the plan is a
+function of the kernel and the machine alone, never of the number of threads.
 
 - `lanes over an outer axis`: neighbouring outer points share a vector; inner axes run one after the other. Maps, column
   reductions and ordered kernels are done so (a map's axes are all outer).
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dfc.ir.dims import ONE, Dim, product
+from dfc.kernels.access import NONE, Access, StageAccess, dependencies, kernel_access, named_axes
 from dfc.kernels.body import Apply, Instruction, Number, Philox, Size
 from dfc.kernels.form import LoopKernel, Stage
-from dfc_targets.cpu.lower_access import NONE, Access, StageAccess, dependencies, kernel_access, named_axes
 from dfc_targets.cpu.lower_types import register_bytes
 from dfc_targets.cpu.machine import Machine
 

@@ -9,13 +9,13 @@ Factors of two bytes are widened block by block into the workspace.
 from collections.abc import Sequence
 
 from dfc.ir.dims import ZERO, Dim, product
+from dfc.kernels.access import NONE, Access
+from dfc.kernels.contractions import Product, as_loops, as_product
 from dfc.kernels.form import ContractKernel
 from dfc_targets.cpu.context_code import load_field
 from dfc_targets.cpu.gemm_library import declare_gemm, gemm_workspace_bytes
 from dfc_targets.cpu.llvm_text import Value
 from dfc_targets.cpu.llvm_values import FALSE, NULL, byte_size, i64, literal_int
-from dfc_targets.cpu.lower_access import NONE, Access
-from dfc_targets.cpu.lower_contract import Product, as_loops, as_product
 from dfc_targets.cpu.lower_epilogue import RECORD, Epilogue
 from dfc_targets.cpu.lower_frames import PART, FrameFunction, Lowering
 from dfc_targets.cpu.lower_halves import widen_block

@@ -7,12 +7,12 @@ entry, `dfc_worker` and `dfc_stop` for the threads.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dfc.kernels.access import can_fault, kernel_access, written_operands
+from dfc.kernels.contractions import as_product, contract_faults
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import Program, lock_order
 from dfc_targets.cpu.gemm_library import gemm_library
 from dfc_targets.cpu.llvm_text import ModuleText
-from dfc_targets.cpu.lower_access import can_fault, kernel_access, written_operands
-from dfc_targets.cpu.lower_contract import as_product, contract_faults
 from dfc_targets.cpu.lower_frames import Lowering
 from dfc_targets.cpu.lower_kernels import lower_loop_plan
 from dfc_targets.cpu.lower_layout import AnyStep, Layout, Outlined, frame_words, lay_out, outlined_in

@@ -6,10 +6,10 @@ point, and reduction trees that do not depend on which part of the outer points 
 
 from dataclasses import dataclass
 
+from dfc.kernels.access import NONE, written_operands
 from dfc.kernels.form import Reduction
 from dfc_targets.cpu.llvm_text import Value
 from dfc_targets.cpu.llvm_values import i64
-from dfc_targets.cpu.lower_access import NONE, written_operands
 from dfc_targets.cpu.lower_body import BodyCode
 from dfc_targets.cpu.lower_loops import nested, odometer, vector_loop
 from dfc_targets.cpu.lower_memory import Point, Site

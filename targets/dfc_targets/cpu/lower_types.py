@@ -7,10 +7,10 @@ registers, that f16 and bf16 are `float` in registers, and that rounding to them
 import struct
 
 from dfc.ir.dtypes import DType
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.llvm_text import FunctionText, Value
 from dfc_targets.cpu.llvm_values import constant, like, splat_literal, vector_type
 from dfc_targets.cpu.machine import Machine
+from dfc_targets.errors import CodeGenerationError
 
 _REGISTER = {"bool": "i1", "f16": "float", "bf16": "float", "f32": "float", "f64": "double"}
 _MEMORY = {"bool": "i8", "f16": "i16", "bf16": "i16", "f32": "float", "f64": "double"}

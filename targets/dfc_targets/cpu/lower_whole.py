@@ -10,10 +10,10 @@ then one word for each result of a reduction.
 from collections.abc import Sequence
 
 from dfc.ir.dims import product
+from dfc.kernels.access import NONE
 from dfc.kernels.body import Reduced
 from dfc_targets.cpu.llvm_text import Value
 from dfc_targets.cpu.llvm_values import i64
-from dfc_targets.cpu.lower_access import NONE
 from dfc_targets.cpu.lower_frames import FRAME, PART, FrameFunction, Lowering
 from dfc_targets.cpu.lower_kernels import PART_WORK
 from dfc_targets.cpu.lower_plan import LoopPlan, StagePlan, point_cost

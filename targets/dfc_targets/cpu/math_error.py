@@ -5,9 +5,9 @@ t = (|x| - 2) / (|x| + 2). Beyond 4 (6) the result is 1.
 """
 
 from dfc_targets.cpu.llvm_text import Value
-from dfc_targets.cpu.math_coefficients import ERF_LARGE_F32, ERF_LARGE_F64, ERF_SMALL_F32, ERF_SMALL_F64
 from dfc_targets.cpu.math_exponential import exp_within
 from dfc_targets.cpu.math_text import MathText
+from dfc_targets.math_coefficients import ERF_LARGE_F32, ERF_LARGE_F64, ERF_SMALL_F32, ERF_SMALL_F64
 
 
 def erf(m: MathText, x: Value) -> Value:

@@ -5,8 +5,8 @@ makes subnormal results right. Limits are chosen such that overflow and underflo
 """
 
 from dfc_targets.cpu.llvm_text import Value
-from dfc_targets.cpu.math_coefficients import EXP_F32, EXP_F64, LN2_EXACT, LN2_F32, LN2_F64, LOG2_E
 from dfc_targets.cpu.math_text import MathText
+from dfc_targets.math_coefficients import EXP_F32, EXP_F64, LN2_EXACT, LN2_F32, LN2_F64, LOG2_E
 
 
 def exp(m: MathText, x: Value) -> Value:

@@ -5,8 +5,8 @@ s = f / (2 + f) and log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 P(s^2)), which loses
 """
 
 from dfc_targets.cpu.llvm_text import Value
-from dfc_targets.cpu.math_coefficients import LN2_F32, LN2_F64, LOG_F32, LOG_F64
 from dfc_targets.cpu.math_text import MathText
+from dfc_targets.math_coefficients import LN2_F32, LN2_F64, LOG_F32, LOG_F64
 
 _SQRT_HALF_BITS = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}
 _LOG2_E, _LOG10_E, _LOG10_2 = 1.4426950408889634, 0.4342944819032518, 0.3010299956639812

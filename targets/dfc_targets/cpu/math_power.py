@@ -6,10 +6,10 @@ unevaluated sums of two numbers, to about 2^-64 relative.
 
 from dfc_targets.cpu.llvm_text import Value
 from dfc_targets.cpu.llvm_values import like
-from dfc_targets.cpu.math_coefficients import LN2_EXACT, LN2_F64, POW_F64, TWO_THIRDS
 from dfc_targets.cpu.math_exponential import exp, exp_minus_one
 from dfc_targets.cpu.math_logarithm import log, split_exponent
 from dfc_targets.cpu.math_text import MathText, Pair
+from dfc_targets.math_coefficients import LN2_EXACT, LN2_F64, POW_F64, TWO_THIRDS
 
 _LIMIT = 800.0
 

@@ -7,7 +7,8 @@ many bits of 2/pi as they need. Then sin or cos of r by the parity of n, negated
 
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
 from dfc_targets.cpu.llvm_values import constant, i64, lane_count
-from dfc_targets.cpu.math_coefficients import (
+from dfc_targets.cpu.math_text import MathText
+from dfc_targets.math_coefficients import (
     COS_F32,
     COS_F64,
     HALF_PI,
@@ -16,7 +17,6 @@ from dfc_targets.cpu.math_coefficients import (
     TWO_OVER_PI,
     TWO_OVER_PI_WORDS,
 )
-from dfc_targets.cpu.math_text import MathText
 
 LARGE = 2.0**20
 _SKIPPED_BITS = 64

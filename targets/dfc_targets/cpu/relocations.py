@@ -8,7 +8,7 @@ S is the symbol's offset in the image, A the addend, P the offset of the patched
 import struct
 from collections.abc import Callable
 
-from dfc_targets.cpu.errors import CodeGenerationError
+from dfc_targets.errors import CodeGenerationError
 
 Patch = Callable[[bytearray, int, int], None]
 """Patches the image at P (second argument) with S + A (third argument)."""

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dfc_targets.cpu.errors import CodeGenerationError
+from dfc_targets.errors import CodeGenerationError
 
 _PACKAGED = ("cu13/bin/ptxas", "cu*/bin/ptxas", "cuda_nvcc/bin/ptxas")
 _KERNEL = re.compile(r"Compiling entry function '([^']+)'")

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cuda import prelude
 from dfc_targets.cuda.fragments import Fragments, TextKey
 from dfc_targets.cuda.kernel_text import KernelText
+from dfc_targets.errors import CodeGenerationError
 
 _PLACE = "kernel"  # what an entry is called until its module is put together
 _COUNTER = re.compile(r"B\d+v\d+(?=B)")  # numba counts functions, so its names depend on what was compiled before

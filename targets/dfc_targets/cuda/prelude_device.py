@@ -12,9 +12,9 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from dfc_targets.cpu.math_coefficients import TWO_OVER_PI_WORDS
 from dfc_targets.cuda.prelude_access import vector_load, vector_store, word_functions
 from dfc_targets.cuda.prelude_tensor import tensor_functions
+from dfc_targets.math_coefficients import TWO_OVER_PI_WORDS
 
 # None of these describes its types.
 ir: Any = import_module("llvmlite.ir")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dfc.ir.dims import ONE, ZERO, Dim, product
+from dfc.kernels.access import Access, linear_access
 from dfc.kernels.body import Accumulated, Apply, Instruction, Load, Number
 from dfc.kernels.form import ContractKernel, Store
-from dfc_targets.cpu.lower_access import Access, linear_access
 
 _FACTORS = {"f32": ("f32", "f16", "bf16"), "f64": ("f64",)}
 """Types of factors by the type of the sums."""

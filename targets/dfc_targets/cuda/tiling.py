@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, minimum, product
 from dfc.ir.dtypes import DType
+from dfc.kernels.access import Access, StageAccess, linear_access, stage_access
 from dfc.kernels.form import ContractKernel
-from dfc_targets.cpu.lower_access import Access, StageAccess, linear_access, stage_access
 from dfc_targets.cuda.kernel_text import ZEROED, Schedule
 
 _SHARED_BYTES = 48 * 1024

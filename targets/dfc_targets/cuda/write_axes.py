@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dfc.ir.dims import ONE, ZERO, Dim, product
+from dfc.kernels.access import NONE, Access, StageAccess, dependencies, named_axes
 from dfc.kernels.body import Instruction
 from dfc.kernels.form import Kernel, LoopKernel
-from dfc_targets.cpu.lower_access import NONE, Access, StageAccess, dependencies, named_axes
 from dfc_targets.cuda.write_points import AxisPlace
 from dfc_targets.cuda.write_text import Lines, Sizes
 

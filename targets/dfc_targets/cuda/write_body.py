@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dfc.ir.dtypes import DType
+from dfc.kernels.access import NONE, Access, IndexKey, Lookup, StageAccess, dependencies
 from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, Number, Philox, Reduced, Size
 from dfc.kernels.form import Operand, Store
-from dfc_targets.cpu.lower_access import NONE, Access, IndexKey, Lookup, StageAccess, dependencies
 from dfc_targets.cuda.write_functions import applied
 from dfc_targets.cuda.write_memory import MemoryWriter
 from dfc_targets.cuda.write_points import Point, at

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dfc.ir.dims import ZERO, Dim
+from dfc.kernels.access import can_fault, kernel_access
 from dfc.kernels.body import Affine, Index, Load, Size
+from dfc.kernels.contractions import as_loops, contract_faults
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.printer import slot
-from dfc_targets.cpu.lower_access import can_fault, kernel_access
-from dfc_targets.cpu.lower_contract import as_loops, contract_faults
 from dfc_targets.cuda.kernel_text import KernelText, Schedule
 from dfc_targets.cuda.tiling import tiled
 from dfc_targets.cuda.write_contract import ContractWriter

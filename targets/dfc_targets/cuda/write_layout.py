@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dfc.ir.dims import ONE, Dim, product
+from dfc.kernels.access import Access, StageAccess, kernel_access, written_operands
 from dfc.kernels.form import LoopKernel, Stage
-from dfc_targets.cpu.lower_access import Access, StageAccess, kernel_access, written_operands
 from dfc_targets.cuda.kernel_text import Schedule
 from dfc_targets.cuda.write_axes import NARROW, Merging, Wide, find_wide, misfits
 from dfc_targets.cuda.write_teams import GROUP, Team, column_team, longest_row, row_team, split_team

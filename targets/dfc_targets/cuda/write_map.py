@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, product
+from dfc.kernels.access import NONE, StageAccess, kernel_access
 from dfc.kernels.body import Instruction
 from dfc.kernels.form import LoopKernel
-from dfc_targets.cpu.lower_access import NONE, StageAccess, kernel_access
 from dfc_targets.cuda.kernel_text import Geometry, Schedule
 from dfc_targets.cuda.write_axes import NARROW, Merging, Wide, find_wide, is_small, misfits, split
 from dfc_targets.cuda.write_body import BodyWriter

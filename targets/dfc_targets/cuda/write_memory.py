@@ -1,7 +1,7 @@
 """Loads and stores of bodies as device code: offsets, masks, checked indices, wide accesses.
 
-Assumes accesses of `lower_access`. Guarantees that nothing outside the bounds of a masked access, beyond a checked
-index, or in a lane that is off is touched, and that an element whose computation failed is not stored.
+Assumes accesses of `dfc.kernels.access`. Guarantees that nothing outside the bounds of a masked access, beyond a
+checked index, or in a lane that is off is touched, and that an element whose computation failed is not stored.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.ir.dtypes import DType
+from dfc.kernels.access import NONE, Access, Bound, Lookup
 from dfc.kernels.form import Operand
 from dfc.kernels.printer import slot
-from dfc_targets.cpu.lower_access import NONE, Access, Bound, Lookup
 from dfc_targets.cuda.write_points import Point, affine_text, at, both, linear
 from dfc_targets.cuda.write_text import Lines, Sizes
 from dfc_targets.cuda.write_types import memory_type, narrowed, rounded, widened, zero

@@ -11,9 +11,9 @@ of the same outer point stored.
 from __future__ import annotations
 
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, maximum, minimum, product
+from dfc.kernels.access import Access, kernel_access
 from dfc.kernels.body import Load
 from dfc.kernels.form import LoopKernel
-from dfc_targets.cpu.lower_access import Access, kernel_access
 from dfc_targets.cuda.kernel_text import Geometry, Schedule
 from dfc_targets.cuda.write_axes import Merging, is_small, misfits, split, varies_along
 from dfc_targets.cuda.write_body import BodyWriter

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dfc.ir.dims import ZERO, Dim, dim
+from dfc.kernels.access import NONE, Access, IndexKey
 from dfc.kernels.body import Affine
-from dfc_targets.cpu.lower_access import NONE, Access, IndexKey
 from dfc_targets.cuda.write_text import Sizes, total
 
 AxisPlace = tuple[str, int]

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, product
+from dfc.kernels.access import Access, StageAccess, kernel_access
 from dfc.kernels.body import Affine, Apply, Instruction, Number
 from dfc.kernels.form import LoopKernel, Reduction
-from dfc_targets.cpu.lower_access import Access, StageAccess, kernel_access
 from dfc_targets.cuda.kernel_text import Geometry, Schedule
 from dfc_targets.cuda.write_axes import Merging, is_small, misfits, split
 from dfc_targets.cuda.write_body import BodyWriter

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dfc.ir.dims import Dim
+from dfc.kernels.access import Access
 from dfc.kernels.form import Stage, Store
-from dfc_targets.cpu.lower_access import Access
 from dfc_targets.cuda.write_axes import NARROW, is_small, split
 from dfc_targets.cuda.write_body import BodyWriter
 from dfc_targets.cuda.write_folds import Fold

@@ -8,7 +8,7 @@ read and write neighbours both times. Assumes a map. Guarantees the values of th
 from __future__ import annotations
 
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, product
-from dfc_targets.cpu.lower_access import Access
+from dfc.kernels.access import Access
 from dfc_targets.cuda.kernel_text import Geometry, Schedule
 from dfc_targets.cuda.write_axes import is_small, split
 from dfc_targets.cuda.write_body import BodyWriter

@@ -10,13 +10,13 @@ from elftools.elf.elffile import ELFFile
 
 from dfc_targets.cpu.build import build_image
 from dfc_targets.cpu.compile import compile_object
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.image import link_image
 from dfc_targets.cpu.llvm_text import ModuleText, Parameter
 from dfc_targets.cpu.llvm_values import i64
 from dfc_targets.cpu.machine import AARCH64, MACHINES
 from dfc_targets.cpu.memory_functions import memory_functions_text
 from dfc_targets.cpu.relocations import AARCH64 as AARCH64_PATCHES
+from dfc_targets.errors import CodeGenerationError
 from tests.support.cpu_code import Code, host, load, runnable_machines
 
 

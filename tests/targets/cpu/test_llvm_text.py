@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dfc_targets.cpu.compile import compile_object
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, constant
 from dfc_targets.cpu.llvm_values import float_literal, i64, vector_type, zero
+from dfc_targets.errors import CodeGenerationError
 from tests.support.cpu_code import aligned, host, load
 
 

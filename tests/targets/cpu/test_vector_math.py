@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc_targets.cpu import math_coefficients
+from dfc_targets import math_coefficients
 from dfc_targets.cpu.build import build_image
 from dfc_targets.cpu.llvm_text import ModuleText
 from dfc_targets.cpu.llvm_values import vector_type

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dfc_targets.cpu.errors import CodeGenerationError
 from dfc_targets.cuda import compile as compiling
 from dfc_targets.cuda.fragments import Fragments, TextKey, serve
+from dfc_targets.errors import CodeGenerationError
 
 TEXTS = [
     TextKey(f"def kernel(a, error):\n    a[thread()] = i32(a[thread()] + {number})\n", ("i32",), 0, False, 32)

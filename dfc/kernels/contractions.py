@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from dfc.ir.dims import ZERO
 from dfc.ir.dtypes import BF16, F16, F32, F64, DType
+from dfc.kernels.access import NONE, Access, StageAccess, can_fault, linear_access, stage_access
 from dfc.kernels.body import Accumulated, BodyBuilder, Instruction, Load, Reduced
 from dfc.kernels.form import ContractKernel, LoopKernel, MatrixOperand, Reduction, Stage
-from dfc_targets.cpu.lower_access import NONE, Access, StageAccess, can_fault, linear_access, stage_access
 
 
 def contract_faults(kernel: ContractKernel) -> bool:
