@@ -17,7 +17,7 @@ import numpy as np
 
 from dfc_runtime import devices
 from dfc_targets.cuda import simulation
-from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE
+from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 from tests.support.simulated_kernels import (
     INTERPRETED,
     Launcher,
@@ -27,6 +27,9 @@ from tests.support.simulated_kernels import (
     text_kernels,
 )
 from tests.support.simulated_memory import DeviceError, DeviceMemory, Watch
+
+RECORDER = 99
+"""The stream on which work is recorded."""
 
 _ENTRY = b".visible .entry "
 
@@ -70,11 +73,18 @@ class SimulatedDevice:
         capacity: int = 1 << 28,
         warp: int = 4,
         launch: Launcher = simulation.simulate,
+        library: Any = None,
+        changes_recorded: bool = True,
+        takes_recorded: bool = True,
     ) -> None:
-        """`launch` runs kernel text, block by block."""
+        """`launch` runs kernel text, block by block. `library` makes products; nodes of what it queued are taken, and
+        can be changed later, or not."""
         self.launch = launch
         self.conditional_nodes = conditional_nodes
         self.stream_handle = 77
+        self.matrix_library = library
+        self.changes_recorded, self.takes_recorded = changes_recorded, takes_recorded
+        self.recording: list[Callable[[], None]] | None = None
         self.warp = warp
         self.memory_of = DeviceMemory(capacity)
         self.pinned: dict[int, np.ndarray] = {}
@@ -162,6 +172,22 @@ class SimulatedDevice:
         self._check_current()
         return SimulatedGraph(self)
 
+    def queue_on(self, stream: int, work: Callable[[], None]) -> None:
+        """What a library queues on a stream that is recorded."""
+        if stream != RECORDER or self.recording is None:
+            raise DeviceError("a library queues work on a stream that nobody records")
+        self.recording.append(work)
+
+    def recorded(self, record: Callable[[int], None]) -> list[Callable[[], None]]:
+        """What `record` queues."""
+        self._check_current()
+        self.recording = []
+        try:
+            record(RECORDER)
+            return self.recording
+        finally:
+            self.recording = None
+
     def synchronise(self) -> None:
         """Does what was launched."""
         self._check_current()
@@ -234,6 +260,21 @@ class SimulatedGraph:
 
     def clear(self, target: int, size: int, after: Sequence[SimulatedNode]) -> SimulatedNode:
         return self._add("clear", after, lambda: self.device.memory_of.write(target, bytes(size)))
+
+    def recorded(self, record: Callable[[int], None], after: Sequence[SimulatedNode]) -> SimulatedNode:
+        work = self.device.recorded(record)
+        if not self.device.takes_recorded:
+            raise NotTaken("this driver takes no recorded work")
+
+        def run() -> None:
+            for each in node.details[0]:
+                each()
+
+        node = self._add("recorded", after, run, work)
+        return node
+
+    def discard(self) -> None:
+        self.nodes = []
 
     def handle(self) -> int:
         if not self.device.conditional_nodes:
@@ -309,6 +350,14 @@ class SimulatedExecutable:
     def set_copy(self, node: SimulatedNode, target: int, source: int) -> None:
         self._update(node)
         node.details[:2] = target, source
+
+    def set_recorded(self, node: SimulatedNode, record: Callable[[int], None]) -> bool:
+        work = self.graph.device.recorded(record)
+        if not self.graph.device.changes_recorded:
+            return False
+        self._update(node)
+        node.details[0] = work
+        return True
 
     def _update(self, node: SimulatedNode) -> None:
         if node not in self.graph.nodes:

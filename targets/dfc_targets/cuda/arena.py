@@ -7,12 +7,15 @@ address that was given out is no longer valid: graphs that were built before are
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dfc_targets.cuda.device import Device
 from dfc_targets.cuda.places import LARGE, Region
 
 LITTLE = 64 << 20
+
+WORKSPACE = 256 << 20
+"""Bytes of scratch memory up to which kernels that could run at the same time each have their own."""
 
 
 class Growing:
@@ -90,3 +93,28 @@ class Memory:
         for address in self._exchanges.values():
             self._device.free_pinned(address)
         self._fixed, self._exchanges = [], {}
+
+
+class Scratch:
+    """Hands out scratch memory in turn; what is handed out again is ordered like all memory."""
+
+    def __init__(self, start: int = 0, size: int = 0) -> None:
+        self._start, self._size, self._next = start, size, 0
+
+    @staticmethod
+    def of(needs: Sequence[int], memory: Memory) -> Scratch:
+        padded = [_padded(size) for size in needs]
+        region = memory.reserve_workspace(max(max(padded), min(sum(padded), WORKSPACE)))
+        return Scratch(region.address, region.size)
+
+    def take(self, size: int) -> tuple[int, int]:
+        """Address and size."""
+        if self._next + _padded(size) > self._size:
+            self._next = 0
+        address = self._start + self._next
+        self._next += _padded(size)
+        return address, size
+
+
+def _padded(size: int) -> int:
+    return -(-size // LARGE) * LARGE

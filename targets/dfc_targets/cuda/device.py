@@ -7,9 +7,11 @@ and in no other order; a graph that was launched has done its work after `synchr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
+
+from dfc_targets.cuda.cublaslt import Library
 
 Function = object
 """A kernel that is loaded, as the device knows it."""
@@ -19,6 +21,10 @@ Node = object
 
 TO_DEVICE, FROM_DEVICE, ON_DEVICE = "to", "from", "on"
 """Directions of copies; memory of the host is pinned memory of the same device."""
+
+
+class NotTaken(Exception):
+    """The driver does not take recorded work as a node; the message says why. Nothing is damaged."""
 
 
 class Executable(Protocol):
@@ -31,6 +37,10 @@ class Executable(Protocol):
 
     def set_copy(self, node: Node, target: int, source: int) -> None:
         """Other addresses for a copy node."""
+        ...
+
+    def set_recorded(self, node: Node, record: Callable[[int], None]) -> bool:
+        """Other work for a node of recorded work; False if the graph has to be built again for it."""
         ...
 
     def launch(self) -> None:
@@ -55,6 +65,14 @@ class Graph(Protocol):
         """Fills device memory with zeros."""
         ...
 
+    def recorded(self, record: Callable[[int], None], after: Sequence[Node]) -> Node:
+        """Runs what `record` queues on the stream that it is given, in one node; `NotTaken` if the driver refuses."""
+        ...
+
+    def discard(self) -> None:
+        """Gives back a graph of which nothing was made."""
+        ...
+
     def handle(self) -> int:
         """The number by which a kernel says whether a conditional node of this graph runs; no, unless it does."""
         ...
@@ -72,6 +90,11 @@ class Device(Protocol):
     @property
     def conditional_nodes(self) -> bool:
         """Whether graphs can have them; if not, the host runs loops and branches."""
+        ...
+
+    @property
+    def matrix_library(self) -> Library | None:
+        """cuBLASLt, if programs are to use it."""
         ...
 
     @property

@@ -17,9 +17,11 @@ from dfc_runtime.formats.fields import shown
 from dfc_runtime.memory import address_of
 from dfc_targets.cuda import control, libcuda
 from dfc_targets.cuda.arena import Memory
+from dfc_targets.cuda.cublaslt import ProductError
 from dfc_targets.cuda.device import Device, Function
 from dfc_targets.cuda.device_memory import CudaMemory
 from dfc_targets.cuda.executor import NO_SITE, EntryRun, Fault, Loaded
+from dfc_targets.cuda.library_products import ProductLibrary
 from dfc_targets.cuda.nodes import Code
 from dfc_targets.cuda.places import Region
 from dfc_targets.cuda.plan_format import For, If, Plan, While, read_plan
@@ -64,8 +66,10 @@ class CudaDriver:
         self.memory = beside.memory if beside is not None else CudaMemory(self._device, device, resources)
         self._working = Memory(self._device)
         self._entries: list[EntryRun] = []
+        self._libraries: list[ProductLibrary] = []
+        self._no_library = ""
         self._guests: weakref.WeakSet[CudaDriver] = weakref.WeakSet()
-        parts = (self._device, self._entries, self._working, self.memory, beside is None)
+        parts = (self._device, self._entries, self._libraries, self._working, self.memory, beside is None)
         self._end = weakref.finalize(self, _close, *parts)
         self._end.atexit = False  # the process gives all of it back
         try:
@@ -89,12 +93,31 @@ class CudaDriver:
 
     def _load(self, image: bytes, plan: Plan, constants: Array, host: Callable[[int, int], None] | None) -> Loaded:
         names = [kernel.name for kernel in plan.kernels]
-        code = Code(plan, self._device.load(image, names) if names else [], _control(self._device, plan))
+        self._libraries += self._opened(plan)
+        kernels = self._device.load(image, names) if names else []
+        code = Code(plan, kernels, _control(self._device, plan), next(iter(self._libraries), None))
         address = self._working.fixed(constants.nbytes)
         if constants.nbytes:
             self._device.copy_in(address, address_of(constants), constants.nbytes)
         region = Region(address, constants.nbytes)
         return Loaded(self._device, self._working, code, region, self.memory.regions, host)
+
+    @property
+    def products(self) -> dict[str, str]:
+        """Who made each product so far, by kernel and sizes; nothing where no library is there or asked for."""
+        made = {where: who for library in self._libraries for where, who in library.notes.items()}
+        return made | ({"all": self._no_library} if self._no_library else {})
+
+    def _opened(self, plan: Plan) -> list[ProductLibrary]:
+        """The library, if it is there and the plan has products for it."""
+        if not any(kernel.product is not None for kernel in plan.kernels):
+            return []
+        found = self._device.matrix_library
+        try:
+            return [] if found is None else [ProductLibrary(found)]
+        except ProductError as problem:
+            self._no_library = f"the kernel of the program, because {problem}"
+            return []
 
     @classmethod
     def bits(cls, device: int) -> frozenset[str]:
@@ -125,12 +148,21 @@ class CudaDriver:
         self._end()
 
 
-def _close(device: Device, entries: list[EntryRun], working: Memory, memory: CudaMemory, owns_state: bool) -> None:
+def _close(
+    device: Device,
+    entries: list[EntryRun],
+    libraries: list[ProductLibrary],
+    working: Memory,
+    memory: CudaMemory,
+    owns_state: bool,
+) -> None:
     if memory.is_closed:
         return
     with device.current():
         for run in entries:
             run.forget()
+        for library in libraries:
+            library.close()
         working.close()
     if owns_state:
         memory.close()

@@ -16,6 +16,7 @@ from dfc_runtime.errors import BundleError
 from dfc_targets.cuda.arena import Memory
 from dfc_targets.cuda.device import Device
 from dfc_targets.cuda.graphs import SegmentGraph
+from dfc_targets.cuda.library_products import Refused
 from dfc_targets.cuda.nodes import Code, NodeMaker
 from dfc_targets.cuda.places import (
     COPIED,
@@ -49,6 +50,9 @@ MOST_GRAPHS = 64
 
 DIRECT_ALIGNMENT = 16
 NOWHERE: dict[int, int] = {}
+STALE = -1
+"""The stamp of no memory."""
+
 NO_SITE = -1
 """What stands for a site when a host call failed."""
 
@@ -121,11 +125,10 @@ class EntryRun:
     def _run(self, session: Session, addresses: Mapping[int, int]) -> Mapping[str, int]:
         """All sizes afterwards. The only segment of an entry without host work is launched without more ado."""
         whole = session.whole
-        if whole is None or whole.stamp != self._loaded.memory.stamp:
+        if whole is None or whole.stamp != self._loaded.memory.stamp or not _launched(whole, addresses):
             run = _Run(self._loaded, self, session, addresses)
             run.actions(self._actions)
             return run.sizes
-        whole.launch(addresses)
         self._loaded.device.synchronise()
         fault = session.fault()
         if fault is not None:
@@ -193,7 +196,19 @@ class EntryRun:
             if name in sizes:
                 ctypes.c_int64.from_address(first + SLOT * place).value = sizes[name]
 
-    def graph(
+    def launch(
+        self, session: Session, segment: Segment, sizes: Mapping[str, int], addresses: Mapping[int, int]
+    ) -> None:
+        """Begins to run a segment. Each product that is refused is left to its kernel from then on, so this ends."""
+        while True:
+            try:
+                graph = self._graph(session, segment, sizes, addresses)
+            except Refused:
+                continue
+            if _launched(graph, addresses):
+                return
+
+    def _graph(
         self, session: Session, segment: Segment, sizes: Mapping[str, int], addresses: Mapping[int, int]
     ) -> SegmentGraph:
         """The graph of a segment, built when there is none for these sizes."""
@@ -216,6 +231,16 @@ class EntryRun:
         session.whole = made if len(self._actions) == 1 else None
         session.stamp = loaded.memory.stamp
         return made
+
+
+def _launched(graph: SegmentGraph, addresses: Mapping[int, int]) -> bool:
+    """False: a product does not go with these addresses, and the graph is stale."""
+    try:
+        graph.launch(addresses)
+    except Refused:
+        graph.stamp = STALE
+        return False
+    return True
 
 
 class _Damaged:
@@ -258,7 +283,7 @@ class _Run:
                         self.actions(action.body)
 
     def _segment(self, segment: Segment) -> None:
-        self._entry.graph(self._session, segment, self.sizes, self._addresses).launch(self._addresses)
+        self._entry.launch(self._session, segment, self.sizes, self._addresses)
         self._pending = True
         if segment.waits:
             self._wait()

@@ -1,15 +1,18 @@
 """Nodes as a graph of the device, launched with the addresses of a call.
 
 Assumes nodes of `nodes.NodeMaker`. Guarantees that only the nodes that use an address of the caller change when it
-does, and that nothing else is built again.
+does, and that nothing else is built again, unless the driver asks for it where a library makes a product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
-from dfc_targets.cuda.device import Device, Executable, Graph, Node
+from dfc_targets.cuda.device import Device, Executable, Graph, Node, NotTaken
+from dfc_targets.cuda.library_products import ProductNode, Refused
 from dfc_targets.cuda.nodes import (
     Argument,
     ClearNode,
@@ -21,6 +24,8 @@ from dfc_targets.cuda.nodes import (
 )
 from dfc_targets.cuda.places import Slot
 
+T = TypeVar("T")
+
 Addresses = Mapping[int, int]
 """Device memory of the caller, by slot."""
 
@@ -30,41 +35,63 @@ class _User:
     """A node that uses memory of the caller."""
 
     node: Node
-    made_from: KernelNode | CopyNode
+    made_from: KernelNode | CopyNode | ProductNode
     slots: tuple[int, ...]
 
 
 class SegmentGraph:
-    """A segment that can be launched. `stamp` tells for which memory it was built."""
+    """A segment that can be launched. `stamp` tells for which memory it was built. `Refused`: the nodes have to be
+    made again, without a product of the library."""
 
     def __init__(self, device: Device, nodes: Sequence[GraphNode], addresses: Addresses, stamp: int) -> None:
         self.stamp = stamp
         self.nodes = nodes
+        self._device = device
         self._users: list[_User] = []
-        graph = device.graph()
-        self._emit(graph, nodes, {}, addresses, nested=False)
+        self._executable: Executable = self._build(addresses)
         self._addresses = dict(addresses)
-        self._executable: Executable = graph.instantiate()
+
+    def _build(self, addresses: Addresses) -> Executable:
+        self._users = []
+        graph = self._device.graph()
+        try:
+            self._emit(graph, self.nodes, {}, addresses, nested=False)
+        except Refused:
+            graph.discard()
+            raise
+        return graph.instantiate()
 
     def launch(self, addresses: Addresses) -> None:
         """Begins to run it; nodes whose addresses are others than last time are changed before."""
         if self._users and addresses != self._addresses:
-            for user in self._users:
-                if any(addresses[slot] != self._addresses[slot] for slot in user.slots):
-                    self._change(user, addresses)
+            self._move(addresses)
             self._addresses = dict(addresses)
         self._executable.launch()
+
+    def _move(self, addresses: Addresses) -> None:
+        moved = [user for user in self._users if any(addresses[s] != self._addresses[s] for s in user.slots)]
+        if all(self._change(user, addresses) for user in moved):
+            return
+        made = self._build(addresses)
+        self._device.synchronise()
+        self._executable.close()
+        self._executable = made
 
     def close(self) -> None:
         self._executable.close()
 
-    def _change(self, user: _User, addresses: Addresses) -> None:
+    def _change(self, user: _User, addresses: Addresses) -> bool:
+        """Whether the graph can stay."""
         made_from = user.made_from
-        if isinstance(made_from, KernelNode):
-            self._executable.set_arguments(user.node, _values(made_from.arguments, {}, addresses))
-        else:
-            target, source = _values((made_from.target, made_from.source), {}, addresses)
-            self._executable.set_copy(user.node, target, source)
+        match made_from:
+            case KernelNode():
+                self._executable.set_arguments(user.node, _values(made_from.arguments, {}, addresses))
+            case CopyNode():
+                target, source = _values((made_from.target, made_from.source), {}, addresses)
+                self._executable.set_copy(user.node, target, source)
+            case ProductNode():
+                return _taken(made_from, partial(self._executable.set_recorded, user.node, made_from.record(addresses)))
+        return True
 
     def _emit(
         self,
@@ -89,6 +116,10 @@ class SegmentGraph:
                     target, source = _values(ends, {}, addresses)
                     made.append(graph.copy(node.direction, target, source, node.size, after))
                     self._note(made[-1], node, ends, nested=nested)
+                case ProductNode():
+                    record = node.record(addresses)
+                    made.append(_taken(node, partial(graph.recorded, record, after)))
+                    self._note(made[-1], node, node.call.places, nested=nested)
                 case ClearNode():
                     made.append(graph.clear(node.target, node.size, after))
                 case ConditionalNode():
@@ -97,13 +128,26 @@ class SegmentGraph:
                     self._emit(body, node.body, known, addresses, nested=True)
 
     def _note(
-        self, node: Node, made_from: KernelNode | CopyNode, arguments: Sequence[Argument], *, nested: bool
+        self,
+        node: Node,
+        made_from: KernelNode | CopyNode | ProductNode,
+        arguments: Sequence[Argument],
+        *,
+        nested: bool,
     ) -> None:
         slots = tuple(each.number for each in arguments if isinstance(each, Slot))
         if slots:
             if nested:
                 raise ValueError("a conditional node uses memory of the caller")
             self._users.append(_User(node, made_from, slots))
+
+
+def _taken(node: ProductNode, add: Callable[[], T]) -> T:
+    """What `add` gives; `Refused` if the driver does not take the node."""
+    try:
+        return add()
+    except NotTaken as problem:
+        raise node.refuse(str(problem)) from None
 
 
 def _values(arguments: Sequence[Argument], handles: Mapping[Handle, int], addresses: Addresses) -> list[int]:

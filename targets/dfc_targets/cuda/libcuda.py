@@ -8,8 +8,9 @@ no such device, out of memory (with the bytes asked and free), or a failure of t
 from __future__ import annotations
 
 import ctypes
+import os
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -17,7 +18,8 @@ from typing import Any
 from dfc_runtime import devices
 from dfc_runtime.errors import LimitError
 from dfc_runtime.memory import in_words
-from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE
+from dfc_targets.cuda.cublaslt import Library, find_library
+from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 
 OLDEST = 12_000
 """The oldest driver, as it counts versions: graphs whose nodes can be updated, PTX of the compiler."""
@@ -123,6 +125,7 @@ class CudaDevice:
         self.conditional_nodes = int(version) >= CONDITIONAL
         self.context = self.do("cuDevicePrimaryCtxRetain", device)
         self._modules: list[Any] = []
+        self._recorder: Any = None
         with self.current():
             self.stream = self.do("cuStreamCreate", int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
 
@@ -199,6 +202,35 @@ class CudaDevice:
         return function
 
     @property
+    def matrix_library(self) -> Library | None:
+        return None if os.environ.get("DFC_CUBLASLT") == "0" else find_library()
+
+    @contextmanager
+    def recorded(self, record: Callable[[int], None]) -> Generator[Any]:
+        """A graph of what `record` queues, for a while. Other threads, and the library itself, may do as they like
+        meanwhile."""
+        if self._recorder is None:
+            self._recorder = self.do("cuStreamCreate", int(self.api.CUstream_flags.CU_STREAM_NON_BLOCKING))
+        mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        (code,) = self.api.cuStreamBeginCapture(self._recorder, mode)
+        self._check_taken("cuStreamBeginCapture", code)
+        graph = None
+        try:
+            try:
+                record(int(self._recorder))
+            finally:
+                code, graph = self.api.cuStreamEndCapture(self._recorder)
+            self._check_taken("cuStreamEndCapture", code)
+            yield graph
+        finally:
+            if graph is not None and int(graph):
+                self.release("cuGraphDestroy", graph)
+
+    def _check_taken(self, name: str, code: Any) -> None:
+        if code.value:
+            raise NotTaken(f"{name}: {_said(self.api, code)}")
+
+    @property
     def stream_handle(self) -> int:
         return int(self.stream)
 
@@ -226,6 +258,8 @@ class CudaDevice:
             for module in self._modules:
                 self.release("cuModuleUnload", module)
             self.release("cuStreamDestroy", self.stream)
+            if self._recorder is not None:
+                self.release("cuStreamDestroy", self._recorder)
         self._modules = []
         self.release("cuDevicePrimaryCtxRelease", self._device)
 
@@ -297,6 +331,17 @@ class CudaGraph:
         made.value, made.elementSize, made.width, made.height, made.pitch = 0, 1, size, 1, size
         return self._on.do("cuGraphAddMemsetNode", self._graph, list(after), len(after), made, self._on.context)
 
+    def recorded(self, record: Callable[[int], None], after: Sequence[Any]) -> object:
+        api = self._on.api
+        with self._on.recorded(record) as child:
+            code, node = api.cuGraphAddChildGraphNode(self._graph, list(after), len(after), child)
+        if code.value:
+            raise NotTaken(f"cuGraphAddChildGraphNode: {_said(api, code)}")
+        return node
+
+    def discard(self) -> None:
+        self._on.release("cuGraphDestroy", self._graph)
+
     def handle(self) -> int:
         flags = int(self._on.api.CU_GRAPH_COND_ASSIGN_DEFAULT)
         return int(self._on.do("cuGraphConditionalHandleCreate", self._graph, self._on.context, 0, flags))
@@ -333,6 +378,11 @@ class CudaExecutable:
         direction, size = self._graph.made[node]
         made = self._graph.copy_parameters(direction, target, source, size)
         self._on.do("cuGraphExecMemcpyNodeSetParams", self._executable, node, made, self._on.context)
+
+    def set_recorded(self, node: object, record: Callable[[int], None]) -> bool:
+        with self._on.recorded(record) as child:
+            (code,) = self._on.api.cuGraphExecChildGraphNodeSetParams(self._executable, node, child)
+        return not code.value  # what the driver cannot change by that, it can build
 
     def launch(self) -> None:
         self._on.do("cuGraphLaunch", self._executable, self._on.stream)

@@ -11,15 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dfc_targets.cuda import control
-from dfc_targets.cuda.arena import Memory
+from dfc_targets.cuda.arena import Memory, Scratch
 from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, Function
+from dfc_targets.cuda.library_products import Operand, ProductCall, ProductLibrary, ProductNode
 from dfc_targets.cuda.ordering import Access, Ordering, merged
-from dfc_targets.cuda.places import ERROR_VALUES, ITEM, LARGE, LINE, Places, Slot, Tensor, bytes_of, number, virtual
+from dfc_targets.cuda.places import ERROR_VALUES, ITEM, LINE, Places, Slot, Tensor, bytes_of, number, virtual
 from dfc_targets.cuda.plan_format import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
 from dfc_targets.cuda.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
-
-WORKSPACE = 256 << 20
-"""Bytes of scratch memory up to which kernels that could run at the same time each have their own."""
 
 _HANDLES = 1 << 200  # beyond all memory, also that of callers
 
@@ -77,7 +75,7 @@ class ConditionalNode:
     after: list[int] = field(default_factory=list[int])
 
 
-GraphNode = KernelNode | CopyNode | ClearNode | ConditionalNode
+GraphNode = KernelNode | CopyNode | ClearNode | ConditionalNode | ProductNode
 
 
 @dataclass(slots=True)
@@ -99,6 +97,7 @@ class Code:
     plan: Plan
     kernels: Sequence[Function]
     control: Mapping[str, Function]
+    library: ProductLibrary | None = None
 
 
 class NodeMaker:
@@ -109,16 +108,41 @@ class NodeMaker:
         self._entry = places.entry
         self._may_fail = may_fail
         self._handles = 0
-        self._scratch = _Scratch()
+        self._scratch = Scratch()
+        self._products: dict[int, ProductCall] = {}
 
     def make(self, parts: Sequence[Part]) -> list[GraphNode]:
         """The nodes of a whole segment. Scratch memory is found first, so that it does not move afterwards."""
+        if self._code.library is not None:
+            self._choose(self._code.library, parts)
         needs = [self._workspace(step) for step in _launches(parts)]
         if any(needs):
-            self._scratch = _Scratch.of(needs, self._memory)
+            self._scratch = Scratch.of(needs, self._memory)
         return self._nodes(parts)
 
+    def _choose(self, library: ProductLibrary, parts: Sequence[Part]) -> None:
+        """What the library makes. It looks at no fault, so it must write nothing that is seen after one; and inside of
+        conditional nodes kernels alone are sure to be allowed."""
+        top = {id(part) for part in parts}
+        for step in _launches(parts):
+            kernel = self._code.plan.kernels[step.kernel]
+            if kernel.product is None:
+                continue
+            result = step.buffers[kernel.product.result.operand]
+            if id(step) not in top:
+                library.leave(kernel, "inside of a loop or branch")
+            elif kernel.guarded and self._is_visible(result):
+                library.leave(kernel, "run after what may fail")
+            else:
+                entry = self._entry.buffers
+                operands = [Operand(entry[b], self._at(b), self._bytes(b)) for b in step.buffers]
+                call = library.choose(kernel, operands, self._kernel_sizes(step))
+                if call is not None:
+                    self._products[id(step)] = call
+
     def _workspace(self, step: Launch) -> int:
+        if id(step) in self._products:
+            return self._products[id(step)].plan.workspace
         return number(self._code.plan.kernels[step.kernel].workspace, self._kernel_sizes(step))
 
     def _kernel_sizes(self, step: Launch) -> dict[str, int]:
@@ -182,6 +206,12 @@ class NodeMaker:
         if not points:
             return
         accesses = [self._access(b, writes=how != "read") for b, how in zip(step.buffers, kernel.access, strict=True)]
+        if self._code.library is not None and id(step) in self._products:
+            call = self._products[id(step)]
+            address, size = self._scratch.take(call.plan.workspace)
+            accesses.append(Access(address, address + size, writes=True))
+            here.add(ProductNode(call, self._code.library, address, accesses))
+            return
         arguments: list[Argument] = [*(self._at(b) for b in step.buffers), *sizes.values()]
         if kernel.workspace.constant != 0:
             address, size = self._scratch.take(number(kernel.workspace, sizes))
@@ -349,28 +379,3 @@ def _launches(parts: Sequence[Part]) -> list[Launch]:
             case _:
                 pass
     return found
-
-
-class _Scratch:
-    """Hands out scratch memory in turn; what is handed out again is ordered like all memory."""
-
-    def __init__(self, start: int = 0, size: int = 0) -> None:
-        self._start, self._size, self._next = start, size, 0
-
-    @staticmethod
-    def of(needs: Sequence[int], memory: Memory) -> _Scratch:
-        padded = [_padded(size) for size in needs]
-        region = memory.reserve_workspace(max(max(padded), min(sum(padded), WORKSPACE)))
-        return _Scratch(region.address, region.size)
-
-    def take(self, size: int) -> tuple[int, int]:
-        """Address and size."""
-        if self._next + _padded(size) > self._size:
-            self._next = 0
-        address = self._start + self._next
-        self._next += _padded(size)
-        return address, size
-
-
-def _padded(size: int) -> int:
-    return -(-size // LARGE) * LARGE

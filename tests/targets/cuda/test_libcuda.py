@@ -10,7 +10,7 @@ import pytest
 
 from dfc_runtime.errors import DfcError
 from dfc_targets.cuda import libcuda
-from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE
+from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 from tests.support.fake_cuda_api import FakeApi, kernel_arguments
 
 driver = pytest.importorskip("cuda.bindings.driver")
@@ -226,3 +226,53 @@ import sys, dfc_targets.cuda.driver
 sys.exit(any(name.split(".")[0] in ("cuda", "numba", "dfc", "llvmlite") for name in sys.modules))
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_recorded_work_becomes_a_node_and_its_graph_is_given_back(api: FakeApi, device: libcuda.CudaDevice) -> None:
+    api.answers["cuStreamEndCapture"] = (driver.CUgraph(31),)
+    recorded: list[int] = []
+    graph = device.graph()
+    first = graph.clear(4096, 8, [])
+    node = graph.recorded(recorded.append, [first])
+    ((_, after, count, child),) = api.named("cuGraphAddChildGraphNode")
+    assert (after, count, int(child)) == ([first], 1, 31)
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    assert [int(stream) for stream, _ in api.named("cuStreamBeginCapture")] == recorded == [6]
+    assert api.named("cuStreamBeginCapture")[0][1] == mode
+    executable = graph.instantiate()
+    assert executable.set_recorded(node, recorded.append)
+    ((_, changed, other),) = api.named("cuGraphExecChildGraphNodeSetParams")
+    assert changed is node and int(other) == 31
+    assert [int(each) for (each,) in api.named("cuGraphDestroy")] == [31, 31]
+    assert len(api.named("cuStreamCreate")) == 2, "the stream of the device, and one for all recordings"
+    api.answers["cuGraphExecChildGraphNodeSetParams"] = (driver.CUresult.CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,)
+    assert not executable.set_recorded(node, recorded.append)
+    device.close()
+    assert len(api.named("cuStreamDestroy")) == 2
+
+
+@pytest.mark.parametrize("name", ["cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphAddChildGraphNode"])
+def test_recorded_work_that_the_driver_refuses_damages_nothing(
+    api: FakeApi, device: libcuda.CudaDevice, name: str
+) -> None:
+    api.answers["cuStreamEndCapture"] = (driver.CUgraph(31),)
+    api.answers[name] = (driver.CUresult.CUDA_ERROR_NOT_SUPPORTED, driver.CUgraph(0))
+    if name == "cuStreamBeginCapture":
+        api.answers[name] = (driver.CUresult.CUDA_ERROR_NOT_SUPPORTED,)
+    graph = device.graph()
+    with pytest.raises(NotTaken, match=f"{name}: CUDA_ERROR_NOT_SUPPORTED"):
+        graph.recorded(lambda stream: None, [])
+    graph.discard()
+    device.close()
+    assert api.named("cuStreamDestroy"), "the device has not failed"
+
+
+def test_a_recording_ends_when_the_library_fails(api: FakeApi, device: libcuda.CudaDevice) -> None:
+    api.answers["cuStreamEndCapture"] = (driver.CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, driver.CUgraph(0))
+
+    def fails(stream: int) -> None:
+        raise KeyError(stream)
+
+    with pytest.raises(KeyError):
+        device.graph().recorded(fails, [])
+    assert len(api.named("cuStreamEndCapture")) == 1

@@ -15,7 +15,7 @@ from dfc.kernels.program import Program
 from dfc.ops.evaluate import evaluate
 from dfc.passes.expand import expand
 from dfc_runtime.errors import RunError
-from dfc_targets.cuda import nodes
+from dfc_targets.cuda import arena
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support import sized_programs
 from tests.support.lowering import close
@@ -137,7 +137,7 @@ entry draw() -> (u: f32[5], n: f32[5]) {
 @pytest.mark.parametrize("room", [1, 1 << 20], ids=["shared", "apart"])
 def test_sums_in_several_blocks_may_share_their_scratch_memory(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     """Where it is scarce they wait for each other; else they may run at the same time."""
-    monkeypatch.setattr(nodes, "WORKSPACE", room)
+    monkeypatch.setattr(arena, "WORKSPACE", room)
     text = "readonly entry f(x: f32[600], y: f32[400]) -> (a: f32, b: f32) { return sum(x), sum(y * y) }"
     rng = np.random.default_rng(4)
     x, y = rng.integers(-9, 9, 600).astype(np.float32), rng.integers(-9, 9, 400).astype(np.float32)
