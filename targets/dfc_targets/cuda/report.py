@@ -13,6 +13,7 @@ from dfc.kernels.program import Launch, Program, walk
 from dfc.source import NOWHERE, Span
 from dfc_targets.cuda.assemble import Assembled
 from dfc_targets.cuda.kernel_text import KernelText
+from dfc_targets.cuda.plan import planned_product
 
 MOST_NAMES = 4
 _ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
@@ -36,6 +37,7 @@ def report(
             "threads": text.geometry.threads,
             "most": text.geometry.most,
             "wide": wide.get(text.name, 0),
+            "library": planned_product(program.kernels[number], faults=text.faults) is not None,
             "taken": {architecture: _taken(text.name, made) for architecture, made in assembled.items()},
         }
         for number, text in enumerate(texts)

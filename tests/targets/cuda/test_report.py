@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import dfc
@@ -53,6 +55,17 @@ def test_inspect_prints_it(bundle: bytes, tmp_path, capsys: pytest.CaptureFixtur
     told = capsys.readouterr().out
     assert "k0     <text>:3:16  scale/y" in told and "accesses of 16 bytes" in told
     assert "compute_80" in told and "needs compute_80" in told
+
+
+def test_inspect_says_what_a_library_may_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "dfg 1\nreadonly entry f[N](x: f32[N, 8], w: f32[8, 4]) -> (y: f32[N, 4], z: f32[N, 4]) {\n"
+    text += "  return x @ w, relu(x @ (2 * w))\n}\n"
+    made = dfc.compile(text=text, target="cuda", variants=["sm_80"]).to_bytes()
+    kernels = kernel_reports(dfc.verify(made))
+    assert [kernel.library for kernel in kernels].count(True) == 1, "relu of a NaN is the kernel's"
+    (tmp_path / "f.bundle").write_bytes(made)
+    inspect_command.command.callback(str(tmp_path / "f.bundle"), source=False)
+    assert capsys.readouterr().out.count("; cuBLASLt may make it where it is installed\n") == 1
 
 
 def test_a_part_of_a_program_that_runs_as_ptx_is_compiled_for_its_architecture() -> None:
