@@ -23,7 +23,7 @@ from dfc.options import CompileOptions, TargetOptions
 @click.option("--profile", metavar="FILE.json", help="With --deploy: place by what dfc run --profile has measured.")
 @click.option("--target", default="cpu", show_default=True, help="What the code is for: cpu or cuda.")
 @click.option("--isa", "isas", multiple=True, help="An instruction-set variant; several make a bundle for all of them.")
-@click.option("--arch", "archs", multiple=True, metavar="SM,...", help="GPU architectures, such as sm_80,sm_90.")
+@click.option("--arch", "archs", multiple=True, metavar="SM,...", help="GPUs, such as sm_80,sm_90, or sm_90+tf32.")
 @click.option("--print-after", multiple=True, metavar="PASS", help="Print the graph after a pass.")
 @click.option("--print-after-all", is_flag=True, help="Print the graph after every pass.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass.")

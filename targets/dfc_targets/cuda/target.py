@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dfc.backend.constants import lay_out_constants
 from dfc.backend.target import CodeImage, Lowered
@@ -24,8 +25,12 @@ from dfc_targets.cuda.write_kernel import write_kernel
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
 DEFAULT = ("sm_80", "sm_90")
+OLDEST_WITH_TF32 = 80
 PTX_VERSIONS = ((90, "8.0"), (100, "8.6"), (120, "8.8"))
 """Newest architecture -> version of PTX: that of CUDA 12.0, the oldest driver that runs bundles, where it will do."""
+
+TF32 = "+tf32"
+"""Behind the name of an architecture: products of f32 may round their factors to 11 bits, for tensor cores."""
 
 SIMULATOR = "simulator"
 NO_KERNELS = "// no kernels\n"
@@ -41,8 +46,9 @@ class CudaTarget:
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Code and plan for every entry."""
-        wanted = architectures(options)
-        texts = kernel_texts(program, SIMULATED if wanted == (SIMULATOR,) else DEVICE, write_kernel)
+        wanted, suffix = architectures(options), TF32 if rounds_factors(options) else ""
+        schedule = replace(SIMULATED if wanted == (SIMULATOR,) else DEVICE, tf32=bool(suffix))
+        texts = kernel_texts(program, schedule, write_kernel)
         constants, offsets = lay_out_constants(program.constants)
         access = [[operand.access for operand in kernel.operands] for kernel in program.kernels]
         notes: dict[str, object] = {"plan": plan_program(program, texts, access, offsets)}
@@ -56,7 +62,7 @@ class CudaTarget:
         ptx = portable(ptx_module(texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if texts else ""
         assembled = {name: made for name in wanted if texts and not options.listing and (made := assemble(ptx, name))}
         notes["report"] = report(program, texts, ptx, assembled) if texts else []
-        images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled)
+        images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled, suffix)
         return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options))
 
 
@@ -67,15 +73,28 @@ def architectures(options: TargetOptions) -> tuple[str, ...]:
         if len(options.isas) > 1:
             raise UnsupportedError(f"the architecture {SIMULATOR} stands alone: leave out the others", code="E1002")
         return (SIMULATOR,)
-    names = [name.replace("compute_", "sm_") for name in options.isas]
+    names = [name.replace("compute_", "sm_").removesuffix(TF32) for name in options.isas]
     for name, known in zip(options.isas, names, strict=True):
         if known not in ARCHITECTURES:
             raise unknown_variant(name, ARCHITECTURES)
     return tuple(sorted(set(names) or DEFAULT, key=number))
 
 
+def rounds_factors(options: TargetOptions) -> bool:
+    """Whether products may round: all architectures asked for say so, or none."""
+    rounding = [name.endswith(TF32) for name in options.isas]
+    if any(rounding) and not all(rounding):
+        exact = options.isas[rounding.index(False)]
+        raise UnsupportedError(f"one program rounds its products or does not: write {exact}{TF32}, too", code="E1002")
+    old = [name for name in options.isas if name.endswith(TF32) and number(name.removesuffix(TF32)) < OLDEST_WITH_TF32]
+    if old:
+        text = f"{old[0].removesuffix(TF32)} has no tensor cores for tf32: they begin with sm_{OLDEST_WITH_TF32}"
+        raise UnsupportedError(text, code="E1002")
+    return any(rounding)
+
+
 def number(architecture: str) -> int:
-    return int(architecture.removeprefix("sm_"))
+    return int(architecture.removeprefix("sm_").removeprefix("compute_"))
 
 
 def kernel_texts(program: Program, schedule: Schedule, write: Writer) -> list[KernelText]:
@@ -95,12 +114,14 @@ def symbols_of(program: Program, texts: Sequence[KernelText]) -> dict[str, int]:
     return dict.fromkeys([*(text.name for text in texts), *(f"entry_{n}_0" for n in range(len(program.entries)))], 0)
 
 
-def images_of(symbols: dict[str, int], ptx: str, lowest: str, assembled: dict[str, Assembled]) -> tuple[CodeImage, ...]:
+def images_of(
+    symbols: dict[str, int], ptx: str, lowest: str, assembled: dict[str, Assembled], suffix: str
+) -> tuple[CodeImage, ...]:
     """Machine code, newest first, then PTX, which newer devices, and older drivers, translate for themselves."""
     newest_first = sorted(assembled, key=number, reverse=True)
     driver = f"cuda_{assembler_release()}"
-    made = [CodeImage(name, assembled[name].code, symbols, (name, driver)) for name in newest_first]
-    return (*made, CodeImage(lowest, (ptx or NO_KERNELS).encode(), symbols, (lowest,)))
+    made = [CodeImage(name + suffix, assembled[name].code, symbols, (name, driver)) for name in newest_first]
+    return (*made, CodeImage(lowest + suffix, (ptx or NO_KERNELS).encode(), symbols, (lowest,)))
 
 
 def portable(ptx: str, newest: int) -> str:

@@ -82,3 +82,32 @@ def test_a_program_without_kernels_is_still_a_bundle() -> None:
     lowered = CudaTarget().lower(Program("empty"), TargetOptions(("sm_80",)))
     assert [image.isa for image in lowered.images] == ["compute_80"]
     assert lowered.images[0].code
+
+
+PRODUCT = "readonly entry f(x: f32[256, 256], y: f32[256, 256]) -> (z: f32[256, 256]) { return x @ y }"
+
+
+@needs_ptxas
+def test_products_round_their_factors_only_where_every_architecture_says_so() -> None:
+    program = program_of(PRODUCT)
+    exact = CudaTarget().lower(program, TargetOptions(("sm_80",)))
+    rounded = CudaTarget().lower(program, TargetOptions(("sm_80+tf32", "sm_90+tf32")))
+    assert [(image.isa, image.required_bits[0]) for image in rounded.images] == [
+        ("sm_90+tf32", "sm_90"), ("sm_80+tf32", "sm_80"), ("compute_80+tf32", "compute_80"),
+    ]  # fmt: skip
+    assert b"tf32" in rounded.images[-1].code and b"tf32" not in exact.images[-1].code
+    again = CudaTarget().lower(program, TargetOptions((rounded.images[-1].isa,)))  # as parts of a program ask for it
+    assert again.images[-1] == rounded.images[-1]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("sm_80+tf32", "sm_90"), r"write sm_90\+tf32, too"),
+        (("sm_75+tf32",), "sm_75 has no tensor cores for tf32: they begin with sm_80"),
+        (("sm_80+fast",), "there is no instruction-set variant 'sm_80.fast'"),
+    ],
+)
+def test_what_cannot_round_is_refused(names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        CudaTarget().lower(program_of(TEXT), TargetOptions(names))
