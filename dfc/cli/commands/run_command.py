@@ -280,7 +280,7 @@ def _check_for_one(context: click.Context) -> None:
     """Refuses what only ranks understand."""
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name in _OF_THE_LAUNCH and context.params[name] not in (None, parameter.default):
+        if name in _OF_RANKS and context.params[name] not in (None, (), parameter.default):
             flag = max(parameter.opts, key=len)
             raise click.UsageError(f"{flag} is for ranks that are started here, with -n")
 
@@ -288,6 +288,7 @@ def _check_for_one(context: click.Context) -> None:
 LEAST_SILENCE = 2
 """Seconds: a rank says twice in a second that it lives, and may be late."""
 _OF_THE_LAUNCH = frozenset({"ranks", "max_restarts", "min_ranks", "silence"})
+_OF_RANKS = _OF_THE_LAUNCH | {"jobs", "deadline"}
 
 
 def _words(context: click.Context) -> list[str]:

@@ -269,3 +269,12 @@ def test_a_wrong_number_of_tasks_is_told_once_before_ranks_start(wrong: str, fol
     assert ended.code == 2
     assert ended.err.count("--job wants NAME=TASKS") == 1
     assert "the ranks ended" not in ended.err
+
+
+@pytest.mark.parametrize("words", [("--job", "worker=2"), ("--deadline", "3"), ("--silence", "9")])
+def test_what_only_ranks_understand_is_refused_where_there_are_none(
+    words: tuple[str, str], folder: Path, dfc: Command
+) -> None:
+    ended = dfc("run", "line.bundle", "add", *words, "--feed", "a=1", "--feed", "b=2")
+    assert ended.code == 2
+    assert f"{words[0]} is for ranks that are started here, with -n" in ended.err
