@@ -9,8 +9,9 @@ from dfc_targets.cuda import libcuda
 from dfc_targets.cuda.places import DEVICE_BIT
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_device import SimulatedDevice
-from tests.support.simulated_programs import SimulatedRun, program_of
+from tests.support.simulated_programs import SimulatedRun, interpreted, program_of
 from tests.targets.cuda.test_executor import Arrays
+from tests.targets.cuda.test_programs import agree
 
 LAYERS = """
 var w: f32[5, 4] = 0
@@ -209,3 +210,33 @@ def test_the_library_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert device.matrix_library is found
     monkeypatch.setenv("DFC_CUBLASLT", "0")
     assert device.matrix_library is None
+
+
+WITH_PRODUCTS = (63, 115, 123, 131, 133, 190, 253, 255, 275, 286, 310, 344, 361, 433, 485, 543)
+"""Seeds of random programs with a product that nothing is fused into; guarded in some."""
+
+
+@pytest.mark.parametrize("conditional_nodes", [True, False])
+def test_random_programs_mean_the_same_with_the_library(conditional_nodes: bool) -> None:
+    made = 0
+    for seed in WITH_PRODUCTS:
+        library = SimulatedCublasLt()
+        agree(seed, 24, interpreted, device=with_library(library, conditional_nodes=conditional_nodes))
+        made += library.products
+    assert made
+
+
+def test_products_that_run_at_the_same_time_have_workspaces_of_their_own() -> None:
+    text = """
+readonly entry f[B](x: f32[B, 6], w: f32[6, 5], v: f32[6, 4]) -> (y: f32[B, 5], z: f32[B, 4], s: f32[B, 5]) {
+  let y = x @ w
+  return y, x @ v, exp(y)
+}"""
+    library = SimulatedCublasLt()
+    run = SimulatedRun(program_of(text), {}, with_library(library))
+    x, w, v = numbers(3, 6), numbers(6, 5), numbers(6, 4)
+    y, z, s = run.call("f", [x, w, v], {"B": 3})
+    for found, wanted in ((y, x @ w), (z, x @ v), (s, np.exp(x @ w))):
+        np.testing.assert_allclose(found, wanted, rtol=10 * ROUNDING, atol=ROUNDING)
+    used = {call["workspace"] for call in library.matmuls}
+    assert len(used) == len(library.matmuls) == library.products > 0

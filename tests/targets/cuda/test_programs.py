@@ -28,13 +28,20 @@ from tests.support.simulated_runtime import native, simulated, simulated_devices
 DIGITS = Path(__file__).resolve().parents[3] / "samples" / "digits.dfg"
 
 
-def agree(seed: int, nodes: int, lower: Callable[[Program], Lowered], *, conditional_nodes: bool = True) -> None:
+def agree(
+    seed: int,
+    nodes: int,
+    lower: Callable[[Program], Lowered],
+    *,
+    conditional_nodes: bool = True,
+    device: SimulatedDevice | None = None,
+) -> None:
     """Two calls on one state mean what the reference says, though nodes without edges run in the opposite order."""
     case = Generator(seed, nodes).program()
     (name,) = case.graph.entries
     given = {key: np.asarray(value) for key, value in case.feeds.items()}
     program = lower_graph(expand(case.graph))
-    device = SimulatedDevice(conditional_nodes=conditional_nodes)
+    device = device or SimulatedDevice(conditional_nodes=conditional_nodes)
     run = SimulatedRun(program, case.state, device, lower)
     state = {key: np.array(value) for key, value in case.state.items()}
     for _ in range(2):
