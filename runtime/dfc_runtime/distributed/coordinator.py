@@ -319,7 +319,8 @@ def _clock(state: State, event: Clock) -> Reaction:
     if silent:
         pulse = state.pulses[silent[0]]
         doing = f"; {pulse.doing}" if pulse.doing else ""
-        text = f"rank {silent[0]} has been silent for {event.time - pulse.time:.0f} s, in step {pulse.step}{doing}"
+        where = f", in step {pulse.step}" if pulse.step else ""  # a rank that serves counts no steps
+        text = f"rank {silent[0]} has been silent for {event.time - pulse.time:.0f} s{where}{doing}"
         return _end(state, event.time, RETRY, text)
     return state, ()
 

@@ -75,6 +75,19 @@ def test_silence_is_a_death_and_a_mistake_of_the_user_is_not_tried_again() -> No
     assert effects[-1] == c.Over(2)
 
 
+@pytest.mark.parametrize(("step", "where"), [(0, ""), (40, ", in step 40")])
+def test_a_silent_rank_that_counts_no_steps_is_in_none(step: int, where: str) -> None:
+    state = _running(c.Policy(2, silence=2.0))
+    _, effects = _fed(
+        state,
+        c.Beat(0.5, 1, 0, 0, ""),
+        c.Beat(0.5, 1, 1, step, "it computes train"),
+        c.Beat(4.0, 1, 0, 0, ""),
+        c.Clock(4.5),
+    )
+    assert effects[0] == c.Tell(f"rank 1 has been silent for 4 s{where}; it computes train")
+
+
 def test_a_rank_that_only_begins_may_be_silent_for_longer() -> None:
     state = _fed(_running(c.Policy(2, silence=2.0)), c.Beat(0.5, 1, 1, 0, ""), c.Beat(2.4, 1, 1, 0, ""))[0]
     assert _fed(state, c.Clock(2.5))[1] == []
