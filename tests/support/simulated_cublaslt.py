@@ -59,7 +59,7 @@ class SimulatedCublasLt(RecordingLibrary):
         """What runs later, with what was set when it was queued."""
         description = call["description"]
 
-        def attribute(number: int, layout: str, otherwise: int = 0) -> int:
+        def attribute(number: int, layout: int, otherwise: int = 0) -> int:
             data = self.attributes.get((layout, number))
             return otherwise if data is None else struct.unpack("<i" if len(data) == 4 else "<q", data)[0]
 
