@@ -42,13 +42,19 @@ END: list[object] = ["end"]
 
 
 def plan_program(
-    program: Program, texts: Sequence[KernelText], access: Accesses, constant_offsets: Sequence[int]
+    program: Program,
+    texts: Sequence[KernelText],
+    access: Accesses,
+    constant_offsets: Sequence[int],
+    *,
+    tf32: bool = False,
 ) -> dict[str, object]:
-    """The plan. `access` says for each operand of each kernel: read, write or update."""
+    """The plan. `access` says for each operand of each kernel: read, write or update. `tf32`: factors of f32 may be
+    rounded to 11 bits."""
     _refuse_shared(program)
     return {
         "version": VERSION,
-        "kernels": [_kernel(*each) for each in zip(program.kernels, texts, access, strict=True)],
+        "kernels": [_kernel(*each, tf32=tf32) for each in zip(program.kernels, texts, access, strict=True)],
         "entries": [_Entry(program, entry, constant_offsets).json() for entry in program.entries],
     }
 
@@ -94,7 +100,7 @@ def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], found: s
                 pass
 
 
-def _kernel(kernel: Kernel, text: KernelText, access: Sequence[str]) -> dict[str, object]:
+def _kernel(kernel: Kernel, text: KernelText, access: Sequence[str], *, tf32: bool) -> dict[str, object]:
     names = {Symbol(f"d{number}"): f"d{number}" for number in range(text.sizes)}
     made: dict[str, object] = {
         "name": text.name,
@@ -108,19 +114,19 @@ def _kernel(kernel: Kernel, text: KernelText, access: Sequence[str]) -> dict[str
         "guarded": text.guarded,
         "faults": text.faults,
     }
-    product = planned_product(kernel, faults=text.faults)
+    product = planned_product(kernel, faults=text.faults, tf32=tf32)
     if product is not None:
         made["product"] = product.data(lambda size: _json(size, names))
     return made
 
 
-def planned_product(kernel: Kernel, *, faults: bool) -> LibraryProduct | None:
+def planned_product(kernel: Kernel, *, faults: bool, tf32: bool) -> LibraryProduct | None:
     """What a library may make instead of the kernel, with the numbers that the language asks for: its relu is left out,
-    which says nothing of a NaN."""
+    which says nothing of a NaN. Products on tensor cores that `tf32` asks for stay with their kernels."""
     if not isinstance(kernel, ContractKernel) or faults:
         return None
     made = library_product(kernel)
-    if made is None or made.epilogue not in EPILOGUES:
+    if made is None or made.epilogue not in EPILOGUES or (tf32 and made.first.dtype == "f32"):
         return None
     reads = {made.first.operand, made.second.operand, *(made.bias[:1] if made.bias is not None else ())}
     fits = all(kernel.operands[number].access == "read" for number in reads)

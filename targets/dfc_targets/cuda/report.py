@@ -22,7 +22,7 @@ WIDE_BITS = 128
 
 
 def report(
-    program: Program, texts: Sequence[KernelText], ptx: str, assembled: Mapping[str, Assembled]
+    program: Program, texts: Sequence[KernelText], ptx: str, assembled: Mapping[str, Assembled], *, tf32: bool = False
 ) -> list[dict[str, object]]:
     """One record a text. `assembled` is the machine code by architecture, empty where there is no assembler."""
     launches = _first_launches(program)
@@ -37,7 +37,7 @@ def report(
             "threads": text.geometry.threads,
             "most": text.geometry.most,
             "wide": wide.get(text.name, 0),
-            "library": planned_product(program.kernels[number], faults=text.faults) is not None,
+            "library": planned_product(program.kernels[number], faults=text.faults, tf32=tf32) is not None,
             "taken": {architecture: _taken(text.name, made) for architecture, made in assembled.items()},
         }
         for number, text in enumerate(texts)

@@ -51,7 +51,7 @@ class CudaTarget:
         texts = kernel_texts(program, schedule, write_kernel)
         constants, offsets = lay_out_constants(program.constants)
         access = [[operand.access for operand in kernel.operands] for kernel in program.kernels]
-        notes: dict[str, object] = {"plan": plan_program(program, texts, access, offsets)}
+        notes: dict[str, object] = {"plan": plan_program(program, texts, access, offsets, tf32=bool(suffix))}
         symbols = symbols_of(program, texts)
         if wanted == (SIMULATOR,):
             return Lowered(
@@ -61,7 +61,7 @@ class CudaTarget:
             return Lowered("cuda", (), constants, offsets, notes, listings(texts, "", options))
         ptx = portable(ptx_module(texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if texts else ""
         assembled = {name: made for name in wanted if texts and not options.listing and (made := assemble(ptx, name))}
-        notes["report"] = report(program, texts, ptx, assembled) if texts else []
+        notes["report"] = report(program, texts, ptx, assembled, tf32=bool(suffix)) if texts else []
         images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled, suffix)
         return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options))
 

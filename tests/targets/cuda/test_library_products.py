@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dfc.options import TargetOptions
 from dfc_targets.cuda import libcuda
 from dfc_targets.cuda.places import DEVICE_BIT
+from dfc_targets.cuda.plan_format import read_plan
+from dfc_targets.cuda.target import CudaTarget
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, interpreted, program_of
@@ -191,6 +194,13 @@ def test_products_in_loops_are_left_to_kernels() -> None:
     np.testing.assert_allclose(y, x @ w @ w, rtol=10 * ROUNDING, atol=10 * ROUNDING)
     assert library.products == 0
     assert any("inside of a loop" in where for where in run.driver.products)
+
+
+@pytest.mark.parametrize(("architecture", "products"), [("sm_80", 1), ("sm_80+tf32", 0)])
+def test_products_that_may_round_factors_stay_on_tensor_cores(architecture: str, products: int) -> None:
+    lowered = CudaTarget().lower(program_of(MULTIPLY), TargetOptions((architecture,), listing="kernels"))
+    kernels = read_plan(lowered.notes["plan"]).kernels
+    assert [kernel.product is not None for kernel in kernels].count(True) == products
 
 
 def test_handles_are_given_back() -> None:
