@@ -12,6 +12,12 @@ from dfc.parsing.limits import SIZE_LIMIT, too_large
 from dfc.source import SourceFile
 
 BYTE_ORDER_MARK = "\ufeff"
+_LENGTH_BYTES, _HEADER = 8, b'{"'
+
+
+def _is_bundle(data: bytes) -> bool:
+    """Whether it begins as safetensors do: the length of a header of JSON, which never fills all its bytes, and it."""
+    return data[_LENGTH_BYTES - 1 : _LENGTH_BYTES + len(_HEADER)] == b"\0" + _HEADER
 
 
 def read_source(path: Path, name: str | None = None) -> SourceFile:
@@ -19,12 +25,20 @@ def read_source(path: Path, name: str | None = None) -> SourceFile:
     shown = str(path) if name is None else name
     size = path.stat().st_size
     if size > SIZE_LIMIT:
-        raise CompileError([too_large(SourceFile(shown, ""), size)])
+        with path.open("rb") as file:
+            start = file.read(_LENGTH_BYTES + len(_HEADER))
+        if not _is_bundle(start):
+            raise CompileError([too_large(SourceFile(shown, ""), size)])
+        return decode_source(start, shown)
     return decode_source(path.read_bytes(), shown)
 
 
 def decode_source(data: bytes, name: str) -> SourceFile:
     """The text that UTF-8 bytes spell, without a byte order mark."""
+    if _is_bundle(data):
+        nowhere = SourceFile(name, "").span(0, 0)
+        help_ = f"`dfc inspect {name}` describes it, and `dfc run {name}` runs it"
+        raise CompileError([error("E0141", "this is a bundle, not the text of a program", nowhere, helps=[help_])])
     if len(data) > SIZE_LIMIT:
         raise CompileError([too_large(SourceFile(name, ""), len(data))])
     try:

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+import dfc
 from dfc.diagnostics import CompileError, Diagnostics, render
 from dfc.frontend.syntax import parse, parse_recovering
 from dfc.frontend.syntax.limits import CHAIN_LIMIT
@@ -157,3 +158,14 @@ def _damage(text: str, random: Random) -> tuple[str, int]:
     between = text[token.end : following.start]
     swapped = following.text + between + token.text
     return text[: token.start] + swapped + text[following.end :], line
+
+
+@pytest.mark.parametrize("padding", [0, 2 * SIZE_LIMIT])
+def test_a_bundle_is_told_from_a_program(tmp_path: Path, padding: int) -> None:
+    path = tmp_path / "line.bundle"
+    path.write_bytes(dfc.compile(text="dfg 1\nentry f() -> i32 { return 1 }\n").to_bytes() + bytes(padding))
+    with pytest.raises(CompileError) as caught:
+        read_source(path, "line.bundle")
+    (problem,) = caught.value.diagnostics
+    assert problem.title == "this is a bundle, not the text of a program"
+    assert problem.helps == ("`dfc inspect line.bundle` describes it, and `dfc run line.bundle` runs it",)
