@@ -10,6 +10,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.errors import FileError
+
 Setting = int | float | bool | str
 Feed = int | float | bool | str | NDArray[np.generic]
 
@@ -36,6 +38,13 @@ def variants(target: str, isas: Sequence[str], archs: Sequence[str], *, is_deplo
     if isas and target == "cuda":
         raise click.UsageError("--isa names processors: GPU architectures are given by --arch sm_80,sm_90")
     return (*isas, *(name.strip() for group in archs for name in group.split(",") if name.strip()))
+
+
+def require_folder(path: str) -> None:
+    """`FileError` if the folder of a file to be written is not there: said before a long run, not after it."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileError(f"cannot write {path}: there is no folder {folder}", code="E0909")
 
 
 def setting(text: str) -> Setting:

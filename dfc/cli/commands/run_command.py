@@ -30,7 +30,7 @@ from dfc.cli.ranks import (
     watched,
 )
 from dfc.cli.saving import Keeper, Plan
-from dfc.cli.values import Setting, feeds, named, settings
+from dfc.cli.values import Setting, feeds, named, require_folder, settings
 from dfc_runtime import Module
 from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.distributed.cluster_module import ClusterModule
@@ -125,6 +125,9 @@ def command(
     schedule = running.Schedule(batch, epochs, steps)
     asked = _Asked(file, entry, named(pairs), plan, schedule, out, as_json, threads, summaries, trace, profile, device)
     counts = job_counts(jobs)  # before ranks are started, which would all say what is wrong
+    for written in (trace, profile):
+        if written is not None and not is_rank(starts_ranks=ranks is not None):
+            require_folder(written)
     if is_rank(starts_ranks=ranks is not None):
         return as_rank(partial(_as_rank, context, asked, counts, deadline))
     if ranks is not None:

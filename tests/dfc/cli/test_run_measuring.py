@@ -81,3 +81,11 @@ def test_only_a_timed_build_has_ticks_and_it_runs_where_nobody_measures() -> Non
     assert any(site.kind == TICK for site in timed.manifest.sites)
     x = np.linspace(0, 1, 40)
     assert plain.train(x) == timed.train(x)
+
+
+@pytest.mark.parametrize("option", ["--trace", "--profile"])
+def test_a_folder_that_is_not_there_is_said_before_the_run(dfc: Command, program: Path, option: str) -> None:
+    ended = dfc("run", "m.dfg", "train", "--feed", "x=x.npy", "--state", "kept", option, "absent/x.json")
+    assert (ended.code, ended.out) == (6, "")
+    assert "cannot write absent/x.json: there is no folder absent" in ended.err
+    assert not (program / "kept").exists()
