@@ -351,6 +351,8 @@ class Client:
             return [*found]
         whole: list[object] = [None] * len(plan.entry.results)
         for rank, part in plan.parts.items():
+            if not part.results:
+                continue  # which may be a silent part, of which nothing was heard
             values = found if rank == 0 else self._received(part, answers.messages[rank])
             for number, value in zip(part.results, values, strict=True):
                 if plan.cut.results[number].split_axis < 0:
