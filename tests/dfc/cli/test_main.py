@@ -157,7 +157,7 @@ def test_an_interrupt_while_modules_are_imported_ends_it_quietly(tmp_path: Path,
     done = subprocess.run(
         [sys.executable, "-c", "import dfc.__main__; dfc.__main__.main()", "--version"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else None,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL),
         capture_output=True,
         text=True,
         check=False,

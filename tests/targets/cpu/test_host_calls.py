@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -250,6 +251,15 @@ entry change() {{ v += 1.0 }}
     assert model.look()[0] == (1 if readonly else 2)
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """SIGINT raises, even where these tests were started with it ignored, as in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_a_signal_before_the_handler_starts_stops_the_call() -> None:
     """The interpreter looks for signals when it enters the function that native code calls, before its first line."""
     after: list[float] = []
