@@ -133,6 +133,10 @@ class _Making:
         settings.whole("backups", 0, 0)
         options = settings.finish()
         self._check_mode(statement, settings, mode, split)
+        if mode == "sync" and blocks < tasks:
+            title = f"`{job.text}` has {tasks} tasks, and `{entry.text}` is cut into {blocks} blocks only"
+            helps = [f"write `blocks = {tasks}`, or a multiple of it: each task takes one block at least"]
+            self.problems.append(error("E0181", title, settings.span("blocks"), helps=helps))
         self.check_job(job)
         made = Replicate(
             entry.text, job.text, mode, split, combine, blocks, entry.span, job.span, statement.span, options
