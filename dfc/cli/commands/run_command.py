@@ -133,13 +133,15 @@ def command(
     if ranks is not None:
         _check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
-    _check_for_one(context)
+    cluster = None if file.endswith(".dfg") or file == "-" else cluster_of(file)
+    tasks = 1 if cluster is None else sum(job.tasks for job in cluster.jobs)
+    if tasks == 1:
+        _check_for_one(context)
     meter = None if profile is None else Meter()
     wishes = Wishes(check_finite, asked.summaries, asked.trace, meter, target, device)
-    cluster = None if file.endswith(".dfg") or file == "-" else cluster_of(file)
     if cluster is not None:
         _check_for_ranks(context)
-        return _only_rank(asked, sum(job.tasks for job in cluster.jobs))
+        return _only_rank(asked, tasks)
     return _alone(asked, settings(settings_), wishes)
 
 
