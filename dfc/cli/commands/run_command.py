@@ -135,8 +135,7 @@ def command(
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
     cluster = None if file.endswith(".dfg") or file == "-" else cluster_of(file)
     tasks = 1 if cluster is None else sum(job.tasks for job in cluster.jobs)
-    if tasks == 1:
-        _check_for_one(context)
+    _refuse(context, _OF_RANKS if tasks == 1 else _OF_THE_LAUNCH)
     meter = None if profile is None else Meter()
     wishes = Wishes(check_finite, asked.summaries, asked.trace, meter, target, device)
     if cluster is not None:
@@ -281,11 +280,11 @@ def _check_for_ranks(context: click.Context) -> None:
         raise click.UsageError(f"--min-ranks {least} is more than the {ranks} ranks to begin with")
 
 
-def _check_for_one(context: click.Context) -> None:
-    """Refuses what only ranks understand."""
+def _refuse(context: click.Context, names: frozenset[str]) -> None:
+    """Refuses what only ranks understand that are started here."""
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name in _OF_RANKS and context.params[name] not in (None, (), parameter.default):
+        if name in names and context.params[name] not in (None, (), parameter.default):
             flag = max(parameter.opts, key=len)
             raise click.UsageError(f"{flag} is for ranks that are started here, with -n")
 
