@@ -32,15 +32,11 @@ T = TypeVar("T", bound=Callable[..., object])
 Folder = str | os.PathLike[str]
 
 
-class ModuleEntry:
-    """An entry to call; `signature` says what it takes and gives."""
+class CallableEntry:
+    """An entry to call, on one rank or many; `signature` says what it takes and gives."""
 
-    def __init__(self, machinery: Machinery, number: int, origin: Origin) -> None:
-        self.signature: Entry = machinery.manifest.entries[number]
-        function = make_call(machinery, number)
-        if has_checks(machinery.manifest):
-            function = checked(machinery, origin, self.signature, function)
-        self.function = _documented(function, self.signature)
+    signature: Entry
+    function: Callable[..., object]
 
     @property
     def name(self) -> str:
@@ -51,6 +47,17 @@ class ModuleEntry:
 
     def __repr__(self) -> str:
         return f"<{self.signature}>"
+
+
+class ModuleEntry(CallableEntry):
+    """An entry of a program on one rank."""
+
+    def __init__(self, machinery: Machinery, number: int, origin: Origin) -> None:
+        self.signature = machinery.manifest.entries[number]
+        function = make_call(machinery, number)
+        if has_checks(machinery.manifest):
+            function = checked(machinery, origin, self.signature, function)
+        self.function = _documented(function, self.signature)
 
 
 class Module:

@@ -29,8 +29,8 @@ from dfc_runtime.distributed.saving import ClusterSaver
 from dfc_runtime.distributed.stepping import CheckpointSteps, warn_of
 from dfc_runtime.distributed.waiting import Waiting
 from dfc_runtime.errors import BundleError, FeedError
-from dfc_runtime.formats.manifest import Entry, Manifest
-from dfc_runtime.module import INIT, Module
+from dfc_runtime.formats.manifest import Manifest
+from dfc_runtime.module import INIT, CallableEntry, Module
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.summaries import Sink
 
@@ -38,13 +38,13 @@ HELLO = "hello"
 Folder = str | os.PathLike[str]
 
 
-class ClusterEntry:
-    """An entry to call on all ranks; `signature` says what it takes and gives."""
+class ClusterEntry(CallableEntry):
+    """An entry of a program on many ranks."""
 
     def __init__(
         self, plan: EntryPlan, end: Client | Follower, limit: int, lock: threading.RLock, steps: CheckpointSteps
     ) -> None:
-        self.signature: Entry = plan.entry
+        self.signature = plan.entry
         self._lock = lock
         wrap = wrapper(plan)
         if isinstance(end, Follower):
@@ -60,16 +60,6 @@ class ClusterEntry:
                 return wrap(client.call(plan, lambda: requests.checked(feeds, named)))
 
         self.function = self._documented(call)
-
-    @property
-    def name(self) -> str:
-        return self.signature.name
-
-    def __call__(self, *feeds: object, **named: object) -> object:
-        return self.function(*feeds, **named)
-
-    def __repr__(self) -> str:
-        return f"<{self.signature}>"
 
     def _documented(self, function: Callable[..., object]) -> Callable[..., object]:
         function.__name__ = function.__qualname__ = self.signature.name
