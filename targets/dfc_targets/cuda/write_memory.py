@@ -6,6 +6,7 @@ checked index, or in a lane that is off is touched, and that an element whose co
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from dfc.ir.dtypes import DType
@@ -20,7 +21,7 @@ _WIDEST = 16
 """Bytes of the widest access of a thread."""
 
 
-class MemoryWriter:
+class MemoryWriter(ABC):
     """Writes the accesses of one stage."""
 
     def __init__(self, lines: Lines, sizes: Sizes, operands: Sequence[Operand]) -> None:
@@ -176,8 +177,9 @@ class MemoryWriter:
                 value = self.lines.let(self.sum(old, value, dtype))
             self.lines.add(f"{place} = {narrowed(value, dtype)}")
 
+    @abstractmethod
     def sum(self, old: str, value: str, dtype: DType) -> str:
-        raise NotImplementedError
+        """What is stored where a value is added to an old one, as text."""
 
     def _all_checks(self, point: Point, lane: int) -> list[str]:
         return [at(checks, lane) for checks in point.checks]
