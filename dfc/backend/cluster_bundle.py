@@ -21,6 +21,7 @@ from dfc.passes.partition import Parts, Role
 from dfc.passes.replicate import Piece, Replication
 from dfc.passes.shard import RowEdge, Sharded, Spreading
 from dfc.version import __version__
+from dfc_runtime.formats import manifest_writing, seal
 from dfc_runtime.formats.cluster import (
     DEPLOYMENT,
     ONE,
@@ -91,9 +92,14 @@ def write_cluster(
             cluster, parts=tuple(part for part, _ in extras.ahead), memory=tuple(_memory(inner, extras.early))
         ),
     )
-    inside = [_tensor(ROLE + role.name, bundle) for role, bundle in inner.items()]
+    note = {seal.PROGRAM: seal.program(manifest_writing.to_json(manifest))}
+    inside = [_tensor(ROLE + role.name, _with_notes(bundle, note)) for role, bundle in inner.items()]
     inside += [_tensor(f"{PART}{number}", bundle) for number, (_, bundle) in enumerate(extras.ahead)]
     return Bundle(manifest, (*inside, *texts), tuple(diagnostics))
+
+
+def _with_notes(bundle: Bundle, notes: Mapping[str, object]) -> Bundle:
+    return replace(bundle, manifest=replace(bundle.manifest, notes={**bundle.manifest.notes, **notes}))
 
 
 def _memory(inner: Mapping[Role, Bundle], early: Mapping[tuple[str, str], Formula]) -> Iterator[ClusterMemory]:

@@ -52,7 +52,7 @@ def make_driver(
     """Maps the code over the state, of which the program may use a part. `instead` are other arrays for some names;
     `beside` is the driver whose copies of the state this one is to work on, where they lie on a device."""
     manifest = bundle.manifest
-    code = bundle.read(image.tensor)
+    code = bundle.code(image)
     size = bundle.tensor(bundles.CONSTANTS).size
     check_limit("the constants of the program", size, limit)
     constants = aligned((size,), np.dtype(np.uint8))

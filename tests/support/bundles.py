@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dfc_runtime.formats import bundle, strict_json, tensors
+from dfc_runtime.formats import bundle, manifest_writing, seal, strict_json, tensors
 from dfc_runtime.formats.cluster import ROLE
 from dfc_runtime.formats.element_types import STORED_AS
 from dfc_runtime.formats.manifest import (
@@ -156,7 +156,8 @@ def with_role(data: bytes, name: str, role: bytes) -> bytes:
 
 
 def with_manifest(data: bytes, change: object) -> bytes:
-    """The bundle with its manifest changed by `change(manifest)`, or replaced by a text, and its hash made right."""
+    """The bundle with its manifest changed by `change(manifest)`, or replaced by a text, and its hash made right. Code
+    in it keeps its seal, and so is of another manifest."""
     length = int.from_bytes(data[:8], "little")
     header = strict_json.parse(data[8 : 8 + length].decode())
     metadata = header["__metadata__"]
@@ -170,3 +171,26 @@ def with_manifest(data: bytes, change: object) -> bytes:
     text = strict_json.dump(header).encode()
     text += b" " * (-(8 + len(text)) % tensors.ALIGNMENT)
     return len(text).to_bytes(8, "little") + text + data[8 + length :]
+
+
+def sealed(data: bytes) -> bytes:
+    """The bundle with its code made to fit its manifest, as a compiler would have written it."""
+    length = int.from_bytes(data[:8], "little")
+    header = strict_json.parse(data[8 : 8 + length].decode())
+    metadata, body = header["__metadata__"], bytearray(data[8 + length :])
+    manifest = strict_json.parse(metadata["manifest"])
+    for image in manifest["images"]:
+        name = f"code/{image['isa']}"
+        start, end = header[name]["data_offsets"]
+        body[end - seal.SIZE : end] = seal.seal(manifest, image["isa"], manifest["tensors"]["constants"])
+        manifest["tensors"][name] = hashlib.sha256(body[start:end]).hexdigest()
+    return with_manifest(data[: 8 + length] + bytes(body), strict_json.dump(manifest))
+
+
+def bound(data: bytes) -> bytes:
+    """A bundle for many ranks whose roles were made to fit the manifest around them."""
+    with bundle.opened(data) as opened:
+        note = {seal.PROGRAM: seal.program(manifest_writing.to_json(opened.manifest))}
+    for name, role in roles_of(data).items():
+        data = with_role(data, name, sealed(with_manifest(role, lambda manifest: manifest["notes"].update(note))))
+    return data

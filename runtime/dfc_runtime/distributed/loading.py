@@ -27,8 +27,11 @@ from dfc_runtime.distributed.waiting import Waiting, deadline
 from dfc_runtime.distributed.watching import noting_kernels
 from dfc_runtime.errors import DfcError, RankCountError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
+from dfc_runtime.formats import manifest_writing, seal
 from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.cluster import ROLE
+from dfc_runtime.formats.cluster import ROLE, ClusterRole
+from dfc_runtime.formats.fields import shown
+from dfc_runtime.formats.manifest import Manifest
 from dfc_runtime.hosts import Handler
 from dfc_runtime.memory import memory_limit
 from dfc_runtime.module import Module
@@ -163,6 +166,7 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
         inner = loading.load_role(
             bundle.read(ROLE + role.name), threads, wishes.limit, handlers, wishes.summaries, wishes.device, near
         )
+        _require_same(manifest, inner.manifest, role)
     cuts = {each.name: each for each in cluster.entries}
     plans = [EntryPlan(i, entry, cuts[entry.name], topology) for i, entry in enumerate(manifest.entries)]
     rank = Rank(topology, waiting, edges, plans, inner, {})
@@ -175,6 +179,12 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
     loader = Loader(limit, lambda handlers: wishes.answering(handlers, waiting))
     parts = ClusterParts(rank, part_sources(bundle), loader)
     return rank, ClusterModule(manifest, rank, parts, limit, bundle.header.metadata["manifest_sha256"])
+
+
+def _require_same(program: Manifest, own: Manifest, role: ClusterRole) -> None:
+    """A role belongs to the manifest around it: it says nothing else of all ranks than what the code was made for."""
+    if own.notes.get(seal.PROGRAM) != seal.program(manifest_writing.to_json(program)):
+        raise ValueError(f"its manifest is not the one that {shown(ROLE + role.name)} was compiled with")
 
 
 def _threads(stated: int | None, comm: Comm) -> int | None:

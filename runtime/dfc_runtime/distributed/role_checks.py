@@ -54,6 +54,7 @@ _OPENS_ROUTING = frozenset({"route_ids", "routed_ids"})
 
 def check_role(role: Manifest, program: Manifest, topology: Topology, task: Task) -> None:
     """Compares the program of a task's role with what is said of all of them."""
+    _check_axes(program, topology)
     for entry in topology.cluster.entries:
         if task.role is not None and task.role.name in entry.roles:
             _check_entry(role, program, entry, task)
@@ -138,6 +139,22 @@ def _check_state(role: Manifest, program: Manifest, topology: Topology, task: Ta
         shape = list(entry.shape)
         if place.rule:
             shape[place.axis] = most_rows(shape[place.axis], len(ranks))
+def _check_axes(program: Manifest, topology: Topology) -> None:
+    """What is divided or cut has the axis along which it is."""
+    sizes = {each.name: len(each.shape) for each in program.state}
+    for place in topology.cluster.state:
+        if place.rule and place.axis >= sizes[place.name]:
+            raise ValueError(f"the state `{shown(place.name)}` has no axis {place.axis}")
+    entries = {each.name: each for each in program.entries}
+    for cut in topology.cluster.entries:
+        entry = entries[cut.name]
+        for pieces, whole in ((cut.feeds, entry.parameters), (cut.results, entry.results)):
+            axes = {each.name: len(each.shape) for each in whole}
+            for each in pieces:
+                if each.split_axis >= axes[each.name]:
+                    raise ValueError(f"`{shown(each.name)}` of `{shown(entry.name)}` has no axis {each.split_axis}")
+
+
         found = own.get(entry.name)
         if found is None or (found.dtype, list(found.shape)) != (entry.dtype, shape):
             raise ValueError(f"the state `{shown(entry.name)}` is not in the role {task.job}, or of another type")

@@ -3,10 +3,10 @@
 Tensors: `code/<isa>` (u8), `constants` (u8), `source` (u8), `source/<path>` (u8, imported files), `weights/<full name>`
 (captured state, optional), and for a program on many ranks `role/<name>` (u8, a whole bundle) instead of code, and
 perhaps `part/<number>` (u8, whole bundles of parts of entries) and `deployment` (u8, a text).
-Metadata: `format` (`dfc.bundle`), `manifest` (JSON), `manifest_sha256`.
+Metadata: `format` (`dfc.bundle`), `manifest` (JSON), `manifest_sha256`. Code ends with the seal of its manifest.
 
-Assumes nothing of the bytes. Guarantees the order of checks: lengths, then hashes, then schema. What comes out of
-`read` is whole; anything else is a `BundleError` of one line with at most 200 characters.
+Assumes nothing of the bytes. Guarantees the order of checks: lengths, then hashes, then schema, then seals. What comes
+out of `read` is whole; anything else is a `BundleError` of one line with at most 200 characters.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from dfc_runtime.errors import BundleError
-from dfc_runtime.formats import fields, manifest_reading, manifest_writing, strict_json, tensors
+from dfc_runtime.formats import fields, manifest_reading, manifest_writing, seal, strict_json, tensors
 from dfc_runtime.formats.cluster import DEPLOYMENT, PART, ROLE
 from dfc_runtime.formats.element_types import STORED_AS, stored_shape
-from dfc_runtime.formats.manifest import FORMAT, Manifest
+from dfc_runtime.formats.manifest import FORMAT, ImageEntry, Manifest
 from dfc_runtime.formats.source import CHUNK, FileSource, MemorySource, Source
 from dfc_runtime.formats.tensors import Header, NewTensor, TensorEntry
 from dfc_runtime.kinds import require_kind
@@ -54,6 +54,10 @@ class OpenBundle:
         data = self.source.read(entry.offset, entry.size)
         self._compare(name, hashlib.sha256(data).hexdigest())
         return data
+
+    def code(self, image: ImageEntry) -> bytes:
+        """The machine code of an image, without its seal."""
+        return self.read(image.tensor)[: -seal.SIZE]
 
     def read_into(self, name: str, target: memoryview) -> None:
         """Likewise, into memory of the caller."""
@@ -104,6 +108,7 @@ def _open(file: Source) -> OpenBundle:
     manifest = manifest_reading.from_json(data)
     _check_tensors(header, manifest)
     observe("schema")
+    _check_seals(file, header, manifest, fields.mapping(data, "manifest"))
     return OpenBundle(file, header, manifest)
 
 
@@ -146,11 +151,20 @@ def _check_tensors(header: Header, manifest: Manifest) -> None:
         if found != state.get(name, ("U8", (tensor.size,))):
             raise ValueError(f"{fields.shown(name)} is not of the type the manifest states")
     for image in manifest.images:
-        if not all(offset < header.tensors[image.tensor].size for offset in image.symbols.values()):
+        if not all(offset < header.tensors[image.tensor].size - seal.SIZE for offset in image.symbols.values()):
             raise ValueError(f"a symbol of {fields.shown(image.isa)} lies outside the code")
     size = header.tensors[CONSTANTS].size if constants else 0
     if not all(offset <= size for offset in manifest.constant_offsets):
         raise ValueError("a constant lies outside the constants")
+
+
+def _check_seals(file: Source, header: Header, manifest: Manifest, data: Mapping[str, object]) -> None:
+    """Each image was compiled with these tables, and no others."""
+    for image in manifest.images:
+        entry = header.tensors[image.tensor]
+        found = file.read(entry.offset + entry.size - seal.SIZE, seal.SIZE) if entry.size >= seal.SIZE else b""
+        if found != seal.seal(data, image.isa, manifest.tensors.get(CONSTANTS, "")):
+            raise ValueError(f"its manifest is not the one that {fields.shown(image.tensor)} was compiled with")
 
 
 def _of_ranks(manifest: Manifest) -> set[str]:
@@ -163,8 +177,8 @@ def _of_ranks(manifest: Manifest) -> set[str]:
 
 
 def write(manifest: Manifest, contents: Iterable[NewTensor]) -> Iterator[bytes | memoryview]:
-    """The file, piece by piece; the hashes of the manifest are filled in here."""
-    contents = list(contents)
+    """The file, piece by piece; the hashes of the manifest are filled in here, and code is sealed."""
+    contents = _sealed(manifest, list(contents))
     hashes = {tensor.name: hashlib.sha256(tensor.data).hexdigest() for tensor in contents}
     text = strict_json.dump(manifest_writing.to_json(replace(manifest, tensors=hashes)))
     metadata = {
@@ -173,3 +187,18 @@ def write(manifest: Manifest, contents: Iterable[NewTensor]) -> Iterator[bytes |
         "manifest_sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
     return tensors.write(contents, metadata)
+
+
+def _sealed(manifest: Manifest, contents: list[NewTensor]) -> list[NewTensor]:
+    """The tensors of a file, with a seal behind each image."""
+    if not manifest.images:
+        return contents
+    data = manifest_writing.to_json(manifest)
+    constants = next(hashlib.sha256(each.data).hexdigest() for each in contents if each.name == CONSTANTS)
+    seals = {image.tensor: seal.seal(data, image.isa, constants) for image in manifest.images}
+    return [
+        replace(each, shape=(len(each.data) + seal.SIZE,), data=bytes(each.data) + seals[each.name])
+        if each.name in seals
+        else each
+        for each in contents
+    ]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from dfc_runtime.formats.cluster import Cluster
 from dfc_runtime.formulas import Formula
 
-FORMAT = 1
+FORMAT = 2
+"""The number of the format; since 2 code ends with the seal of its manifest."""
 TEXT = "text"
 """The element type of a parameter that is a text: it reaches host steps only."""
 
@@ -187,7 +188,7 @@ class HostSite:
 
 @dataclass(frozen=True, slots=True)
 class ImageEntry:
-    """A code image; its bytes are the tensor `code/<isa>`."""
+    """A code image; its bytes are the tensor `code/<isa>`, up to the seal."""
 
     isa: str
     symbols: Mapping[str, int]

@@ -18,7 +18,7 @@ from dfc_runtime.distributed.role_checks import check_role
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.errors import BundleError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
-from tests.support.bundles import roles_of, with_manifest, with_role
+from tests.support.bundles import bound, roles_of, sealed, with_manifest, with_role
 from tests.support.clusters import cluster_bundle, outcomes_of
 from tests.support.mutants import mutant
 from tests.support.ranks import outcomes_on
@@ -58,8 +58,8 @@ def test_damage_is_refused_with_one_line(first):
 
 
 def contradict(change):
-    """What rank 0 of two is told by a bundle whose section on ranks is changed."""
-    data = with_manifest(cluster_bundle(PROGRAM, DEPLOYMENT), lambda manifest: change(manifest["cluster"]))
+    """What rank 0 of two is told by a bundle whose section on ranks is changed, and its roles made to fit it."""
+    data = bound(with_manifest(cluster_bundle(PROGRAM, DEPLOYMENT), lambda manifest: change(manifest["cluster"])))
     return outcomes_of(data, 1, lambda module: module.train(np.ones((4, 4), np.float32)))[0]
 
 
@@ -73,7 +73,13 @@ def test_what_the_bundle_says_of_parts_has_to_fit_them():
     def seven_runs(cluster):
         cluster["entries"][0]["feeds"][0].update(runs=7)
 
-    for change in (no_feeds, no_messages, seven_runs):
+    def third_axis(cluster):
+        cluster["entries"][0]["feeds"][0].update(split_axis=2)
+
+    def divided_scalar(cluster):
+        cluster["state"][0].update(rule="modulo", axis=3)
+
+    for change in (no_feeds, no_messages, seven_runs, third_axis, divided_scalar):
         problem = contradict(change)
         assert isinstance(problem, BundleError), problem
         assert problem.message.isprintable()
@@ -104,8 +110,8 @@ replicate train over worker with mode = "sync", split = "B", combine = "mean", b
 
 
 def loaded(data):
-    """What loading it gives on each of two ranks. Nothing is run: what a manifest says of machine code that does not
-    belong to it is as little to be trusted as machine code is."""
+    """What loading it gives on each of two ranks. Nothing is run: some are sealed again, and a seal that says that
+    machine code belongs to other tables is trusted as machine code is."""
 
     def load(comm):
         load_on(data, comm, seconds=20, threads=1, initialise=False).close()
@@ -175,7 +181,7 @@ def test_every_attribute_of_a_message_is_looked_at_before_anything_runs():
 )
 def test_a_role_is_of_the_types_that_the_program_states(what, change):
     data = cluster_bundle(ROWS, SPREAD)
-    role = with_manifest(roles_of(data)["role/worker"], change)
+    role = sealed(with_manifest(roles_of(data)["role/worker"], change))
     problem = refused(with_role(data, "role/worker", role))
     assert isinstance(problem, BundleError) and "type" in problem.message, (what, problem)
 
@@ -187,7 +193,7 @@ def test_feeds_that_a_part_refuses_are_no_mistake_of_the_caller():
         checks.append({"left": 5, "relation": "==", "right": 4, "reason": "the bundle says so", "place": place})
 
     data = cluster_bundle(PROGRAM, DEPLOYMENT)
-    role = with_manifest(roles_of(data)["role/worker"], other_check)
+    role = sealed(with_manifest(roles_of(data)["role/worker"], other_check))
     damaged = with_role(data, "role/worker", role)
     problem = outcomes_of(damaged, 1, lambda module: module.train(np.ones((4, 4), np.float32)))[0]
     assert isinstance(problem, BundleError) and problem.exit_code == 4

@@ -11,7 +11,7 @@ import dfc_runtime
 from dfc_runtime import observation
 from dfc_runtime.errors import BundleError, FileError
 from dfc_runtime.formats import manifest_reading, manifest_writing, strict_json
-from tests.support.bundles import with_manifest
+from tests.support.bundles import sealed, with_manifest
 from tests.support.natives import program
 
 
@@ -95,7 +95,7 @@ def test_looking_at_a_bundle_executes_and_writes_nothing(tmp_path: Path, damage:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda m: m.update(format=2), "its format is 2, this version of dfc reads 1"),
+        (lambda m: m.update(format=1), "its format is 1, this version of dfc reads 2"),
         (lambda m: m.pop("faults"), "manifest lacks faults"),
         (lambda m: m.update(more=1), "unknown key more"),
         (lambda m: m["tensors"].pop("source"), "not those the manifest lists"),
@@ -118,6 +118,8 @@ def test_looking_at_a_bundle_executes_and_writes_nothing(tmp_path: Path, damage:
         (lambda m: m["images"][0]["symbols"].update(entry_0_0=64), "lies outside the code"),
         (lambda m: m.update(constant_offsets=[99]), "lies outside the constants"),
         (lambda m: m["images"][0].update(isa="other"), "are missing"),
+        (lambda m: m["images"][0]["symbols"].update(entry_0_0=8), "not the one that code/fake was compiled with"),
+        (lambda m: m["entries"][2].update(arena=0), "not the one that code/fake was compiled with"),
         (lambda m: m.update(name="x\ny"), None),
         ("[]", "manifest is not an object"),
         ('{"format":1,"format":1}', "key twice"),
@@ -128,7 +130,7 @@ def test_looking_at_a_bundle_executes_and_writes_nothing(tmp_path: Path, damage:
 def test_a_manifest_that_is_not_right_is_refused_though_its_hash_is(change: object, words: str | None) -> None:
     data = with_manifest(program().to_bytes(), change)
     if words is None:
-        dfc_runtime.verify(data)
+        dfc_runtime.verify(sealed(data))
         return
     with pytest.raises(BundleError, match=words) as caught:
         dfc_runtime.verify(data)

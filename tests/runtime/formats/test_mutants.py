@@ -3,10 +3,8 @@ the original. Mutants run in forked children, a batch each, so that a signal wou
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import resource
-import traceback
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import dfc
 import dfc_runtime
 from dfc_runtime.errors import BundleError, LimitError
 from dfc_runtime.loading import load
+from tests.support.forked import in_child
 from tests.support.mutants import MUTATORS, mutant
 from tests.support.natives import program
 
@@ -51,25 +50,10 @@ def look_at_batch(data: bytes, first: int) -> None:
             raise
 
 
-def in_child(data: bytes, first: int) -> int:
-    """The exit status of a child that looks at one batch."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
-    status = 1
-    try:
-        faulthandler.enable()
-        look_at_batch(data, first)
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
-
-
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
 def test_damaged_bundles_are_refused_in_one_line(first: int) -> None:
-    assert in_child(program().to_bytes() if first % (2 * BATCH) else native_bundle(), first) == 0
+    data = program().to_bytes() if first % (2 * BATCH) else native_bundle()
+    assert in_child(lambda: look_at_batch(data, first)) == 0
 
 
 def test_every_kind_of_damage_is_refused_at_least_sometimes(tmp_path: Path) -> None:
