@@ -21,7 +21,16 @@ from dfc.ir.dims import ZERO, Dim, Symbol
 from dfc.ir.dtypes import ALL, DType, from_numpy
 from dfc.ir.graph import DimCheck, Resource
 from dfc.ir.measured import upper_elements
-from dfc.kernels.program import EntryProgram, EntrySignature, HostCall, Program, SiteType, walk
+from dfc.kernels.program import (
+    DEFAULT_CONTAINER,
+    EntryProgram,
+    EntrySignature,
+    HostCall,
+    Locked,
+    Program,
+    SiteType,
+    walk,
+)
 from dfc.source import Span
 from dfc.version import __version__
 from dfc_runtime.checkpoints.files import replace_file
@@ -29,6 +38,7 @@ from dfc_runtime.errors import FeedError, FileError
 from dfc_runtime.formats import bundle as bundle_format
 from dfc_runtime.formats.element_types import STORED_AS, stored_shape
 from dfc_runtime.formats.manifest import (
+    HANDED,
     TEXT,
     Entry,
     FaultSite,
@@ -128,11 +138,12 @@ def _sites(program: Program) -> tuple[HostSite, ...]:
     entries = {
         step.site: entry.name for entry in program.entries for step in walk(entry.steps) if isinstance(step, HostCall)
     }
+    handed = {number: names for entry in program.entries for number, names in _handed_over(entry).items()}
     return tuple(
         HostSite(
             kind=site.kind,
             entry=entries[number],
-            attributes=dict(site.attributes),
+            attributes=dict(site.attributes) | ({HANDED: handed[number]} if number in handed else {}),
             inputs=tuple(map(_operand, site.inputs)),
             outputs=tuple(map(_operand, site.outputs)),
             names=site.names,
@@ -140,6 +151,24 @@ def _sites(program: Program) -> tuple[HostSite, ...]:
         )
         for number, site in enumerate(program.sites)
     )
+
+
+def _handed_over(entry: EntryProgram) -> dict[int, tuple[str, ...]]:
+    """By the number of a host call the variables it is given, of an entry that does nothing but hand over variables."""
+    found: dict[int, tuple[str, ...]] = {}
+    match entry.steps:
+        case (Locked(containers=(container,), body=steps),) if container == DEFAULT_CONTAINER:
+            pass  # the run side sees to it that nobody else is at the state meanwhile
+        case steps:
+            pass
+    for step in steps:
+        if not isinstance(step, HostCall) or step.outputs or not step.inputs:
+            return {}
+        names = tuple(entry.buffers[number].resource for number in step.inputs)
+        if "" in names:
+            return {}
+        found[step.site] = names
+    return found
 
 
 def _operand(type_: SiteType) -> SiteOperand:

@@ -23,10 +23,10 @@ from dfc_runtime.driver import Driver
 from dfc_runtime.element_types import kind_of, numpy_dtype
 from dfc_runtime.errors import LimitError
 from dfc_runtime.faults import run_error
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, Entry, Manifest, Parameter
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, SEND, Entry, Manifest, Parameter
 from dfc_runtime.frames import Frame, Layout
 from dfc_runtime.gate import Gate, Mode, Together
-from dfc_runtime.hosts import Hosts
+from dfc_runtime.hosts import Calling, Hosts
 from dfc_runtime.memory import Arena, address_of
 from dfc_runtime.results import results_type
 from dfc_runtime.sizes import Shape, plan, settled_shape
@@ -250,10 +250,37 @@ def make_call(machinery: Machinery, number: int) -> Callable[..., object]:
     """The function behind an entry."""
     made = EntryCall(machinery, number)
     entry = made.entry
+    sending = sending_call(made)
+    if sending is not None:
+        return sending
     plain = not entry.dims and not any(feed.is_text for feed in made.feeds)
     if plain and not made.beside_others and not any(each.shape for each in (*entry.parameters, *entry.results)):
         return machinery.hosts.counted(entry.name, scalar_call(made))
     return machinery.hosts.counted(entry.name, tensor_call(made))
+
+
+def sending_call(made: EntryCall) -> Callable[..., object] | None:
+    """For parts of entries that do nothing but send variables: they need no native code. None for others, for what may
+    run beside other calls, and where variables lie in the memory of a device."""
+    entry, machinery = made.entry, made.machinery
+    if made.asked != frozenset({SEND}):
+        return None
+    calling = Calling(-1)
+    requests = machinery.hosts.handed(entry.name, machinery.state.arrays, calling)
+    if not requests or entry.writes or entry.results or machinery.driver.memory is not None:
+        return None
+    gate, unset, bind, takes_none = made.gate, machinery.state.unset, made.binder.bind, not entry.parameters
+
+    def call(*arguments: object, **named: object) -> None:
+        if arguments or named or not takes_none:
+            made.collect(bind(arguments, named).feeds)
+        with gate:
+            if unset:
+                machinery.state.require(entry)
+            calling.number += 1
+            machinery.hosts.hand(requests)
+
+    return call
 
 
 def scalar_call(made: EntryCall) -> Callable[..., object]:

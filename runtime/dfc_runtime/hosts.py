@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.fields import shown
-from dfc_runtime.formats.manifest import HostSite, Manifest, SiteOperand
+from dfc_runtime.formats.manifest import HANDED, HostSite, Manifest, SiteOperand
 from dfc_runtime.summaries import Sink
 
 Array = NDArray[np.generic]
@@ -60,6 +60,12 @@ Handler = Callable[[HostRequest], None]
 """Answers requests, of several threads at once where entries are concurrent. It must not call the program it serves."""
 
 
+class _Local(threading.local):
+    """What a thread is at: its call, and what stopped it. Ticks also come from threads that a driver has made."""
+
+    call: Calling = Calling()
+
+
 class Hosts:
     """The requests of one program, and what they raised: kept for each thread until its call takes it."""
 
@@ -68,7 +74,7 @@ class Hosts:
         self.summaries = summaries
         self._module = manifest.name
         self._sites = [_Site(site, _handler(site, handlers)) for site in manifest.sites]
-        self._local = threading.local()
+        self._local = _Local()
 
     def __bool__(self) -> bool:
         """Whether the program asks for anything."""
@@ -89,7 +95,7 @@ class Hosts:
             words[0] = 0
         except BaseException as problem:
             words[0] = 1
-            problem.add_note(f"in `{shown(site.site.kind)}` at {site.site.place}")
+            _note(problem, site.site)
             self._local.problem = problem
 
     def counted(self, entry: str, function: Callable[..., object]) -> Callable[..., object]:
@@ -99,7 +105,7 @@ class Hosts:
         numbers, local = itertools.count(), self._local
 
         def call(*feeds: object, **named: object) -> object:
-            outer = getattr(local, "call", None)
+            outer = local.call
             local.call = Calling(next(numbers))
             try:
                 return function(*feeds, **named)
@@ -107,6 +113,29 @@ class Hosts:
                 local.call = outer
 
         return call
+
+    def handed(
+        self, entry: str, variables: Mapping[str, Array], calling: Calling
+    ) -> Sequence[tuple[Handler, HostRequest]]:
+        """All requests of an entry that does nothing but hand over variables; none of any other entry."""
+        found: list[tuple[Handler, HostRequest]] = []
+        for each in self._sites:
+            names = each.site.attributes.get(HANDED)
+            if each.site.entry == entry and isinstance(names, tuple):
+                inputs = [_read_only(variables[name]) for name in names]
+                found.append((each.handler, HostRequest(each.site, inputs, (), self._module, calling)))
+        return found
+
+    def hand(self, requests: Sequence[tuple[Handler, HostRequest]]) -> None:
+        """Makes requests one after the other."""
+        request = None
+        try:
+            for handler, request in requests:
+                handler(request)
+        except BaseException as problem:
+            if request is not None:
+                _note(problem, request.site)
+            raise
 
     def tell(self, texts: Mapping[int, str], options: Mapping[str, object]) -> None:
         """More about the call that this thread makes."""
@@ -116,6 +145,16 @@ class Hosts:
         """What stopped the last call of this thread. A signal that came before the handler has left nothing."""
         problem: BaseException | None = self._local.__dict__.pop("problem", None)
         return problem if problem is not None else KeyboardInterrupt()
+
+
+def _note(problem: BaseException, site: HostSite) -> None:
+    problem.add_note(f"in `{shown(site.kind)}` at {site.place}")
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _handler(site: HostSite, handlers: Mapping[str, Handler]) -> Handler:

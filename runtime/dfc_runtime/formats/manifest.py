@@ -17,6 +17,9 @@ FORMAT = 2
 """The number of the format; since 2 code ends with the seal of its manifest."""
 TEXT = "text"
 """The element type of a parameter that is a text: it reaches host steps only."""
+HANDED = "variables"
+"""The attribute of host calls in an entry that does nothing but hand variables to the run side: their names, one for
+each input. The run side need not enter native code for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ class FaultSite:
     place: Place
 
 
-SAVE, RESTORE = "checkpoint_save", "checkpoint_restore"
+SAVE, RESTORE, SEND = "checkpoint_save", "checkpoint_restore", "send"
 SiteValue = bool | int | float | str | tuple[str, ...]
 
 

@@ -6,12 +6,23 @@ Whatever is not exactly as `manifest_writing` makes it is a `ValueError`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import cast
 
 from dfc_runtime.formats import fields
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import Record
-from dfc_runtime.formats.manifest import RESTORE, SAVE, HostSite, Manifest, Place, SiteOperand, SiteValue
+from dfc_runtime.formats.manifest import (
+    HANDED,
+    RESTORE,
+    SAVE,
+    HostSite,
+    Manifest,
+    Place,
+    SiteOperand,
+    SiteValue,
+    StateEntry,
+)
 
 MAXIMUM_RANK = 32
 
@@ -49,18 +60,30 @@ def read_site(value: object, where: str) -> HostSite:
 def check_sites(manifest: Manifest) -> None:
     """Host calls are in entries that are there; those that save and restore know a path and state."""
     entries = {entry.name: entry for entry in manifest.entries}
-    state = {each.name for each in manifest.state}
+    state = {each.name: each for each in manifest.state}
     for site in manifest.sites:
         entry = entries.get(site.entry)
         if entry is None:
             raise ValueError(f"a host call is in the unknown entry {fields.shown(site.entry)}")
+        if HANDED in site.attributes:
+            _check_handed(site, state)
         if site.kind not in (SAVE, RESTORE):
             continue
         path, names = site.attributes.get("path"), site.attributes.get("resources")
         if type(path) is not int or not 0 <= path < len(entry.parameters) or not entry.parameters[path].is_text:
             raise ValueError(f"the {site.kind} in entry {fields.shown(entry.name)} has no path")
-        if not isinstance(names, tuple) or not state.issuperset(names):
+        if not isinstance(names, tuple) or not {*state}.issuperset(names):
             raise ValueError(f"the {site.kind} in entry {fields.shown(entry.name)} is of unknown state")
+
+
+def _check_handed(site: HostSite, state: Mapping[str, StateEntry]) -> None:
+    """The inputs are these variables, whole."""
+    names = site.attributes[HANDED]
+    found: tuple[SiteOperand, ...] | None = None
+    if isinstance(names, tuple) and state.keys() >= {*names}:
+        found = tuple(SiteOperand(state[name].dtype, state[name].shape) for name in names)
+    if found != site.inputs or site.outputs:
+        raise ValueError(f"the {fields.shown(site.kind)} in entry {fields.shown(site.entry)} is not given what it says")
 
 
 def _attribute(value: object, where: str) -> SiteValue:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from dfc_runtime.distributed.comm import REPLY
 from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.errors import RunError
+from dfc_targets.cpu.driver import CpuDriver, CpuEntry
 from tests.support.clusters import cluster_bundle
 from tests.support.ranks import outcomes_on
 
@@ -52,7 +55,7 @@ place "sent/y" on ps
 """
 
 
-def outcomes(work, follow=None, program=PROGRAM, eager=1 << 12):
+def outcomes(work, follow=None, program=PROGRAM, eager=1 << 12, *, initialise=True):
     """What rank 0 returned. Its work may ask how many answers it got so far."""
     network, data = Network(2, eager=eager), cluster_bundle(program, DEPLOYMENT)
 
@@ -60,7 +63,7 @@ def outcomes(work, follow=None, program=PROGRAM, eager=1 << 12):
         return network.sent.get((1, 0, REPLY), 0)
 
     def run(comm):
-        module = load_on(data, comm, seconds=20, threads=1)
+        module = load_on(data, comm, seconds=20, threads=1, initialise=initialise)
         try:
             if comm.rank == 0:
                 return work(module, answers)
@@ -143,3 +146,47 @@ def test_what_nobody_takes_after_a_failure_does_not_keep_a_silent_part():
         return float(module.checked(1.0)), float(module.fetch()), float(module.state["far"])
 
     assert outcomes(work, eager=0) == (4.0, 6.0, 2.0)
+
+
+def test_a_part_that_only_sends_variables_enters_no_native_code(monkeypatch):
+    entered: list[str] = []
+    entry = CpuDriver.entry
+
+    def noted(driver, number):
+        native = entry(driver, number).call
+
+        def call(slots):
+            entered.append(threading.current_thread().name)
+            return native(slots)
+
+        return CpuEntry(call)
+
+    monkeypatch.setattr(CpuDriver, "entry", noted)
+
+    def follow(module):
+        own = threading.current_thread().name
+        module.serve()
+        followed.append(entered.count(own))
+
+    def work(module, _):
+        started = len(entered)  # both have run their initialisers
+        values = [module.fetch(), module.fetch(), module.sent(2.0)]
+        return [float(each) for each in values], len(entered) - started
+
+    followed: list[int] = []
+    values, natives = outcomes(work, follow)
+    assert values == [6.0, 6.0, 5.0]
+    assert natives == 4, "rank 0 three times, rank 1 for the product"
+    assert followed == [2], "its initialisers, and the product"
+
+
+def test_a_part_that_only_sends_variables_finds_them_not_set():
+    def work(module, _):
+        module.state["near"] = np.float32(1)
+        with pytest.raises(RunError, match="reads far, which nothing has set"):
+            module.near_by()
+        module.state["far"] = np.float32(5)
+        return float(module.near_by())
+
+    program = PROGRAM + "\nreadonly entry near_by() -> f32 {\n  return near + far\n}\n"
+    assert outcomes(work, program=program, initialise=False) == 6.0

@@ -9,8 +9,8 @@ import pytest
 import dfc_runtime
 from dfc_runtime.errors import BundleError
 from dfc_runtime.formats import manifest_reading, manifest_writing, strict_json
-from dfc_runtime.formats.manifest import HostSite, SiteOperand
-from tests.support.bundles import PLACE, Sketch, entry, with_manifest
+from dfc_runtime.formats.manifest import HANDED, HostSite, SiteOperand
+from tests.support.bundles import PLACE, Sketch, entry, state, with_manifest
 
 OPERANDS = (SiteOperand("f32", (4, "2 * N")), SiteOperand("bool", ()))
 TOLD = {"tag": "loss", "step": 3, "rate": 0.5, "flag": True, "to": ("a", "b"), "none": ()}
@@ -71,3 +71,23 @@ def test_damaged_sites_are_refused_in_one_line(change: Change, told: str) -> Non
     with pytest.raises(BundleError, match=told) as caught:
         dfc_runtime.verify(with_manifest(sketch().to_bytes(), change))
     assert caught.value.exit_code == 4 and "\n" not in caught.value.message
+
+
+HANDED_OVER = HostSite("send", "add", {HANDED: ("w",)}, (SiteOperand("f32", (4,)),), (), ("w",), PLACE)
+
+
+def _handing() -> Sketch:
+    variables = [state("w", "f32[4]"), state("v", "f32[5]")]
+    return Sketch(entries=[(entry("add", {}), "add")], state=variables, sites=[HANDED_OVER])
+
+
+def test_variables_that_are_handed_over_are_read_as_they_were_written() -> None:
+    manifest = _handing().manifest()
+    assert manifest_reading.from_json(manifest_writing.to_json(manifest)) == manifest
+
+
+@pytest.mark.parametrize("names", [["v"], ["absent"], [], ["w", "w"], ["w", "absent"], "w", 0])
+def test_variables_that_a_site_is_not_given_are_refused(names: object) -> None:
+    change = _set(0, "attributes", HANDED, to=names)
+    with pytest.raises(BundleError, match="the send in entry add is not given what it says"):
+        dfc_runtime.verify(with_manifest(_handing().to_bytes(), change))
