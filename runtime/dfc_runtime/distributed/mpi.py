@@ -18,7 +18,7 @@ from dfc_runtime.distributed.comm import Arrival, Bytes, Pending
 from dfc_runtime.errors import RankError
 
 PIECE = 1 << 30
-_SPINS, _SPINS_OF_MANY, _YIELDS = 200, 5, 2000
+_SPINS, _YIELDS = 200, 2000
 _SHORTEST_SLEEP, _LONGEST_SLEEP = 20e-6, 1e-3
 
 
@@ -36,7 +36,7 @@ class MpiComm:
         self.neighbours: int = machine.Get_size()
         self.neighbour: int = machine.Get_rank()
         machine.Free()
-        self._spins = _SPINS if self.neighbours <= len(os.sched_getaffinity(0)) else _SPINS_OF_MANY
+        self._spins = _SPINS if self.neighbours <= len(os.sched_getaffinity(0)) else 0
         highest = self._comm.Get_attr(MPI.TAG_UB)
         self.highest_tag = highest if isinstance(highest, int) else 32767
 
@@ -65,7 +65,7 @@ class MpiComm:
         return None if message is None else _Arrived(message, status.Get_source(), status.Get_count(MPI.BYTE), status)
 
     def idle(self, turn: int) -> None:
-        """Spins, then lets others have the processor, then sleeps: ranks may be more than processors."""
+        """Spins unless ranks are more than processors, then lets others have the processor, then sleeps."""
         if turn < self._spins:
             return
         if turn < _YIELDS:

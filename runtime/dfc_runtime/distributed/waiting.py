@@ -104,19 +104,24 @@ class Waiting:
         """Returns when the condition holds."""
         if condition():
             self._busy_since = time.monotonic()
-            return
+        else:
+            self._wait(condition, awaited, forever=forever)
+
+    def _wait(self, condition: Callable[[], bool], awaited: Callable[[], Awaited], *, forever: bool) -> None:
+        """For what does not hold yet. Others that want this processor come first: they may be who is awaited."""
         before = self._awaited, self._since
         self._awaited, self._since = awaited, time.monotonic()
         end = None if forever else self._since + self.seconds
         turn = 0
         try:
+            self.comm.idle(turn)
             while not condition():
                 if turn % _LOOK_EVERY == 0:
                     self.look()
                     if end is not None and time.monotonic() > end:
                         self._give_up()
-                self.comm.idle(turn)
                 turn += 1
+                self.comm.idle(turn)
         finally:
             self._awaited, self._since = before
             self._busy_since = time.monotonic()
@@ -154,6 +159,7 @@ class Waiting:
         """Waits for a message of unknown size."""
         first = self.comm.arrival(source, tag)
         if first is not None:
+            self._busy_since = time.monotonic()
             return first
         found: list[Arrival] = []
 
@@ -163,13 +169,15 @@ class Waiting:
                 found.append(arrival)
             return arrival is not None
 
-        self.wait(has_come, awaited, forever=forever)
+        self._wait(has_come, awaited, forever=forever)
         return found[0]
 
     def bytes_of(self, arrival: Arrival, awaited: Callable[[], Awaited]) -> Bytes:
         """The content of a message that is there."""
         buffer = np.empty(arrival.size, np.uint8)
-        self.wait(arrival.receive(buffer).test, awaited)
+        pending = arrival.receive(buffer)
+        if not pending.test():
+            self._wait(pending.test, awaited, forever=False)
         return buffer
 
     def post(self, buffer: Bytes, destination: int, tag: int) -> None:
