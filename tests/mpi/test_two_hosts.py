@@ -16,7 +16,8 @@ from tests.support.two_hosts import Hosts, obstacle
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(150)]
 
-DEADLINE = 2
+DEADLINE = 8
+"""Seconds: more than ranks need to start on a busy machine."""
 STEPS = 200
 
 
@@ -40,7 +41,8 @@ def test_a_link_that_is_cut_ends_the_job_in_time_and_a_restart_goes_on(tmp_path:
         job = _start(hosts, folder, scratch)
         begun = time.monotonic()
         while not (scratch / "saved" / "step-1").exists():
-            assert job.poll() is None and time.monotonic() < begun + 60
+            assert job.poll() is None and time.monotonic() < begun + 60, job.communicate()
+            time.sleep(0.02)  # the ranks need the processor
         hosts.link(up=False)
         cut = time.monotonic()
         _, err = job.communicate(timeout=60)
