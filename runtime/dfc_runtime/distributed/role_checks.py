@@ -127,18 +127,6 @@ def _fits(outer: _Typed, inner: _Typed, axis: int) -> bool:
 # ------------------------------------------------------------------- state --
 
 
-def _check_state(role: Manifest, program: Manifest, topology: Topology, task: Task) -> None:
-    """A task has the state that is said to lie there, as large as it is said to be."""
-    own = {each.name: each for each in role.state}
-    places = {each.name: each for each in topology.cluster.state}
-    for entry in program.state:
-        place = places[entry.name]
-        ranks = topology.ranks_of(place.site)
-        if task.rank not in ranks:
-            continue
-        shape = list(entry.shape)
-        if place.rule:
-            shape[place.axis] = most_rows(shape[place.axis], len(ranks))
 def _check_axes(program: Manifest, topology: Topology) -> None:
     """What is divided or cut has the axis along which it is."""
     sizes = {each.name: len(each.shape) for each in program.state}
@@ -155,6 +143,18 @@ def _check_axes(program: Manifest, topology: Topology) -> None:
                     raise ValueError(f"`{shown(each.name)}` of `{shown(entry.name)}` has no axis {each.split_axis}")
 
 
+def _check_state(role: Manifest, program: Manifest, topology: Topology, task: Task) -> None:
+    """A task has the state that is said to lie there, as large as it is said to be."""
+    own = {each.name: each for each in role.state}
+    places = {each.name: each for each in topology.cluster.state}
+    for entry in program.state:
+        place = places[entry.name]
+        ranks = topology.ranks_of(place.site)
+        if task.rank not in ranks:
+            continue
+        shape = list(entry.shape)
+        if place.rule:
+            shape[place.axis] = most_rows(shape[place.axis], len(ranks))
         found = own.get(entry.name)
         if found is None or (found.dtype, list(found.shape)) != (entry.dtype, shape):
             raise ValueError(f"the state `{shown(entry.name)}` is not in the role {task.job}, or of another type")
