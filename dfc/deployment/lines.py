@@ -110,18 +110,18 @@ def names_nothing(text: str, span: Span, lines: Lines, others: Collection[str] =
         return error("E0801", title, span, label, helps=[f'for all that is in it, write `"{whole}"`'])
     entry = text.partition("/")[0]
     if others:
-        notes = [f"feeds: {_enough(sorted(others))}"]
+        notes = [f"feeds: {enough(sorted(others))}"]
     elif "/" in text and entry in names.graph.entries:
         inside = [name.partition("/")[2] for name in names.graph.bound if name.startswith(f"{entry}/")]
-        notes = [f"named values of `{entry}`: {_enough(inside)}"] if inside else []
+        notes = [f"named values of `{entry}`: {enough(inside)}"] if inside else []
     else:
         top = names.top_level()
-        notes = [f"top-level state: {_enough(top)}"] if top else ["the program has no state"]
+        notes = [f"top-level state: {enough(top)}"] if top else ["the program has no state"]
     near = closest(text.replace("*", ""), [*names.said(), *others])
     return error("E0801", title, span, did_you_mean(near), notes=notes)
 
 
-def _enough(names: list[str]) -> str:
+def enough(names: list[str]) -> str:
     """As many of the names as fit a line, the first in any case."""
     text, *rest = names
     for name in rest:
