@@ -117,8 +117,8 @@ class EntryCall:
         doors = [state.containers[name].door.shared for name in sorted(used)]
         mode = gate.whole
         if self.machinery.driver.reentrant:
-            self.beside_others = entry.readonly or entry.concurrent
             mode = gate.readonly if entry.readonly else gate.concurrent if entry.concurrent else gate.exclusive
+            self.beside_others = mode is not gate.exclusive
         return Together([mode, *doors]) if doors else mode
 
     def _wrapper(self) -> Callable[[Sequence[object]], object]:

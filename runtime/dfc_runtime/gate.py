@@ -112,6 +112,13 @@ class Gate:
         self.whole: Mode = Together([self.exclusive, readers.alone])
 
 
+class Queue(Gate):
+    """The gate of a program of which one call is made at a time: one lock, whatever is done."""
+
+    def __init__(self) -> None:
+        self.exclusive = self.concurrent = self.readonly = self.whole = threading.Lock()
+
+
 class Closed(Gate):
     """The gate of the same program for calls that the others know nothing of: each runs alone."""
 

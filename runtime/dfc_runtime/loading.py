@@ -29,7 +29,7 @@ from dfc_runtime.finite import has_checks, with_checks
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, ImageEntry
-from dfc_runtime.gate import Gate
+from dfc_runtime.gate import Gate, Queue
 from dfc_runtime.hosts import Handler, Hosts
 from dfc_runtime.instances import image_for, make_driver, refused
 from dfc_runtime.kinds import is_whole, require_kind
@@ -209,6 +209,7 @@ class _Stated:
             working_limit(self.limit, limit, on_device=has_devices),
             self._device(bundle.manifest.notes, has_devices=has_devices),
             self.results == "device",
+            self.neighbour is not None,
         )
 
     def _device(self, notes: Mapping[str, object], *, has_devices: bool) -> int:
@@ -223,13 +224,15 @@ class _Stated:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """How a program is run: threads, the limit in bytes for state and for calls, the device, where results lie."""
+    """How a program is run: threads, the limit in bytes for state and for calls, the device, where results lie, and
+    whether it is the part of one rank of many, whose calls queue up before they come here."""
 
     threads: int
     limit: int
     call_limit: int
     device: int
     results_on_device: bool
+    is_role: bool
 
 
 def _load(
@@ -262,7 +265,8 @@ def _require_one_rank(bundle: OpenBundle) -> None:
 
 def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: Answers) -> Module:
     """The module, its state set: by captured state, else by `init`, but for what other programs have set already."""
-    gate = Gate(has_concurrent=any(entry.concurrent for entry in bundle.manifest.entries))
+    has_concurrent = any(entry.concurrent for entry in bundle.manifest.entries)
+    gate = Queue() if running.is_role else Gate(has_concurrent=has_concurrent)
     state = State(bundle.manifest.state, gate, running.limit)
     others = state.set_by_others()
     captured = _restore_captured(bundle, state, others)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dfc_runtime.gate import Closed, Door, Gate, Mode, Together
+from dfc_runtime.gate import Closed, Door, Gate, Mode, Queue, Together
 
 SOON, NEVER = 30.0, 0.05
 
@@ -87,6 +87,19 @@ def test_who_runs_beside_whom(first: str, second: str) -> None:
     other = Visitor(MODES[second](gate))
     beside = (first, second) in BESIDE
     assert other.inside.wait(SOON if beside else NEVER) is beside
+    inside.leave()
+    assert other.inside.wait(SOON)
+    other.leave()
+
+
+@pytest.mark.parametrize("second", MODES)
+@pytest.mark.parametrize("first", MODES)
+def test_in_a_queue_nobody_runs_beside_anybody(first: str, second: str) -> None:
+    gate = Queue()
+    inside = Visitor(MODES[first](gate))
+    assert inside.inside.wait(SOON)
+    other = Visitor(MODES[second](gate))
+    assert not other.inside.wait(NEVER)
     inside.leave()
     assert other.inside.wait(SOON)
     other.leave()
