@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -11,3 +11,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def closest(name: str, known: Sequence[str]) -> str:
+    """The one of these names, of which there are some, that is most like it; the first of several."""
+    from difflib import SequenceMatcher  # as above
+
+    return max(known, key=lambda each: SequenceMatcher(None, name, each).ratio())

@@ -16,9 +16,11 @@ from dfc_runtime.checkpoints.format import Saved
 from dfc_runtime.checkpoints.store import Found
 from dfc_runtime.errors import CheckpointError, FeedError
 from dfc_runtime.formats.manifest import StateEntry
+from dfc_runtime.names import closest
 from dfc_runtime.state import State
 
 _MOST_LINES = 20
+_MOST_NAMES = 4
 
 
 def restore(
@@ -48,13 +50,17 @@ def choose(
     best: bool = False,
 ) -> tuple[Found, dict[str, Saved]]:
     """The checkpoint, and what of it goes where; nothing is changed yet. `entries` are all state of the program."""
-    patterns = _patterns(only)
+    patterns, names = _patterns(only), list(names)
     found = store.find(folder, best=best)
     saved = _renamed(found.checkpoint.state, rename)
     chosen = [name for name in names if _chosen(name, patterns)]
+    if patterns is not None and not chosen:
+        raise CheckpointError(_unmatched(patterns, names), code="E0902")
     lines = _differences(entries, saved, chosen, patterns)
     if lines:
-        raise CheckpointError(_table(folder, program, lines), code="E0902")
+        differing = {name for _, name, _ in lines}
+        fitting = [name for name in chosen if name not in differing]
+        raise CheckpointError(_table(folder, program, lines, _remedy(lines, fitting)), code="E0902")
     return found, {name: saved[name] for name in chosen}
 
 
@@ -107,29 +113,43 @@ def _differences(
             lines.append((what, name, f"{there} in the checkpoint, {entry} in the program{_declared(entry)}"))
     unknown = [name for name in saved if name not in entries and _chosen(name, patterns)]
     lines += [("not in program", name, str(saved[name])) for name in unknown]
-    if not chosen and patterns is not None:
-        lines.append(("not in program", ", ".join(patterns), "matches no state"))
     return lines
+
+
+def _unmatched(patterns: Sequence[str], names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMES]) + ", ..." * (len(names) > _MOST_NAMES)
+    return f"only={', '.join(patterns)!r} matches no state; there is {shown or 'none'}"
 
 
 def _declared(entry: StateEntry) -> str:
     return f" ({entry.place.name}:{entry.place.line})" if entry.place.line else ""
 
 
-def _table(folder: Path, program: str, lines: Sequence[tuple[str, str, str]]) -> str:
+def _table(folder: Path, program: str, lines: Sequence[tuple[str, str, str]], remedy: str) -> str:
     width = max(len(name) for _, name, _ in lines)
     order = {"shape differs": 0, "type differs": 0, "not in program": 1, "not in file": 2}
     ordered = sorted(lines, key=lambda line: order[line[0]])
     rows = [f"\n  {what:<14}  {name:<{width}}  {text}" for what, name, text in ordered[:_MOST_LINES]]
     more = f"\n  and {len(ordered) - _MOST_LINES} more" if len(ordered) > _MOST_LINES else ""
     title = f"{folder} does not fit {program}; nothing was restored"
-    return f"{title}{''.join(rows)}{more}\n  {_remedy(lines)}"
+    return f"{title}{''.join(rows)}{more}\n  {remedy}"
 
 
-def _remedy(lines: Sequence[tuple[str, str, str]]) -> str:
-    extra = [(name, text) for what, name, text in lines if what == "not in program"]
-    missing = [(name, text.partition(" (")[0]) for what, name, text in lines if what == "not in file"]
-    pairs = [(old, new, had == has) for old, had in extra for new, has in missing]
-    old, new, _ = max(pairs, key=lambda pair: pair[2], default=("old", "new", False))  # the first of those that fit
-    example = f'{{"{old}": "{new}"}}'
-    return f'rename={example} maps names; only="b*" restores a part'
+def _remedy(lines: Sequence[tuple[str, str, str]], fitting: Sequence[str]) -> str:
+    """What would restore something: names that are other ones for the same type, and what fits as it is."""
+    extra = {name: text for what, name, text in lines if what == "not in program"}
+    missing = {name: text.partition(" (")[0] for what, name, text in lines if what == "not in file"}
+    pairs: dict[str, str] = {}
+    for old, had in extra.items():
+        free = [new for new, has in missing.items() if has == had and new not in pairs.values()]
+        if free:
+            pairs[old] = closest(old, free)
+    ways: list[str] = []
+    if pairs:
+        shown = ", ".join(f'"{old}": "{new}"' for old, new in list(pairs.items())[:_MOST_NAMES])
+        ways.append(f"rename={{{shown}{', ...' if len(pairs) > _MOST_NAMES else ''}}} maps names")
+    if fitting:
+        names = [f'"{name}"' for name in fitting[:_MOST_NAMES]] + ["..."] * (len(fitting) > _MOST_NAMES)
+        listed = names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+        ways.append(f"only={listed} restores what fits")
+    return "; ".join(ways) or "nothing that is missing here is in it: it is of another program, or of other settings"

@@ -106,16 +106,52 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing_and_lists_every_differen
         "  shape differs   w1        f32[784, 256] in the checkpoint, f32[784, 128] in the program (model.dfg:12)\n"
         "  not in program  weights2  f32[256, 10]\n"
         "  not in file     w2        f32[128, 10] (model.dfg:12)\n"
-        '  rename={"weights2": "w2"} maps names; only="b*" restores a part'
+        '  only="b" restores what fits'
     )
     assert snapshot(new) == before
 
 
-def test_a_name_of_the_same_type_is_proposed(tmp_path: Path) -> None:
-    with_state(("bias", "f32[10]"), ("weights", "f32[4, 10]")).save(tmp_path)
+NOTHING = "nothing that is missing here is in it: it is of another program, or of other settings"
+
+
+@pytest.mark.parametrize(
+    ("saved", "here", "remedy"),
+    [
+        (
+            {"bias": "f32[10]", "weights": "f32[4, 10]"},
+            {"w": "f32[4, 10]", "other": "f32[3]"},
+            'rename={"weights": "w"} maps names',
+        ),
+        ({"a": "f32[4]"}, {"b": "f32[5]"}, NOTHING),
+        ({"w": "f32[4]"}, {"w": "f32[5]"}, NOTHING),
+        (
+            {"a.k": "f32[2]", "b.k": "f32[2]", "n": "i64"},
+            {"net.b.k": "f32[2]", "net.a.k": "f32[2]", "n": "i64"},
+            'rename={"a.k": "net.a.k", "b.k": "net.b.k"} maps names; only="n" restores what fits',
+        ),
+        (
+            dict.fromkeys("abcdef", "f32"),
+            dict.fromkeys("abcdefg", "f32"),
+            'only=["a", "b", "c", "d", ...] restores what fits',
+        ),
+    ],
+)
+def test_the_remedy_is_one_that_works(saved: dict, here: dict, remedy: str, tmp_path: Path) -> None:
+    with_state(*saved.items()).save(tmp_path)
+    model = with_state(*here.items())
     with pytest.raises(CheckpointError) as caught:
-        with_state(("w", "f32[4, 10]"), ("other", "f32[3]")).restore(tmp_path)
-    assert 'rename={"weights": "w"} maps names' in caught.value.message
+        model.restore(tmp_path)
+    assert caught.value.message.splitlines()[-1].strip() == remedy
+
+
+def test_proposed_names_are_taken(tmp_path: Path) -> None:
+    with_state(("bias", "f32[10]"), ("weights", "f32[4, 10]")).save(tmp_path)
+    fresh = with_state(("w", "f32[4, 10]"), ("b", "f32[10]"))
+    with pytest.raises(CheckpointError) as caught:
+        fresh.restore(tmp_path)
+    told = caught.value.message.splitlines()[-1]
+    assert told.strip() == 'rename={"bias": "b", "weights": "w"} maps names'
+    fresh.restore(tmp_path, rename={"bias": "b", "weights": "w"})
 
 
 def test_names_are_mapped_and_parts_restored(tmp_path: Path) -> None:
@@ -134,7 +170,7 @@ def test_names_are_mapped_and_parts_restored(tmp_path: Path) -> None:
     for rename in ({"zzz": "x"}, {"a": "b"}):
         with pytest.raises(CheckpointError):
             renamed.restore(tmp_path, rename=rename)
-    with pytest.raises(CheckpointError, match="matches no state"):
+    with pytest.raises(CheckpointError, match=r"^\[E0902\] only='zzz\*' matches no state; there is x, b$"):
         renamed.restore(tmp_path, only="zzz*")
 
 
