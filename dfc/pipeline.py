@@ -18,7 +18,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from dfc.backend.lower import lower_graph
-from dfc.backend.target import Lowered, load_target
+from dfc.backend.target import Lowered, has_libraries, load_target
 from dfc.backend.timing import timed
 from dfc.ir.graph import Graph
 from dfc.ir.verify import verify
@@ -167,7 +167,8 @@ def lower(graph: Graph, options: CompileOptions | None = None, watch: Watch = ig
     """Kernels, schedule and memory of an optimised graph, then machine code for them."""
     chosen = options if options is not None else CompileOptions()
     target = load_target(chosen.target)
-    program = timed(scheduled(graph, watch)) if chosen.timed else scheduled(graph, watch)
+    program = scheduled(graph, watch, libraries=has_libraries(target))
+    program = timed(program) if chosen.timed else program
     start = time.perf_counter()
     with guarded(target.name, 0, graph):
         lowered = target.lower(program, chosen.target_options)
@@ -175,11 +176,11 @@ def lower(graph: Graph, options: CompileOptions | None = None, watch: Watch = ig
     return program, lowered
 
 
-def scheduled(graph: Graph, watch: Watch = ignore) -> Program:
-    """Kernels, schedule and memory of an optimised graph."""
+def scheduled(graph: Graph, watch: Watch = ignore, *, libraries: bool = False) -> Program:
+    """Kernels, schedule and memory of an optimised graph; `libraries` as `lower_graph` says."""
     start = time.perf_counter()
     with guarded("fuse", 0, graph):
-        program = lower_graph(graph)
+        program = lower_graph(graph, libraries=libraries)
     watch(Event(0, "fuse", graph, time.perf_counter() - start))
     return program
 

@@ -13,6 +13,7 @@ from dfc.ir.types import TensorType, TextType
 from dfc.ir.walk import nodes
 from dfc.kernels.program import EntryProgram, EntrySignature, Program, Role
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
+from dfc.passes.convolutions import recognise
 from dfc.passes.fuse.collect import Exit
 from dfc.passes.fuse.flatten import flatten
 from dfc.passes.fuse.places import Place, Storage, place_of
@@ -27,20 +28,21 @@ from dfc.passes.schedule.hoist import hoist
 from dfc.passes.schedule.isolated import names_to_isolate
 
 
-def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:
-    """The program of a graph; with `fusing` off every node is a kernel of its own (to narrow down mistakes)."""
+def lower_graph(graph: Graph, *, fusing: bool = True, libraries: bool = False) -> Program:
+    """The program of a graph; with `fusing` off every node is a kernel of its own (to narrow down mistakes); with
+    `libraries` on, launches say which convolutions they make, and their operands live until then."""
     program = Program(graph.name, resources=dict(graph.resources))
     finisher = Finisher(program, in_place=fusing)
     numbers: dict[Literal, int] = {}
     for entry in (*graph.entries.values(), *graph.tests.values()):
         scope = Scope(program, fusing, names_to_isolate(entry, graph.resources), numbers)
-        program.entries.append(_entry(scope, finisher, entry))
+        program.entries.append(_entry(scope, finisher, entry, libraries=libraries))
         program.signatures.append(signature(entry))
     lock(program)
     return program
 
 
-def _entry(scope: Scope, finisher: Finisher, entry: Entry) -> EntryProgram:
+def _entry(scope: Scope, finisher: Finisher, entry: Entry, *, libraries: bool) -> EntryProgram:
     block = prepare(entry.block, scope.program.resources, scope.isolated)
     if scope.fusing:
         block = merge_gathers(flatten(hoist(block)))
@@ -57,6 +59,8 @@ def _entry(scope: Scope, finisher: Finisher, entry: Entry) -> EntryProgram:
         exits.append((value, whole(place)))
     drafts = schedule(scope, block, exits)
     results = [scope.claimed.get(place.storage, place) for place in results]
+    if libraries:
+        recognise(drafts)
     return finish(finisher, entry.name, drafts, arguments, results, entry.dims, measured)
 
 

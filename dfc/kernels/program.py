@@ -13,6 +13,7 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import DimCheck, Resource
+from dfc.kernels.convolution import Convolved
 from dfc.kernels.form import Kernel
 from dfc.source import Span
 
@@ -49,7 +50,11 @@ class Buffer:
 class Launch:
     """Runs a kernel: `kernels[kernel]` of the program with these buffers for its operand slots and these values for
     its symbols d0, d1, ... `names` are the full names of the graph nodes it computes; `reasons` say why it holds
-    what it holds ("y uses x at the same point") and what is apart from it ("z is apart: w is used at other points")."""
+    what it holds ("y uses x at the same point") and what is apart from it ("z is apart: w is used at other points").
+
+    For targets with libraries: `convolution` is what the launch and those before it make together; `only_for` are the
+    launches (by `number`) that alone read what this one writes: where a library makes them, it need not run.
+    """
 
     kernel: int
     buffers: tuple[int, ...]
@@ -57,6 +62,9 @@ class Launch:
     names: tuple[str, ...] = ()
     span: Span | None = None
     reasons: tuple[str, ...] = ()
+    convolution: Convolved | None = None
+    number: int = -1
+    only_for: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

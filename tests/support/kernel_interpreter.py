@@ -58,7 +58,7 @@ class Failed(Exception):
 
 
 @dataclass
-class _Call:
+class PointCall:
     """One launch: concrete axes, operands as arrays, symbols of the kernel."""
 
     operands: list[Any]
@@ -243,7 +243,7 @@ class Interpreter:
 def run_kernel(kernel: Kernel, arrays: list[Any], sizes: dict[Symbol, int]) -> None:
     """Runs a kernel on an array for each operand."""
     extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
-    call = _Call(arrays, sizes, extents, [operand.access for operand in kernel.operands])
+    call = PointCall(arrays, sizes, extents, [operand.access for operand in kernel.operands])
     with np.errstate(all="ignore"):
         if isinstance(kernel, ContractKernel):
             contract(kernel, call)
@@ -256,7 +256,7 @@ def poisoned(buffer: Buffer, shape: Sequence[int]) -> Any:
     return np.full(count, 0xFF, np.uint8).view(buffer.dtype.numpy).reshape(shape)
 
 
-def loops(kernel: LoopKernel, call: _Call) -> None:
+def loops(kernel: LoopKernel, call: PointCall) -> None:
     outer = call.extents[: kernel.outer]
     points = list(product(*map(range, outer)))
     if not kernel.ordered:
@@ -267,7 +267,7 @@ def loops(kernel: LoopKernel, call: _Call) -> None:
             call.reduced.append(run_stage(kernel, stage, call, point))
 
 
-def run_stage(kernel: LoopKernel, stage: Stage, call: _Call, outer: tuple[int, ...]) -> list[Any]:
+def run_stage(kernel: LoopKernel, stage: Stage, call: PointCall, outer: tuple[int, ...]) -> list[Any]:
     totals = [neutral(r) if not r.combine.startswith("arg") else None for r in stage.reductions]
     best: list[int] = [0] * len(totals)
     for number, inner in enumerate(product(*(range(call.extents[axis]) for axis in stage.axes))):
@@ -298,7 +298,7 @@ def better(combine: str, new: Any, old: Any) -> bool:
     return bool(new > old) if combine == "argmax" else bool(new < old)
 
 
-def contract(kernel: ContractKernel, call: _Call) -> None:
+def contract(kernel: ContractKernel, call: PointCall) -> None:
     *rest, depth = call.extents
     accumulator = computing(kernel.accumulator)
     for outer in product(*map(range, rest)):

@@ -70,7 +70,7 @@ def interpret(kernel: Kernel, arrays: Sequence[Array], sizes: Sequence[int]) -> 
         for array, operand in zip(arrays, kernel.operands, strict=True)
     ]
     accesses = [operand.access for operand in kernel.operands]
-    call = kernel_interpreter._Call(shaped, known, extents, accesses)  # pyright: ignore[reportPrivateUsage]
+    call = kernel_interpreter.PointCall(shaped, known, extents, accesses)
     with np.errstate(all="ignore"):
         try:
             if isinstance(kernel, ContractKernel):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dfc.ir.dims import Dim, Symbol
+from dfc.kernels.convolution import Convolution
 from dfc.kernels.form import Kernel
 from dfc.passes.fuse.places import Place
 from dfc.source import Span
@@ -13,11 +14,17 @@ from dfc.source import Span
 
 @dataclass(slots=True)
 class DraftLaunch:
+    """`convolution`: what it makes, with the places of its operands, which live until then (none: the sums that the
+    launch goes on with); `number` and `only_for` are those of `Launch`."""
+
     kernel: Kernel
     places: tuple[Place, ...]
     names: tuple[str, ...]
     span: Span
     reasons: tuple[str, ...] = ()
+    convolution: tuple[Convolution, tuple[Place | None, ...]] | None = None
+    number: int = -1
+    only_for: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -102,7 +109,8 @@ def own_places(step: Draft) -> tuple[Place, ...]:
     """The places a step itself uses, without those of inner steps."""
     match step:
         case DraftLaunch():
-            return step.places
+            more = step.convolution[1] if step.convolution is not None else ()
+            return (*step.places, *(place for place in more if place is not None))
         case DraftIf() | DraftCheck():
             return (step.condition,)
         case DraftMeasure():

@@ -1,0 +1,150 @@
+"""Convolutions that launches say they make, computed in NumPy in the plainest way: the reference for what is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dfc import pipeline
+from dfc.ir.dims import Symbol
+from dfc.kernels.convolution import DATA, FORWARD, SUMS, WEIGHTS, Convolved
+from dfc.kernels.form import ContractKernel
+from dfc.kernels.program import EntryProgram, Launch, Program, walk
+from tests.support.building import graph_of
+from tests.support.kernel_interpreter import Interpreter, PointCall
+
+Array = np.ndarray[Any, Any]
+
+
+def noted_program(text: str) -> Program:
+    """The scheduled program of a text, whose launches say what they make."""
+    return pipeline.scheduled(pipeline.optimise(graph_of(f"dfg 1\n{text}")), libraries=True)
+
+
+def launches(entry: EntryProgram) -> list[Launch]:
+    return [step for step in walk(entry.steps) if isinstance(step, Launch)]
+
+
+def noted(entry: EntryProgram) -> list[tuple[Launch, Convolved]]:
+    """The launches that make a convolution."""
+    return [(one, one.convolution) for one in launches(entry) if one.convolution is not None]
+
+
+def windows_of(
+    image: Sequence[int], window: Sequence[int], steps: Sequence[int], dilations: Sequence[int], low: Sequence[int],
+    counts: Sequence[int],
+) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:  # fmt: skip
+    """Place, element of the window, and where that is in the image, if inside."""
+    found: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = []
+    for place in np.ndindex(*counts):
+        for element in np.ndindex(*window):
+            at = tuple(p * s + e * d - z for p, e, s, d, z in zip(place, element, steps, dilations, low, strict=True))
+            if all(0 <= a < size for a, size in zip(at, image, strict=True)):
+                found.append((place, element, at))
+    return found
+
+
+def convolved(kind: str, tensors: Sequence[Array], windows: Sequence[Any], groups: int) -> Array:
+    """One of image [N, C, ..], filter [K, C / groups, ..], result [N, K, ..] from the others, in f64. The one that is
+    made is given for its shape."""
+    image, filter_, result = (one.astype(np.float64) for one in tensors)
+    made = {FORWARD: result, DATA: image, WEIGHTS: filter_}[kind]
+    made[...] = 0
+    taken, given = filter_.shape[1], filter_.shape[0] // groups
+    for place, element, at in windows:
+        for group in range(groups):
+            c, k = slice(group * taken, (group + 1) * taken), slice(group * given, (group + 1) * given)
+            x, w = image[(slice(None), c, *at)], filter_[(k, slice(None), *element)]
+            y = result[(slice(None), k, *place)]
+            if kind == FORWARD:
+                y += x @ w.T
+            elif kind == DATA:
+                x += y @ w
+            else:
+                w += y.T @ x
+    return made
+
+
+def computed(one: Convolved, memory: Sequence[Array], sizes: Mapping[Symbol, int]) -> tuple[Array, Array]:
+    """What the convolution makes, and its place as a view: `memory` is that of each operand, flat."""
+    what = one.what
+    tensors = [view(tensor, memory[tensor.operand], sizes) for tensor in what.tensors]
+    low = [each.evaluate(sizes) for each in what.low]
+    windows = windows_of(
+        tensors[0].shape[2:], tensors[1].shape[2:], what.steps, what.dilations, low, tensors[2].shape[2:]
+    )
+    made = convolved(what.kind, tensors[:3], windows, what.groups)
+    for added in tensors[3:]:
+        made += added.reshape(-1, *[1] * (made.ndim - 2)) if added.ndim == 1 else added
+    return made, tensors[(what.made).operand]
+
+
+def view(tensor: Any, flat: Array, sizes: Mapping[Symbol, int]) -> Array:
+    """A tensor over flat memory; `AssertionError` if it leaves it."""
+    shape, steps = ([one.evaluate(sizes) for one in each] for each in (tensor.extents, tensor.strides))
+    offset = tensor.offset.evaluate(sizes)
+    last = offset + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
+    assert 0 <= offset <= last < flat.size or 0 in shape
+    return np.lib.stride_tricks.as_strided(flat[offset:], shape, [s * flat.itemsize for s in steps])
+
+
+class Convolver(Interpreter):
+    """Makes every convolution that is noted as such, and leaves out launches that are there for those alone."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        everything = launches(self.entry)
+        self.made = {one.number for one in everything if one.convolution is not None}
+        self.left_out: set[int] = set()
+        for one in reversed(everything):
+            if one.only_for and set(one.only_for) <= self.made | self.left_out:
+                self.left_out.add(one.number)
+        self.made -= self.left_out
+
+    def launch(self, step: Launch) -> None:
+        if step.number in self.left_out:
+            return
+        if step.convolution is None:
+            super().launch(step)
+            return
+        one = step.convolution
+        kernel = self.program.kernels[step.kernel]
+        sums = np.zeros(0)
+        if SUMS in one.buffers:
+            assert isinstance(kernel, ContractKernel)
+            sizes = {Symbol(f"d{n}"): d.evaluate(self.sizes) for n, d in enumerate(step.sizes)}
+            extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
+            sums = np.full(extents[:-1], np.nan, kernel.accumulator.numpy)
+        memory = [sums.reshape(-1) if b == SUMS else self.array(b).reshape(-1) for b in one.buffers]
+        made, target = computed(one, memory, self.sizes)
+        target[...] = made
+        if SUMS in one.buffers:
+            self.go_on(step, sums)
+
+    def go_on(self, step: Launch, sums: Array) -> None:
+        """What the kernel does with finished sums; its factors are never looked at."""
+        kernel = self.program.kernels[step.kernel]
+        assert isinstance(kernel, ContractKernel)
+        sizes = {Symbol(f"d{n}"): d.evaluate(self.sizes) for n, d in enumerate(step.sizes)}
+        extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
+        arrays = [self.array(number) for number in step.buffers]
+        call = PointCall(arrays, sizes, extents, [operand.access for operand in kernel.operands])
+        for outer in np.ndindex(*extents[:-1]):
+            call.accumulated = sums[outer]
+            point = [*outer, 0]
+            values = call.body(kernel.epilogue, point)
+            for store in kernel.stores:
+                call.store(store, values, point)
+
+
+def run_convolving(
+    program: Program, entry: str, feeds: Sequence[Any], sizes: Mapping[str, int], state: dict[str, Any]
+) -> tuple[list[Array], Convolver]:
+    """Calls an entry with convolutions made as noted."""
+    chosen = next(e for e in program.entries if e.name == entry)
+    machine = Convolver(program, chosen, state, {symbol: sizes[str(symbol)] for symbol in chosen.dims})
+    machine.arguments = {number: np.array(feed) for number, feed in enumerate(feeds)}
+    machine.run(chosen.steps)
+    return [np.array(machine.array(number)) for number in chosen.results], machine
