@@ -81,11 +81,20 @@ def spread_by(
     except PlacementError as problem:
         raise CompileError([_unplaceable(deployment, problem)]) from problem
     with pipeline.guarded("partition", 0, graph):
-        parts = partition(graph, placed.placement, steps, {name: cut.results for name, cut in replicated.items()})
+        parts = partition(graph, placed.placement, steps, _pieces(replicated, divided))
         for role, part in parts.graphs.items():
             pipeline.check(part, f"partition of {role.name}")
         check_parts(parts)
     return Spread(deployment, resolution, whole, replicated, divided, placed, parts, remarks)
+
+
+def _pieces(replicated: Mapping[str, Replication], divided: Spreading) -> dict[str, frozenset[str]]:
+    """The results of which every task has a part, by entry: blocks of a batch, or rows."""
+    names = {*replicated, *divided.results}
+    return {
+        name: frozenset(replicated[name].results if name in replicated else ()) | {*divided.results.get(name, ())}
+        for name in names
+    }
 
 
 def _cut(whole: Graph, resolution: Resolution) -> tuple[Graph, dict[str, Replication], Spreading, Steps]:

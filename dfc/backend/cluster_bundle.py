@@ -19,7 +19,7 @@ from dfc.ir.graph import Graph
 from dfc.ir.measured import bounds_in
 from dfc.passes.partition import Parts, Role
 from dfc.passes.replicate import Piece, Replication
-from dfc.passes.shard import RowEdge, Sharded, Spreading
+from dfc.passes.shard import ResultRows, RowEdge, Sharded, Spreading
 from dfc.version import __version__
 from dfc_runtime.formats import manifest_writing, seal
 from dfc_runtime.formats.cluster import (
@@ -128,7 +128,7 @@ def _cluster(
         jobs=tuple(ClusterJob(job, count, job in elastic) for job, count in parts.tasks.items()),
         roles=tuple(_cluster_role(role) for role in parts.graphs),
         edges=_edges(parts, replicated, divided),
-        entries=tuple(_entry(name, whole, parts, replicated) for name in parts.entries),
+        entries=tuple(_entry(name, whole, parts, replicated, divided) for name in parts.entries),
         state=tuple(_state(name, str(site), divided.sharded.get(name)) for name, site in placement.state.items()),
         compressed=tuple((each.source, each.destination) for each in deployment.compressions),
         checkpoint=CheckpointPolicy(policy.seconds, policy.steps, policy.folder, policy.keep) if policy else None,
@@ -170,12 +170,13 @@ def _row_edge(edge: RowEdge, kind: str) -> ClusterEdge:
     return ClusterEdge(edge.key, kind, edge.source, edge.destinations, edge.name, str(edge.span))
 
 
-def _entry(name: str, whole: Graph, parts: Parts, replicated: Replications) -> ClusterEntry:
+def _entry(name: str, whole: Graph, parts: Parts, replicated: Replications, divided: Spreading) -> ClusterEntry:
     spread = parts.entries[name]
     cut = replicated.get(name)
     names = name_symbols(whole.entries[name].dims)
     feeds: Mapping[str, Piece] = cut.feeds if cut is not None else {}
-    results: Mapping[str, Piece] = cut.results if cut is not None else {}
+    pieces: Mapping[str, Piece] = cut.results if cut is not None else {}
+    rows = divided.results.get(name, {})
     return ClusterEntry(
         name=name,
         roles=tuple(role.name for role in spread.roles),
@@ -187,16 +188,19 @@ def _entry(name: str, whole: Graph, parts: Parts, replicated: Replications) -> C
             for feed, roles in spread.feeds.items()
         ),
         results=tuple(
-            ResultPart(
-                result,
-                source.partition(":")[0] if result in results else source,
-                *_piece(results.get(result), names),
-            )
+            _result(result, source, pieces.get(result), rows.get(result), names)
             for result, source in spread.results.items()
         ),
         steps=tuple(CheckpointStep(step.kind, step.feed, step.state) for step in spread.steps),
         **({"count": str(cut.count), "first": str(cut.first)} if cut is not None else {}),
     )
+
+
+def _result(name: str, source: str, piece: Piece | None, rows: ResultRows | None, names: Names) -> ResultPart:
+    """From one task, or from all of a job: blocks of a batch, or rows."""
+    if rows is not None:
+        return ResultPart(name, rows.division.job, rows.axis, rule=rows.division.rule)
+    return ResultPart(name, source.partition(":")[0] if piece is not None else source, *_piece(piece, names))
 
 
 def _piece(piece: Piece | None, names: Names) -> tuple[int, Formula]:

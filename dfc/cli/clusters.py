@@ -89,5 +89,6 @@ def _cut(entry: ClusterEntry) -> str:
     """What is cut into blocks."""
     if not entry.blocks:
         return ""
-    parts = [each.name for each in (*entry.feeds, *entry.results) if each.split_axis >= 0]
+    parts = [each.name for each in entry.feeds if each.split_axis >= 0]
+    parts += [each.name for each in entry.results if each.in_blocks]
     return f"; {entry.split} in {entry.blocks} blocks over {entry.replicated_over} (cut: {', '.join(parts)})"

@@ -42,6 +42,9 @@ class Pass:
         """The parameters of the new block: normally those of the old one."""
         return block.parameters
 
+    def begin(self, block: Block, output: list[Node]) -> None:
+        """Called when the parameters are known, with the list of the new nodes, to which some may be appended."""
+
     def leave(self, block: Block) -> None:
         """Called after the last node of a block was visited."""
 
@@ -89,7 +92,9 @@ def _open(block: Block, values: dict[Value, Value], rewriting: Pass) -> _Frame:
     parameters = rewriting.parameters(block)
     if parameters is not block.parameters:
         values.update(zip(block.parameters, parameters, strict=True))
-    return _Frame(block, parameters)
+    frame = _Frame(block, parameters)
+    rewriting.begin(block, frame.output)
+    return frame
 
 
 def _visit(frame: _Frame, node: Node, values: dict[Value, Value], rewriting: Pass) -> None:

@@ -7,9 +7,9 @@
     let s = table @ v              every owner multiplies its rows; s is brought together where it is needed whole
 
 The parts: `ahead` rows that are picked before loops, `beside` what is better done where rows are, on the whole batch,
-`analysis` what the owners have of each value, `demands` who needs it in which form, `rewrite` and `updates` the new
-entry, `routes` the messages, `mistakes` what would move a table. In loops and branches the owners go through the same
-rounds, with messages in each of them.
+`analysis` and `regions` what the owners have of each value, `demands` who needs it in which form, `rewrite`, `updates`
+and `parts` the new entry, `routes` the messages, `mistakes` what would move a table. In loops and branches the owners
+go through the same rounds, with messages in each of them.
 
 Assumes entries that are replicated already: what the tasks of a job have of their blocks stands in stacks at the top.
 Guarantees that only numbers and rows of what is picked travel, or values without the other axes of a table; and that
@@ -33,12 +33,13 @@ from dfc.passes.shard.ahead import picked_ahead
 from dfc.passes.shard.analysis import Findings, analyse
 from dfc.passes.shard.beside import beside_rows
 from dfc.passes.shard.demands import chain, demands_of, is_by_number
-from dfc.passes.shard.model import Caller, Division, RowEdge, Sharded, Spreading
+from dfc.passes.shard.model import Caller, Division, ResultRows, RowEdge, Sharded, Spreading
 from dfc.passes.shard.rewrite import rewritten
 
 __all__ = [
     "Caller",
     "Division",
+    "ResultRows",
     "RowEdge",
     "Sharded",
     "Spreading",
@@ -107,7 +108,7 @@ def _uses(node: Node, sharded: Mapping[str, Sharded]) -> bool:
 
 def _entry(entry: Entry, caller: Caller, made: Spreading) -> Entry:
     found: Findings = analyse(entry.block, made.sharded, caller.count)
-    changed, routes = rewritten(entry, found, demands_of(entry.block, found), caller)
+    changed, routes, made.results[entry.name] = rewritten(entry, found, demands_of(entry.block, found), caller)
     block = name_nodes(changed.block, entry.block)
     made.sites.update({node.name: site for node, site in routes.sites.items()})
     made.edges += routes.edges

@@ -6,8 +6,8 @@
     let best = top_k(s, 10)        s is needed whole: its elements are brought together, the table never is
 
 The rules are those of `replicate`, which cuts batches into blocks. The owners go through loops and branches with
-rows in them like everybody else, so that rows are used there as outside; but what a loop carries or a region hands out
-is whole. Assumes an entry after all passes. Guarantees a state for every value of it.
+rows in them like everybody else, so that rows are used, carried and handed out there as outside (`regions`). Assumes an
+entry after all passes. Guarantees a state for every value of it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,22 @@ from typing import cast
 from dfc.ir import walk
 from dfc.ir.dims import ONE, ZERO, Symbol, dim
 from dfc.ir.graph import Block, Node, Value
+from dfc.ops import registry
 from dfc.ops.attributes import (
     AssignAttributes,
     AxisAttributes,
     ForAttributes,
     OperandSelector,
+    ReduceAttributes,
     ResourceAttributes,
     SliceAttributes,
 )
-from dfc.passes.replicate.rules import NeededWhole, Use, use_of
+from dfc.ops.record import Elementwise
+from dfc.passes.replicate.rules import NeededWhole, Use, one, use_of
 from dfc.passes.replicate.states import COMMON, Cutting, Partial, Split, State
+from dfc.passes.shard.mistakes import ELSEWHERE
 from dfc.passes.shard.model import Division, Sharded
+from dfc.passes.shard.regions import Cut, Known, entered, left
 
 
 @dataclass(slots=True)
@@ -53,33 +58,50 @@ class Findings:
     def state(self, value: Value) -> State:
         return self.states.get(value, COMMON)
 
+    def cut_of(self, value: Value) -> Cut | None:
+        return (self.states[value], self.divisions[value]) if value in self.states else None
+
+    def split(self, value: Value, cut: Cut) -> None:
+        self.states[value], self.divisions[value] = cut
+
+    def needs(self, value: Value, node: Node, reason: str) -> None:
+        """Notes why a value is needed whole, if it is by rows."""
+        if value in self.states:
+            self.reasons.setdefault(value, (node, reason))
+
     def division(self, node: Node) -> Division:
         """That of a node with an operand or result that is split."""
         return next(self.divisions[v] for v in (*node.results, *node.operands) if v in self.divisions)
 
 
 def analyse(block: Block, sharded: Mapping[str, Sharded], count: Symbol | None = None) -> Findings:
-    found = Findings(sharded, count)
-    _block(block, found)
+    known = Known()
+    while True:
+        before, found = known.measure(), Findings(sharded, count)
+        _block(block, found, known)
+        if known.measure() == before:
+            break
     for node in walk.nodes(block):
         for value in node.operands:
             found.users.setdefault(value, set()).add(node)
     return found
 
 
-def _block(block: Block, found: Findings) -> None:
+def _block(block: Block, found: Findings, known: Known) -> None:
     """The nodes of a block in program order, a node behind those of its regions."""
     for node in block.nodes:
         if goes_over_blocks(node, found):
             for value in walk.inputs(node):
-                _needs(value, node, "each task does this for its own part of the batch", found)
+                found.needs(value, node, "each task does this for its own part of the batch")
             continue
-        for region in node.regions:
-            _block(region, found)
-            for value in region.outputs:
-                _needs(value, node, "a loop or branch hands out whole values", found)
+        if node.regions:
+            entered(node, known, found)
+            for region in node.regions:
+                _block(region, found, known)
+            left(node, known, found)
         found.order[node] = len(found.order)
-        _visit(node, found)
+        if not node.regions:
+            _visit(node, found)
 
 
 def goes_over_blocks(node: Node, found: Findings) -> bool:
@@ -107,16 +129,16 @@ def _visit(node: Node, found: Findings) -> None:
     if isinstance(node.attributes, ResourceAttributes) and node.op == "read":
         state = found.sharded.get(node.attributes.resource)
         if state is not None:
-            _split(node.results[0], Split(state.axis), state.division, found)
+            found.split(node.results[0], (Split(state.axis), state.division))
         return
     if written(node, found.sharded) is not None:
         return
     operands = [v for v in node.operands if not v.is_token]
     if not any(v in found.states for v in operands):
         return
-    if node.regions or len(operands) < len(node.operands):
+    if len(operands) < len(node.operands):
         for value in operands:
-            _needs(value, node, "a loop carries whole values" if node.regions else "it takes all of it", found)
+            found.needs(value, node, "it takes all of it")
         return
     if _is_pick(node, found):
         found.picks.add(node)
@@ -142,11 +164,12 @@ def _is_pick(node: Node, found: Findings) -> bool:
 def _plain(node: Node, found: Findings) -> None:
     states: list[State] = [found.state(v) for v in node.operands]
     division = _one_division(node, states, found)
+    _one_axis(node, states, found)
     while any(isinstance(state, Split) for state in states):
         try:
             use = _use(node, states, division)
         except NeededWhole as need:
-            _needs(node.operands[need.operand], node, need.reason, found)
+            found.needs(node.operands[need.operand], node, need.reason)
             states[need.operand] = COMMON
             continue
         _note(node, use, division, found)
@@ -160,14 +183,48 @@ def _one_division(node: Node, states: list[State], found: Findings) -> Division:
         own = found.divisions.get(value)
         first = first or own
         if own is not None and own != first:
-            _needs(value, node, "its rows lie elsewhere than those it meets", found)
+            found.needs(value, node, ELSEWHERE)
             states[number] = COMMON
     assert first is not None
     return first
 
 
+def _one_axis(node: Node, states: list[State], found: Findings) -> None:
+    """Where rows stand along several axes of what is done element by element, the largest operand says along which
+    one; the others, which may be vectors, are needed whole."""
+    if not is_elementwise(node):
+        return
+    rank = node.result.tensor.rank
+    axes = {
+        number: state.axis + rank - value.tensor.rank
+        for number, (value, state) in enumerate(zip(node.operands, states, strict=True))
+        if isinstance(state, Split)
+    }
+    if len(set(axes.values())) < 2:
+        return
+    size = {number: node.operands[number].tensor.elements.constant or 0 for number in axes}
+    kept = axes[max(axes, key=lambda number: (size[number], axes[number]))]
+    for number, axis in axes.items():
+        if axis != kept:
+            found.needs(node.operands[number], node, "it meets rows along another axis")
+            states[number] = COMMON
+
+
+def is_elementwise(node: Node | None) -> bool:
+    return node is not None and isinstance(registry.record(node.op).lowering, Elementwise)
+
+
 def _use(node: Node, states: Sequence[State], division: Division) -> Use:
     """What the node wants and gives. Runs along an axis are not followed."""
+    state = states[0]
+    told = node.attributes
+    if (
+        node.op == "prod"
+        and isinstance(told, ReduceAttributes)
+        and isinstance(state, Split)
+        and state.axis in told.axes
+    ):
+        return one(states, Partial("prod"))
     use = use_of(node, states, cast(Cutting, division))
     for state in (*use.wanted, *use.results):
         if isinstance(state, Split) and state.outer not in (None, ONE):
@@ -183,16 +240,6 @@ def _note(node: Node, use: Use, division: Division, found: Findings) -> None:
     found.wanted[node] = use.wanted
     for value, state in zip(node.results, use.results, strict=True):
         if isinstance(state, Split):
-            _split(value, Split(state.axis), division, found)
+            found.split(value, (Split(state.axis), division))
         elif isinstance(state, Partial):
             found.combined[node] = state.how
-
-
-def _split(value: Value, state: Split, division: Division, found: Findings) -> None:
-    found.states[value] = state
-    found.divisions[value] = division
-
-
-def _needs(value: Value, node: Node, reason: str, found: Findings) -> None:
-    if value in found.states:
-        found.reasons.setdefault(value, (node, reason))

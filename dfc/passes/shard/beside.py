@@ -15,8 +15,7 @@ from dfc.ir import walk
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ops.effects import is_pure
-from dfc.passes.shard.analysis import Findings
-from dfc.passes.shard.demands import is_elementwise
+from dfc.passes.shard.analysis import Findings, is_elementwise
 from dfc.passes.shard.model import Division
 
 VIEWS = frozenset({"reshape", "transpose", "broadcast"})

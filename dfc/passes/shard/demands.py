@@ -14,13 +14,13 @@ from dfc.ir import walk
 from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import ONE, ZERO, dim
 from dfc.ir.graph import Block, Node, Value
-from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, RandomAttributes, ScatterAttributes
 from dfc.ops.effects import is_pure
-from dfc.ops.record import Elementwise
 from dfc.passes.replicate.states import Split
-from dfc.passes.shard.analysis import Findings, goes_over_blocks, index_of_rows, written
+from dfc.passes.shard.analysis import Findings, goes_over_blocks, index_of_rows, is_elementwise, written
+from dfc.passes.shard.mistakes import ELSEWHERE
 from dfc.passes.shard.model import Division, Sharded
+from dfc.passes.shard.regions import slots, steering
 
 Cut: TypeAlias = tuple[Division, int]
 """How rows are divided, and along which axis."""
@@ -50,10 +50,6 @@ def group_starts(node: Node) -> list[int]:
         width = node.operands[1 + place.operand].tensor.rank if isinstance(place, OperandSelector) else 1
         starts.append(starts[-1] + width)
     return starts
-
-
-def is_elementwise(node: Node | None) -> bool:
-    return node is not None and isinstance(registry.record(node.op).lowering, Elementwise)
 
 
 def cut_by_node(value: Value, axis: int, division: Division) -> list[tuple[Value, int | None]] | None:
@@ -97,7 +93,9 @@ class _Search:
         self._demands = Demands()
 
     def run(self) -> Demands:
-        self._demands.whole.update(v for v in self._block.outputs if not v.is_token)
+        """What an entry gives may be by rows: the caller puts it together."""
+        for value in self._block.outputs:
+            self._as_it_is(value)
         self._nodes(self._block)
         return self._demands
 
@@ -118,15 +116,29 @@ class _Search:
             self._pure(node)
 
     def _region(self, node: Node) -> None:
-        """All of it is kept; what comes in and what goes out is whole, what is inside is seen like what is outside."""
+        """All of it is kept, and what is inside is seen like what is outside."""
         if goes_over_blocks(node, self._found):
             self._whole(walk_inputs(node))
             return
-        self._whole(v for v in node.operands if not v.is_token)
-        for region in node.regions:
-            self._whole(v for v in region.outputs if not v.is_token)
+        self._whole(iter(steering(node)))
+        for slot in slots(node):
+            values = [*slot.outputs] if slot.first is None else [slot.first, *slot.outputs]
+            cut = self._found.cut_of(slot.result)
+            for value in values:
+                if cut is None:
+                    self._need_whole(value)
+                else:
+                    self._need_rows(value, slot.inner_axis(cut[0].axis), cut[1], node)
         for region in reversed(node.regions):
             self._nodes(region)
+
+    def _as_it_is(self, value: Value) -> None:
+        """A value by rows if it is, else whole."""
+        cut = self._found.cut_of(value)
+        if cut is not None:
+            self._note(value, cut[0].axis, cut[1])
+        elif not value.is_token:
+            self._need_whole(value)
 
     def _whole(self, values: Iterator[Value]) -> None:
         for value in values:
@@ -140,25 +152,28 @@ class _Search:
     def _note(self, value: Value, axis: int, division: Division) -> None:
         self._demands.rows.setdefault(value, {})[division, axis] = None
 
-    def _need_rows(self, value: Value, axis: int, division: Division) -> None:
-        """Rows of a value, split or common; what they are made of is asked for when its node is reached."""
+    def _need_rows(self, value: Value, axis: int, division: Division, node: Node) -> None:
+        """Rows of a value for a node, split or common; what they are made of is asked for when its node is reached."""
         self._note(value, axis, division)
-        if self._found.divisions.get(value) == division:
+        if self._found.cut_of(value) == (Split(axis), division):
             return
+        self._found.needs(value, node, ELSEWHERE)
         if value in self._found.states or cut_by_node(value, axis, division) is None:
             self._need_whole(value)
 
     def _pure(self, node: Node) -> None:
         found = self._found
         if node in found.picks:
-            self._need_rows(node.operands[0], found.states[node.operands[0]].axis, found.divisions[node.operands[0]])
+            self._need_rows(
+                node.operands[0], found.states[node.operands[0]].axis, found.divisions[node.operands[0]], node
+            )
             self._whole(iter(node.operands[1:]))
             return
         if node in found.wanted:
             division = found.division(node)
             for value, state in zip(node.operands, found.wanted[node], strict=True):
                 if isinstance(state, Split):
-                    self._need_rows(value, state.axis, division)
+                    self._need_rows(value, state.axis, division, node)
                 else:
                     self._need_whole(value)
             return
@@ -170,10 +185,10 @@ class _Search:
 
     def _cut(self, value: Value, axis: int, division: Division) -> None:
         for operand, own in cut_by_node(value, axis, division) or ():
-            if own is None:
+            if own is None or value.node is None:
                 self._need_whole(operand)
             else:
-                self._need_rows(operand, own, division)
+                self._need_rows(operand, own, division, value.node)
 
     def _written(self, node: Node, state: Sharded) -> None:
         axis, division = state.axis, state.division
@@ -184,7 +199,7 @@ class _Search:
             if own is None:
                 self._need_whole(rows)
             else:
-                self._need_rows(rows, own, division)
+                self._need_rows(rows, own, division, node)
             return
         inside, leaves = chain(node, rows, axis, self._found)
         self._demands.inside[node] = inside

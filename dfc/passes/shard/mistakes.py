@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dfc.diagnostics import Diagnostic, error
 from dfc.ir.graph import Node, Value
+from dfc.ops.attributes import AssignAttributes
 from dfc.passes.shard.model import Sharded
 
 WHOLE = "E0832"
+ELSEWHERE = "its rows lie elsewhere than those it meets"
+TELLING = frozenset({"debug_print", "summary_histogram"})
 
 
 def whole(value: Value, state: str, sharded: Sharded, node: Node | None, reason: str) -> Diagnostic:
@@ -20,8 +23,20 @@ def whole(value: Value, state: str, sharded: Sharded, node: Node | None, reason:
         span,
         reason,
         secondary=[(statement.span, f"its rows lie in {sharded.division.tasks} tasks")],
-        helps=[
-            "take the rows that are needed, by their numbers, or sums along the other axes",
-            f'from outside, `.state["{state}"]` puts it together',
-        ],
+        helps=_helps(state, sharded, node, reason),
     )
+
+
+def _helps(state: str, sharded: Sharded, node: Node | None, reason: str) -> list[str]:
+    division = sharded.division
+    line = f"axis {sharded.axis} over {division.job} by {division.rule}"
+    if node is not None and isinstance(node.attributes, AssignAttributes):
+        return [f'let what it is written to lie in the same tasks: `shard "{node.attributes.resource}" {line}`']
+    if reason == ELSEWHERE:
+        return [f"divide both in the same way: `shard .. {line}` for each of them"]
+    if node is not None and node.op in TELLING:
+        return ["tell some rows of it, by their numbers, or a sum", "return it: whoever calls gets all rows"]
+    return [
+        "take the rows that are needed, by their numbers, or sums over them",
+        "or return it: whoever calls gets all rows, and may do this there",
+    ]

@@ -69,13 +69,23 @@ class Caller:
     blocks: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ResultRows:
+    """A result of which each owner gives the rows that it has, along an axis: in memory with room for the most."""
+
+    division: Division
+    axis: int
+
+
 @dataclass(slots=True)
 class Spreading:
     """A graph whose state is divided: `sites` has those of nodes that cannot be elsewhere, by name;
-    `edges` are those of ids and rows, `combined` those of what the owners make together."""
+    `edges` are those of ids and rows, `combined` those of what the owners make together. `results` come by rows, by
+    entry and name."""
 
     graph: Graph
     sharded: Mapping[str, Sharded]
     sites: dict[str, Site] = field(default_factory=dict[str, Site])
     edges: list[RowEdge] = field(default_factory=list[RowEdge])
     combined: list[RowEdge] = field(default_factory=list[RowEdge])
+    results: dict[str, Mapping[str, ResultRows]] = field(default_factory=dict[str, "Mapping[str, ResultRows]"])

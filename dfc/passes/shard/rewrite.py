@@ -18,20 +18,14 @@ from dfc.diagnostics import CompileError
 from dfc.ir import walk
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import Dim, dim
-from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.rewrite import Pass, Site, rebuild, with_parts
 from dfc.ir.symbols import symbols_of
-from dfc.ir.types import TensorType
+from dfc.ir.types import Type
 from dfc.ops.attributes import (
     AxisAttributes,
-    RandomAttributes,
-    ReduceAttributes,
-    ResourceAttributes,
-    ScatterAttributes,
     ShapeAttributes,
     SliceAttributes,
-    TypeAttributes,
 )
 from dfc.ops.builder import Builder
 from dfc.ops.effects import is_pure
@@ -39,18 +33,22 @@ from dfc.passes.replicate.states import Split
 from dfc.passes.shard import mistakes
 from dfc.passes.shard.analysis import Findings, goes_over_blocks, written
 from dfc.passes.shard.beside import beside_rows
-from dfc.passes.shard.demands import Demands, cut_by_node
-from dfc.passes.shard.draws import random_rows
-from dfc.passes.shard.model import Caller, Division
-from dfc.passes.shard.routes import NETWORK_TOKEN, Routes
+from dfc.passes.shard.cutting import cut_rows, divided
+from dfc.passes.shard.demands import Demands
+from dfc.passes.shard.model import Caller, Division, ResultRows
+from dfc.passes.shard.parts import End, origin, with_size, with_types
+from dfc.passes.shard.regions import first_operand, outputs_of, slots
+from dfc.passes.shard.routes import NETWORK_TOKEN, Routes, Routing
 from dfc.passes.shard.updates import Updates
 
 
-def rewritten(entry: Entry, found: Findings, demands: Demands, caller: Caller) -> tuple[Entry, Routes]:
-    """The entry, and what travels in it."""
+def rewritten(
+    entry: Entry, found: Findings, demands: Demands, caller: Caller
+) -> tuple[Entry, Routes, dict[str, ResultRows]]:
+    """The entry, what travels in it, and which results come by rows."""
     work = _Rewriting(entry, found, demands, caller)
     block = work.finished(rebuild(entry.block, work, work.values))
-    return replace(entry, block=block), work.routes
+    return replace(entry, block=block), work.routes, work.results
 
 
 class _Rewriting(Pass):
@@ -59,6 +57,7 @@ class _Rewriting(Pass):
     def __init__(self, entry: Entry, found: Findings, demands: Demands, caller: Caller) -> None:
         self.values: dict[Value, Value] = {}
         self.routes = Routes(entry, Builder(Block()), caller)
+        self.results: dict[str, ResultRows] = {}
         self._entry = entry
         self._found = found
         self._demands = demands
@@ -69,16 +68,65 @@ class _Rewriting(Pass):
         self._starts: list[Value] = []
         self._beside = beside_rows(entry.block, found)
         self._blocks_at: int | None = None
-        self._ends: list[tuple[Value, Value]] = []
+        self._ends: list[End] = []
+        self._around: list[Node | None] = [None]
+        self._outputs: list[list[Node]] = []
 
     def finished(self, block: Block) -> Block:
-        """The block with the token of the network among its parameters and outputs."""
-        start, network = self._ends.pop()
-        return block if network is start else with_network(block, start, network)
+        """The block with the token of the network among its parameters and outputs, and rows in place of results."""
+        end = self._ends.pop()
+        return end.finished(block, end.talks)
 
     def descend(self, node: Node, operands: Sequence[Value], region: Block) -> None:
+        """What is by rows inside is known before, above all how many there are."""
+        self._around.append(node)
         if self._blocks_at is None and goes_over_blocks(node, self._found):
             self._blocks_at = len(self._starts)
+        if self._blocks_at is not None or region is not node.regions[0]:
+            return
+        self._appends(node, self._outputs[-1])
+        for slot in slots(node):
+            cut = self._found.cut_of(slot.result)
+            if cut is not None:
+                self.routes.size(cut[1])
+                if slot.first is not None:
+                    self.rows(slot.first, cut[0].axis, cut[1])
+
+    def parameters(self, block: Block) -> Sequence[Value]:
+        found = self._found
+        if self._blocks_at is not None or not any(v in found.states for v in block.parameters):
+            return block.parameters
+        made = [Value(self._type_by_rows(v), v.name, None, n) for n, v in enumerate(block.parameters)]
+        for old, new in zip(block.parameters, made, strict=True):
+            cut = found.cut_of(old)
+            if cut is not None:
+                self._rows[old, cut[1], cut[0].axis] = new
+        return made
+
+    def begin(self, block: Block, output: list[Node]) -> None:
+        self._outputs.append(output)
+        if self._blocks_at is not None:
+            return
+        around = self._around[-1]
+        for value in block.parameters:
+            if value in self._found.states and value in self._demands.whole:
+                assert around is not None, "only loops carry rows"
+                self._appends(around, output)
+                self._brought_together(value)
+
+    def _appends(self, node: Node, output: list[Node]) -> None:
+        """What is made from here on comes to these nodes, on behalf of this one."""
+        b = self.routes.builder
+        b.block.nodes, b.name, b.span = output, node.name, node.span
+        self.routes.here(None)
+
+    def _type_by_rows(self, value: Value) -> Type:
+        """The type of the rows that a task has of a value."""
+        cut = self._found.cut_of(value)
+        if cut is None:
+            return value.type
+        shape, axis = value.tensor.shape, cut[0].axis
+        return value.tensor.with_shape((*shape[:axis], self.routes.size(cut[1]), *shape[axis + 1 :]))
 
     def enter(self, block: Block) -> None:
         """What is made of rows in a block is there in the block and in the regions of its nodes."""
@@ -90,13 +138,57 @@ class _Rewriting(Pass):
         self.routes.enter()
 
     def leave(self, block: Block) -> None:
-        self._ends.append((self._starts.pop(), self.routes.network))
+        around = self._around.pop()
+        rows = self._handed_out(block, around) if self._blocks_at is None else {}
+        self._ends.append(End(self._starts.pop(), self.routes.network, rows))
+        self._outputs.pop()
         if self._blocks_at == len(self._starts):
             self._blocks_at = None
         self.routes.network = self._networks.pop()
         self._rows = self._rows.parents
         self._updates.leave()
         self.routes.leave()
+
+    def _handed_out(self, block: Block, around: Node | None) -> dict[int, Value]:
+        """The outputs that are by rows, each made by a node that is at the owners, as that decides where it is."""
+        found = self._found
+        if around is None:
+            return self._results(block)
+        rows: dict[int, Value] = {}
+        for slot, value in outputs_of(around, block):
+            cut = found.cut_of(slot.result)
+            if cut is not None:
+                self._appends(around, self._outputs[-1])
+                own = self.rows(value, slot.inner_axis(cut[0].axis), cut[1])
+                rows[slot.number] = self._at_owners(own, cut[1])
+        return rows
+
+    def _results(self, block: Block) -> dict[int, Value]:
+        """Results by rows: each owner gives what it has, with room for as many rows as any of them has."""
+        rows: dict[int, Value] = {}
+        names = dict(enumerate(self._entry.result_names))
+        for number, value in enumerate(block.outputs):
+            cut = self._found.cut_of(value)
+            if cut is None or value in self._demands.whole:
+                continue
+            self.routes.builder.block.nodes = self._outputs[-1]
+            self.routes.here(None)
+            axis, division = cut[0].axis, cut[1]
+            own = self._memory.get(value)
+            if own is None:
+                own = self.routes.with_room(self.rows(value, axis, division), axis, division)
+            rows[number] = self._at_owners(own, division)
+            self.results[names[number]] = ResultRows(division, axis)
+        return rows
+
+    def _at_owners(self, rows: Value, division: Division) -> Value:
+        node = rows.node
+        if node is not None and not node.regions and self.routes.sites.get(node) == division.site:
+            return rows
+        self.routes.here(None)
+        same = self.routes.builder.apply("reshape", rows, attributes=ShapeAttributes(rows.tensor.shape))
+        self.routes.here(division.site)
+        return same
 
     def visit(self, site: Site) -> Sequence[Value] | None:
         if self._blocks_at is not None:
@@ -136,8 +228,16 @@ class _Rewriting(Pass):
             if value in self._memory and self._found.divisions[value] == division:
                 self._rows[key] = self.routes.without_room(self._memory[value], axis, division)
             else:  # a parameter of the entry, or rows that lie elsewhere
-                self._rows[key] = self._cut(value, axis, division)
+                self._rows[key] = cut_rows(value, axis, division, self)
         return self._rows[key]
+
+    def pushed(self, route: Routing, value: Value, axis: int) -> Value:
+        """What belongs to numbers, at their owners."""
+        return self._updates.pushed(route, value, axis)
+
+    def is_split(self, value: Value) -> bool:
+        """Whether it is by rows where it is made."""
+        return value in self._found.states
 
     def memory(self, value: Value, axis: int, division: Division) -> Value:
         """The same, where what lies behind them does no harm."""
@@ -151,11 +251,17 @@ class _Rewriting(Pass):
         first = len(self._ends) - len(site.regions)
         ends, self._ends = self._ends[first:], self._ends[:first]
         operands = [routes.network if v.type == NETWORK_TOKEN else v for v in site.operands]
-        if any(network is not start for start, network in ends):
-            regions = [with_network(block, *end) for block, end in zip(site.regions, ends, strict=True)]
-            made = _talking(node, operands, regions, routes.network)
+        for slot in slots(node):
+            cut = self._found.cut_of(slot.result)
+            if cut is not None and slot.first is not None:
+                operands[first_operand(node) + slot.number] = self.rows(slot.first, cut[0].axis, cut[1])
+        talks = any(end.talks for end in ends)
+        regions = [end.finished(block, talks) for block, end in zip(site.regions, ends, strict=True)]
+        types = [self._type_by_rows(v) for v in node.results if not v.is_token]
+        if talks or types != [v.type for v in node.results if not v.is_token]:
+            made = with_types(node, operands, regions, types, routes.network if talks else None)
         else:
-            made = with_parts(node, operands, site.regions)
+            made = with_parts(node, operands, regions)
         site.output.append(made)
         tokens = {v.type: v for v in made.results if v.is_token}
         routes.network = tokens.get(NETWORK_TOKEN, routes.network)
@@ -164,7 +270,13 @@ class _Rewriting(Pass):
         plain = [v for v in made.results if not v.is_token]
         results = [tokens[v.type] if v.is_token else plain[number] for number, v in enumerate(node.results)]
         self.values.update(zip(node.results, results, strict=True))
-        return results
+        for old, new in zip(node.results, results, strict=True):
+            cut = self._found.cut_of(old)
+            if cut is not None:
+                self._rows[old, cut[1], cut[0].axis] = new
+                if old in self._demands.whole:
+                    self._brought_together(old)
+        return [self.values[old] for old in node.results]
 
     def _common(self, site: Site) -> Sequence[Value]:
         """A node that is done as before, and the rows of its result if somebody needs them."""
@@ -181,7 +293,7 @@ class _Rewriting(Pass):
             self.routes.here(self._own_site(node))
         for value in node.results:
             for division, axis in demands.rows.get(value, {}):
-                self._rows[value, division, axis] = self._cut(value, axis, division)
+                self._rows[value, division, axis] = cut_rows(value, axis, division, self)
         return [self.whole(value) for value in node.results]
 
     def _own_site(self, node: Node) -> Place | None:
@@ -217,8 +329,8 @@ class _Rewriting(Pass):
         states = {name: each for name, each in self._found.sharded.items() if each.division == division}
         name, sharded = next(iter(states.items()))
         if None not in others and width > 1:
-            user, reason = self._found.reasons.get(value, (value.node, "it is a result of the entry"))
-            raise CompileError([mistakes.whole(value, _origin(value) or name, sharded, user, reason)])
+            user, reason = self._found.reasons.get(value, (value.node, "all of it is used"))
+            raise CompileError([mistakes.whole(value, origin(value) or name, sharded, user, reason)])
         self.values[value] = self.routes.whole(self.rows(value, axis, division), axis, division)
 
     def _picked(self, node: Node) -> Value:
@@ -227,7 +339,8 @@ class _Rewriting(Pass):
         division, axis = self._found.divisions[source], self._found.states[source].axis
         memory = self.memory(source, axis, division)
         if isinstance(node.attributes, SliceAttributes):
-            ids = self.counted(node.attributes.starts[axis], node.attributes.sizes[axis], node.attributes.steps[axis])
+            how = node.attributes
+            ids = self.routes.numbers(how.starts[axis], how.sizes[axis], how.steps[axis])
             memory = self._sliced(memory, node.attributes, axis, division)
         else:
             ids = self.whole(node.operands[1])
@@ -236,16 +349,6 @@ class _Rewriting(Pass):
         rows = self.routes.builder.apply("gather", memory, route.local, attributes=AxisAttributes(axis))
         self.routes.here(division.site)
         return self.routes.answer(route, rows, axis)
-
-    def counted(self, start: Dim, size: Dim, step: int) -> Value:
-        """The numbers of a range."""
-        b = self.routes.builder
-        self.routes.here(None)
-        count = b.apply("iota", attributes=TypeAttributes(TensorType(I64, (size,))))
-        steps = b.apply("mul", count, b.constant(step, I64))
-        found = b.apply("add", steps, b.size(start))
-        self.routes.here(self.routes.caller.site)
-        return found
 
     def _sliced(self, memory: Value, how: SliceAttributes, axis: int, division: Division) -> Value:
         """A slice along the other axes."""
@@ -282,18 +385,8 @@ class _Rewriting(Pass):
             else:
                 self.values[old] = new if how is None else routes.combined(new, how, division)
         if is_mean:
-            self.values[node.result] = self._divided(self.values[node.result], node, division)
+            self.values[node.result] = divided(self.values[node.result], node, division, self)
         return [self.whole(value) for value in node.results]
-
-    def _divided(self, total: Value, node: Node, division: Division) -> Value:
-        assert isinstance(node.attributes, ReduceAttributes)
-        b, count = self.routes.builder, dim(1)
-        for axis in node.attributes.axes:
-            count = count * node.operands[0].tensor.shape[axis]
-        self.routes.here(None)
-        found = b.apply("div", total, b.cast(b.size(count), total.tensor.dtype))
-        self.routes.here(division.site)
-        return found
 
     def _attributes(self, node: Node, size: Dim) -> Attributes:
         """The attributes with the number of a task's rows in them."""
@@ -301,80 +394,3 @@ class _Rewriting(Pass):
         if state is None:
             return node.attributes
         return with_size(node.attributes, state.axis, size)
-
-    def _cut(self, value: Value, axis: int, division: Division) -> Value:
-        """The rows of a common value at their owners."""
-        routes, b = self.routes, self.routes.builder
-        parts = cut_by_node(value, axis, division) if value not in self._found.states else None
-        if parts is None or value.node is None:
-            here = routes.rows_here(division)
-            routes.here(None)
-            found = b.apply("gather", self.whole(value), here, attributes=AxisAttributes(axis))
-        elif value.node.op == "iota":
-            here = routes.rows_here(division)
-            routes.here(None)
-            found = b.cast(here, value.tensor.dtype)
-        elif isinstance(value.node.attributes, RandomAttributes):
-            here = routes.rows_here(division)
-            routes.here(None)
-            found = random_rows(b, value.node.attributes, here, axis)
-        elif value.node.op == "scatter_add":
-            ids, rows = (self.whole(v) for v in value.node.operands)
-            route = routes.routing(ids, division)
-            pushed = self._updates.pushed(route, rows, axis)
-            size = routes.size(division)
-            routes.here(None)
-            told = with_size(value.node.attributes, axis, size)
-            found = b.apply("scatter_add", route.local, pushed, attributes=told)
-        else:
-            size = routes.size(division)
-            operands = [self.whole(v) if own is None else self.rows(v, own, division) for v, own in parts]
-            routes.here(None)
-            told = with_size(value.node.attributes, axis, size)
-            found = b.node(value.node.op, operands, told).result
-        routes.here(division.site)
-        return found
-
-
-def with_size(attributes: Attributes, axis: int, size: Dim) -> Attributes:
-    """Attributes of what has fewer rows along an axis."""
-    match attributes:
-        case ShapeAttributes(shape):
-            return ShapeAttributes((*shape[:axis], size, *shape[axis + 1 :]))
-        case SliceAttributes():
-            sizes = attributes.sizes
-            return replace(attributes, sizes=(*sizes[:axis], size, *sizes[axis + 1 :]))
-        case ScatterAttributes():
-            shape = attributes.shape
-            return replace(attributes, shape=(*shape[:axis], size, *shape[axis + 1 :]))
-        case _:
-            return attributes
-
-
-def _origin(value: Value) -> str | None:
-    """The state that a value was read from, if it was."""
-    node = value.node
-    if node is None or node.op != "read":
-        return None
-    return node.attributes.resource if isinstance(node.attributes, ResourceAttributes) else None
-
-
-def _talking(node: Node, operands: Sequence[Value], regions: Sequence[Block], network: Value) -> Node:
-    """A node with the token of the network among what it takes and gives."""
-    taken = in_order([*(v for v in operands if v.type != NETWORK_TOKEN), network])
-    plain = [v.type for v in node.results if not v.is_token]
-    types = [*plain, *(v.type for v in taken if v.is_token)]
-    return Node(node.op, taken, types, attributes=node.attributes, regions=regions, name=node.name, span=node.span)
-
-
-def with_network(block: Block, start: Value, network: Value) -> Block:
-    """The block with the token of the network among its parameters and outputs."""
-    kept = [v for v in block.parameters if v is not start]
-    outputs = [v for v in block.outputs if v.type != NETWORK_TOKEN]
-    return Block(in_order([*kept, start]), block.nodes, in_order([*outputs, network]))
-
-
-def in_order(values: Sequence[Value]) -> tuple[Value, ...]:
-    """Plain values, then tokens by resource."""
-    plain = [v for v in values if not v.is_token]
-    return (*plain, *sorted((v for v in values if v.is_token), key=lambda v: str(v.type)))

@@ -24,7 +24,7 @@ from dfc.ir.graph import Entry, Node, Value
 from dfc.ir.measured import measured_in
 from dfc.ir.names import NameSet
 from dfc.ir.types import TensorType, TokenType
-from dfc.ops.attributes import AxisAttributes, TypeAttributes
+from dfc.ops.attributes import AxisAttributes, ReduceAttributes, TypeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.communication import NETWORK, CombinedAttributes, ContributeAttributes
 from dfc.ops.routing import RouteAttributes, RoutedAttributes, ShardAttributes
@@ -103,6 +103,16 @@ class Routes:
         return made.results[:-1]
 
     # ---------------------------------------------------------------- rows by number --
+
+    def numbers(self, start: Dim, size: Dim, step: int) -> Value:
+        """The numbers of a range, at the caller."""
+        b = self.builder
+        self.here(None)
+        count = b.apply("iota", attributes=TypeAttributes(TensorType(I64, (size,))))
+        steps = b.apply("mul", count, b.constant(step, I64))
+        found = b.apply("add", steps, b.size(start))
+        self.here(self.caller.site)
+        return found
 
     def routing(self, ids: Value, division: Division) -> Routing:
         """Numbers of rows, sent to their owners."""
@@ -242,6 +252,12 @@ class Routes:
 
     def combined(self, part: Value, how: str, division: Division) -> Value:
         """What all tasks make together; the same on each of them."""
+        if how == "prod":
+            stacked = self.combined(part, "concat", division)
+            self.here(None)
+            found = self.builder.apply("prod", stacked, attributes=ReduceAttributes((0,), keep_dims=False))
+            self.here(division.site)
+            return found
         number = self.share(division).number
         self.here(None)
         type_ = part.tensor

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from dfc.ir.dims import ZERO, Dim, dim
+from dfc.ir.dims import ZERO, dim
 from dfc.ir.graph import Node, Value
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, RangeSelector
 from dfc.passes.shard.analysis import Findings
@@ -32,8 +32,6 @@ class Forms(Protocol):
     def rows(self, value: Value, axis: int, division: Division) -> Value: ...
 
     def memory(self, value: Value, axis: int, division: Division) -> Value: ...
-
-    def counted(self, start: Dim, size: Dim, step: int) -> Value: ...
 
 
 class Updates:
@@ -88,7 +86,7 @@ class Updates:
         place = told.index[axis]
         given = list(operands)
         if isinstance(place, RangeSelector):
-            ids = self._forms.counted(place.start, place.size, place.step)
+            ids = self._routes.numbers(place.start, place.size, place.step)
             given.insert(len(given) - 1, ids)
             place = OperandSelector(len(given) - 3)
             told = replace(told, index=(*told.index[:axis], place, *told.index[axis + 1 :]))

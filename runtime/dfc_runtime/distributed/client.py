@@ -355,10 +355,14 @@ class Client:
                 continue  # which may be a silent part, of which nothing was heard
             values = found if rank == 0 else self._received(part, answers.messages[rank])
             for number, value in zip(part.results, values, strict=True):
-                if plan.cut.results[number].split_axis < 0:
+                cut = plan.cut.results[number]
+                if cut.split_axis < 0:
                     whole[number] = value
+                    continue
+                assert is_array(value)
+                if cut.rule:
+                    whole[number] = plan.with_rows(part, number, whole[number], value)
                 else:
-                    assert is_array(value)
                     whole[number] = self._with_piece(plan, part, request, number, whole[number], value)
         return whole
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.pieces import piece
 from dfc_runtime.distributed.reduction_plan import Node, dealt
+from dfc_runtime.distributed.shards import Division, put_part, without_room
 from dfc_runtime.distributed.topology import Task, Topology
-from dfc_runtime.distributed.wire import Codec, Member
-from dfc_runtime.errors import FeedError
+from dfc_runtime.distributed.wire import Codec, Member, is_array
+from dfc_runtime.errors import BundleError, FeedError
 from dfc_runtime.formats.cluster import ClusterEntry, ResultPart, site
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.sizes import declared
@@ -40,6 +43,7 @@ class EntryPlan:
         self.name = name or entry.name
         self.cut = cut
         self.feed_cuts = [next(each for each in cut.feeds if each.name == p.name) for p in entry.parameters]
+        self._tasks = topology.tasks
         self.parts: Mapping[int, TaskPart] = {t.rank: self._part(t, topology) for t in topology.parts_of(cut)}
         self.others = [part for rank, part in self.parts.items() if rank != 0]
         self.other_ranks = frozenset(part.task.rank for part in self.others)
@@ -74,7 +78,7 @@ class EntryPlan:
 
     def _result_member(self, number: int, *, whole: bool = False) -> Member:
         result = self.entry.results[number]
-        extra = int(self.cut.results[number].split_axis >= 0 and not whole)
+        extra = int(self.cut.results[number].in_blocks and not whole)
         return Member(result.dtype, len(result.shape) + extra)
 
     def check_cut(self, sizes: Mapping[str, int]) -> None:
@@ -88,6 +92,19 @@ class EntryPlan:
         if cut.split_axis < 0:
             return value
         return piece(value, cut.split_axis, cut.runs.evaluate(sizes), self.cut.blocks, part.blocks)
+
+    def with_rows(self, part: TaskPart, number: int, whole: object, memory: Array) -> Array:
+        """The rows of a result that a task has, put to their places in the whole, which is made if it is not there."""
+        cut = self.cut.results[number]
+        rows, axis, shape = self.entry.results[number].shape[cut.split_axis].constant, cut.split_axis, memory.shape
+        division = Division(cut.rule, rows or 0, self._tasks[cut.source])
+        if shape[axis] != division.most:
+            raise BundleError(f"a task gives {shape[axis]} rows of a result, not {division.most}", code="E0906")
+        if not is_array(whole):
+            whole = np.empty((*shape[:axis], division.rows, *shape[axis + 1 :]), memory.dtype)
+        own = without_room(memory, axis, division.count(part.task.number))
+        put_part(whole, own, cut.rule, axis, division.tasks, part.task.number)
+        return whole
 
     def sizes_for(self, part: TaskPart, sizes: Mapping[str, int], wanted: Sequence[str]) -> dict[str, int]:
         """The sizes that a task's own entry is given by name."""

@@ -57,7 +57,7 @@ def check_role(role: Manifest, program: Manifest, topology: Topology, task: Task
     _check_axes(program, topology)
     for entry in topology.cluster.entries:
         if task.role is not None and task.role.name in entry.roles:
-            _check_entry(role, program, entry, task)
+            _check_entry(role, program, entry, topology, task)
     _check_state(role, program, topology, task)
     opened = {(each.entry, each.attributes.get("routing")) for each in role.sites if each.kind in _OPENS_ROUTING}
     for each in role.sites:
@@ -82,16 +82,19 @@ def _described(each: HostSite) -> str:
 # -------------------------------------------------------------- signatures --
 
 
-def _check_entry(role: Manifest, program: Manifest, cut: ClusterEntry, task: Task) -> None:
-    """The feeds and results that the role's part has are those of the program, whole or in blocks."""
+def _check_entry(role: Manifest, program: Manifest, cut: ClusterEntry, topology: Topology, task: Task) -> None:
+    """The feeds and results that the role's part has are those of the program, whole, in blocks or by rows."""
     whole = next(each for each in program.entries if each.name == cut.name)
     own = next((each for each in role.entries if each.name == cut.name), None)
     if own is None:
         return  # another part of loading says so
     feeds = {each.name: each.split_axis for each in cut.feeds}
     results = {each.name: each.split_axis for each in cut.results if site(each.source)[0] == task.job}
-    for name, outer, inner, axis in (*_pairs(whole, own, feeds), *_pairs(whole, own, results, results=True)):
-        if not _fits(outer, inner, axis):
+    tasks = {each.name: topology.tasks[each.source] for each in cut.results if each.rule}
+    checked = [(pair, 0) for pair in _pairs(whole, own, feeds)]
+    checked += [(pair, tasks.get(pair[0], 0)) for pair in _pairs(whole, own, results, results=True)]
+    for (name, outer, inner, axis), owners in checked:
+        if not (_fits_by_rows(outer, inner, axis, owners) if owners else _fits(outer, inner, axis)):
             raise ValueError(f"`{shown(name)}` of `{shown(cut.name)}` is of another type in the role {task.job}")
 
 
@@ -122,6 +125,16 @@ def _fits(outer: _Typed, inner: _Typed, axis: int) -> bool:
         return False
     pairs = [(a.constant, b.constant) for k, (a, b) in enumerate(zip(outer[1], sizes, strict=True)) if k != axis]
     return all(a == b for a, b in pairs if a is not None and b is not None)
+
+
+def _fits_by_rows(outer: _Typed, inner: _Typed, axis: int, tasks: int) -> bool:
+    """Whether what a task gives has room for its rows of the whole, whose number is fixed, and is as that otherwise."""
+    if axis >= min(len(outer[1]), len(inner[1])):
+        return False
+    rows, room = outer[1][axis].constant, inner[1][axis].constant
+    shape = [*outer[1]]
+    shape[axis] = inner[1][axis]
+    return rows is not None and room == most_rows(rows, tasks) and _fits((outer[0], shape), inner, -1)
 
 
 # ------------------------------------------------------------------- state --

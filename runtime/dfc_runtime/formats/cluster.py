@@ -73,12 +73,19 @@ class FeedPart:
 class ResultPart:
     """A result of an entry: it comes from `source` (`job:task`), or in pieces along `split_axis` from each task of the
     job `source`: blocks in their order in each of the `runs`; what a task gives has its blocks along a new axis in
-    front."""
+    front. With a `rule` (modulo, blocks, hash) these pieces are rows of what is sharded: what a task gives has room
+    for the most rows that any of them has."""
 
     name: str
     source: str
     split_axis: int
     runs: Formula = ONE
+    rule: str = ""
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether tasks give blocks of it."""
+        return self.split_axis >= 0 and not self.rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,8 +131,11 @@ def _feed(value: object, where: str) -> FeedPart:
 def _result(value: object, where: str) -> ResultPart:
     record = Record(value, where)
     axis = record.integer("split_axis", -1, MOST_AXES - 1)
-    made = ResultPart(record.text("name"), record.text("source"), axis, _runs(record))
+    rule = record.optional("rule", fields.text, "")
+    made = ResultPart(record.text("name"), record.text("source"), axis, _runs(record), rule)
     record.done()
+    if rule and (rule not in SHARD_RULES or axis < 0):
+        raise ValueError(f"{where} has the unknown rule {fields.shown(rule)}, or no axis for it")
     return made
 
 
@@ -307,7 +310,9 @@ def _check_parts(cluster: Cluster, entry: ClusterEntry, where: str) -> None:
         _check_site(cluster, result.source, whole_job=result.split_axis >= 0)
         if site(result.source)[0] not in jobs:
             raise ValueError(f"{where} has a result of a job that takes no part")
-        if result.split_axis >= 0 and result.source != entry.replicated_over:
+        if result.rule and site(result.source)[1] is not None:
+            raise ValueError(f"{where} has a result by rows from one task")
+        if result.in_blocks and result.source != entry.replicated_over:
             raise ValueError(f"{where} has a result in pieces that it is not replicated over")
     if any(feed.split_axis >= 0 for feed in entry.feeds) and not entry.blocks:
         raise ValueError(f"{where} splits a feed, but has no blocks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dfc_runtime.formats.cluster import AheadPart, CheckpointPolicy, Cluster, ClusterEntry, ClusterMemory
+from dfc_runtime.formats.cluster import AheadPart, CheckpointPolicy, Cluster, ClusterEntry, ClusterMemory, ResultPart
 
 
 def to_json(cluster: Cluster) -> dict[str, object]:
@@ -44,14 +44,17 @@ def _entry(entry: ClusterEntry) -> object:
             {"name": each.name, "roles": list(each.roles), "split_axis": each.split_axis, "runs": each.runs.to_json()}
             for each in entry.feeds
         ],
-        "results": [
-            {"name": each.name, "source": each.source, "split_axis": each.split_axis, "runs": each.runs.to_json()}
-            for each in entry.results
-        ],
+        "results": [_result(each) for each in entry.results],
         "count": entry.count,
         "first": entry.first,
         "steps": [{"kind": step.kind, "feed": step.feed, "state": list(step.state)} for step in entry.steps],
     }
+
+
+def _result(result: ResultPart) -> object:
+    rule = {"rule": result.rule} if result.rule else {}
+    plain = {"name": result.name, "source": result.source, "split_axis": result.split_axis}
+    return {**plain, "runs": result.runs.to_json(), **rule}
 
 
 def _memory(memory: ClusterMemory) -> object:

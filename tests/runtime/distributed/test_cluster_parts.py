@@ -203,16 +203,19 @@ entry train[B](ids: i32[B]) -> (loss: f32) {
 """
 
 
-@pytest.mark.parametrize("name", ["train/x/read", "train/read"])
-def test_a_part_that_would_bring_a_table_or_its_slots_to_one_place_is_refused(name):
+def test_a_part_gives_a_table_and_its_slots_whole():
     places = '\njob ps tasks 2\njob worker tasks 1\nshard "table" axis 0 over ps\nplace "**" on worker\n'
 
     def work(module):
-        with pytest.raises(dfc.CompileError) as caught:
-            module.run(name)
-        return [each.code for each in caught.value.diagnostics], module.run("train/x", {"ids": IDS}).shape
+        module.train(IDS)
+        slot = next(name for name in module.state if name != "table")
+        parts = [module.run(name) for name in ("train/x/read", "train/read")]
+        return parts, [module.state["table"], module.state[slot]], module.run("train/x", {"ids": IDS})
 
-    assert on_cluster(cluster_bundle(ADAPTIVE, places), 3, work) == (["E0832"], (8, 3))
+    parts, state, x = on_cluster(cluster_bundle(ADAPTIVE, places), 3, work)
+    assert [each.tobytes() for each in parts] == [each.tobytes() for each in state]
+    assert np.array_equal(x, state[0][IDS])
+    assert len({each.tobytes() for each in parts}) == 2
 
 
 def test_what_is_colocated_with_a_divided_variable_can_be_fed():

@@ -198,3 +198,26 @@ def test_feeds_that_a_part_refuses_are_no_mistake_of_the_caller():
     problem = outcomes_of(damaged, 1, lambda module: module.train(np.ones((4, 4), np.float32)))[0]
     assert isinstance(problem, BundleError) and problem.exit_code == 4
     assert "refuses its feeds: " in problem.message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda result: result.update(shape=[8, 2]),
+        lambda result: result.update(shape=[3, 2]),
+        lambda result: result.update(shape=[4, 3]),
+        lambda result: result.update(shape=[2]),
+        lambda result: result.update(type="f64"),
+    ],
+)
+def test_a_result_by_rows_has_room_for_the_most_rows_of_a_task(change):
+    program = "dfg 1\nparam t: f32[7, 2] = 1\nreadonly entry all() -> f32[7, 2] { return t * 2.0 }"
+    data = cluster_bundle(program, '\njob ps tasks 2\nshard "t" axis 0 over ps by hash\n')
+    assert np.array_equal(outcomes_of(data, 2, lambda module: module.all())[0], np.full((7, 2), 2, np.float32))
+    role = sealed(with_manifest(roles_of(data)["role/ps"], lambda m: change(_entry(m, "all")["results"][0])))
+    problem = refused(with_role(data, "role/ps", role))
+    assert isinstance(problem, BundleError) and "of another type in the role ps" in problem.message, problem
+
+
+def _entry(manifest, name):
+    return next(each for each in manifest["entries"] if each["name"] == name)

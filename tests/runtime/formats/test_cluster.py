@@ -42,7 +42,15 @@ CLUSTER = Cluster(
             (ResultPart("loss", "worker:0", -1), ResultPart("p", "worker", 1, Formula(("$T", 2, "*")))),
             "NB_",
         ),
-        ClusterEntry("look", ("ps0",), "", "", 0, (), (ResultPart("result", "ps:0", -1),)),
+        ClusterEntry(
+            "look",
+            ("ps0",),
+            "",
+            "",
+            0,
+            (),
+            (ResultPart("result", "ps:0", -1), ResultPart("rows", "ps", 0, rule="hash")),
+        ),
     ),
     state=(ClusterState("w", "worker"), ClusterState("t", "ps", "modulo", 0), ClusterState("b", "ps:0")),
     compressed=(("ps", "worker"),),
@@ -57,7 +65,7 @@ CLUSTER = Cluster(
         ClusterMemory("ps0", "look", Formula((64,))),
     ),
 )
-ENTRIES = {"train": (["x", "rate"], ["loss", "p"], ["B", "T"]), "look": ([], ["result"], [])}
+ENTRIES = {"train": (["x", "rate"], ["loss", "p"], ["B", "T"]), "look": ([], ["result", "rows"], [])}
 STATE = ["w", "t", "b"]
 
 
@@ -129,6 +137,11 @@ def changed(path, value):
         (["entries", 0, "results", 0, "source"], "worker", "no task"),
         (["entries", 0, "results", 1, "source"], "ps", "in pieces"),
         (["entries", 1, "results", 0, "source"], "worker:0", "takes no part"),
+        (["entries", 1, "results", 1, "source"], "ps:0", "from one task"),
+        (["entries", 1, "results", 1, "source"], "worker", "takes no part"),
+        (["entries", 1, "results", 1, "rule"], "by mood", "unknown rule"),
+        (["entries", 1, "results", 1, "rule"], "", "in pieces"),
+        (["entries", 1, "results", 1, "split_axis"], -1, "no axis"),
         (["state", 0, "name"], "v", "not that of the manifest"),
         (["state", 0, "site"], "nobody", "no task"),
         (["state", 1, "rule"], "by mood", "unknown rule"),

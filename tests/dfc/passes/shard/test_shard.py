@@ -26,6 +26,13 @@ HEAD = """dfg 1
 param table: f32[1000, 8] = uniform(-0.1, 0.1)
 var acc: f32[1000, 8] = 0.1
 """
+OTHERS = """var elsewhere: f32[1000, 8] = 0
+var square: f32[8, 8] = 0
+var whole: f32[1000, 8] = 0
+"""
+OTHER_PLACES = """shard "elsewhere" axis 0 over ps by hash
+shard "square" axis 0 over ps
+"""
 
 
 def spread(program: str, places: str) -> cluster.Spread:
@@ -33,8 +40,8 @@ def spread(program: str, places: str) -> cluster.Spread:
     return cluster.spread(built, pipeline.optimise(built), SourceFile("model.deploy", places))
 
 
-def parts(body: str) -> dict[str, Graph]:
-    return {role.name: graph for role, graph in spread(HEAD + body, PLACES).parts.graphs.items()}
+def parts(body: str, places: str = PLACES) -> dict[str, Graph]:
+    return {role.name: graph for role, graph in spread(HEAD + body, places).parts.graphs.items()}
 
 
 def ops(graph: Graph, entry: str) -> Counter[str]:
@@ -43,7 +50,7 @@ def ops(graph: Graph, entry: str) -> Counter[str]:
 
 def refused(body: str) -> str:
     with pytest.raises(CompileError) as caught:
-        parts(body)
+        parts(OTHERS + body, PLACES + OTHER_PLACES)
     assert [each.code for each in caught.value.diagnostics] == ["E0832"]
     return str(caught.value)
 
@@ -118,20 +125,67 @@ def test_nothing_of_the_size_of_a_table_is_sent() -> None:
         assert str(found.parts.graphs[found.parts.role_of("ps", 1)].resources[name].type) == "f32[625000, 256]"
 
 
+WHOLE = """entry train[B](ids: i32[B], rate: f32) -> (loss: f32, all: f32[1000, 8], rows: f32[1000]) {
+  let loss = mean(square(table[ids])) + 0.01 * mean(square(table))
+  let d = grad(loss, table)
+  acc := 0.9 * acc + d / maximum(norm(d), 1.0)
+  table -= rate * acc
+  let t = loop t: f32[1000, 8] = table while max(t) > 0.5 { t = t * 0.5 + 0.1 * acc }
+  let all = if loss > 1.0 { yield t } else { yield table }
+  return loss, all * 2.0, sum(all, axis = 1)
+}"""
+
+
+@pytest.mark.parametrize("line", ["", 'replicate train over worker with mode = "sync", split = "B", blocks = 4\n'])
+def test_what_is_done_with_a_whole_table_sends_nothing_of_its_size(line: str) -> None:
+    """Each owner gives the rows that it has: half of them."""
+    found = spread((HEAD + WHOLE).replace("1000", "10_000"), PLACES + line)
+    named = {role.name: graph for role, graph in found.parts.graphs.items()}
+    graphs = {name: graph.entries["train"] for name, graph in named.items() if "train" in graph.entries}
+    sent = [
+        node.operands[0].tensor
+        for entry in graphs.values()
+        for node in walk.nodes(entry.block)
+        if node.op in ("send", "contribute", "route_rows", "answer_rows")
+    ]
+    assert sent
+    for type_ in sent:
+        assert all((size.constant or 0) < 5000 for size in type_.shape), type_
+    for name, entry in graphs.items():
+        given = dict(zip(entry.result_names, entry.block.outputs, strict=False))
+        types = {result: str(given[result].type) for result in given if result != "loss"}
+        assert types == ({"all": "f32[5000, 8]", "rows": "f32[5000]"} if name.startswith("ps") else {})
+
+
+def test_all_pairs_of_a_vector_with_an_element_a_row_are_made_at_the_owners() -> None:
+    """Sorting compares all with all: which axis has the rows is the same for each comparison."""
+    found = parts("entry order() -> f32[1000] { return sort(sum(table, axis = 1)) }")
+    assert all(
+        node.operands[0].tensor.elements.constant in (500, 1000)
+        for node in walk.nodes(found["ps"].entries["order"].block)
+        if node.op == "contribute"
+    )
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("entry all() -> f32[1000, 8] { return table * 2.0 }", "it is a result of the entry"),
         ("entry running() -> f32[8] { return cumsum(table, axis = 0)[999] }", "`cumsum` runs along the axis"),
+        ("entry all() -> f32[1000, 1000] { return table @ transpose(table) }", "meet columns of the other"),
+        ("entry both() -> f32[2000, 8] { return concat([table, acc]) }", "it works along the axis"),
+        ('entry told() { debug.print("{}", table) }', "tell some rows of it, by their numbers, or a sum"),
+        ("entry moved() { whole := table * 2.0 }", '`shard "whole" axis 0 over ps by modulo`'),
+        ("entry met() { table += elsewhere }", '`shard "table" axis 0 over ps by hash`'),
+        ("entry met() -> f32 { return sum(table * elsewhere) }", "in the same way: `shard .. axis 0 over ps by"),
         (
-            "entry rounds(i: i32) -> f32[8] {\n"
-            "  let t = loop t: f32[1000, 8] = table for k in 0..3 { t = t * t }\n  return t[i]\n}",
-            "a loop carries whole values",
+            "entry turned() {\n  let t = loop t: f32[8, 8] = square for k in 0..3 { t = transpose(t) }\n"
+            "  square := t\n}",
+            "its rows would lie elsewhere in the next round",
         ),
         (
-            "entry maybe(c: bool, i: i32) -> f32[8] {\n"
-            "  let t = if c { yield table } else { yield table * 2.0 }\n  return t[i]\n}",
-            "a loop or branch hands out whole values",
+            "entry either(c: bool) -> f32[8, 8] {\n"
+            "  let t = if c { yield square } else { yield transpose(square) }\n  return t\n}",
+            "the branches hand out rows that lie in different places",
         ),
     ],
 )
