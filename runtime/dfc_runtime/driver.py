@@ -35,6 +35,7 @@ ON_DEVICE = 1 << 63
 BUILT_IN: dict[str, str] = {
     "cpu": "dfc_targets.cpu.driver:CpuDriver",
     "cuda": "dfc_targets.cuda.driver:CudaDriver",
+    "mixed": "dfc_runtime.mixed.driver:MixedDriver",
 }
 """Drivers that are found without a scan of the installed packages, which takes tens of milliseconds."""
 
