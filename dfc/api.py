@@ -107,7 +107,9 @@ def compile_source(
         ahead = cluster_parts.compiled_ahead(cluster_parts.surroundings(built, spread), options)
         extras = cluster.Extras(source.text, built.modules, has_deployment=True, ahead=ahead)
         return cluster.compile_cluster(spread, options, extras, diagnostics)
-    program, lowered = pipeline.lower(optimised, options, watch)
+    from dfc import mixed  # as above
+
+    program, lowered = mixed.lower(optimised, options, watch)
     return write(program, lowered, source.text, built.settings, diagnostics, built.modules)
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
 from dfc.backend.cluster_bundle import Extras, write_cluster
-from dfc.deployment.kinds import Device
 from dfc.deployment.model import Deployment, Site
 from dfc.deployment.parse import parse_partly
 from dfc.deployment.resolution import Resolution
@@ -24,13 +23,15 @@ from dfc.deployment.resolve import resolve, wrong_names
 from dfc.diagnostics import CompileError, Diagnostic, error
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
-from dfc.options import CompileOptions, is_gpu_variant
+from dfc.mixed import lower_on_devices, on_devices, options_on
+from dfc.options import CompileOptions
 from dfc.passes.partition import Parts, partition
 from dfc.passes.partition.check_parts import check_parts
 from dfc.passes.partition.checkpoints import Steps, set_apart
 from dfc.passes.partition.model import Role
 from dfc.passes.place import Costs, Placed, PlacementError, Wishes, place
 from dfc.passes.place.blocks import names_in_blocks, strays
+from dfc.passes.place.devices import OnDevices
 from dfc.passes.place.state import place_state
 from dfc.passes.replicate import Replication, replicate
 from dfc.passes.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
@@ -42,7 +43,8 @@ from dfc_runtime.devices import NOTE as DEVICE_NOTE
 @dataclass(frozen=True, slots=True)
 class Spread:
     """A program that was placed and partitioned. `whole` is the graph as the passes left it, `replicated` what was cut
-    into blocks, by entry; `resolution` has the lines behind the placement."""
+    into blocks, by entry; `resolution` has the lines behind the placement, `devices` what is where in the roles that
+    work on several."""
 
     deployment: Deployment
     resolution: Resolution
@@ -51,6 +53,7 @@ class Spread:
     divided: Spreading
     placed: Placed
     parts: Parts
+    devices: Mapping[Role, OnDevices]
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -85,7 +88,9 @@ def spread_by(
         for role, part in parts.graphs.items():
             pipeline.check(part, f"partition of {role.name}")
         check_parts(parts)
-    return Spread(deployment, resolution, whole, replicated, divided, placed, parts, remarks)
+    found = {role: on_devices(role, part, resolution, costs) for role, part in parts.graphs.items()}
+    devices = {role: each for role, each in found.items() if each is not None}
+    return Spread(deployment, resolution, whole, replicated, divided, placed, parts, devices, remarks)
 
 
 def _pieces(replicated: Mapping[str, Replication], divided: Spreading) -> dict[str, frozenset[str]]:
@@ -249,21 +254,16 @@ def compile_cluster(
 
 def _role_bundle(graph: Graph, options: CompileOptions, spread_: Spread, role: Role) -> Bundle:
     """The program of one role as a bundle by itself, without its text, which the bundle around it has. One that works
-    on a GPU says which of its task it is, and how many each task has."""
-    device = spread_.resolution.devices.of(role.job, role.task)
-    program, lowered = pipeline.lower(graph, options_on(device, options))
+    on GPUs says which of its task is its first, and how many each task has."""
+    device, several = spread_.resolution.devices.of(role.job, role.task), spread_.devices.get(role)
+    if several is not None:
+        program, lowered = lower_on_devices(graph, several, options)
+    else:
+        program, lowered = pipeline.lower(graph, options_on(device, options))
     if device.kind == "gpu":
-        note = [device.number, spread_.deployment.jobs[role.job].gpus]
+        note = [0 if several is not None else device.number, spread_.deployment.jobs[role.job].gpus]
         lowered = replace(lowered, notes={**lowered.notes, DEVICE_NOTE: note})
     return write(program, lowered, "", graph.settings)
 
 
-def options_on(device: Device, options: CompileOptions) -> CompileOptions:
-    """The options for a role that works on a device: the variants that are asked for are of processors and GPUs."""
-    isas, on_gpu = options.target_options.isas, device.kind == "gpu"
-    fitting = tuple(name for name in isas if is_gpu_variant(name) is on_gpu)
-    target = "cuda" if on_gpu else options.target
-    return replace(options, target=target, target_options=replace(options.target_options, isas=fitting))
-
-
-__all__ = ["Extras", "Spread", "compile_cluster", "spread", "spread_by", "wishes_of"]
+__all__ = ["Extras", "Spread", "compile_cluster", "options_on", "spread", "spread_by", "wishes_of"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dfc import pipeline
+from dfc import mixed, pipeline
 from dfc.backend.bundle import write
 from dfc.ir.graph import Node
 from dfc.ops.evaluate import evaluate
@@ -32,11 +32,11 @@ class _Found(Exception):
 
 def compiled(sources: Mapping[str, str], settings: Mapping[str, Setting], target: str, isa: str) -> bytes:
     """The bundle of a program with checks."""
-    options = CompileOptions(target=target, target_options=TargetOptions(isas=(isa,)), check_finite=True)
+    options = CompileOptions(target=target, target_options=TargetOptions(isas=tuple(isa.split())), check_finite=True)
     graph = rebuilt(sources, settings)
     graph.settings.update(settings)
     graph.tests.clear()
-    program, lowered = pipeline.lower(pipeline.optimise(graph, options), options)
+    program, lowered = mixed.lower(pipeline.optimise(graph, options), options)
     return write(program, lowered, graph.source, graph.settings, (), graph.modules).to_bytes()
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dfc import pipeline
+from dfc import mixed, pipeline
 from dfc.backend.bundle import write
 from dfc.cluster import resolution_of
 from dfc.cluster_parts import Surroundings, compiled
@@ -39,8 +39,8 @@ class Specialised:
 
 
 def specialiser(sources: Mapping[str, str], settings: Mapping[str, Setting], target: str, isa: str) -> Specialiser:
-    """For the program with these texts by relative path, the main one first."""
-    options = CompileOptions(target=target, target_options=TargetOptions(isas=(isa,)))
+    """For the program with these texts by relative path, the main one first. `isa` are its variants."""
+    options = CompileOptions(target=target, target_options=TargetOptions(isas=tuple(isa.split())))
     return Specialiser(rebuilt(sources, settings), options)
 
 
@@ -87,7 +87,7 @@ class Specialiser:
         """The bundle that computes these values from those. All are of one entry."""
         part = select(self._graph, fetches, feeds)
         optimised = pipeline.optimise(part.graph, self._options)
-        program, lowered = pipeline.lower(optimised, self._options)
+        program, lowered = mixed.lower(optimised, self._options)
         return Specialised(write(program, lowered, "", part.graph.settings).to_bytes(), part.feeds)
 
 

@@ -20,15 +20,16 @@ from dfc.passes.partition.early import with_early_receives
 from dfc.passes.place import Decision
 from dfc.passes.place.balance import Load, loads
 from dfc.passes.place.cost import nodes_inside
+from dfc.passes.place.devices import DeviceDecision
 from dfc.passes.place.state import used_state
 from dfc.passes.place.timeline import Timeline, timeline
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One decision. `device` is what its task works on; `entry` is "" for state; `lines` are those of the deployment
-    file that it follows from. `alternatives` are sites with what was compared: bytes held for state, seconds for
-    nodes."""
+    """One decision. `device` is that of its task where it is; `entry` is "" for state; `lines` are those of the
+    deployment file that it follows from. `alternatives` are sites with what was compared: bytes held for state, seconds
+    for nodes. `on_device` is the decision for this device in a task that works on several."""
 
     entry: str
     name: str
@@ -39,6 +40,7 @@ class Row:
     start: float
     finish: float
     alternatives: tuple[tuple[Site, float], ...]
+    on_device: DeviceDecision | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,11 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """What the tasks of a role work on, and the line that says so; 0 where no line speaks of devices."""
+    """What the tasks of a role work on, and the lines that say so; none where no line speaks of devices."""
 
     role: str
-    device: Device
-    line: int
+    devices: tuple[Device, ...]
+    lines: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,10 @@ def _devices(spread: Spread) -> Iterator[DeviceRow]:
     devices = spread.resolution.devices
     for role in spread.parts.graphs:
         if spread.deployment.jobs[role.job].gpus:
-            because = devices.because(role.job, role.task)
-            yield DeviceRow(role.name, devices.of(role.job, role.task), because.line if because is not None else 0)
+            several = spread.devices.get(role)
+            found = several.devices if several is not None else devices.in_play(role.job, role.task)
+            lines = sorted({span.line for span in devices.because(role.job, role.task)})
+            yield DeviceRow(role.name, found, tuple(lines))
 
 
 def _peaks(spread: Spread) -> Iterator[Peak]:
@@ -127,10 +131,30 @@ def _rows(spread: Spread, decisions: Sequence[Decision], entry: str, only: str |
         for each in (outer, *_inside(spread, outer)):
             if glob.matches(each.name):
                 lines = tuple(sorted(set(_lines(spread, each, entry))))
-                device = spread.resolution.devices.of(each.site.job, each.site.task)
+                device, chosen = _device(spread, each, entry)
                 yield Row(
-                    entry, each.name, each.site, device, each.reason, lines, each.start, each.finish, each.alternatives
+                    entry,
+                    each.name,
+                    each.site,
+                    device,
+                    each.reason,
+                    lines,
+                    each.start,
+                    each.finish,
+                    each.alternatives,
+                    chosen,
                 )
+
+
+def _device(spread: Spread, decision: Decision, entry: str) -> tuple[Device, DeviceDecision | None]:
+    """The device of a task that something is on, and the decision for it where there are several."""
+    site = decision.site
+    role = next((each for each in spread.parts.graphs if each.runs(site) and each.task in (None, site.task or 0)), None)
+    several = spread.devices.get(role) if role is not None else None
+    if several is None:
+        return spread.resolution.devices.of(site.job, site.task), None
+    chosen = several.decisions.get(entry, {}).get(decision.name)
+    return (several.devices[0] if chosen is None else chosen.device), chosen
 
 
 def _inside(spread: Spread, outer: Decision) -> Iterator[Decision]:

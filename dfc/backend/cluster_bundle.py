@@ -43,6 +43,7 @@ from dfc_runtime.formats.cluster import (
 from dfc_runtime.formats.manifest import Manifest
 from dfc_runtime.formats.tensors import NewTensor
 from dfc_runtime.formulas import Formula
+from dfc_runtime.mixed.plan import MIXED
 
 Replications = Mapping[str, Replication]
 
@@ -77,7 +78,7 @@ def write_cluster(
     if extras.has_deployment:
         cluster = replace(cluster, deployment=PurePath(deployment.source.name).name)
         texts.append(text_tensor(DEPLOYMENT, deployment.source.text))
-    drivers = {bundle.manifest.driver for bundle in inner.values()}
+    drivers = {bundle.manifest.driver for bundle in inner.values()} - {MIXED}
     manifest = Manifest(
         version=__version__,
         name=whole.name,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dfc.cli.commands.inspect_command import size
 from dfc.cli.tables import seconds, table
 from dfc.passes.place.balance import Load
+from dfc.passes.place.devices import DeviceDecision
 from dfc.placing import DeviceRow, Peak, PlacedEntry, Report, Row
 
 
@@ -15,7 +16,7 @@ def as_text(report: Report) -> str:
     """Tables: state, what each task holds, then each entry."""
     blocks: list[list[str]] = []
     if report.devices:
-        rows = [[each.role, str(each.device), _because(report, each)] for each in report.devices]
+        rows = [[each.role, _named(each), _because(report, each)] for each in report.devices]
         blocks.append(["devices", *table(["role", "works on", "because"], rows)])
     if report.state:
         blocks.append(["state", *_rows(report, report.state, of_state=True)])
@@ -27,7 +28,12 @@ def as_text(report: Report) -> str:
 
 
 def _because(report: Report, row: DeviceRow) -> str:
-    return f"{report.deployment}:{row.line}" if row.line else "no line places anything of it on a gpu"
+    lines = ",".join(map(str, row.lines))
+    return f"{report.deployment}:{lines}" if row.lines else "no line places anything of it on a gpu"
+
+
+def _named(row: DeviceRow) -> str:
+    return ", ".join(map(str, row.devices))
 
 
 def _rows(report: Report, rows: Sequence[Row], *, of_state: bool) -> list[str]:
@@ -38,23 +44,34 @@ def _rows(report: Report, rows: Sequence[Row], *, of_state: bool) -> list[str]:
 
 
 def _state_cells(report: Report, row: Row) -> list[str]:
-    others = ", ".join(f"{site} {size(int(held))}" for site, held in row.alternatives)
-    return [row.name, _where(row), row.reason, _lines(report, row), others]
+    others = ", ".join([*(f"{site} {size(int(held))}" for site, held in row.alternatives), *_others(row)])
+    return [row.name, _where(row), _reason(row), _lines(report, row), others]
 
 
 def _where(row: Row) -> str:
-    """The task, with the device if that is a GPU."""
-    return str(row.site) if row.device.kind == "cpu" else f"{row.site} {row.device}"
+    """The task, with the device if that is a GPU, or one of several."""
+    return str(row.site) if row.device.kind == "cpu" and row.on_device is None else f"{row.site} {row.device}"
+
+
+def _reason(row: Row) -> str:
+    """Why it is in its task, and why on this device of it."""
+    return row.reason if row.on_device is None else f"{row.reason}; {row.device}: {row.on_device.reason}"
+
+
+def _others(row: Row) -> list[str]:
+    """The other devices of its task, with what speaks of them."""
+    found = row.on_device.alternatives if row.on_device is not None else ()
+    return [f"{device} {seconds(end) if isinstance(end, float) else end}" for device, end in found]
 
 
 def _node_cells(report: Report, row: Row) -> list[str]:
-    others = ", ".join(f"{site} {seconds(end)}" for site, end in row.alternatives)
+    others = ", ".join([*(f"{site} {seconds(end)}" for site, end in row.alternatives), *_others(row)])
     return [
         row.name,
         _where(row),
         seconds(row.start),
         seconds(row.finish),
-        row.reason,
+        _reason(row),
         _lines(report, row),
         others,
     ]
@@ -104,7 +121,8 @@ def as_json(report: Report) -> str:
         {
             "deployment": report.deployment,
             "devices": [
-                {"role": each.role, "device": str(each.device), "line": each.line or None} for each in report.devices
+                {"role": each.role, "devices": [str(one) for one in each.devices], "lines": list(each.lines)}
+                for each in report.devices
             ],
             "state": [_row_data(row, "bytes") for row in report.state],
             "loads": [_load_data(load) for load in report.loads],
@@ -128,7 +146,16 @@ def _row_data(row: Row, compared: str) -> dict[str, object]:
         "start": row.start,
         "finish": row.finish,
         "alternatives": [{"site": str(site), compared: value} for site, value in row.alternatives],
+        **({} if row.on_device is None else {"device_choice": _choice_data(row.on_device)}),
     }
+
+
+def _choice_data(decision: DeviceDecision) -> dict[str, object]:
+    others = [
+        {"device": str(device), "finish" if isinstance(end, float) else "because": end}
+        for device, end in decision.alternatives
+    ]
+    return {"reason": decision.reason, "alternatives": others}
 
 
 def _load_data(load: Load) -> dict[str, object]:

@@ -1,11 +1,13 @@
-"""On what each task works: its processors, or one of its GPUs.
+"""On what each task works: its processors, its GPUs, or several of them.
 
     place "**" on worker any gpu       all tasks of `worker` work on their first GPU
-    place "table" on ps task 0 gpu 1   task 0 of `ps` works on its second one
+    place "table" on worker any cpu    and what is about `table` on their processors
+    place "head.*" on worker gpu 1     and this on their second GPU
 
-All that a task computes and holds is on one device: what no line gives a device follows the lines that do, and a task
-of which no line says anything of the kind works on its processors. Assumes constraints that some device satisfies.
-Guarantees that lines which want two devices in one task are one message that shows both.
+The devices of a task are those that its lines name. If they name one, all of the task is there; if they name several,
+what no line gives a device is where placement finds it best. A task of which no line says anything of the kind works
+on its processors. Assumes constraints that some device satisfies. Guarantees that a line which wants on a GPU what the
+host does is a message.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from dfc.deployment.devices import count_of
 from dfc.deployment.model import Constraint, Job, Place
 from dfc.deployment.resolution import Ruling
 from dfc.diagnostics import Diagnostic, error
+from dfc.ir import walk
+from dfc.ir.graph import Graph
+from dfc.ops.effects import is_host_call
 from dfc.source import Span
 
 
@@ -45,15 +50,8 @@ class _Ask:
     glob: str
     span: Span
 
-    def meets(self, other: _Ask) -> bool:
-        """Whether some task is meant by both."""
-        return self.task is None or other.task is None or self.task == other.task
-
-    def agrees(self, other: _Ask) -> bool:
-        return self.kind == other.kind and (self.kind == "cpu" or (self.number or 0) == (other.number or 0))
-
-    def __str__(self) -> str:
-        return f"a {self.kind}" if self.number is None else f"{self.kind} {self.number}"
+    def is_about(self, task: int | None) -> bool:
+        return self.task is None or self.task == task
 
 
 @dataclass
@@ -64,17 +62,30 @@ class Devices:
     asks: dict[str, list[_Ask]] = field(default_factory=dict[str, list[_Ask]])
 
     def of(self, job: str, task: int | None) -> Device:
-        """What a role works on: a task of a job, or all of them that have no role of their own."""
-        ask = self._ask(job, task)
-        return ON_CPU if ask is None or ask.kind == "cpu" else Device(ask.kind, ask.number or 0)
+        """What a role works on, first of all: a task of a job, or all of them that have no role of their own."""
+        return self.in_play(job, task)[0]
 
-    def because(self, job: str, task: int | None) -> Span | None:
-        """The place of the line behind that; None where no line says anything."""
-        ask = self._ask(job, task)
-        return None if ask is None else ask.span
+    def in_play(self, job: str, task: int | None) -> tuple[Device, ...]:
+        """All devices of a role, GPUs first. `any gpu` names the first one where no line names one by its number."""
+        asks = [ask for ask in self.asks.get(job, ()) if ask.is_about(task)]
+        gpus = {ask.number for ask in asks if ask.kind == "gpu" and ask.number is not None}
+        if not gpus and any(ask.kind == "gpu" for ask in asks):
+            gpus = {0}
+        found = tuple(Device("gpu", number) for number in sorted(gpus))
+        return found if found and all(ask.kind == "gpu" for ask in asks) else (*found, ON_CPU)
 
-    def _ask(self, job: str, task: int | None) -> _Ask | None:
-        return next((ask for ask in self.asks.get(job, ()) if ask.task is None or ask.task == task), None)
+    def allowed(self, asked: Constraint, job: str, task: int | None) -> tuple[Device, ...]:
+        """Those of the devices in play that a constraint allows to what it is about; all, if that is other tasks."""
+        devices = self.in_play(job, task)
+        if asked.device is None or asked.job not in (None, job) or asked.task not in (None, task):
+            return devices
+        if asked.device == "cpu":
+            return (ON_CPU,)
+        return tuple(each for each in devices if each.kind == "gpu" and asked.number in (None, each.number))
+
+    def because(self, job: str, task: int | None) -> list[Span]:
+        """The places of the lines behind that."""
+        return [ask.span for ask in self.asks.get(job, ()) if ask.is_about(task)]
 
     def settled(self, asked: Constraint) -> Constraint:
         """A constraint with the job it comes to: one that names a device alone is about the first job whose tasks have
@@ -87,14 +98,6 @@ class Devices:
         else:
             having = [name for name in self.jobs if name not in on_gpus] or list(self.jobs) if on_gpus else []
         return replace(asked, job=having[0]) if having else asked
-
-    def clashes(self) -> Iterator[Diagnostic]:
-        """A message for each line that wants another device than one before it in the same task."""
-        for job, asks in self.asks.items():
-            for number, ask in enumerate(asks):
-                other = next((each for each in asks[:number] if each.meets(ask) and not each.agrees(ask)), None)
-                if other is not None:
-                    yield _clash(job, other, ask)
 
 
 def devices_of(rulings: Iterable[Ruling], jobs: Mapping[str, Job]) -> Devices:
@@ -117,11 +120,17 @@ def _asks(devices: Devices, ruling: Ruling) -> Iterator[tuple[str, _Ask]]:
             yield asked.job, _Ask(asked.task, asked.device, asked.number, cause.glob, words_of(cause))
 
 
-def _clash(job: str, first: _Ask, second: _Ask) -> Diagnostic:
-    title = f"a task of `{job}` would need {first} and {second} at once"
-    notes = ["in this version all of a task is on one device"]
-    helps = [f'give it a job of its own: `job other tasks 1`, and `place "{second.glob}" on other`']
-    label = f"{second} here"
-    return error(
-        "E0811", title, second.span, label, secondary=[(first.span, f"{first} here")], notes=notes, helps=helps
-    )
+def on_the_host(rulings: Mapping[str, Ruling], graph: Graph) -> Iterator[Diagnostic]:
+    """A message for each line that names something the host does, and wants it on a GPU. Lines with stars mean the rest
+    of what they match."""
+    done_there = {
+        node.name: node for entry in graph.entries.values() for node in walk.nodes(entry.block) if is_host_call(node)
+    }
+    for name, ruling in rulings.items():
+        for cause in ruling.causes if name in done_there else ():
+            if isinstance(cause, Place) and cause.where.device == "gpu" and "*" not in cause.glob:
+                title = f"`{cause.glob}` cannot be on a gpu: it is done by the host"
+                second = [(done_there[name].span, f"`{done_there[name].op}` is no work for a gpu")]
+                rest = " ".join(filter(None, [cause.where.job, "any cpu"]))
+                helps = [f'place "{cause.glob}" on {rest}', "or leave the line out: the values it needs are sent there"]
+                yield error("E0811", title, words_of(cause), "a gpu here", secondary=second, helps=helps)

@@ -1,8 +1,8 @@
 """A deployment and a program to what holds for every state and value.
 
 Assumes a graph as the front end makes it, with the names the author gave. Guarantees a resolution only if every line
-has a meaning, no two lines contradict each other, every constraint can be satisfied by some device, and each task works
-on one device; and otherwise a message with each line that has part in the mistake.
+has a meaning, no two lines contradict each other, and every constraint can be satisfied by some device; and otherwise a
+message with each line that has part in the mistake.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from dfc.deployment.entries import check_entries
 from dfc.deployment.groups import Joining, check_leaders
-from dfc.deployment.kinds import devices_of
+from dfc.deployment.kinds import devices_of, on_the_host
 from dfc.deployment.lines import Lines
 from dfc.deployment.model import Compress, Deployment
 from dfc.deployment.names import Names
@@ -33,7 +33,7 @@ def resolve(deployment: Deployment, graph: Graph) -> tuple[Resolution | None, li
     found += joining.join()
     rulings = [*joining.rulings.values(), *(each.ruling for each in joining.groups.values() if each.ruling)]
     devices = devices_of(rulings, deployment.jobs)
-    found += devices.clashes()
+    found += on_the_host(joining.rulings, graph)
     found += check_shards(deployment, graph)
     found += check_entries(deployment, graph)
     found += _repeated_compressions(deployment)

@@ -56,6 +56,6 @@ def _unused(
 
 
 def _kinds(devices: Devices, job: str, task: int | None) -> set[str]:
-    """The kinds of devices that lines name for a task; where none does, it works on its processors."""
-    asks = devices.asks.get(job, ())
-    return {ask.kind for ask in asks if ask.task is None or ask.task == task} or {"cpu"}
+    """The kinds of devices that a task works on. Where it has several, processors do what the host does."""
+    found = devices.in_play(job, task)
+    return {device.kind for device in found} | ({"cpu"} if len(found) > 1 else set())

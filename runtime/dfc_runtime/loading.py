@@ -34,6 +34,7 @@ from dfc_runtime.hosts import Handler, Hosts
 from dfc_runtime.instances import image_for, make_driver, refused
 from dfc_runtime.kinds import is_whole, require_kind
 from dfc_runtime.memory import Arena, aligned, memory_limit, working_limit
+from dfc_runtime.mixed.variants import variant
 from dfc_runtime.module import INIT, Module
 from dfc_runtime.partial import Origin
 from dfc_runtime.state import State
@@ -306,7 +307,8 @@ def _make(bundle: OpenBundle, state: State, gate: Gate, running: _Running, hosts
 
 def _origin(bundle: OpenBundle, running: _Running, image: ImageEntry) -> Origin:
     manifest = bundle.manifest
-    return Origin(sources_of(bundle), manifest.settings, manifest.driver, image.isa, running.threads, running.device)
+    isa = variant(bundle, image, running.device)
+    return Origin(sources_of(bundle), manifest.settings, manifest.driver, isa, running.threads, running.device)
 
 
 def sources_of(bundle: OpenBundle) -> dict[str, str]:

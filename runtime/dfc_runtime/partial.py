@@ -44,7 +44,8 @@ class Specialiser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a program was compiled from: texts by path, the program first, and which variant of it is loaded."""
+    """What a program was compiled from: texts by path, the program first, and which variants of it are loaded, with
+    blanks between them."""
 
     sources: Mapping[str, str]
     settings: Mapping[str, int | float | bool | str]

@@ -1,11 +1,12 @@
 """Memory of a simulated device: poisoned where nobody wrote, watched while kernels run.
 
-Addresses are never used twice and lie far apart, so that an access outside of an allocation, or after it was freed, is
-seen. While a `Watch` is set, each byte that a kernel or a copy touches is noted.
+Addresses are never used twice, on no device, and lie far apart, so that an access outside of an allocation, after it
+was freed, or on another device is seen. While a `Watch` is set, each byte that a kernel or a copy touches is noted.
 """
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,10 @@ import numpy as np
 POISON = 0xFF
 ALIGNMENT = 256
 GAP = 1 << 16
-FIRST = 1 << 40
+FIRST = APART = 1 << 40
+"""Where the addresses of the first device begin, and how far behind those of the next one."""
+_MOST_DEVICES = 1 << 20
+_made = itertools.count()
 
 
 class DeviceError(AssertionError):
@@ -50,7 +54,7 @@ class DeviceMemory:
         self.capacity = capacity
         self._starts: list[int] = []
         self._allocations: dict[int, Allocation] = {}
-        self._next = FIRST
+        self._next = FIRST + APART * (next(_made) % _MOST_DEVICES)
         self.watch: Watch | None = None
 
     @property
@@ -162,3 +166,18 @@ class Pointer:
     def view(self, offset: Any, kind: Any) -> Pointer:
         """Part of the memory as elements of another type."""
         return Pointer(self._memory, self._base + int(offset), kind)
+
+
+def overlap(first: set[tuple[int, int]], second: set[tuple[int, int]]) -> int | None:
+    """A byte that is in both."""
+    a, b = sorted(first), sorted(second)
+    i = j = 0
+    while i < len(a) and j < len(b):
+        start, end = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
+        if start < end:
+            return start
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return None

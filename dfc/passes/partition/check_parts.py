@@ -73,6 +73,8 @@ def _events(parts: Parts, block: Block, task: Task) -> Iterator[_Event]:
         if node is None:
             pending.pop()
             continue
+        if _leaves(parts, node):
+            continue
         match node.attributes:
             case SendAttributes(key, source, destinations):
                 to = _expanded(parts, destinations, _task(source)) if _task(source) == task else ()
@@ -86,6 +88,15 @@ def _events(parts: Parts, block: Block, task: Task) -> Iterator[_Event]:
             case _:
                 inner = [(iter(r.nodes), (*region, f"{node.name}:{n}")) for n, r in enumerate(node.regions)]
                 pending.extend(reversed(inner))
+
+
+def _leaves(parts: Parts, node: Node) -> bool:
+    """Whether a message is for others than these roles, or from them."""
+    match node.attributes:
+        case SendAttributes(key) | RecvAttributes(key) | RouteAttributes(key) | RoutedAttributes(key):
+            return key in parts.outer
+        case _:
+            return False
 
 
 def _sent_rows(parts: Parts, node: Node, how: RouteAttributes, task: Task, region: tuple[str, ...]) -> Iterator[_Event]:

@@ -51,12 +51,13 @@ class EntryParts:
 
 @dataclass(slots=True)
 class Parts:
-    """A graph for each role, in the order of ranks."""
+    """A graph for each role, in the order of ranks. `outer` are keys of messages with others than these roles."""
 
     tasks: Mapping[str, int]
     graphs: dict[Role, Graph] = field(default_factory=dict[Role, Graph])
     edges: list[Edge] = field(default_factory=list[Edge])
     entries: dict[str, EntryParts] = field(default_factory=dict[str, EntryParts])
+    outer: frozenset[str] = frozenset()
 
     def role_of(self, job: str, task: int) -> Role:
         """The role of a task."""

@@ -17,12 +17,17 @@ from dfc.passes.partition.needs import Needs, block_of_values, needs_of
 
 
 def partition(
-    graph: Graph, placement: Placement, steps: Steps | None = None, pieces: Mapping[str, Collection[str]] | None = None
+    graph: Graph,
+    placement: Placement,
+    steps: Steps | None = None,
+    pieces: Mapping[str, Collection[str]] | None = None,
+    taken: Collection[str] = (),
 ) -> Parts:
     """A graph for each role; `steps` are the entries that only save or restore, `pieces` the results of which
-    every task has a part, by entry. Tests stay behind: they are for the undivided program."""
+    every task has a part, by entry. Tests stay behind: they are for the undivided program. `taken` are keys of messages
+    that the graph has already."""
     roles = roles_of(placement.tasks, [*placement.state.values(), *placement.nodes.values(), placement.home])
-    parts = Parts(placement.tasks)
+    parts = Parts(placement.tasks, outer=frozenset(taken))
     for role in roles:
         here = {name: r for name, r in graph.resources.items() if role.runs(placement.state[name])}
         parts.graphs[role] = Graph(graph.name, here, settings=graph.settings, source=graph.source)
@@ -35,7 +40,7 @@ def partition(
 
 def _entry(entry: Entry, placement: Placement, roles: Sequence[Role], parts: Parts, pieces: Collection[str]) -> None:
     needs = needs_of(entry, placement, roles, pieces)
-    edges, sends = _edges(entry, needs, roles, placement)
+    edges, sends = _edges(entry, needs, roles, NameSet(parts.outer))
     parts.edges += edges.values()
     blocks = block_of_values(entry.block)
     outputs = [value for value in entry.block.outputs if not value.is_token]
@@ -73,11 +78,10 @@ def _undecided(entry: Entry, feeds: Sequence[Value]) -> tuple[Symbol, ...]:
 
 
 def _edges(
-    entry: Entry, needs: Needs, roles: Sequence[Role], placement: Placement
+    entry: Entry, needs: Needs, roles: Sequence[Role], keys: NameSet
 ) -> tuple[dict[Value, Edge], dict[Role, set[Value]]]:
     """One edge for each value that crosses, in a fixed order, and which role sends which values."""
     edges: dict[Value, Edge] = {}
-    keys = NameSet()
     sends: dict[Role, set[Value]] = {role: set() for role in roles}
     for value in sorted(needs.crossing, key=lambda v: v.name):
         home = needs.homes[value]

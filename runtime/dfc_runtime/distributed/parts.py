@@ -132,7 +132,7 @@ class ClusterParts:
     def _compiled(self, client: Client, names: Sequence[str], feeds: Sequence[str]) -> Specialised:
         """What the compiler makes. Ranks that call along wait for a message, and are told that it is not forgotten."""
         answers = client.command({"command": VARIANT}).values()
-        variants = sorted({str(data["variant"]) for data, _ in answers} - {""})
+        variants = sorted({each for data, _ in answers for each in str(data["variant"]).split()})
 
         def compile_() -> Specialised:
             if self._compiler is None:
@@ -168,7 +168,7 @@ class ClusterParts:
     # --------------------------------------------------------- on every rank --
 
     def _variant(self, _: Data, _arrays: Sequence[Array]) -> Answer:
-        """The variant of the code that this rank runs, if any."""
+        """The variants of the code that this rank runs, if any."""
         inner = self._rank.inner
         return {"variant": "" if inner is None else parts_of(inner).origin.isa}, []
 

@@ -8,6 +8,7 @@ from dfc import api
 from dfc.cli import placement
 from dfc.cluster import options_on
 from dfc.deployment.kinds import ON_CPU, Device
+from dfc.frontend import build
 from dfc.options import CompileOptions, TargetOptions
 from dfc.source import SourceFile
 from tests.support.deploying import HEAD, diagnosed, resolved
@@ -35,8 +36,8 @@ def test_a_gpu_has_a_number() -> None:
 
 
 def test_tasks_of_a_job_may_work_on_different_devices() -> None:
-    lines = 'place "train/x" on worker task 1 gpu 1\nplace "train/y" on worker task 2 cpu 0\n'
-    lines = lines.replace("train/y", "train/loss")
+    lines = 'place "train/x" on worker task 1 gpu 1\nplace "train/noise" on worker task 2 cpu 0\n'
+    lines = lines.replace("train/noise", "train/loss")
     assert device(lines, "worker", 1) == Device("gpu", 1)
     assert device(lines, "worker", 2) == ON_CPU
     assert device(lines, "worker", 0) == ON_CPU
@@ -56,17 +57,40 @@ def test_where_nothing_is_on_a_gpu_any_cpu_leaves_the_job_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "said"),
+    ("first", "second", "task", "said"),
     [
-        ("worker any gpu", "worker any cpu", "a gpu and a cpu"),
-        ("worker gpu 0", "worker gpu 1", "gpu 0 and gpu 1"),
-        ("worker task 1 gpu 0", "worker any cpu", "gpu 0 and a cpu"),
+        ("worker any gpu", "worker any cpu", None, "gpu 0, cpu"),
+        ("worker gpu 1", "worker gpu 0", None, "gpu 0, gpu 1"),
+        ("worker any gpu", "worker gpu 1", None, "gpu 1"),
+        ("worker task 1 gpu 0", "worker any cpu", 1, "gpu 0, cpu"),
+        ("worker task 1 gpu 0", "worker any cpu", None, "cpu"),
     ],
 )
-def test_two_devices_in_one_task_are_a_mistake(first: str, second: str, said: str) -> None:
-    found = diagnosed(f'{JOBS}place "train/x" on {first}\nplace "train/loss" on {second}\n')
-    assert [each.code for each in found] == ["E0811"]
-    assert f"a task of `worker` would need {said} at once" in found[0].title
+def test_a_task_works_on_all_devices_that_its_lines_name(first: str, second: str, task: int | None, said: str) -> None:
+    devices = resolved(f'{JOBS}place "train/x" on {first}\nplace "train/loss" on {second}\n').devices
+    assert ", ".join(map(str, devices.in_play("worker", task))) == said
+
+
+def test_a_line_leaves_open_what_it_does_not_say() -> None:
+    lines = (
+        'place "train/x" on worker any gpu\nplace "train/noise" on worker gpu 1\nplace "train/loss" on worker gpu 0\n'
+    )
+    found = resolved(JOBS + lines)
+
+    def allowed(name: str) -> list[str]:
+        asked = found.devices.settled(found.rulings[name].constraint)
+        return [str(each) for each in found.devices.allowed(asked, "worker", None)]
+
+    assert (allowed("train/x"), allowed("train/noise")) == (["gpu 0", "gpu 1"], ["gpu 1"])
+
+
+def test_what_the_host_does_cannot_be_asked_for_on_a_gpu() -> None:
+    program = "dfg 1\n\nentry f() -> (at: i64) {\n  let now = clock()\n  return now\n}\n"
+    graph = build.build(SourceFile("skipgram.dfg", program), {})
+    (found,) = diagnosed(f'{JOBS}place "f/now" on worker gpu 1\n', graph)
+    assert (found.code, found.title) == ("E0811", "`f/now` cannot be on a gpu: it is done by the host")
+    assert found.helps[0] == 'place "f/now" on worker any cpu'
+    assert diagnosed(f'{JOBS}place "f/**" on worker gpu 1\n', graph) == []
 
 
 def test_any_gpu_and_the_first_one_are_the_same() -> None:
@@ -86,9 +110,9 @@ def test_the_placement_says_which_gpu() -> None:
     deploy = deploy.replace("\n\nplace", "\njob spare tasks 1 with gpu = 1\n\nplace") + 'place "idle" on spare\n'
     program += "\nvar idle: i64 = 0\n\nentry g() {\n  idle += 1\n}\n"
     report, _ = api.place(SourceFile("model.dfg", program), CompileOptions(), SourceFile("model.deploy", deploy))
-    assert [(each.role, str(each.device), each.line) for each in report.devices] == [
-        ("worker-0", "gpu 1", 6),
-        ("spare-0", "cpu", 0),
+    assert [(each.role, list(map(str, each.devices)), each.lines) for each in report.devices] == [
+        ("worker-0", ["gpu 1"], (6,)),
+        ("spare-0", ["cpu"], ()),
     ]
     told = placement.as_text(report)
     assert (

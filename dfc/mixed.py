@@ -1,0 +1,194 @@
+"""A task that works on several devices: from its graph and the lines about it to one program made of one a device.
+
+    graph of a task --place_on_devices--> devices --split_by_device--> a graph for each, proved to fit together
+    each of them: --fuse, schedule, memory, target--> an ordinary bundle   --> one image that holds them, and a plan
+
+Assumes the graph as the passes, or the partition by tasks, leave it. Guarantees a program like any other: entries,
+state, faults and host calls of the undivided one, with numbers through all devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dfc import pipeline
+from dfc.backend.bundle import write
+from dfc.backend.lower import signature
+from dfc.backend.target import CodeImage, Lowered, lacking, load_target
+from dfc.deployment.kinds import Device
+from dfc.deployment.resolution import Resolution
+from dfc.ir import walk
+from dfc.ir.dims import ZERO
+from dfc.ir.graph import Entry, Graph
+from dfc.ir.measured import bounds_in
+from dfc.kernels.program import EntryProgram, EntrySignature, HostCall, Program
+from dfc.kernels.program import walk as steps_of
+from dfc.options import CompileOptions, is_gpu_variant
+from dfc.passes.partition import Role
+from dfc.passes.partition.devices import DeviceParts, split_by_device
+from dfc.passes.place import Costs
+from dfc.passes.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices
+from dfc_runtime.mixed.plan import MIXED, NOT_OUTSIDE
+
+GPU_TARGET = "cuda"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What was made of one device's graph: its program and its bundle."""
+
+    device: Device
+    graph: Graph
+    program: Program
+    code: bytes
+
+
+def on_devices(role: Role, graph: Graph, resolution: Resolution, costs: Costs | None = None) -> OnDevices | None:
+    """The devices of what one role has, if it works on several; None if all of it is on one."""
+    devices = resolution.devices.in_play(role.job, role.task)
+    lacks = _lacks(is_for_gpu=devices[0].kind == "gpu")
+    if len(devices) == 1 and not needs_host(graph, lacks):
+        return None
+    settled = resolution.devices.settled
+    names = [*graph.resources, *(node.name for entry in walk.entries(graph) for node in walk.nodes(entry.block))]
+    rulings = {name: ruling for name in names if (ruling := resolution.ruling(name)) is not None}
+    groups = {name: group.members[0] for name in names if (group := resolution.group(name)) is not None}
+    allowed = {
+        name: resolution.devices.allowed(settled(ruling.constraint), role.job, role.task)
+        for name, ruling in rulings.items()
+    }
+    return place_on_devices(graph, DeviceWishes(devices, allowed, groups, lacks), costs)
+
+
+def lower(graph: Graph, options: CompileOptions, watch: pipeline.Watch = pipeline.ignore) -> tuple[Program, Lowered]:
+    """Like `pipeline.lower`, for a program that no deployment file is about. On a GPU, what that has no kernel for is
+    done by the processors; so it is with the target `mixed`, of programs that are compiled again, in any case."""
+    if options.target not in (GPU_TARGET, MIXED):
+        return pipeline.lower(graph, options, watch)
+    lacks = _lacks(is_for_gpu=True)
+    if options.target == GPU_TARGET and not needs_host(graph, lacks):
+        return pipeline.lower(graph, options, watch)
+    return lower_on_devices(graph, place_on_devices(graph, DeviceWishes((Device("gpu", 0),), lacking=lacks)), options)
+
+
+def lower_on_devices(graph: Graph, placed: OnDevices, options: CompileOptions) -> tuple[Program, Lowered]:
+    """The program of a task, and what the targets of its devices make of it."""
+    with pipeline.guarded("partition by device", 0, graph):
+        split = split_by_device(graph, placed)
+        for device, part in split.graphs.items():
+            pipeline.check(part, f"partition of {device}")
+    made = [_lowered(device, part, options) for device, part in split.graphs.items()]
+    return _joined(graph, split, made)
+
+
+def options_on(device: Device, options: CompileOptions) -> CompileOptions:
+    """The options for what is on a device: the variants that are asked for are of processors and GPUs."""
+    isas, on_gpu = options.target_options.isas, device.kind == "gpu"
+    fitting = tuple(name for name in isas if is_gpu_variant(name) is on_gpu)
+    target = GPU_TARGET if on_gpu else options.target
+    return replace(options, target=target, target_options=replace(options.target_options, isas=fitting))
+
+
+def _lacks(*, is_for_gpu: bool) -> Mapping[str, str]:
+    """What a GPU has no kernel for, and why."""
+    return lacking(load_target(GPU_TARGET)) if is_for_gpu else {}
+
+
+def _lowered(device: Device, graph: Graph, options: CompileOptions) -> _Part:
+    others = replace(options, target="cpu") if options.target in (GPU_TARGET, MIXED) else options
+    program, lowered = pipeline.lower(graph, options_on(device, others))
+    return _Part(device, graph, program, write(program, lowered, "", graph.settings).to_bytes())
+
+
+def _joined(graph: Graph, split: DeviceParts, parts: Sequence[_Part]) -> tuple[Program, Lowered]:
+    """One program whose image holds those of the devices; its steps say no more than where host calls are."""
+    whole = Program(graph.name, resources=dict(graph.resources))
+    devices: list[dict[str, object]] = []
+    asked: dict[str, list[int]] = {}
+    offset = 0
+    for part in parts:
+        sites = _sites(part, split, whole, asked)
+        devices.append(
+            {
+                "kind": part.device.kind,
+                "number": part.device.number,
+                "offset": offset,
+                "size": len(part.code),
+                "faults": len(whole.faults),
+                "sites": sites,
+            }
+        )
+        whole.faults += part.program.faults
+        offset += len(part.code)
+    entries: list[dict[str, object]] = []
+    for name, entry in _entries(graph).items():
+        made = signature(entry)
+        whole.signatures.append(made)
+        whole.entries.append(_entry(name, entry, made, parts, asked.get(name, ())))
+        entries.append(_entry_plan(name, made, whole.entries[-1], parts))
+    symbols = {f"entry_{number}_0": 0 for number in range(len(entries))}
+    image = CodeImage(MIXED, b"".join(part.code for part in parts), symbols, ())
+    return whole, Lowered(MIXED, (image,), b"", (), {MIXED: {"devices": devices, "entries": entries}})
+
+
+def _entries(graph: Graph) -> dict[str, Entry]:
+    """Entries and tests by their names in the parts."""
+    return {**graph.entries, **{f"test {name}": test for name, test in graph.tests.items()}}
+
+
+def _sites(part: _Part, split: DeviceParts, whole: Program, asked: dict[str, list[int]]) -> list[int]:
+    """The number of each host call of a part among those of the whole; `asked` gets them by entry."""
+    found: list[int] = []
+    entry_of = {step.site: entry.name for entry in part.program.entries for step in _host_calls(entry)}
+    inner = set(split.inner)
+    for number, site in enumerate(part.program.sites):
+        if dict(site.attributes).get("key") in inner:
+            found.append(NOT_OUTSIDE)
+        else:
+            found.append(whole.host_site(site))
+            asked.setdefault(entry_of[number], []).append(found[-1])
+    return found
+
+
+def _host_calls(entry: EntryProgram) -> Sequence[HostCall]:
+    return [step for step in steps_of(entry.steps) if isinstance(step, HostCall)]
+
+
+def _entry(name: str, entry: Entry, made: EntrySignature, parts: Sequence[_Part], sites: Sequence[int]) -> EntryProgram:
+    """An entry that its parts carry out. Its memory is that of all of them together."""
+    arena = largest = ZERO
+    for part in parts:
+        for own in part.program.entries:
+            if own.name == name:
+                arena, largest = arena + own.arena, largest + own.largest_live
+    steps = tuple(HostCall(site, (), ()) for site in sites)
+    measured = tuple(bounds_in(entry.block).items())
+    return EntryProgram(made.name, [], steps, (), (), made.dims, arena, largest, measured=measured)
+
+
+def _entry_plan(name: str, made: EntrySignature, entry: EntryProgram, parts: Sequence[_Part]) -> dict[str, object]:
+    known = [symbol for symbol, _ in entry.measured]
+    found: list[Mapping[str, object]] = []
+    for number, part in enumerate(parts):
+        names = [each.name for each in part.program.entries]
+        if name not in names:
+            continue
+        index = names.index(name)
+        own, program = part.program.signatures[index], part.program.entries[index]
+        found.append(
+            {
+                "device": number,
+                "entry": index,
+                "arguments": [made.parameter_names.index(each) for each in own.parameter_names],
+                "results": [made.result_names.index(each) for each in own.result_names],
+                "measured": [known.index(symbol) for symbol, _ in program.measured],
+            }
+        )
+    return {
+        "arguments": len(made.parameter_names),
+        "results": len(made.result_names),
+        "dims": len(made.dims),
+        "measured": len(known),
+        "parts": found,
+    }
