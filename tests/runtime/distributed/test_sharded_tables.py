@@ -97,6 +97,70 @@ def test_what_is_done_row_by_row_has_the_bits_of_one_process_for_any_number_of_o
         assert [each.tobytes() for each in on_cluster(data, tasks + 1, alike)] == wanted, tasks
 
 
+TYPE = f"f64[{ROWS}, {COLUMNS}]"
+NESTED = f"""dfg 1
+param a: {TYPE} = uniform(-0.9, 0.9)
+param b: {TYPE} = uniform(-0.9, 0.9)
+var c: {TYPE} = 0
+
+entry exchanged(rate: f64) -> {TYPE} {{
+  let t, u = loop t: {TYPE} = zeros({TYPE}), u: {TYPE} = b for k in 0..3 {{
+    let before = t
+    t = u
+    u = before + rate
+  }}
+  return t - 2 * u
+}}
+
+entry nested(rate: f64) -> {TYPE} {{
+  let t = loop t: {TYPE} = a for k in 0..4 {{
+    t = if max(t) > rate {{ yield t * 0.7 }} else {{ yield t + 0.3 }}
+    t = loop u: {TYPE} = t for j in 0..k {{ u = u * 0.7 + b }}
+  }}
+  c := t
+  return t
+}}
+
+entry outer(rate: f64) -> {TYPE} {{
+  let x = a * rate
+  return loop t: {TYPE} = b for k in 0..2 {{ t = x }}
+}}
+
+## A vector with an element a row that each round needs whole.
+entry vector(rate: f64) -> f64[{ROWS}] {{
+  let u = loop u: f64[{ROWS}] = sum(a, axis = 1) for k in 0..3 {{ u = cumsum(u) * 0.1 + a @ (u @ b) }}
+  return sort(u) * rate
+}}
+
+entry learn(ids: i32[4], rate: f64) -> (total: f64, all: f64[3, {ROWS}, {COLUMNS}]) {{
+  let t, total, all = loop t: {TYPE} = a, total: f64 = 0 for k in 0..3 {{
+    total = total + sum(square(t[ids])) + mean(t * b)
+    t = t * t + 0.5 * b
+    emit t
+  }}
+  let da, db = grad(total, [a, b])
+  a -= rate * da
+  b -= rate * db
+  return total, all
+}}
+"""
+
+
+def nested(module):
+    found = [module.exchanged(0.2), module.nested(0.3), module.outer(0.4), module.vector(0.5)]
+    for _ in range(2):
+        found += module.learn(np.array([1, 9, 4, 1], np.int32), 0.1)
+    return [np.array(each) for each in (*found, *(module.state[name] for name in TABLES))]
+
+
+@pytest.mark.parametrize(("tasks", "rule"), [(2, "modulo"), (3, "hash")])
+def test_rows_go_through_loops_in_loops_and_branches_and_back(tasks, rule):
+    wanted = nested(dfc.loads(dfc.compile(text=NESTED).to_bytes()))
+    data = cluster_bundle(NESTED, PLACES.format(tasks=tasks, workers=1, rule=rule))
+    for number, (a, b) in enumerate(zip(wanted, on_cluster(data, tasks + 1, nested), strict=True)):
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-13, err_msg=str(number))
+
+
 TRAINED = f"""dfg 1
 param a: f64[{ROWS}, {COLUMNS}] = uniform(-0.5, 0.5)
 param b: f64[{ROWS}, {COLUMNS}] = uniform(-0.5, 0.5)
