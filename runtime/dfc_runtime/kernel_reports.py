@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dfc_runtime.formats.fields import Record, flag, integer, items, text
+from dfc_runtime.formats.fields import Record, integer, items, text
 from dfc_runtime.formats.manifest import Manifest
 
 NOTE = "report"
@@ -30,7 +30,7 @@ class Taken:
 class KernelInfo:
     """A kernel. `values` are the first of those it computes, `line` is where in the program; blocks are
     clamp(ceil(`points` / `per_block`), 1, `most`) of `threads` threads; `wide` counts the loads and stores of 16 bytes
-    in its code; `library`: a library may make it instead where the program runs."""
+    in its code; `maker` says of products who else may make them where the program runs, or why nobody else does."""
 
     name: str
     values: tuple[str, ...]
@@ -41,7 +41,7 @@ class KernelInfo:
     most: int
     wide: int
     taken: Mapping[str, Taken]
-    library: bool = False
+    maker: str = ""
 
     @property
     def geometry(self) -> str:
@@ -68,7 +68,7 @@ def _kernel(value: object, where: str) -> KernelInfo:
         record.integer("most", 1),
         record.integer("wide"),
         record.table("taken", _taken),
-        record.optional("library", flag, False),
+        record.optional("maker", text, ""),
     )
     record.done()
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from dfc_targets.cuda.cublaslt import SIGNATURES, Heuristic
+from dfc_targets.cuda.cublaslt import SIGNATURES, TYPES, Heuristic
 
 WORKSPACE = 4096
 ALGORITHM = 0x0123_4567_89AB_CDEF
@@ -21,6 +21,7 @@ class RecordingLibrary:
         self.fails: dict[str, int] = {}
         self.open: set[int] = set()
         self.offers = offers
+        self.scale_bytes: dict[int, int] = {}
         self.matmuls: list[dict[str, Any]] = []
         self._functions = {name: self._function(name, arguments) for name, arguments in SIGNATURES.items()}
 
@@ -52,6 +53,8 @@ class RecordingLibrary:
             handle = 1000 + len(self.calls)
             given[0][0] = handle
             self.open.add(handle)
+            if name == "cublasLtMatmulDescCreate":
+                self.scale_bytes[handle] = 8 if given[2] == TYPES["f64"] else 4
         elif name.endswith("Destroy"):
             self.open.remove(given[0])
         elif name.endswith("SetAttribute"):
@@ -63,7 +66,7 @@ class RecordingLibrary:
         elif name == "cublasLtMatmul":
             names = "handle description alpha first a second b beta c_in c result d algorithm workspace size stream"
             made: dict[str, Any] = dict(zip(names.split(), given, strict=True))
-            made["alpha"] = ctypes.string_at(given[2], 8)
-            made["beta"] = ctypes.string_at(given[7], 8)
+            for scale in ("alpha", "beta"):
+                made[scale] = ctypes.string_at(made[scale], self.scale_bytes[made["description"]])
             made["algorithm"] = ctypes.c_uint64.from_address(given[12]).value
             self.matmuls.append(made)

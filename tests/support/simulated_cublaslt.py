@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from dfc.ir.dtypes import BF16
 from dfc_targets.cuda.cublaslt import (
+    COMPUTE_32F_FAST_TF32,
     DESC_BIAS,
     DESC_EPILOGUE,
     DESC_TRANSPOSE_FIRST,
@@ -25,7 +27,7 @@ from tests.support.recording_library import RecordingLibrary
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_memory import DeviceError, Pointer
 
-KINDS = {0: np.float32, 1: np.float64, 2: np.float16}
+KINDS = {0: np.float32, 1: np.float64, 2: np.float16, 14: BF16.numpy}
 
 
 @dataclass(frozen=True)
@@ -39,17 +41,21 @@ class Layout:
 
 
 class SimulatedCublasLt(RecordingLibrary):
-    """The library of one device; `products` counts those that ran."""
+    """The library of one device; `products` counts those that ran, `rounding` those that rounded f32 to 11 bits."""
 
     def __init__(self, *, offers: int = 1) -> None:
         super().__init__(offers=offers)
         self.device: SimulatedDevice | None = None
+        self.computes: dict[int, int] = {}
         self.layouts: dict[int, Layout] = {}
         self.products = 0
+        self.rounding = 0
 
     def _answer(self, name: str, given: tuple[Any, ...]) -> None:
         super()._answer(name, given)
-        if name == "cublasLtMatrixLayoutCreate":
+        if name == "cublasLtMatmulDescCreate":
+            self.computes[given[0][0]] = given[1]
+        elif name == "cublasLtMatrixLayoutCreate":
             self.layouts[given[0][0]] = Layout(*given[1:])
         elif name == "cublasLtMatmul":
             assert self.device is not None
@@ -66,18 +72,25 @@ class SimulatedCublasLt(RecordingLibrary):
         flips = [attribute(one, description) for one in (DESC_TRANSPOSE_FIRST, DESC_TRANSPOSE_SECOND)]
         has_bias = attribute(DESC_EPILOGUE, description) == EPILOGUES["bias"]
         bias = attribute(DESC_BIAS, description) if has_bias else 0
-        count = attribute(LAYOUT_BATCH_COUNT, call["c"], 1)
-        strides = [attribute(LAYOUT_BATCH_STRIDE, call[one]) for one in "abc"]
+        count = attribute(LAYOUT_BATCH_COUNT, call["d"], 1)
+        strides = {one: attribute(LAYOUT_BATCH_STRIDE, call[one]) for one in "abcd"}
+        rounds = self.computes[description] == COMPUTE_32F_FAST_TF32
+        kind = "<d" if self.scale_bytes[description] == 8 else "<f"
+        scale, more = (struct.unpack(kind, call[one])[0] for one in ("alpha", "beta"))
 
         def run() -> None:
             self.products += 1
+            self.rounding += rounds
             self._touch_workspace(call["workspace"], call["size"])
             for number in range(count):
-                starts = [number * stride for stride in strides]
-                a = self._read(call["first"], self.layouts[call["a"]], starts[0])
-                b = self._read(call["second"], self.layouts[call["b"]], starts[1])
-                made = (a.T if flips[0] else a) @ (b.T if flips[1] else b)
-                self._write(call["result"], self.layouts[call["c"]], starts[2], made, bias)
+
+                def matrix(name: str, where: str, number: int = number) -> np.ndarray:
+                    return self._read(call[where], self.layouts[call[name]], number * strides[name])
+
+                a, b = (_rounded(one) if rounds else one for one in (matrix("a", "first"), matrix("b", "second")))
+                made = scale * ((a.T if flips[0] else a) @ (b.T if flips[1] else b))
+                made = made + more * matrix("c", "c_in") if more else made
+                self._write(call["result"], self.layouts[call["d"]], number * strides["d"], made, bias)
 
         return run
 
@@ -101,6 +114,12 @@ class SimulatedCublasLt(RecordingLibrary):
         added = self._pointer(bias, layout.kind) if bias else None
         for (row, column), value in np.ndenumerate(made):
             values[start + row + column * layout.leading] = value + (0.0 if added is None else float(added[row]))
+
+
+def _rounded(numbers: np.ndarray) -> np.ndarray:
+    """To 11 bits."""
+    mantissas, exponents = np.frexp(numbers)
+    return np.ldexp(np.round(mantissas * 2.0**11) / 2.0**11, exponents)
 
 
 def with_library(library: SimulatedCublasLt, **more: Any) -> SimulatedDevice:

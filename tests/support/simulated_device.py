@@ -26,7 +26,7 @@ from tests.support.simulated_kernels import (
     interpreted_kernels,
     text_kernels,
 )
-from tests.support.simulated_memory import DeviceError, DeviceMemory, Watch
+from tests.support.simulated_memory import DeviceError, DeviceMemory, Watch, overlap
 
 RECORDER = 99
 """The stream on which work is recorded."""
@@ -76,14 +76,15 @@ class SimulatedDevice:
         library: Any = None,
         changes_recorded: bool = True,
         takes_recorded: bool = True,
+        takes_inner: bool = True,
     ) -> None:
-        """`launch` runs kernel text, block by block. `library` makes products; nodes of what it queued are taken, and
-        can be changed later, or not."""
+        """`launch` runs kernel text, block by block. `library` makes products; nodes of what it queued are taken, in
+        conditional nodes too, and can be changed later, or not."""
         self.launch = launch
         self.conditional_nodes = conditional_nodes
         self.stream_handle = 77
         self.matrix_library = library
-        self.changes_recorded, self.takes_recorded = changes_recorded, takes_recorded
+        self.changes_recorded, self.takes_recorded, self.takes_inner = changes_recorded, takes_recorded, takes_inner
         self.recording: list[Callable[[], None]] | None = None
         self.warp = warp
         self.memory_of = DeviceMemory(capacity)
@@ -164,8 +165,8 @@ class SimulatedDevice:
             present = {line.split(b"(")[0].decode() for line in image.split(_ENTRY)[1:]}
             return {name: run for name, run in control_kernels(self.handles).items() if name in present}
         if image in INTERPRETED:
-            program, guarded = INTERPRETED[image]
-            return interpreted_kernels(program, guarded)
+            kernels, guarded = INTERPRETED[image]
+            return interpreted_kernels(kernels, guarded)
         return text_kernels(image.decode(), self.warp, self.launch)
 
     def graph(self) -> SimulatedGraph:
@@ -303,8 +304,15 @@ class SimulatedGraph:
         return node, body
 
     def instantiate(self) -> SimulatedExecutable:
+        if not self.device.takes_inner and self._has_inner(nested=False):
+            raise NotTaken("this driver takes no recorded work in conditional nodes")
         self.device.counts.graphs += 1
         return SimulatedExecutable(self)
+
+    def _has_inner(self, *, nested: bool) -> bool:
+        """Whether there is recorded work in conditional nodes."""
+        mine = nested and any(node.what == "recorded" for node in self.nodes)
+        return mine or any(node.body is not None and node.body._has_inner(nested=True) for node in self.nodes)
 
     def execute(self) -> Watch:
         """Runs all nodes once; what they touched together."""
@@ -387,21 +395,6 @@ def _check_races(done: Sequence[tuple[SimulatedNode, Watch]]) -> None:
             if id(other) in before[id(node)] or id(node) in before[id(other)]:
                 continue
             for mine, theirs in ((watch.writes, others.reads | others.writes), (watch.reads, others.writes)):
-                shared = _overlap(mine, theirs)
+                shared = overlap(mine, theirs)
                 if shared is not None:
                     raise DeviceError(f"a race: {other.what} and {node.what} both touch {shared:#x}")
-
-
-def _overlap(first: set[tuple[int, int]], second: set[tuple[int, int]]) -> int | None:
-    """A byte that is in both."""
-    a, b = sorted(first), sorted(second)
-    i = j = 0
-    while i < len(a) and j < len(b):
-        start, end = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
-        if start < end:
-            return start
-        if a[i][1] < b[j][1]:
-            i += 1
-        else:
-            j += 1
-    return None

@@ -14,7 +14,6 @@ import numpy as np
 
 from dfc.ir.dims import Symbol
 from dfc.kernels.form import Kernel
-from dfc.kernels.program import Program
 from dfc_targets.cuda import control, prelude, simulation
 from tests.support.kernel_interpreter import Failed, run_kernel
 from tests.support.simulated_memory import DeviceError, DeviceMemory, Pointer
@@ -84,12 +83,12 @@ def _viewing(kind: Any) -> Any:
 
 # --- kernels of the interpreter
 
-INTERPRETED: dict[bytes, tuple[Program, list[bool]]] = {}
-"""Programs whose kernels the interpreter runs, and which of these are guarded, by the bytes of their image."""
+INTERPRETED: dict[bytes, tuple[Sequence[Kernel], list[bool]]] = {}
+"""Kernels of programs that the interpreter runs, and which of these are guarded, by the bytes of their image."""
 
 
-def interpreted_kernels(program: Program, guarded: Sequence[bool]) -> dict[str, Run]:
-    pairs = zip(program.kernels, guarded, strict=True)
+def interpreted_kernels(kernels: Sequence[Kernel], guarded: Sequence[bool]) -> dict[str, Run]:
+    pairs = zip(kernels, guarded, strict=True)
     return {f"k{number}": _interpreted(kernel, is_guarded) for number, (kernel, is_guarded) in enumerate(pairs)}
 
 

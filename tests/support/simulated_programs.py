@@ -18,9 +18,10 @@ from dfc.kernels.program import Program
 from dfc.options import TargetOptions
 from dfc_targets.cuda import libcuda
 from dfc_targets.cuda.driver import CudaDriver
+from dfc_targets.cuda.kernel_code import kernel_code
 from dfc_targets.cuda.kernel_text import SIMULATED, Geometry, KernelText, Schedule
 from dfc_targets.cuda.plan import plan_program
-from dfc_targets.cuda.target import SIMULATOR, CudaTarget, kernel_texts
+from dfc_targets.cuda.target import SIMULATOR, CudaTarget
 from dfc_targets.cuda.write_kernel import symbol_count
 from tests.support.building import graph_of
 from tests.support.native_run import aligned_copy
@@ -64,13 +65,13 @@ def may_fault(kernel: Kernel) -> bool:
 
 def interpreted(program: Program) -> Lowered:
     """The program lowered, with kernels of the interpreter."""
-    texts = kernel_texts(program, SIMULATED, interpreted_text)
+    code = kernel_code(program, SIMULATED, interpreted_text)
     constants, offsets = lay_out_constants(program.constants)
-    access = [[operand.access for operand in kernel.operands] for kernel in program.kernels]
     key = f"interpreted {len(INTERPRETED)}".encode()
-    INTERPRETED[key] = program, [text.guarded for text in texts]
-    image = CodeImage(SIMULATOR, key, {text.name: 0 for text in texts}, (SIMULATOR,))
-    return Lowered("cuda", (image,), constants, offsets, {"plan": plan_program(program, texts, access, offsets)})
+    INTERPRETED[key] = code.kernels, [text.guarded for text in code.texts]
+    image = CodeImage(SIMULATOR, key, {text.name: 0 for text in code.texts}, (SIMULATOR,))
+    plan = plan_program(program, code.texts, code.access, offsets, code.choices)
+    return Lowered("cuda", (image,), constants, offsets, {"plan": plan})
 
 
 def in_text(program: Program) -> Lowered:

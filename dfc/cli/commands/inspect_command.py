@@ -48,8 +48,9 @@ def _print_kernels(kernels: Sequence[KernelInfo]) -> None:
     for kernel in kernels[:MOST_KERNELS]:
         values = f"  {', '.join(kernel.values)}" if kernel.values else ""
         click.echo(f"  {kernel.name:<6} {kernel.line}{values}")
-        library = "; cuBLASLt may make it where it is installed" if kernel.library else ""
-        click.echo(f"         {kernel.geometry}; {kernel.wide} accesses of 16 bytes{library}")
+        click.echo(f"         {kernel.geometry}; {kernel.wide} accesses of 16 bytes")
+        if kernel.maker:
+            click.echo(f"         {kernel.maker}")
         for architecture, taken in kernel.taken.items():
             spilled = f"{taken.spilled} bytes spilled" if taken.spilled else "no spills"
             memory = f"{taken.shared} bytes of shared memory"

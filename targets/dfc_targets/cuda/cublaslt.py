@@ -24,7 +24,9 @@ COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32 = 68, 70, 77
 LAYOUT_BATCH_COUNT, LAYOUT_BATCH_STRIDE = 5, 6
 DESC_TRANSPOSE_FIRST, DESC_TRANSPOSE_SECOND, DESC_EPILOGUE, DESC_BIAS, DESC_BIAS_TYPE = 3, 4, 7, 8, 26
 TRANSPOSED = 1
-EPILOGUES = {"none": 1, "relu": 2, "bias": 4, "relu_bias": 6}
+EPILOGUES = {"none": 1, "bias": 4}
+"""Those that are used: of a NaN its relu says nothing, and the language keeps it; its gelu is another formula."""
+
 PREFERENCE_WORKSPACE, PREFERENCE_REDUCTIONS = 1, 3
 PREFERENCE_ALIGNMENTS = (5, 6, 7, 8)
 IN_ORDER = 2
@@ -97,7 +99,9 @@ class MatrixShape:
 
 @dataclass(frozen=True, slots=True)
 class ProductShape:
-    """Numbers of a `products.LibraryProduct`."""
+    """result = scale * product + sign * added + bias, of `batch` products: numbers of a `products.LibraryProduct`.
+    Without `added` it is the result itself that is added to, if `sign` is not 0. `rounds`: factors of f32 may be
+    rounded to 11 bits."""
 
     rows: int
     columns: int
@@ -107,21 +111,32 @@ class ProductShape:
     first: MatrixShape
     second: MatrixShape
     result: MatrixShape
-    epilogue: str = "none"
+    rounds: bool = False
+    scale: float = 1.0
+    sign: int = 0
+    added: MatrixShape | None = None
+    has_bias: bool = False
 
 
 @dataclass(slots=True)
 class ProductPlan:
-    """A shape with the library's descriptors and its algorithm; `workspace` in bytes."""
+    """A shape with the library's descriptors and its algorithm; `workspace` in bytes. `scales` are two numbers in the
+    type of the sums, for product and what is added."""
 
     shape: ProductShape
     description: ctypes.c_void_p
-    layouts: list[ctypes.c_void_p] = field(default_factory=list[ctypes.c_void_p])
+    scales: Any
+    made: list[ctypes.c_void_p] = field(default_factory=list[ctypes.c_void_p])
     heuristic: Heuristic = field(default_factory=Heuristic)
 
     @property
     def workspace(self) -> int:
         return int(self.heuristic.workspace)
+
+    @property
+    def layouts(self) -> tuple[ctypes.c_void_p, ...]:
+        """Of first, second, what is added, result: the last two are one where the result is added to."""
+        return (*self.made[:2], self.made[2], self.made[-1])
 
 
 def alignment(address: int) -> int:
@@ -154,14 +169,23 @@ def _candidates() -> Iterator[str]:
         yield found
 
 
-class CublasLt:
-    """One handle of the library. `tf32`: factors of f32 may be rounded to 11 bits."""
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the matrices of a product lie; `added` and `bias` are 0 without one."""
 
-    def __init__(self, library: Library, *, tf32: bool = False, workspace_bytes: int = WORKSPACE_BYTES) -> None:
-        self._library, self._tf32, self._most = library, tf32, workspace_bytes
+    first: int
+    second: int
+    result: int
+    added: int = 0
+    bias: int = 0
+
+
+class CublasLt:
+    """One handle of the library."""
+
+    def __init__(self, library: Library, *, workspace_bytes: int = WORKSPACE_BYTES) -> None:
+        self._library, self._most = library, workspace_bytes
         self._plans: dict[ProductShape, ProductPlan | str] = {}
-        self._one = {"f32": ctypes.c_float(1), "f64": ctypes.c_double(1)}
-        self._zero = {"f32": ctypes.c_float(0), "f64": ctypes.c_double(0)}
         self._handle = self._made("cublasLtCreate")
 
     def version(self) -> str:
@@ -182,29 +206,27 @@ class CublasLt:
             raise ProductError(known)
         return known
 
-    def run(
-        self, plan: ProductPlan, first: int, second: int, result: int, bias: int, workspace: int, stream: int
-    ) -> None:
-        """Queues a product on a stream, which may be recording a graph. `bias` is 0 without one; `workspace` has
-        `plan.workspace` bytes or more, at a multiple of 256."""
-        if bias:
-            self._set("cublasLtMatmulDescSetAttribute", plan.description, DESC_BIAS, ctypes.c_void_p(bias))
-        kind = plan.shape.accumulator
-        a, b, c = plan.layouts
+    def run(self, plan: ProductPlan, addresses: Addresses, workspace: int, stream: int) -> None:
+        """Queues a product on a stream, which may be recording a graph. `workspace` has `plan.workspace` bytes or more,
+        at a multiple of 256."""
+        if plan.shape.has_bias:
+            self._set("cublasLtMatmulDescSetAttribute", plan.description, DESC_BIAS, ctypes.c_void_p(addresses.bias))
+        a, b, c, d = plan.layouts
+        scale = ctypes.addressof(plan.scales)
         self._call(
             "cublasLtMatmul",
             self._handle,
             plan.description,
-            ctypes.addressof(self._one[kind]),
-            first,
+            scale,
+            addresses.first,
             a,
-            second,
+            addresses.second,
             b,
-            ctypes.addressof(self._zero[kind]),
-            result,
+            scale + ctypes.sizeof(plan.scales) // 2,
+            addresses.added or addresses.result,
             c,
-            result,
-            c,
+            addresses.result,
+            d,
             ctypes.addressof(plan.heuristic),
             workspace,
             plan.workspace,
@@ -222,15 +244,18 @@ class CublasLt:
     # --- one shape
 
     def _new_plan(self, shape: ProductShape) -> ProductPlan:
-        plan = ProductPlan(shape, self._description(shape))
+        number = ctypes.c_double if shape.accumulator == "f64" else ctypes.c_float
+        plan = ProductPlan(shape, self._description(shape), (number * 2)(shape.scale, shape.sign))
         try:
             for one, sizes in (
                 (shape.first, (shape.rows, shape.depth)),
                 (shape.second, (shape.depth, shape.columns)),
+                (shape.added, (shape.rows, shape.columns)),
                 (shape.result, (shape.rows, shape.columns)),
             ):
-                rows, columns = reversed(sizes) if one.transposed else sizes
-                plan.layouts.append(self._layout(one, rows, columns, shape.batch))
+                if one is not None:
+                    rows, columns = reversed(sizes) if one.transposed else sizes
+                    plan.made.append(self._layout(one, rows, columns, shape.batch))
             self._choose(plan)
         except ProductError:
             self._drop(plan)
@@ -239,18 +264,20 @@ class CublasLt:
 
     def _description(self, shape: ProductShape) -> ctypes.c_void_p:
         compute = COMPUTE_64F if shape.accumulator == "f64" else COMPUTE_32F
-        if self._tf32 and shape.first.dtype == "f32":
+        if shape.rounds and shape.first.dtype == "f32":
             compute = COMPUTE_32F_FAST_TF32
         made = self._made("cublasLtMatmulDescCreate", compute, TYPES[shape.accumulator])
         values = [
             (DESC_TRANSPOSE_FIRST, TRANSPOSED * shape.first.transposed),
             (DESC_TRANSPOSE_SECOND, TRANSPOSED * shape.second.transposed),
-            (DESC_EPILOGUE, EPILOGUES[shape.epilogue]),
+            (DESC_EPILOGUE, EPILOGUES["bias" if shape.has_bias else "none"]),
         ]
-        if shape.epilogue.endswith("bias"):
+        if shape.has_bias:
             values.append((DESC_BIAS_TYPE, TYPES[shape.result.dtype]))
         for attribute, value in values:
             self._set("cublasLtMatmulDescSetAttribute", made, attribute, ctypes.c_int32(value))
+        if shape.has_bias:  # whoever asks for an algorithm has to have one; where it lies is said when it is known
+            self._set("cublasLtMatmulDescSetAttribute", made, DESC_BIAS, ctypes.c_void_p(_MOST_ALIGNMENT))
         return made
 
     def _layout(self, matrix: MatrixShape, rows: int, columns: int, batch: int) -> ctypes.c_void_p:
@@ -268,12 +295,11 @@ class CublasLt:
         try:
             self._set(name, preference, PREFERENCE_WORKSPACE, ctypes.c_uint64(self._most))
             self._set(name, preference, PREFERENCE_REDUCTIONS, ctypes.c_uint32(IN_ORDER))
-            matrices = (shape.first, shape.second, shape.result, shape.result)
+            matrices = (shape.first, shape.second, shape.added or shape.result, shape.result)
             for attribute, one in zip(PREFERENCE_ALIGNMENTS, matrices, strict=True):
                 self._set(name, preference, attribute, ctypes.c_uint32(one.alignment))
             found = ctypes.c_int(0)
-            a, b, c = plan.layouts
-            told = (self._handle, plan.description, a, b, c, c, preference, 1)
+            told = (self._handle, plan.description, *plan.layouts, preference, 1)
             self._call("cublasLtMatmulAlgoGetHeuristic", *told, ctypes.byref(plan.heuristic), ctypes.byref(found))
         finally:
             self._call("cublasLtMatmulPreferenceDestroy", preference)
@@ -281,7 +307,7 @@ class CublasLt:
             raise ProductError("cuBLASLt offers no algorithm for this shape")
 
     def _drop(self, plan: ProductPlan) -> None:
-        for layout in plan.layouts:
+        for layout in plan.made:
             self._call("cublasLtMatrixLayoutDestroy", layout)
         self._call("cublasLtMatmulDescDestroy", plan.description)
 

@@ -24,7 +24,7 @@ TO_DEVICE, FROM_DEVICE, ON_DEVICE = "to", "from", "on"
 
 
 class NotTaken(Exception):
-    """The driver does not take recorded work as a node; the message says why. Nothing is damaged."""
+    """The driver does not take recorded work; the message says why. Nothing is damaged."""
 
 
 class Executable(Protocol):
@@ -81,7 +81,9 @@ class Graph(Protocol):
         """A node whose body runs once, or as long as the kernels in it say so; and the body, to be filled."""
         ...
 
-    def instantiate(self) -> Executable: ...
+    def instantiate(self) -> Executable:
+        """`NotTaken`: the driver refuses a graph with recorded work, perhaps because of that."""
+        ...
 
 
 class Device(Protocol):

@@ -95,7 +95,7 @@ class CudaDriver:
         names = [kernel.name for kernel in plan.kernels]
         self._libraries += self._opened(plan)
         kernels = self._device.load(image, names) if names else []
-        code = Code(plan, kernels, _control(self._device, plan), next(iter(self._libraries), None))
+        code = Code(plan, kernels, _control(self._device, plan), tuple(self._libraries))
         address = self._working.fixed(constants.nbytes)
         if constants.nbytes:
             self._device.copy_in(address, address_of(constants), constants.nbytes)

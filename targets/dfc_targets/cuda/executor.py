@@ -16,7 +16,7 @@ from dfc_runtime.errors import BundleError
 from dfc_targets.cuda.arena import Memory
 from dfc_targets.cuda.device import Device
 from dfc_targets.cuda.graphs import SegmentGraph
-from dfc_targets.cuda.library_products import Refused
+from dfc_targets.cuda.library_launch import Refused
 from dfc_targets.cuda.nodes import Code, NodeMaker
 from dfc_targets.cuda.places import (
     COPIED,
@@ -199,7 +199,7 @@ class EntryRun:
     def launch(
         self, session: Session, segment: Segment, sizes: Mapping[str, int], addresses: Mapping[int, int]
     ) -> None:
-        """Begins to run a segment. Each product that is refused is left to its kernel from then on, so this ends."""
+        """Begins to run a segment. What a library refuses is left to its kernel from then on, so this ends."""
         while True:
             try:
                 graph = self._graph(session, segment, sizes, addresses)
@@ -234,7 +234,7 @@ class EntryRun:
 
 
 def _launched(graph: SegmentGraph, addresses: Mapping[int, int]) -> bool:
-    """False: a product does not go with these addresses, and the graph is stale."""
+    """False: a library does not go on with these addresses, and the graph is stale."""
     try:
         graph.launch(addresses)
     except Refused:

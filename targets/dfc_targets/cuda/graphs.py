@@ -1,7 +1,7 @@
 """Nodes as a graph of the device, launched with the addresses of a call.
 
 Assumes nodes of `nodes.NodeMaker`. Guarantees that only the nodes that use an address of the caller change when it
-does, and that nothing else is built again, unless the driver asks for it where a library makes a product.
+does, and that nothing else is built again, unless the driver asks for it where a library works.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from dfc_targets.cuda.device import Device, Executable, Graph, Node, NotTaken
-from dfc_targets.cuda.library_products import ProductNode, Refused
+from dfc_targets.cuda.library_launch import LibraryNode, Refused
 from dfc_targets.cuda.nodes import (
     Argument,
     ClearNode,
@@ -35,7 +35,7 @@ class _User:
     """A node that uses memory of the caller."""
 
     node: Node
-    made_from: KernelNode | CopyNode | ProductNode
+    made_from: KernelNode | CopyNode | LibraryNode
     slots: tuple[int, ...]
 
 
@@ -56,10 +56,13 @@ class SegmentGraph:
         graph = self._device.graph()
         try:
             self._emit(graph, self.nodes, {}, addresses, nested=False)
+            return graph.instantiate()
         except Refused:
             graph.discard()
             raise
-        return graph.instantiate()
+        except NotTaken as problem:
+            graph.discard()
+            raise _refused(self.nodes, str(problem)) from None
 
     def launch(self, addresses: Addresses) -> None:
         """Begins to run it; nodes whose addresses are others than last time are changed before."""
@@ -89,7 +92,7 @@ class SegmentGraph:
             case CopyNode():
                 target, source = _values((made_from.target, made_from.source), {}, addresses)
                 self._executable.set_copy(user.node, target, source)
-            case ProductNode():
+            case LibraryNode():
                 return _taken(made_from, partial(self._executable.set_recorded, user.node, made_from.record(addresses)))
         return True
 
@@ -116,7 +119,7 @@ class SegmentGraph:
                     target, source = _values(ends, {}, addresses)
                     made.append(graph.copy(node.direction, target, source, node.size, after))
                     self._note(made[-1], node, ends, nested=nested)
-                case ProductNode():
+                case LibraryNode():
                     record = node.record(addresses)
                     made.append(_taken(node, partial(graph.recorded, record, after)))
                     self._note(made[-1], node, node.call.places, nested=nested)
@@ -130,7 +133,7 @@ class SegmentGraph:
     def _note(
         self,
         node: Node,
-        made_from: KernelNode | CopyNode | ProductNode,
+        made_from: KernelNode | CopyNode | LibraryNode,
         arguments: Sequence[Argument],
         *,
         nested: bool,
@@ -142,7 +145,21 @@ class SegmentGraph:
             self._users.append(_User(node, made_from, slots))
 
 
-def _taken(node: ProductNode, add: Callable[[], T]) -> T:
+def _refused(nodes: Sequence[GraphNode], reason: str) -> Refused:
+    """The driver takes each part, but not the whole: first it is tried without library work in conditional nodes, then
+    without any."""
+    calls = [node for node in nodes if isinstance(node, LibraryNode)]
+    inner: list[LibraryNode] = []
+    pending = [each for node in nodes if isinstance(node, ConditionalNode) for each in node.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, LibraryNode):
+            inner.append(node)
+        pending += node.body if isinstance(node, ConditionalNode) else ()
+    return [node.refuse(reason) for node in inner or calls][-1]
+
+
+def _taken(node: LibraryNode, add: Callable[[], T]) -> T:
     """What `add` gives; `Refused` if the driver does not take the node."""
     try:
         return add()

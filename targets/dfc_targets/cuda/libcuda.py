@@ -28,6 +28,7 @@ CONDITIONAL = 12_040
 """The first driver whose conditional nodes nest."""
 
 NEW_PTX = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+RECORDED = "recorded"
 OUT_OF_MEMORY, NO_DEVICE = "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NO_DEVICE"
 
 
@@ -213,20 +214,20 @@ class CudaDevice:
             self._recorder = self.do("cuStreamCreate", int(self.api.CUstream_flags.CU_STREAM_NON_BLOCKING))
         mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         (code,) = self.api.cuStreamBeginCapture(self._recorder, mode)
-        self._check_taken("cuStreamBeginCapture", code)
+        self.check_taken("cuStreamBeginCapture", code)
         graph = None
         try:
             try:
                 record(int(self._recorder))
             finally:
                 code, graph = self.api.cuStreamEndCapture(self._recorder)
-            self._check_taken("cuStreamEndCapture", code)
+            self.check_taken("cuStreamEndCapture", code)
             yield graph
         finally:
             if graph is not None and int(graph):
                 self.release("cuGraphDestroy", graph)
 
-    def _check_taken(self, name: str, code: Any) -> None:
+    def check_taken(self, name: str, code: Any) -> None:
         if code.value:
             raise NotTaken(f"{name}: {_said(self.api, code)}")
 
@@ -335,8 +336,8 @@ class CudaGraph:
         api = self._on.api
         with self._on.recorded(record) as child:
             code, node = api.cuGraphAddChildGraphNode(self._graph, list(after), len(after), child)
-        if code.value:
-            raise NotTaken(f"cuGraphAddChildGraphNode: {_said(api, code)}")
+        self._on.check_taken("cuGraphAddChildGraphNode", code)
+        self.made[node] = RECORDED
         return node
 
     def discard(self) -> None:
@@ -360,7 +361,12 @@ class CudaGraph:
         return node, CudaGraph(self._on, made.conditional.phGraph_out[0], self)
 
     def instantiate(self) -> CudaExecutable:
-        return CudaExecutable(self._on, self, self._graph, self._on.do("cuGraphInstantiate", self._graph, 0))
+        """What the driver refuses may do without recorded work; it is a failure of the device where there is none."""
+        if RECORDED not in self.made.values():
+            return CudaExecutable(self._on, self, self._graph, self._on.do("cuGraphInstantiate", self._graph, 0))
+        code, made = self._on.api.cuGraphInstantiate(self._graph, 0)
+        self._on.check_taken("cuGraphInstantiate", code)
+        return CudaExecutable(self._on, self, self._graph, made)
 
 
 class CudaExecutable:

@@ -8,12 +8,12 @@ each other: the first fault in the order of the program is the one that is told.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dfc_targets.cuda import control
 from dfc_targets.cuda.arena import Memory, Scratch
 from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, Function
-from dfc_targets.cuda.library_products import Operand, ProductCall, ProductLibrary, ProductNode
+from dfc_targets.cuda.library_launch import LaunchLibrary, LibraryCall, LibraryNode, Operand
 from dfc_targets.cuda.ordering import Access, Ordering, merged
 from dfc_targets.cuda.places import ERROR_VALUES, ITEM, LINE, Places, Slot, Tensor, bytes_of, number, virtual
 from dfc_targets.cuda.plan_format import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
@@ -75,7 +75,7 @@ class ConditionalNode:
     after: list[int] = field(default_factory=list[int])
 
 
-GraphNode = KernelNode | CopyNode | ClearNode | ConditionalNode | ProductNode
+GraphNode = KernelNode | CopyNode | ClearNode | ConditionalNode | LibraryNode
 
 
 @dataclass(slots=True)
@@ -92,12 +92,12 @@ class NodeList:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The kernels of a program, and those of the run half by name."""
+    """The kernels of a program, those of the run half by name, and the libraries that may be used."""
 
     plan: Plan
     kernels: Sequence[Function]
     control: Mapping[str, Function]
-    library: ProductLibrary | None = None
+    libraries: Sequence[LaunchLibrary] = ()
 
 
 class NodeMaker:
@@ -109,40 +109,30 @@ class NodeMaker:
         self._may_fail = may_fail
         self._handles = 0
         self._scratch = Scratch()
-        self._products: dict[int, ProductCall] = {}
+        self._calls: dict[int, LibraryCall] = {}
 
     def make(self, parts: Sequence[Part]) -> list[GraphNode]:
         """The nodes of a whole segment. Scratch memory is found first, so that it does not move afterwards."""
-        if self._code.library is not None:
-            self._choose(self._code.library, parts)
+        for step in _launches(parts):
+            self._choose(step)
         needs = [self._workspace(step) for step in _launches(parts)]
         if any(needs):
             self._scratch = Scratch.of(needs, self._memory)
         return self._nodes(parts)
 
-    def _choose(self, library: ProductLibrary, parts: Sequence[Part]) -> None:
-        """What the library makes. It looks at no fault, so it must write nothing that is seen after one; and inside of
-        conditional nodes kernels alone are sure to be allowed."""
-        top = {id(part) for part in parts}
-        for step in _launches(parts):
-            kernel = self._code.plan.kernels[step.kernel]
-            if kernel.product is None:
-                continue
-            result = step.buffers[kernel.product.result.operand]
-            if id(step) not in top:
-                library.leave(kernel, "inside of a loop or branch")
-            elif kernel.guarded and self._is_visible(result):
-                library.leave(kernel, "run after what may fail")
-            else:
-                entry = self._entry.buffers
-                operands = [Operand(entry[b], self._at(b), self._bytes(b)) for b in step.buffers]
-                call = library.choose(kernel, operands, self._kernel_sizes(step))
+    def _choose(self, step: Launch) -> None:
+        """Whether a library does it, and how."""
+        kernel = self._code.plan.kernels[step.kernel]
+        for library in self._code.libraries:
+            if library.serves(kernel):
+                call = library.choose(kernel, [self._operand(b) for b in step.buffers], self._kernel_sizes(step))
                 if call is not None:
-                    self._products[id(step)] = call
+                    self._calls[id(step)] = call
+                    return
 
     def _workspace(self, step: Launch) -> int:
-        if id(step) in self._products:
-            return self._products[id(step)].plan.workspace
+        if id(step) in self._calls:
+            return self._calls[id(step)].workspace
         return number(self._code.plan.kernels[step.kernel].workspace, self._kernel_sizes(step))
 
     def _kernel_sizes(self, step: Launch) -> dict[str, int]:
@@ -182,6 +172,11 @@ class NodeMaker:
     def _at(self, buffer: int) -> int | Slot:
         return self._places.find(buffer, self._bytes(buffer), self._sizes)
 
+    def _operand(self, buffer: int) -> Operand:
+        return Operand(
+            self._entry.buffers[buffer].type, self._at(buffer), self._bytes(buffer), self._is_visible(buffer)
+        )
+
     def _access(self, buffer: int, *, writes: bool = False) -> Access:
         return access(self._at(buffer), self._bytes(buffer), writes=writes)
 
@@ -200,19 +195,28 @@ class NodeMaker:
     # --- steps
 
     def _launch(self, here: NodeList, step: Launch) -> None:
-        kernel = self._code.plan.kernels[step.kernel]
-        sizes = self._kernel_sizes(step)
+        operands, sizes = [self._operand(b) for b in step.buffers], self._kernel_sizes(step)
+        call = self._calls.get(id(step))
+        if call is None:
+            self._kernel(here, step.kernel, operands, sizes)
+            return
+        address, size = self._scratch.take(call.workspace)
+        used = [operands[one].access(writes=writes) for one, writes in call.uses]
+        here.add(LibraryNode(call, address, [*used, Access(address, address + size, writes=True)]))
+        if call.finish is not None:
+            finish, made = call.finish
+            own = replace(made, place=address)
+            given = [operands[one] if one >= 0 else own for one in finish.operands]
+            after = {f"d{n}": number(one, sizes) for n, one in enumerate(finish.sizes)}
+            self._kernel(here, finish.kernel, given, after)
+
+    def _kernel(self, here: NodeList, which: int, operands: Sequence[Operand], sizes: Mapping[str, int]) -> None:
+        kernel = self._code.plan.kernels[which]
         points = number(kernel.points, sizes)
         if not points:
             return
-        accesses = [self._access(b, writes=how != "read") for b, how in zip(step.buffers, kernel.access, strict=True)]
-        if self._code.library is not None and id(step) in self._products:
-            call = self._products[id(step)]
-            address, size = self._scratch.take(call.plan.workspace)
-            accesses.append(Access(address, address + size, writes=True))
-            here.add(ProductNode(call, self._code.library, address, accesses))
-            return
-        arguments: list[Argument] = [*(self._at(b) for b in step.buffers), *sizes.values()]
+        accesses = [one.access(writes=how != "read") for one, how in zip(operands, kernel.access, strict=True)]
+        arguments: list[Argument] = [*(one.place for one in operands), *sizes.values()]
         if kernel.workspace.constant != 0:
             address, size = self._scratch.take(number(kernel.workspace, sizes))
             arguments.append(address)
@@ -220,17 +224,17 @@ class NodeMaker:
             cleared = Access(address, address + min(ZEROED, size), writes=True)
             if size:
                 here.add(ClearNode(address, min(ZEROED, size), [cleared]))
-        accesses += self._guards(kernel, step)
+        accesses += self._guards(kernel, operands)
         arguments.append(self._places.error)
         blocks = max(1, min(-(-points // kernel.per_block), kernel.most))
-        here.add(KernelNode(self._code.kernels[step.kernel], blocks, kernel.threads, tuple(arguments), accesses))
+        here.add(KernelNode(self._code.kernels[which], blocks, kernel.threads, tuple(arguments), accesses))
 
-    def _guards(self, kernel: KernelPlan, step: Launch) -> Iterable[Access]:
+    def _guards(self, kernel: KernelPlan, operands: Sequence[Operand]) -> Iterable[Access]:
         if kernel.faults:
             yield self._fault(writes=True)
         elif kernel.guarded:
-            written = (b for b, how in zip(step.buffers, kernel.access, strict=True) if how != "read")
-            yield self._fault() if any(self._is_visible(b) for b in written) else self._cleared()
+            written = (one for one, how in zip(operands, kernel.access, strict=True) if how != "read")
+            yield self._fault() if any(one.visible for one in written) else self._cleared()
 
     def _copy(self, here: NodeList, step: Copy) -> None:
         size = self._bytes(step.source)

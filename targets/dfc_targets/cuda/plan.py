@@ -12,7 +12,6 @@ from dfc.backend.formulas import Names, formula, name_symbols
 from dfc.diagnostics import CompileError, error
 from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.ir.measured import upper_elements
-from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import (
     DEFAULT_CONTAINER,
     Buffer,
@@ -33,8 +32,8 @@ from dfc.kernels.program import (
 )
 from dfc_targets.cuda.kernel_text import KernelText
 from dfc_targets.cuda.plan_format import VERSION
-from dfc_targets.cuda.plan_products import EPILOGUES
-from dfc_targets.cuda.products import LibraryProduct, library_product
+from dfc_targets.cuda.products import LibraryProduct
+from dfc_targets.cuda.splitting import Choice
 
 Accesses = Sequence[Sequence[str]]
 Pending = Step | list[object]
@@ -46,15 +45,14 @@ def plan_program(
     texts: Sequence[KernelText],
     access: Accesses,
     constant_offsets: Sequence[int],
-    *,
-    tf32: bool = False,
+    choices: Sequence[Choice],
 ) -> dict[str, object]:
-    """The plan. `access` says for each operand of each kernel: read, write or update. `tf32`: factors of f32 may be
-    rounded to 11 bits."""
+    """The plan. Kernels that no step mentions may stand behind those of the program. `access` says for each operand of
+    each kernel: read, write or update; `choices` what a library may make."""
     _refuse_shared(program)
     return {
         "version": VERSION,
-        "kernels": [_kernel(*each, tf32=tf32) for each in zip(program.kernels, texts, access, strict=True)],
+        "kernels": [_kernel(*each) for each in zip(texts, access, choices, strict=True)],
         "entries": [_Entry(program, entry, constant_offsets).json() for entry in program.entries],
     }
 
@@ -100,7 +98,7 @@ def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], found: s
                 pass
 
 
-def _kernel(kernel: Kernel, text: KernelText, access: Sequence[str], *, tf32: bool) -> dict[str, object]:
+def _kernel(text: KernelText, access: Sequence[str], choice: Choice) -> dict[str, object]:
     names = {Symbol(f"d{number}"): f"d{number}" for number in range(text.sizes)}
     made: dict[str, object] = {
         "name": text.name,
@@ -114,23 +112,18 @@ def _kernel(kernel: Kernel, text: KernelText, access: Sequence[str], *, tf32: bo
         "guarded": text.guarded,
         "faults": text.faults,
     }
-    product = planned_product(kernel, faults=text.faults, tf32=tf32)
-    if product is not None:
-        made["product"] = product.data(lambda size: _json(size, names))
+    if choice.product is not None:
+        made["product"] = _product(choice.product, choice, names)
     return made
 
 
-def planned_product(kernel: Kernel, *, faults: bool, tf32: bool) -> LibraryProduct | None:
-    """What a library may make instead of the kernel, with the numbers that the language asks for: its relu is left out,
-    which says nothing of a NaN. Products on tensor cores that `tf32` asks for stay with their kernels."""
-    if not isinstance(kernel, ContractKernel) or faults:
-        return None
-    made = library_product(kernel)
-    if made is None or made.epilogue not in EPILOGUES or (tf32 and made.first.dtype == "f32"):
-        return None
-    reads = {made.first.operand, made.second.operand, *(made.bias[:1] if made.bias is not None else ())}
-    fits = all(kernel.operands[number].access == "read" for number in reads)
-    return made if fits and [o.access for o in kernel.operands if o.access != "read"] == ["write"] else None
+def _product(product: LibraryProduct, choice: Choice, names: Names) -> dict[str, object]:
+    made = product.data(lambda size: _json(size, names)) | {"rounds": choice.rounds}
+    if choice.finish is not None:
+        finish = choice.finish
+        sizes = [_json(size, names) for size in finish.sizes]
+        made["finish"] = {"kernel": finish.kernel, "operands": list(finish.operands), "sizes": sizes}
+    return made
 
 
 def _json(size: Dim, names: Names) -> object:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from dfc_runtime.formats.fields import Record, integer, items, shown, text
 from dfc_runtime.formulas import Formula, from_json
-from dfc_targets.cuda.plan_products import ProductPlan, read_product
+from dfc_targets.cuda.plan_products import SUMS, ProductPlan, read_product
 
 VERSION = 1
 LARGEST_BLOCK = 1024
@@ -156,6 +156,8 @@ def read_plan(notes: object) -> Plan:
     if record.integer("version") != VERSION:
         raise ValueError(f"the plan has the version {record.integer('version')}, not {VERSION}")
     kernels = record.list("kernels", _kernel)
+    for number, kernel in enumerate(kernels):
+        _check_finish(kernel, kernels, f"plan.kernels[{number}]")
     entries = record.list("entries", lambda value, where: _entry(value, where, kernels))
     record.done()
     return Plan(kernels, entries)
@@ -181,9 +183,24 @@ def _kernel(value: object, where: str) -> KernelPlan:
     known = {f"d{number}" for number in range(made.sizes)}
     for formula in (made.points, made.workspace, *(made.product.formulas() if made.product is not None else ())):
         _known(formula, known, where)
-    if made.product is not None and (made.faults or access.count("read") < len(access) - 1):
-        raise ValueError(f"{where} does more than its product")
+    if made.faults and made.product is not None and made.product.whole is not None:
+        raise ValueError(f"{where} may fail, which no library does")
     return made
+
+
+def _check_finish(kernel: KernelPlan, kernels: tuple[KernelPlan, ...], where: str) -> None:
+    """The kernel that comes after a library's product is given what it may have of the operands."""
+    finish = kernel.product.finish if kernel.product is not None else None
+    if finish is None:
+        return
+    if finish.kernel >= len(kernels):
+        raise ValueError(f"{where} is finished by the kernel {finish.kernel} of {len(kernels)}")
+    last = kernels[finish.kernel]
+    access = tuple("read" if number == SUMS else kernel.access[number] for number in finish.operands)
+    if last.access != access or last.sizes != len(finish.sizes) or last.workspace.constant != 0:
+        raise ValueError(f"{where} is finished by {shown(last.name)}, which does not fit")
+    if (last.faults, last.guarded) != (kernel.faults, kernel.guarded):
+        raise ValueError(f"{where} is finished by {shown(last.name)}, which fails otherwise")
 
 
 def _one_of(value: object, where: str, names: tuple[str, ...]) -> str:

@@ -1,37 +1,41 @@
 """The part of a plan that says what product of matrices a kernel is, for a library that may make it instead.
 
-    {"rows": ["$d0"], "columns": 32, "depth": 64, "batch": 1, "accumulator": "f32", "epilogue": "none",
-     "first": {"operand": 1, "type": "f32", "transposed": true, "leading": 32, "stride": 0, "offset": 0}, ...}
+    {"rows": ["$d0"], "columns": 32, "depth": 64, "batch": [], "accumulator": "f32", "rounds": false,
+     "first": {"operand": 1, "type": "f32", "transposed": true, "leading": 32, "strides": [], "offset": 0}, ...,
+     "whole": {"result": {...}, "scale": 1.0, "bias": {"operand": 2, "offset": 0}},
+     "finish": {"kernel": 7, "operands": [-1, 2, 3], "sizes": [["$d0"]]}}
 
-The terms are those of `products`. Assumes nothing of the JSON. Guarantees that operands exist and are only read, or
-only written, as they should be, that types fit each other, and that formulas are over the sizes of the kernel; what
-does not is a `ValueError` of one line. Needs neither the compiler nor NumPy.
+The terms are those of `products` and `splitting`. Assumes nothing of the JSON. Guarantees that operands exist and are
+only read, or written, as they should be, that types fit each other, and that formulas are over the sizes of the kernel;
+what does not is a `ValueError` of one line. Needs neither the compiler nor NumPy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dfc_runtime.formats.fields import Record, shown
+from dfc_runtime.formats.fields import Record, integer, shown
 from dfc_runtime.formulas import Formula, from_json
 
 FACTORS = {"f32": ("f32", "f16", "bf16"), "f64": ("f64",)}
 """Types of factors by the type of the sums."""
 
-EPILOGUES = ("none", "bias")
-"""What is left to the library: of a NaN its relu says nothing, and the language keeps it."""
+MOST_LEVELS = 2
+SUMS = -1
+"""The number of the operand that holds the sums, in a kernel that comes after a library's product."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixPlan:
-    """A matrix by columns, in elements of its operand."""
+    """A matrix by columns, in elements of its operand; `strides` for each level of the batch."""
 
     operand: int
     type: str
     transposed: bool
     leading: Formula
-    stride: Formula
+    strides: tuple[Formula, ...]
     offset: Formula
 
 
@@ -44,79 +48,167 @@ class BiasPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class WholePlan:
+    """All that the kernel does: result = scale * product + sign * added + bias."""
+
+    result: MatrixPlan
+    scale: float
+    sign: int
+    added: MatrixPlan | None
+    bias: BiasPlan | None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishPlan:
+    """The kernel that takes on sums that lie together by columns, matrix after matrix: its number, the operands of the
+    product's launch that it is given (`SUMS`: the sums), and its sizes."""
+
+    kernel: int
+    operands: tuple[int, ...]
+    sizes: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ProductPlan:
-    """`batch` products of `rows` x `depth` by `depth` x `columns`, summed in `accumulator`."""
+    """Products of `rows` x `depth` by `depth` x `columns`, as many as the numbers of `batch` multiplied, summed in
+    `accumulator`. `rounds`: factors of f32 may be rounded to 11 bits. At least one of `whole` and `finish` is there."""
 
     rows: Formula
     columns: Formula
     depth: Formula
-    batch: Formula
+    batch: tuple[Formula, ...]
     accumulator: str
+    rounds: bool
     first: MatrixPlan
     second: MatrixPlan
-    result: MatrixPlan
-    bias: BiasPlan | None
+    whole: WholePlan | None
+    finish: FinishPlan | None
 
     def formulas(self) -> list[Formula]:
-        made = [self.rows, self.columns, self.depth, self.batch]
-        for one in (self.first, self.second, self.result):
-            made += (one.leading, one.stride, one.offset)
-        return made + ([self.bias.offset] if self.bias is not None else [])
+        made = [self.rows, self.columns, self.depth, *self.batch]
+        matrices = [self.first, self.second]
+        if self.whole is not None:
+            matrices += [one for one in (self.whole.result, self.whole.added) if one is not None]
+            made += [self.whole.bias.offset] if self.whole.bias is not None else []
+        for one in matrices:
+            made += (one.leading, *one.strides, one.offset)
+        return made + list(self.finish.sizes if self.finish is not None else ())
 
 
 def read_product(value: object, where: str, access: Sequence[str]) -> ProductPlan:
     """`access` says what the kernel does with each of its operands."""
     record = Record(value, where)
+    batch = record.list("batch", from_json)
+    if len(batch) > MOST_LEVELS:
+        raise ValueError(f"{where} has a batch of {len(batch)} levels")
+    reader = _Matrices(access, len(batch))
     made = ProductPlan(
         rows=_formula(record, "rows"),
         columns=_formula(record, "columns"),
         depth=_formula(record, "depth"),
-        batch=_formula(record, "batch"),
+        batch=batch,
         accumulator=record.text("accumulator"),
-        first=_matrix(record, "first", access, "read"),
-        second=_matrix(record, "second", access, "read"),
-        result=_matrix(record, "result", access, "write"),
-        bias=_bias(record, access) if record.has("bias") else None,
+        rounds=record.flag("rounds"),
+        first=reader.matrix(record.get("first"), f"{where}.first", ("read", "update")),
+        second=reader.matrix(record.get("second"), f"{where}.second", ("read", "update")),
+        whole=record.optional("whole", reader.whole, None),
+        finish=record.optional("finish", reader.finish, None),
     )
-    epilogue = record.text("epilogue")
     record.done()
-    if epilogue != EPILOGUES[made.bias is not None]:
-        raise ValueError(f"{where} has the epilogue {shown(epilogue)}, which does not fit")
-    factor = made.first.type
-    if factor != made.second.type or factor not in FACTORS.get(made.accumulator, ()):
-        raise ValueError(f"{where} multiplies {shown(factor)} and {shown(made.second.type)}")
-    if made.result.type not in (factor, made.accumulator) or made.result.transposed:
-        raise ValueError(f"{where} has a result that no library writes")
+    _check_types(made, where)
+    if made.whole is None and made.finish is None:
+        raise ValueError(f"{where} is neither whole nor finished")
     return made
+
+
+def _check_types(product: ProductPlan, where: str) -> None:
+    factor = product.first.type
+    if factor != product.second.type or factor not in FACTORS.get(product.accumulator, ()):
+        raise ValueError(f"{where} multiplies {shown(factor)} and {shown(product.second.type)}")
+    whole = product.whole
+    if whole is None:
+        return
+    added = whole.added
+    if whole.result.type not in (factor, product.accumulator) or whole.result.transposed:
+        raise ValueError(f"{where} has a result that no library writes")
+    if added is not None and (added.type != whole.result.type or added.transposed):
+        raise ValueError(f"{where} adds a matrix that does not fit")
+    if abs(whole.scale) != 1 and (added is not None or whole.bias is not None):
+        raise ValueError(f"{where} may round a factor and a sum together")
 
 
 def _formula(record: Record, key: str) -> Formula:
     return from_json(record.get(key), record.place(key))
 
 
-def _matrix(record: Record, key: str, access: Sequence[str], wanted: str) -> MatrixPlan:
-    inner = Record(record.get(key), record.place(key))
-    made = MatrixPlan(
-        operand=_operand(inner, access, wanted),
-        type=inner.text("type"),
-        transposed=inner.flag("transposed"),
-        leading=_formula(inner, "leading"),
-        stride=_formula(inner, "stride"),
-        offset=_formula(inner, "offset"),
-    )
-    inner.done()
-    return made
+def _scale(value: object, where: str) -> float:
+    """A library leaves a product out that is scaled by zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not value:
+        raise ValueError(f"{where} is no finite number other than zero")
+    return float(value)
 
 
-def _bias(record: Record, access: Sequence[str]) -> BiasPlan:
-    inner = Record(record.get("bias"), record.place("bias"))
-    made = BiasPlan(_operand(inner, access, "read"), _formula(inner, "offset"))
-    inner.done()
-    return made
+class _Matrices:
+    """Reads what mentions operands of one kernel; matrices with a stride for each of so many levels."""
 
+    def __init__(self, access: Sequence[str], levels: int) -> None:
+        self._access, self._levels = access, levels
 
-def _operand(record: Record, access: Sequence[str], wanted: str) -> int:
-    number = record.integer("operand", high=max(len(access) - 1, 0))
-    if number >= len(access) or access[number] != wanted:
-        raise ValueError(f"{record.where} is an operand that the kernel does not {wanted}")
-    return number
+    def matrix(self, value: object, where: str, wanted: Sequence[str]) -> MatrixPlan:
+        inner = Record(value, where)
+        made = MatrixPlan(
+            operand=self._operand(inner, wanted),
+            type=inner.text("type"),
+            transposed=inner.flag("transposed"),
+            leading=_formula(inner, "leading"),
+            strides=inner.list("strides", from_json),
+            offset=_formula(inner, "offset"),
+        )
+        inner.done()
+        if len(made.strides) != self._levels:
+            raise ValueError(f"{where} has {len(made.strides)} strides for a batch of {self._levels} levels")
+        return made
+
+    def whole(self, value: object, where: str) -> WholePlan:
+        inner = Record(value, where)
+        result = self.matrix(inner.get("result"), f"{where}.result", ("write", "update"))
+        scale = _scale(inner.get("scale"), f"{where}.scale")
+        added = inner.optional("added", lambda each, place: self.matrix(each, place, ("read", "update")), None)
+        sign = inner.integer("sign", -1, 1) if added is not None else 0
+        made = WholePlan(result, scale, sign, added, inner.optional("bias", self._bias, None))
+        inner.done()
+        if added is not None and not sign:
+            raise ValueError(f"{where} adds nothing")
+        read = {one.operand for one in (added, made.bias) if one is not None}
+        if sum(one != "read" for one in self._access) != 1 or any(
+            self._access[number] != "read" and number != result.operand for number in read
+        ):
+            raise ValueError(f"{where} is not all that the kernel does")
+        if self._access[result.operand] == "update" and added != result:
+            raise ValueError(f"{where} writes over what the kernel reads")
+        return made
+
+    def finish(self, value: object, where: str) -> FinishPlan:
+        inner = Record(value, where)
+        last = len(self._access) - 1
+        made = FinishPlan(
+            kernel=inner.integer("kernel"),
+            operands=inner.list("operands", lambda each, place: integer(each, place, SUMS, last)),
+            sizes=inner.list("sizes", from_json),
+        )
+        inner.done()
+        if made.operands.count(SUMS) != 1:
+            raise ValueError(f"{where} takes on {made.operands.count(SUMS)} sums")
+        return made
+
+    def _bias(self, value: object, where: str) -> BiasPlan:
+        inner = Record(value, where)
+        made = BiasPlan(self._operand(inner, ("read",)), _formula(inner, "offset"))
+        inner.done()
+        return made
+
+    def _operand(self, record: Record, wanted: Sequence[str]) -> int:
+        number = record.integer("operand", high=max(len(self._access) - 1, 0))
+        if number >= len(self._access) or self._access[number] not in wanted:
+            raise ValueError(f"{record.where} is an operand that the kernel does not {wanted[0]}")
+        return number

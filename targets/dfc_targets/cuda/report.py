@@ -7,13 +7,13 @@ JSON for the notes of the bundle, as `dfc_runtime.kernel_reports` reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from dfc.kernels.program import Launch, Program, walk
 from dfc.source import NOWHERE, Span
 from dfc_targets.cuda.assemble import Assembled
-from dfc_targets.cuda.kernel_text import KernelText
-from dfc_targets.cuda.plan import planned_product
+from dfc_targets.cuda.kernel_code import KernelCode
+from dfc_targets.cuda.splitting import Choice
 
 MOST_NAMES = 4
 _ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
@@ -21,11 +21,10 @@ _WIDE = re.compile(r"\b(?:ld|st)\.[\w.]*?v([248])\.[a-z](\d+)\b")
 WIDE_BITS = 128
 
 
-def report(
-    program: Program, texts: Sequence[KernelText], ptx: str, assembled: Mapping[str, Assembled], *, tf32: bool = False
-) -> list[dict[str, object]]:
-    """One record a text. `assembled` is the machine code by architecture, empty where there is no assembler."""
+def report(program: Program, code: KernelCode, ptx: str, assembled: Mapping[str, Assembled]) -> list[dict[str, object]]:
+    """One record a kernel. `assembled` is the machine code by architecture, empty where there is no assembler."""
     launches = _first_launches(program)
+    before = {choice.finish.kernel: number for number, choice in enumerate(code.choices) if choice.finish is not None}
     wide = dict(_wide_accesses(ptx))
     return [
         {
@@ -37,12 +36,31 @@ def report(
             "threads": text.geometry.threads,
             "most": text.geometry.most,
             "wide": wide.get(text.name, 0),
-            "library": planned_product(program.kernels[number], faults=text.faults, tf32=tf32) is not None,
+            "maker": _after(code, before[number]) if number in before else _maker(code, number),
             "taken": {architecture: _taken(text.name, made) for architecture, made in assembled.items()},
         }
-        for number, text in enumerate(texts)
-        for launch, span in [launches.get(number, (None, ""))]
+        for number, text in enumerate(code.texts)
+        for launch, span in [launches.get(before.get(number, number), (None, ""))]
     ]
+
+
+def _maker(code: KernelCode, number: int) -> str:
+    """Who may make a product besides this kernel, and why no library makes all of it; nothing of other kernels."""
+    choice = code.choices[number]
+    if choice.product is not None and choice.product.whole is not None and choice.finish is None:
+        return f"cuBLASLt may make it{_though(choice)}"
+    if choice.finish is not None:
+        last = code.texts[choice.finish.kernel].name
+        return f"cuBLASLt may make the product, and {last} the rest, where sizes make it worth while: {choice.reason}"
+    return f"no library makes it: {choice.reason}" if choice.reason else ""
+
+
+def _though(choice: Choice) -> str:
+    return f", but not where {choice.reason}" if choice.reason else ""
+
+
+def _after(code: KernelCode, number: int) -> str:
+    return f"takes on products of {code.texts[number].name} that cuBLASLt makes"
 
 
 def _first_launches(program: Program) -> dict[int, tuple[Launch, Span]]:

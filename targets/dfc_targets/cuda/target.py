@@ -7,19 +7,20 @@ Guarantees equal bytes for equal programs, options and assemblers. Needs no devi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dfc.backend.constants import lay_out_constants
 from dfc.backend.target import CodeImage, Lowered
-from dfc.kernels.form import Kernel
 from dfc.kernels.program import Program
 from dfc.options import TargetOptions, unknown_variant
 from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cuda.assemble import Assembled, assemble, assembler_release
+from dfc_targets.cuda.call_report import call_report
 from dfc_targets.cuda.compile import ptx_module
-from dfc_targets.cuda.kernel_text import DEVICE, SIMULATED, KernelText, Schedule
-from dfc_targets.cuda.plan import launched_after_faults, plan_program
+from dfc_targets.cuda.kernel_code import kernel_code
+from dfc_targets.cuda.kernel_text import DEVICE, SIMULATED, KernelText
+from dfc_targets.cuda.plan import plan_program
 from dfc_targets.cuda.report import report
 from dfc_targets.cuda.write_kernel import write_kernel
 
@@ -36,7 +37,6 @@ SIMULATOR = "simulator"
 NO_KERNELS = "// no kernels\n"
 
 _VERSION = re.compile(r"^\.version [\d.]+", re.M)
-Writer = Callable[..., KernelText]
 
 
 class CudaTarget:
@@ -48,10 +48,10 @@ class CudaTarget:
         """Code and plan for every entry."""
         wanted, suffix = architectures(options), TF32 if rounds_factors(options) else ""
         schedule = replace(SIMULATED if wanted == (SIMULATOR,) else DEVICE, tf32=bool(suffix))
-        texts = kernel_texts(program, schedule, write_kernel)
+        code = kernel_code(program, schedule, write_kernel)
+        texts = code.texts
         constants, offsets = lay_out_constants(program.constants)
-        access = [[operand.access for operand in kernel.operands] for kernel in program.kernels]
-        notes: dict[str, object] = {"plan": plan_program(program, texts, access, offsets, tf32=bool(suffix))}
+        notes: dict[str, object] = {"plan": plan_program(program, texts, code.access, offsets, code.choices)}
         symbols = symbols_of(program, texts)
         if wanted == (SIMULATOR,):
             return Lowered(
@@ -61,7 +61,8 @@ class CudaTarget:
             return Lowered("cuda", (), constants, offsets, notes, listings(texts, "", options))
         ptx = portable(ptx_module(texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if texts else ""
         assembled = {name: made for name in wanted if texts and not options.listing and (made := assemble(ptx, name))}
-        notes["report"] = report(program, texts, ptx, assembled, tf32=bool(suffix)) if texts else []
+        notes["calls"] = call_report(program, notes["plan"])
+        notes["report"] = report(program, code, ptx, assembled) if texts else []
         images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled, suffix)
         return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options))
 
@@ -97,17 +98,6 @@ def number(architecture: str) -> int:
     return int(architecture.removeprefix("sm_").removeprefix("compute_"))
 
 
-def kernel_texts(program: Program, schedule: Schedule, write: Writer) -> list[KernelText]:
-    """The text of each kernel; those that a call may launch after a fault are guarded."""
-    texts = [write(kernel, f"k{n}", schedule, guarded=False) for n, kernel in enumerate(program.kernels)]
-    guarded = launched_after_faults(program, lambda kernel: texts[kernel].faults)
-
-    def text(n: int, kernel: Kernel) -> KernelText:
-        return write(kernel, f"k{n}", schedule, guarded=True) if n in guarded else texts[n]
-
-    return [text(n, kernel) for n, kernel in enumerate(program.kernels)]
-
-
 def symbols_of(program: Program, texts: Sequence[KernelText]) -> dict[str, int]:
     """What an image names: its kernels, and entries, which are no code but plans. The driver finds kernels by name;
     where they lie in the code is its own affair."""
@@ -134,7 +124,7 @@ def portable(ptx: str, newest: int) -> str:
 def simulator_image(symbols: dict[str, int], texts: Sequence[KernelText]) -> CodeImage:
     """The texts, each under a line that says what its parameters are."""
     source = "\n".join(f"{_head(text)}\n{text.source}" for text in texts)
-    return CodeImage(SIMULATOR, source.encode(), symbols, (SIMULATOR,))
+    return CodeImage(SIMULATOR, (source or "# no kernels\n").encode(), symbols, (SIMULATOR,))
 
 
 def _head(text: KernelText) -> str:

@@ -1,14 +1,24 @@
 """Calls of cuBLASLt: what it is told of a product, what is kept, what its refusals become."""
 
+import ctypes
 import importlib.util
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dfc_targets.cuda import cublaslt
-from dfc_targets.cuda.cublaslt import CublasLt, MatrixShape, ProductError, ProductShape, alignment, find_library
+from dfc_targets.cuda.cublaslt import (
+    Addresses,
+    CublasLt,
+    MatrixShape,
+    ProductError,
+    ProductShape,
+    alignment,
+    find_library,
+)
 from tests.support.recording_library import ALGORITHM, WORKSPACE, RecordingLibrary
 
 BF16 = ProductShape(
@@ -20,8 +30,9 @@ BF16 = ProductShape(
     MatrixShape("bf16", True, 130, 9000, 256),
     MatrixShape("bf16", False, 128, 0, 16),
     MatrixShape("bf16", False, 64, 2048, 64),
-    "relu_bias",
+    has_bias=True,
 )
+EVERYWHERE = Addresses(0x1000, 0x2000, 0x3000, 0, 0x4000)
 
 
 def square(dtype: str, accumulator: str) -> ProductShape:
@@ -40,7 +51,7 @@ def test_batches_are_counts_and_strides() -> None:
     plan = CublasLt(library).plan(BF16)
     found = [
         (library.attributes[layout.value, 5], library.attributes[layout.value, 6])
-        for layout in plan.layouts
+        for layout in plan.made
         if layout.value is not None
     ]
     assert found == [(struct.pack("<i", 4), struct.pack("<q", stride)) for stride in (9000, 0, 2048)]
@@ -55,7 +66,8 @@ def test_the_description_says_types_transposes_and_epilogue() -> None:
     handle = plan.description.value
     assert handle is not None
     told = {attribute: struct.unpack("<i", library.attributes[handle, attribute])[0] for attribute in (3, 4, 7, 26)}
-    assert told == {3: 1, 4: 0, 7: 6, 26: 14}
+    assert told == {3: 1, 4: 0, 7: 4, 26: 14}
+    assert library.attributes[handle, 8] == struct.pack("<Q", 256), "some bias, before an algorithm is asked for"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +81,7 @@ def test_the_description_says_types_transposes_and_epilogue() -> None:
 )
 def test_sums_are_as_wide_as_stated(dtype: str, accumulator: str, tf32: bool, expected: tuple[int, int]) -> None:
     library = RecordingLibrary()
-    CublasLt(library, tf32=tf32).plan(square(dtype, accumulator))
+    CublasLt(library).plan(replace(square(dtype, accumulator), rounds=tf32))
     assert library.named("cublasLtMatmulDescCreate") == [expected]
 
 
@@ -89,13 +101,13 @@ def test_a_product_is_queued_with_its_addresses() -> None:
     products = CublasLt(library)
     plan = products.plan(BF16)
     assert plan.workspace == WORKSPACE
-    products.run(plan, 0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x77)
+    products.run(plan, EVERYWHERE, 0x5000, 0x77)
     (made,) = library.matmuls
-    a, b, c = (layout.value for layout in plan.layouts)
+    a, b, c = (layout.value for layout in plan.made)
     assert (made["first"], made["second"], made["c_in"], made["result"]) == (0x1000, 0x2000, 0x3000, 0x3000)
     assert (made["a"], made["b"], made["c"], made["d"]) == (a, b, c, c)
     assert (made["workspace"], made["size"], made["stream"]) == (0x5000, WORKSPACE, 0x77)
-    assert made["alpha"][:4] == struct.pack("<f", 1) and made["beta"][:4] == struct.pack("<f", 0)
+    assert made["alpha"] == struct.pack("<f", 1) and made["beta"] == struct.pack("<f", 0)
     assert made["algorithm"] == ALGORITHM
     assert plan.description.value is not None
     assert library.attributes[plan.description.value, 8] == struct.pack("<Q", 0x4000)
@@ -104,8 +116,21 @@ def test_a_product_is_queued_with_its_addresses() -> None:
 def test_factors_of_double_precision_are_scaled_in_it() -> None:
     library = RecordingLibrary()
     products = CublasLt(library)
-    products.run(products.plan(square("f64", "f64")), 256, 512, 768, 0, 0, 0)
-    assert library.matmuls[0]["alpha"] == struct.pack("<d", 1)
+    shape = replace(square("f64", "f64"), scale=0.1, sign=-1)
+    products.run(products.plan(shape), Addresses(256, 512, 768), 0, 0)
+    assert library.matmuls[0]["alpha"] == struct.pack("<d", 0.1)
+    assert library.matmuls[0]["beta"] == struct.pack("<d", -1)
+
+
+def test_what_is_added_is_a_matrix_of_its_own_or_the_result() -> None:
+    library = RecordingLibrary()
+    products = CublasLt(library)
+    one = square("f32", "f32")
+    products.run(products.plan(replace(one, sign=1)), Addresses(256, 512, 768), 0, 0)
+    products.run(products.plan(replace(one, sign=1, added=one.result)), Addresses(256, 512, 768, 1024), 0, 0)
+    inside, apart = library.matmuls
+    assert inside["c"] == inside["d"] and inside["c_in"] == inside["result"] == 768
+    assert apart["c"] != apart["d"] and (apart["c_in"], apart["result"]) == (1024, 768)
 
 
 def test_a_shape_is_asked_for_once() -> None:
@@ -131,7 +156,7 @@ def test_a_status_is_an_error_that_names_the_function(function: str) -> None:
     products = CublasLt(library)
     library.fails[function] = 15
     with pytest.raises(ProductError, match=f"{function} of cuBLASLt ends with status 15"):
-        products.run(products.plan(BF16), 1, 2, 3, 4, 5, 6)
+        products.run(products.plan(BF16), EVERYWHERE, 5, 6)
 
 
 def test_everything_is_given_back() -> None:
@@ -154,35 +179,85 @@ def test_alignment_of_addresses() -> None:
 def header(name: str) -> str:
     spec = importlib.util.find_spec("nvidia")
     folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
-    found = [path for folder in folders for path in folder.glob(f"cu*/include/{name}")]
+    found = [path for folder in folders for path in folder.glob(f"*/include/{name}")]
     if not found:
         pytest.skip(f"{name} is not installed")
     return found[0].read_text(errors="replace")
 
 
-def test_constants_are_those_of_the_header() -> None:
-    text = header("cublasLt.h")
-    for name, value in (
-        ("CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT", cublaslt.LAYOUT_BATCH_COUNT),
-        ("CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET", cublaslt.LAYOUT_BATCH_STRIDE),
-        ("CUBLASLT_MATMUL_DESC_TRANSA", cublaslt.DESC_TRANSPOSE_FIRST),
-        ("CUBLASLT_MATMUL_DESC_TRANSB", cublaslt.DESC_TRANSPOSE_SECOND),
-        ("CUBLASLT_MATMUL_DESC_EPILOGUE", cublaslt.DESC_EPILOGUE),
-        ("CUBLASLT_MATMUL_DESC_BIAS_POINTER", cublaslt.DESC_BIAS),
-        ("CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE", cublaslt.DESC_BIAS_TYPE),
-        ("CUBLASLT_EPILOGUE_DEFAULT", cublaslt.EPILOGUES["none"]),
-        ("CUBLASLT_EPILOGUE_RELU", cublaslt.EPILOGUES["relu"]),
-        ("CUBLASLT_EPILOGUE_BIAS", cublaslt.EPILOGUES["bias"]),
-        ("CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES", cublaslt.PREFERENCE_WORKSPACE),
-        ("CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK", cublaslt.PREFERENCE_REDUCTIONS),
-        ("CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES", cublaslt.PREFERENCE_ALIGNMENTS[0]),
-        ("CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES", cublaslt.PREFERENCE_ALIGNMENTS[3]),
-        ("CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE", cublaslt.IN_ORDER),
-    ):
-        assert re.search(rf"\b{name} = {value},", text), name
+LAYOUTS = {
+    "CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT": cublaslt.LAYOUT_BATCH_COUNT,
+    "CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET": cublaslt.LAYOUT_BATCH_STRIDE,
+    "CUBLASLT_MATMUL_DESC_TRANSA": cublaslt.DESC_TRANSPOSE_FIRST,
+    "CUBLASLT_MATMUL_DESC_TRANSB": cublaslt.DESC_TRANSPOSE_SECOND,
+    "CUBLASLT_MATMUL_DESC_EPILOGUE": cublaslt.DESC_EPILOGUE,
+    "CUBLASLT_MATMUL_DESC_BIAS_POINTER": cublaslt.DESC_BIAS,
+    "CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE": cublaslt.DESC_BIAS_TYPE,
+    "CUBLASLT_EPILOGUE_DEFAULT": cublaslt.EPILOGUES["none"],
+    "CUBLASLT_EPILOGUE_BIAS": cublaslt.EPILOGUES["bias"],
+    "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES": cublaslt.PREFERENCE_WORKSPACE,
+    "CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK": cublaslt.PREFERENCE_REDUCTIONS,
+    "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES": cublaslt.PREFERENCE_ALIGNMENTS[0],
+    "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES": cublaslt.PREFERENCE_ALIGNMENTS[1],
+    "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES": cublaslt.PREFERENCE_ALIGNMENTS[2],
+    "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES": cublaslt.PREFERENCE_ALIGNMENTS[3],
+    "CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE": cublaslt.IN_ORDER,
+}
+OPERATIONS = {
+    "CUBLAS_OP_T": cublaslt.TRANSPOSED,
+    "CUBLAS_COMPUTE_32F": cublaslt.COMPUTE_32F,
+    "CUBLAS_COMPUTE_32F_FAST_TF32": cublaslt.COMPUTE_32F_FAST_TF32,
+    "CUBLAS_COMPUTE_64F": cublaslt.COMPUTE_64F,
+}
+TYPES = {
+    f"CUDA_R_{name}": cublaslt.TYPES[ours]
+    for name, ours in zip(("32F", "64F", "16F", "16BF"), cublaslt.TYPES, strict=True)
+}
 
 
-def test_the_library_takes_each_attribute_without_a_device() -> None:
+@pytest.mark.parametrize(
+    ("name", "values"), [("cublasLt.h", LAYOUTS), ("cublas_api.h", OPERATIONS), ("library_types.h", TYPES)]
+)
+def test_constants_are_those_of_the_headers(name: str, values: dict[str, int]) -> None:
+    text = header(name)
+    for constant, value in values.items():
+        assert re.search(rf"\b{constant}\s*=\s*{value}\b", text), constant
+
+
+def test_functions_have_the_parameters_of_the_header() -> None:
+    text = re.sub(r"/\*.*?\*/", "", header("cublasLt.h"), flags=re.S)
+    for function, arguments in cublaslt.SIGNATURES.items():
+        declared = re.search(rf"cublasStatus_t CUBLASWINAPI\s+{function}\(([^)]*)\)", text)
+        if declared is None:  # an inline function around another one, which the library has as well
+            assert re.search(rf"\b{function}\(", text), function
+            continue
+        kinds = [_kind(parameter) for parameter in declared[1].split(",")]
+        assert kinds == [_size(argument) for argument in arguments], function
+
+
+def _kind(parameter: str) -> int:
+    """The bytes of a parameter: handles and pointers have eight, as sizes have, numbers of a list of names four."""
+    words = parameter.replace("const ", "").split()
+    enumerations = ("cublasComputeType_t", "cudaDataType_t", "cudaDataType", "int", "uint32_t")
+    named = words[0] in enumerations or words[0].endswith(("Attribute_t", "Attributes_t"))
+    return 4 if named and "*" not in parameter and "[" not in parameter else 8
+
+
+def _size(argument: type) -> int:
+    return ctypes.sizeof(argument)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        BF16,
+        replace(square("f32", "f32"), rounds=True, scale=0.5),
+        replace(square("f64", "f64"), sign=-1, added=square("f64", "f64").result),
+        replace(square("f16", "f32"), sign=1),
+    ],
+    ids=["bias and batch", "rounded", "another matrix added", "added to"],
+)
+def test_the_library_takes_each_attribute_without_a_device(shape: ProductShape) -> None:
     """It checks the size of each; only the choice of an algorithm needs a device."""
     library = find_library()
     if library is None:
@@ -191,8 +266,8 @@ def test_the_library_takes_each_attribute_without_a_device() -> None:
         products = CublasLt(library)
     except ProductError:
         products = CublasLt.__new__(CublasLt)
-        products.__dict__.update(_library=library, _tf32=False, _most=1 << 20, _plans={}, _handle=None)
+        products.__dict__.update(_library=library, _most=1 << 20, _plans={}, _handle=None)
         with pytest.raises(ProductError, match="cublasLtMatmulAlgoGetHeuristic"):
-            products.plan(BF16)
+            products.plan(shape)
     else:
-        assert products.plan(BF16).workspace <= cublaslt.WORKSPACE_BYTES
+        assert products.plan(shape).workspace <= cublaslt.WORKSPACE_BYTES

@@ -139,11 +139,13 @@ def _damage(plan: Any, chance: random.Random) -> None:
         return
 
 
-MATRIX = {"operand": 0, "type": "f32", "transposed": False, "leading": ["$d0"], "stride": 0, "offset": 0}
+MATRIX = {"operand": 0, "type": "f32", "transposed": False, "leading": ["$d0"], "strides": [], "offset": 0}
+RESULT = {**MATRIX, "operand": 1}
+WHOLE: dict[str, Any] = {"result": RESULT, "scale": 1.0, "bias": {"operand": 0, "offset": 3}}
+FINISH: dict[str, Any] = {"kernel": 1, "operands": [-1, 1], "sizes": [["$d0"]]}
 PRODUCT: dict[str, object] = {
-    "rows": ["$d0"], "columns": 4, "depth": 8, "batch": 1, "accumulator": "f32", "epilogue": "bias",
-    "first": MATRIX, "second": {**MATRIX, "transposed": True}, "result": {**MATRIX, "operand": 1},
-    "bias": {"operand": 0, "offset": 3},
+    "rows": ["$d0"], "columns": 4, "depth": 8, "batch": [], "accumulator": "f32", "rounds": False,
+    "first": MATRIX, "second": {**MATRIX, "transposed": True}, "whole": WHOLE, "finish": FINISH,
 }  # fmt: skip
 
 
@@ -151,26 +153,52 @@ def with_product(changes: dict[str, object], **kernel: object) -> dict[str, Any]
     """A plan whose kernel is this product; None takes a key away."""
     product = {key: value for key, value in {**PRODUCT, **changes}.items() if value is not None}
     made = small([["launch", 0, [4, 4], [["$B"]]]])
-    made["kernels"] = [{**KERNEL, "product": product, **kernel}]
+    made["kernels"] = [{**KERNEL, "product": product, **kernel}, {**KERNEL, "name": "k1"}]
     return made
 
 
 def test_products_come_back() -> None:
-    (kernel,) = read_plan(with_product({})).kernels
-    found = kernel.product
-    assert found is not None and found.bias is not None
-    assert (found.rows.symbol, found.depth.constant, found.bias.offset.constant) == ("d0", 8, 3)
-    assert (found.second.transposed, found.result.operand, found.accumulator) == (True, 1, "f32")
-    plain = read_plan(with_product({"epilogue": "none", "bias": None})).kernels[0].product
-    assert plain is not None and plain.bias is None
+    found = read_plan(with_product({})).kernels[0].product
+    assert found is not None and found.whole is not None and found.whole.bias is not None
+    assert (found.rows.symbol, found.depth.constant, found.whole.bias.offset.constant) == ("d0", 8, 3)
+    assert (found.second.transposed, found.whole.result.operand, found.accumulator) == (True, 1, "f32")
+    assert found.finish is not None and found.finish.operands == (-1, 1)
+    alone = read_plan(with_product({"finish": None, "whole": {"result": RESULT, "scale": -0.5}})).kernels[0].product
+    assert alone is not None and alone.whole is not None and alone.finish is None
+    assert (alone.whole.scale, alone.whole.bias, alone.whole.added) == (-0.5, None, None)
+    apart = read_plan(with_product({"whole": None}))
+    assert apart.kernels[0].product is not None and apart.kernels[0].product.whole is None
+
+
+def test_a_batch_has_a_stride_for_each_level() -> None:
+    levels = {**MATRIX, "strides": [["$d0"], 4]}
+    made = {
+        "batch": [2, 3],
+        "first": levels,
+        "second": levels,
+        "whole": {"result": {**levels, "operand": 1}, "scale": 1},
+    }
+    found = read_plan(with_product(made)).kernels[0].product
+    assert found is not None and [one.constant for one in found.batch] == [2, 3]
+    assert found.first.strides[1].constant == 4
 
 
 DAMAGED_PRODUCTS: list[dict[str, object]] = [
-    {"rows": ["$d1"]}, {"depth": None}, {"accumulator": "f16"}, {"epilogue": "relu"}, {"epilogue": "none"},
-    {"bias": None}, {"bias": {"operand": 1, "offset": 0}}, {"bias": {"operand": 0, "offset": ["$B"]}},
+    {"rows": ["$d1"]}, {"depth": None}, {"accumulator": "f16"}, {"rounds": 1}, {"batch": 1}, {"batch": [1]},
+    {"batch": [1, 1, 1]}, {"whole": None, "finish": None}, {"alpha": 1}, {"second": {**MATRIX, "more": 1}},
     {"first": {**MATRIX, "operand": 1}}, {"first": {**MATRIX, "operand": 2}}, {"first": {**MATRIX, "type": "f64"}},
-    {"result": MATRIX}, {"result": {**MATRIX, "operand": 1, "transposed": True}},
-    {"result": {**MATRIX, "operand": 1, "type": "f16"}}, {"second": {**MATRIX, "more": 1}}, {"alpha": 1},
+    {"whole": {**WHOLE, "bias": {"operand": 1, "offset": 0}}}, {"whole": {**WHOLE, "scale": 0.0}},
+    {"whole": {**WHOLE, "bias": {"operand": 0, "offset": ["$B"]}}}, {"whole": {**WHOLE, "scale": float("nan")}},
+    {"whole": {**WHOLE, "scale": 0.5}}, {"whole": {**WHOLE, "scale": True}}, {"whole": {**WHOLE, "result": MATRIX}},
+    {"whole": {**WHOLE, "result": {**RESULT, "transposed": True}}},
+    {"whole": {**WHOLE, "result": {**RESULT, "type": "f16"}}}, {"whole": {**WHOLE, "sign": 1}},
+    {"whole": {**WHOLE, "added": MATRIX, "sign": 0}}, {"whole": {**WHOLE, "added": MATRIX, "sign": 2}},
+    {"whole": {**WHOLE, "added": {**MATRIX, "transposed": True}, "sign": 1}},
+    {"whole": {**WHOLE, "added": {**MATRIX, "type": "f64"}, "sign": 1}},
+    {"finish": {**FINISH, "kernel": 2}}, {"finish": {**FINISH, "kernel": -1}}, {"finish": {**FINISH, "operands": [-1]}},
+    {"finish": {**FINISH, "operands": [0, 1]}}, {"finish": {**FINISH, "operands": [-1, -1]}},
+    {"finish": {**FINISH, "operands": [-1, 0]}}, {"finish": {**FINISH, "operands": [-1, 2]}},
+    {"finish": {**FINISH, "sizes": []}}, {"finish": {**FINISH, "sizes": [["$B"]]}},
 ]  # fmt: skip
 
 
@@ -181,7 +209,10 @@ def test_damaged_products_are_refused(changes: dict[str, object]) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kernel", [{"faults": True}, {"access": ["read", "update"]}, {"access": ["write", "write"]}])
+@pytest.mark.parametrize(
+    "kernel",
+    [{"faults": True}, {"guarded": True}, {"access": ["read", "update"]}, {"access": ["write", "write"]}],
+)
 def test_a_kernel_that_does_more_is_no_product(kernel: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="kernels"):
         read_plan(with_product({}, **kernel))

@@ -57,15 +57,24 @@ def test_inspect_prints_it(bundle: bytes, tmp_path, capsys: pytest.CaptureFixtur
     assert "compute_80" in told and "needs compute_80" in told
 
 
-def test_inspect_says_what_a_library_may_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = "dfg 1\nreadonly entry f[N](x: f32[N, 8], w: f32[8, 4]) -> (y: f32[N, 4], z: f32[N, 4]) {\n"
-    text += "  return x @ w, relu(x @ (2 * w))\n}\n"
+def test_inspect_says_who_may_make_a_product_and_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "dfg 1\nreadonly entry f[N, K](x: f32[N, K], w: f32[K, 512], v: f32[512, 4])"
+    text += " -> (y: f32[N, 4], n: i32[K, K]) {\n"
+    text += "  return exp(relu(x @ w) @ v) @ ones(f32[4, 4]), (ones(i32[K, N]) @ ones(i32[N, K]))\n}\n"
     made = dfc.compile(text=text, target="cuda", variants=["sm_80"]).to_bytes()
-    kernels = kernel_reports(dfc.verify(made))
-    assert [kernel.library for kernel in kernels].count(True) == 1, "relu of a NaN is the kernel's"
+    told = [kernel.maker for kernel in kernel_reports(dfc.verify(made)) if kernel.maker]
+    assert told == [
+        "cuBLASLt may make the product, and k6 the rest, where sizes make it worth while: "
+        "what follows is more than a library does: maximum",
+        "no library makes it: what follows is more than a library does: exp, and it is too small to be made apart",
+        "cuBLASLt may make it",
+        "no library makes it: it multiplies i32, summed in i32",
+        "takes on products of k0 that cuBLASLt makes",
+    ]
     (tmp_path / "f.bundle").write_bytes(made)
     inspect_command.command.callback(str(tmp_path / "f.bundle"), source=False)
-    assert capsys.readouterr().out.count("; cuBLASLt may make it where it is installed\n") == 1
+    printed = capsys.readouterr().out
+    assert all(f"\n         {line}\n" in printed for line in told)
 
 
 def test_a_part_of_a_program_that_runs_as_ptx_is_compiled_for_its_architecture() -> None:

@@ -1,0 +1,158 @@
+"""Which products of a program a library may make where it runs: all that a kernel does, or the sums alone, or nothing.
+
+    contract(a, b, c, ...): epilogue(sum of a * b, c, ...)    ->    sums := a * b;    map(sums, c, ...): epilogue
+
+For sums alone there is a second kernel that does the rest at each point, and launches choose between both forms when
+sizes are known (`product_costs`). Kernels of this kind come after those of the program; no step of it mentions them.
+
+Assumes scheduled kernels and their texts. Guarantees that both forms mean the same, up to the order of the sums, and
+that a second kernel is made only where there are sizes for which it pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dfc.ir.dims import Dim, product
+from dfc.kernels.body import Accumulated, Affine, Instruction, Load
+from dfc.kernels.canonical import canonical
+from dfc.kernels.form import ContractKernel, LoopKernel, Operand, Stage
+from dfc.kernels.program import Launch, Program, Role, walk
+from dfc_targets.cuda import product_costs
+from dfc_targets.cuda.kernel_text import KernelText
+from dfc_targets.cuda.product_costs import Work
+from dfc_targets.cuda.products import LibraryProduct, library_product
+
+SUMS = -1
+"""The number of the operand that holds the sums."""
+
+AFTER_FAULTS = "it runs after what may fail"
+
+ANY = 1 << 16
+"""What stands for a size that is not known yet: as large as one could wish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The kernel that takes on the sums of another: its number, which operands of that one it is given (`SUMS`: the
+    sums), and its sizes over those of that one."""
+
+    kernel: int
+    operands: tuple[int, ...]
+    sizes: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is left to a library of one kernel. `reason` says why it is not all."""
+
+    product: LibraryProduct | None = None
+    finish: Finish | None = None
+    rounds: bool = False
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Choices:
+    """A choice for each kernel of a program, and the kernels that come after those, each guarded or not."""
+
+    choices: list[Choice]
+    kernels: list[LoopKernel]
+    guarded: list[bool]
+
+
+class Chooser:
+    """Chooses for the kernels of one program."""
+
+    def __init__(self, program: Program, texts: Sequence[KernelText], *, tf32: bool) -> None:
+        self._kernels, self._texts, self._tf32 = program.kernels, texts, tf32
+        self._guarded_results = {kernel for kernel in _seen_after_faults(program) if texts[kernel].guarded}
+        self._finishes: dict[tuple[LoopKernel, bool], int] = {}
+
+    def choices(self) -> Choices:
+        made = [
+            self._choice(number, kernel) if isinstance(kernel, ContractKernel) else Choice()
+            for number, kernel in enumerate(self._kernels)
+        ]
+        return Choices(made, [kernel for kernel, _ in self._finishes], [guarded for _, guarded in self._finishes])
+
+    def _choice(self, number: int, kernel: ContractKernel) -> Choice:
+        found = library_product(kernel)
+        if isinstance(found, str):
+            return Choice(reason=found)
+        rounds = self._tf32 and found.first.dtype == "f32"
+        if found.whole is not None and number not in self._guarded_results:
+            return Choice(found, None, rounds)
+        reason = found.apart or AFTER_FAULTS
+        if not ever_pays(found, rounds=rounds):
+            whole = found if found.whole is not None else None
+            return Choice(whole, None, rounds, f"{reason}, and it is too small to be made apart")
+        return Choice(found, self._finish(number, kernel, found), rounds, reason)
+
+    def _finish(self, number: int, kernel: ContractKernel, found: LibraryProduct) -> Finish:
+        rest, operands = finishing(kernel, by_rows=found.by_rows)
+        last, sizes = canonical(rest)
+        assert isinstance(last, LoopKernel)
+        key = last, self._texts[number].guarded
+        return Finish(self._finishes.setdefault(key, len(self._kernels) + len(self._finishes)), operands, sizes)
+
+
+def choose_products(program: Program, texts: Sequence[KernelText], *, tf32: bool) -> Choices:
+    """`tf32`: factors of f32 may be rounded to 11 bits."""
+    return Chooser(program, texts, tf32=tf32).choices()
+
+
+def _seen_after_faults(program: Program) -> Iterator[int]:
+    """The kernels of launches that write what is seen even if the call fails."""
+    for entry in program.entries:
+        for step in walk(entry.steps):
+            if isinstance(step, Launch):
+                written = zip(step.buffers, program.kernels[step.kernel].operands, strict=True)
+                if any(
+                    o.access != "read" and entry.buffers[b].role in (Role.RESOURCE, Role.RESULT) for b, o in written
+                ):
+                    yield step.kernel
+
+
+def ever_pays(found: LibraryProduct, *, rounds: bool) -> bool:
+    """Whether there are sizes for which it pays to make the sums apart."""
+    rows, columns, depth, batch = map(_largest, (found.rows, found.columns, found.depth, product(found.batch)))
+    work = Work(rows, columns, depth, batch, found.first.dtype, found.accumulator, rounds)
+    return product_costs.pays(work, 1, apart=True)
+
+
+def _largest(size: Dim) -> int:
+    try:
+        found = size.evaluate(dict.fromkeys(size.symbols(), ANY))
+    except ZeroDivisionError:
+        return ANY
+    return found if found > 0 else ANY
+
+
+def finishing(kernel: ContractKernel, *, by_rows: bool) -> tuple[LoopKernel, tuple[int, ...]]:
+    """What is left to do with sums that lie in memory of their own, row by row of the kernel's m or, not `by_rows`, of
+    its n; and the operands of the kernel that it is given."""
+    axes = kernel.axes[:-1]
+    m, n = len(axes) - 2, len(axes) - 1
+    order = (*range(m), *((m, n) if by_rows else (n, m)))
+    used = [one.operation.operand for one in kernel.epilogue if isinstance(one.operation, Load)]
+    operands = (SUMS, *sorted({*used, *(store.operand for store in kernel.stores)}))
+    slots = {old: new for new, old in enumerate(operands)}
+    sums = Operand(kernel.accumulator, tuple(axes[axis].extent for axis in order), "read")
+    load = Load(slots[SUMS], tuple(Affine(((axis, 1),)) for axis in order))
+    body = tuple(_moved(one, slots, load) for one in kernel.epilogue)
+    stores = tuple(replace(store, operand=slots[store.operand]) for store in kernel.stores)
+    given = (sums, *(kernel.operands[number] for number in operands[1:]))
+    return LoopKernel(given, axes, len(axes), (Stage((), body, (), stores),)), operands
+
+
+def _moved(one: Instruction, slots: Mapping[int, int], sums: Load) -> Instruction:
+    """The same instruction in the other kernel."""
+    match one.operation:
+        case Accumulated():
+            return replace(one, operation=sums)
+        case Load():
+            return replace(one, operation=replace(one.operation, operand=slots[one.operation.operand]))
+        case _:
+            return one
