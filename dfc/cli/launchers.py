@@ -11,17 +11,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dfc_runtime.distributed.processes import LAUNCHERS
 from dfc_runtime.distributed.records import JOB_VARIABLE
-
-LAUNCHERS = (
-    ("PMI_RANK", "PMI_SIZE"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMIX_RANK", "PMIX_SIZE"),
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
-    ("PALS_RANKID", "PALS_SIZE"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-)
-"""Variables of rank and size. Where Slurm gives somebody a shell, or runs a script, there is no step of many tasks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,13 +117,64 @@ def test_restarts_are_counted(tmp_path: Path) -> None:
     ]
 
 
+def _wait_for_beats(folder: Path, process: subprocess.Popen[str]) -> None:
+    """Both ranks have said something."""
+    end = time.monotonic() + 60
+    while len(list((folder / "scratch").glob("dfc-job-*/1-*.beat"))) < 2:
+        assert process.poll() is None and time.monotonic() < end
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_after_the_step(tmp_path: Path, number: signal.Signals, code: int) -> None:
     begun = time.monotonic()
     process = _start(tmp_path, 2, 100_000)
-    while len(list((tmp_path / "scratch").glob("dfc-job-*/1-*.beat"))) < 2:
-        assert process.poll() is None and time.monotonic() < begun + 60
+    _wait_for_beats(tmp_path, process)
     process.send_signal(number)
     ended = _end(tmp_path, process, begun)
     assert ended.code == code, ended
     assert f"stopped by {int(number)}" in ended.out
+
+
+def _found(folder: Path, epoch: int, rank: int, process: subprocess.Popen[str]) -> int:
+    """The process of a rank of a session, as soon as it is there."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        for scratch in (folder / "scratch").glob(f"dfc-job-*/tmp-{epoch}"):
+            ranks = processes.ranks_among(processes.of_job(-1, f"TMPDIR={scratch}"))
+            if rank in ranks:
+                return ranks[rank]
+    raise AssertionError("the rank did not come")
+
+
+def test_a_rank_killed_while_it_starts_again_is_named_although_it_has_said_nothing(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    process = _start(tmp_path, 2, 400, "1:20:kill", "1:0:wait?", restarts=1)
+    assert process.stdout is not None and process.stdout.readline() == "waits\n"
+    os.kill(_found(tmp_path, 2, 1, process), signal.SIGKILL)
+    ended = _end(tmp_path, process, begun)
+    assert ended.code == 75
+    assert ended.told[1:] == ["restart 1 of 1 with 2 ranks", "rank 1 was killed by signal 9 while it started"], ended
+
+
+def _launcher_of(rank: int) -> int:
+    """The process that leads the session of a rank's launcher."""
+    pid = rank
+    while processes.alive(pid):
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        if "mpiexec" in Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]:
+            return pid
+        pid = parent
+    raise AssertionError("there is no launcher")
+
+
+@pytest.mark.parametrize(("steps", "code"), [(100_000, 75), (200, 0)])
+def test_a_launcher_that_is_stopped_is_told_after_the_silence(tmp_path: Path, steps: int, code: int) -> None:
+    """Ranks that are all done have done all: then nobody need be told."""
+    begun = time.monotonic()
+    process = _start(tmp_path, 2, steps, silence=6.0)
+    _wait_for_beats(tmp_path, process)
+    os.kill(_launcher_of(_found(tmp_path, 1, 1, process)), signal.SIGSTOP)
+    ended = _end(tmp_path, process, begun)
+    assert ended.code == code, ended
+    told = "mpiexec, which started the ranks, was stopped by a signal 6 s ago and has not gone on"
+    assert ended.told == ([told] if code else [])

@@ -1,4 +1,5 @@
-"""A world for the coordinator: sessions of ranks that step, hang, die, lie and finish, under a clock of its own.
+"""A world for the coordinator: sessions of ranks that step, hang, die, lie and finish, under a clock of its own, and
+launchers that are stopped.
 
 Everything comes from one seed. Events reach the coordinator late, doubled, or (beats) not at all. The world itself
 knows the truth: which processes are alive, who has finished, and it refuses what a real one would not survive.
@@ -24,6 +25,7 @@ class Session:
     hung: set[int] = field(default_factory=set)
     step: int = 0
     launcher: bool = True
+    halted: bool = False
     stopping: bool = False
 
     @property
@@ -134,8 +136,13 @@ class World:
         session = self.session
         if session is None:
             return
+        if not session.halted and self.random.random() < self.faults / 20:
+            session.halted = True
+            self._late(c.LauncherStopped(0.0, session.epoch, True), record=True)
         if session.alive:
             self._step(session)
+        elif session.halted and session.launcher:
+            return  # it cannot end until it goes on, or is killed
         elif session.launcher:
             session.launcher = False
             self._late(c.LauncherEnded(0.0, session.epoch, self.random.choice([0, 9])))

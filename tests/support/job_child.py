@@ -1,7 +1,7 @@
 """A rank of a job for tests of the supervisor: steps together with the others, and goes wrong as it is told.
 
 Arguments: the number of steps; then `RANK:STEP:FAULT` for each fault. Faults happen in the first epoch of a folder,
-those that end in `!` in each.
+those that end in `!` in each, and those that end in `?` in the second, before the rank has said anything.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ def _go_wrong(fault: str) -> None:
             raise ValueError("a bug")
         case "mistake":
             raise FeedError("`train` has no feed `imagse`", code="E0901")
+        case "wait":
+            print("waits", flush=True)
+            signal.pause()
         case "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
         case _:
@@ -46,10 +49,13 @@ def main(steps: int, faults: list[list[str]]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda n, _frame: wishes.append(n))
     at = 0
+    for rank, _, fault in faults:
+        if int(rank) == comm.rank and fault.endswith("?") and current_epoch() == 2:
+            _go_wrong(fault.rstrip("?"))
     with Told(comm.rank, lambda: (at, "it sums")):
         for at in range(1, steps + 1):
             for rank, step, fault in faults:
-                again = fault.endswith("!") or current_epoch() == 1
+                again = fault.endswith("!") or (current_epoch() == 1 and not fault.endswith("?"))
                 if (int(rank), int(step)) == (comm.rank, at) and again:
                     _go_wrong(fault.rstrip("!"))
             stop = comm.bcast(wishes[0] if wishes else 0)

@@ -96,6 +96,15 @@ class LauncherEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class LauncherStopped:
+    """The process that started the ranks was stopped by a signal, or goes on."""
+
+    time: float
+    epoch: int
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Empty:
     """No process of the session is left."""
 
@@ -116,7 +125,7 @@ class Interrupted:
     number: int
 
 
-Event = Started | Beat | Completed | Failed | Gone | LauncherEnded | Empty | Clock | Interrupted
+Event = Started | Beat | Completed | Failed | Gone | LauncherEnded | LauncherStopped | Empty | Clock | Interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +172,8 @@ class Pulse:
 @dataclass(frozen=True, slots=True)
 class State:
     """`phase`: launching, running, ending (the session is being killed or ends by itself), pausing (before a restart),
-    over. `code` is what the job ends with if nothing better comes; `until` a time that the phase waits for."""
+    over. `code` is what the job ends with if nothing better comes; `until` a time that the phase waits for; `halted` is
+    since when the launcher is stopped."""
 
     policy: Policy
     phase: str = "launching"
@@ -176,6 +186,7 @@ class State:
     code: int = 0
     until: float = 0.0
     stopped_by: int = 0
+    halted: float | None = None
 
 
 Reaction = tuple[State, tuple[Effect, ...]]
@@ -210,6 +221,8 @@ def react(state: State, event: Event) -> Reaction:
             return _gone(state, event)
         case LauncherEnded():
             return _launcher_ended(state, event)
+        case LauncherStopped():
+            return replace(state, halted=event.time if event.stopped else None), ()
         case Empty():
             return _empty(state, event)
 
@@ -219,7 +232,14 @@ def _started(state: State, event: Started) -> Reaction:
         return state, ()
     pulses = {rank: Pulse(event.time) for rank in range(state.ranks)}
     running = replace(
-        state, phase="running", epoch=event.epoch, pulses=pulses, completed=frozenset[int](), code=0, until=0.0
+        state,
+        phase="running",
+        epoch=event.epoch,
+        pulses=pulses,
+        completed=frozenset[int](),
+        code=0,
+        until=0.0,
+        halted=None,
     )
     if state.stopped_by:  # the wish to stop came while the session was being launched
         return _stop_early(running, event.time)
@@ -250,7 +270,7 @@ def _gone(state: State, event: Gone) -> Reaction:
     if state.phase != "running" or event.rank in state.completed or event.rank not in state.pulses:
         return state, ()
     pulse = state.pulses[event.rank]
-    where = f" in step {pulse.step}" if pulse.step else ""
+    where = f" in step {pulse.step}" if pulse.step else "" if pulse.heard else " while it started"
     doing = f", where {pulse.doing}" if pulse.doing else ""
     return _end(state, event.time, RETRY, f"rank {event.rank} {event.how or 'is gone'}{where}{doing}")
 
@@ -265,6 +285,18 @@ def _launcher_ended(state: State, event: LauncherEnded) -> Reaction:
     return _end(state, event.time, RETRY, text)
 
 
+def _all_done(state: State) -> bool:
+    return len(state.completed) == state.ranks
+
+
+def _launcher_halted(state: State, seconds: float, time: float) -> Reaction:
+    """Ranks cannot print, end or be ended without their launcher. Where all of them are done, nothing is lost."""
+    if _all_done(state):
+        return replace(state, phase="ending", until=time + KILL_AGAIN), (Send(signal.SIGKILL),)
+    text = f"mpiexec, which started the ranks, was stopped by a signal {seconds:.0f} s ago and has not gone on"
+    return _end(state, time, RETRY, text)
+
+
 def _end(state: State, time: float, code: int, why: str, *, at_once: bool = True) -> Reaction:
     """Kills what is left of a session that cannot go on: now, or when it has had time to end by itself."""
     if state.stopped_by and code == RETRY:
@@ -276,7 +308,7 @@ def _end(state: State, time: float, code: int, why: str, *, at_once: bool = True
 
 
 def _empty(state: State, event: Empty) -> Reaction:
-    if len(state.completed) == state.ranks and state.code == 0:
+    if _all_done(state) and state.code == 0:
         code = 128 + state.stopped_by if state.stopped_by else 0
         return replace(state, phase="over", code=code), (Over(code),)
     if state.phase == "running":
@@ -310,9 +342,11 @@ def _clock(state: State, event: Clock) -> Reaction:
         return replace(state, until=event.time + KILL_AGAIN), (Send(signal.SIGKILL),)
     if state.phase != "running":
         return state, ()
+    if state.halted is not None and event.time - state.halted > state.policy.silence:
+        return _launcher_halted(state, event.time - state.halted, event.time)
     if state.stopped_by and event.time >= state.until:
         text = f"the ranks have not stopped within {STOP_WITHIN:.0f} s: what came after the last save is lost"
-        return _end(state, event.time, 128 + state.stopped_by, text)
+        return _end(state, event.time, 128 + state.stopped_by, "" if _all_done(state) else text)
     silent = [
         r for r, p in state.pulses.items() if r not in state.completed and event.time - p.time > _patience(state, p)
     ]

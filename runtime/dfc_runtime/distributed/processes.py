@@ -7,18 +7,71 @@ its environment or belongs to its session: launchers move their children about.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 PROC = Path("/proc")
+LAUNCHERS = (
+    ("PMI_RANK", "PMI_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMIX_RANK", "PMIX_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("PALS_RANKID", "PALS_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+"""Variables of rank and size. Where Slurm gives somebody a shell, or runs a script, there is no step of many tasks."""
 
 
 def alive(pid: int) -> bool:
     """Whether a process runs (a zombie does not)."""
+    return _state(pid) not in ("", "Z", "X")
+
+
+def stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal, and not been told to go on."""
+    return _state(pid) == "T"
+
+
+def _state(pid: int) -> str:
+    """The letter of its state; "" if it is gone."""
     try:
         text = (PROC / str(pid) / "stat").read_text()
     except OSError:
+        return ""
+    return text.rpartition(")")[2].split()[0]
+
+
+def ranks_among(pids: Iterable[int]) -> dict[int, int]:
+    """The processes among these that a launcher has started as ranks on this host, by their rank; of several with the
+    same the oldest, whose children have its environment. What this process was itself told says nothing of others."""
+    names = [name.encode() for name, _ in LAUNCHERS if name not in os.environ]
+    found: dict[int, int] = {}
+    for pid in sorted(pids):
+        rank = _rank(PROC / str(pid), names)
+        if rank is not None and _is_here(pid):
+            found.setdefault(rank, pid)
+    return found
+
+
+def _rank(entry: Path, names: Iterable[bytes]) -> int | None:
+    try:
+        lines = (entry / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    told = {name: text for name, _, text in (line.partition(b"=") for line in lines)}
+    numbers = (told.get(name, b"") for name in names)
+    return next((int(text) for text in numbers if text.isdigit() and len(text) < 10), None)
+
+
+def _is_here(pid: int) -> bool:
+    """Whether a process is of the host that this one is of: containers are hosts of their own."""
+    try:
+        return all(os.readlink(PROC / str(pid) / "ns" / each) == os.readlink(f"/proc/self/ns/{each}") for each in _HERE)
+    except OSError:
         return False
-    return text.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+_HERE = ("pid", "uts")
 
 
 def of_job(session: int, mark: str) -> list[int]:

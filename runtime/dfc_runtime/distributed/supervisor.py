@@ -68,6 +68,7 @@ class _Session:
 
     def __init__(self, job: Job, ranks: int, epoch: int, folder: Path) -> None:
         self.epoch = epoch
+        self._ranks = ranks
         self._folder = folder
         self._scratch = folder / f"tmp-{epoch}"
         self._scratch.mkdir()
@@ -105,9 +106,11 @@ class _Session:
     def records(self) -> list[Record]:
         """What is new in the folder of the job."""
         fresh: list[Record] = []
+        if len(self.pids) < self._ranks and self.launcher.poll() is None:
+            self.pids = {**processes.ranks_among(self.processes()), **self.pids}  # before they can say so themselves
         for record in read_records(self._folder, self.epoch):
             if record.host == host():  # on other machines nobody sees their processes end: they fall silent
-                self.pids.setdefault(record.rank, record.pid)
+                self.pids[record.rank] = record.pid
             if self.known.get((record.kind, record.rank)) != record:
                 self.known[record.kind, record.rank] = record
                 fresh.append(record)
@@ -172,6 +175,7 @@ class _Supervisor:
         self._interrupts: list[int] = []
         self._code: int | None = None
         self._launcher_told = False
+        self._launcher_stopped = False
 
     def run(self) -> int:
         before = {n: signal.signal(n, self._note) for n in (signal.SIGINT, signal.SIGTERM)}
@@ -220,7 +224,7 @@ class _Supervisor:
     def _launch(self, ranks: int) -> None:
         epoch = epochs.take(self._job.folder if self._job.folder is not None else self._folder)
         self._session = _Session(self._job, ranks, epoch, self._folder)
-        self._launcher_told = False
+        self._launcher_told = self._launcher_stopped = False
         self._feed(c.Started(time.monotonic(), epoch))
 
     def _look(self) -> None:
@@ -239,6 +243,10 @@ class _Supervisor:
                 return  # the launcher is about to say who was first
             for rank in lost:
                 self._feed(c.Gone(time.monotonic(), session.epoch, rank, session.how(rank)))
+            stopped = processes.stopped(session.launcher.pid)
+            if stopped is not self._launcher_stopped:
+                self._launcher_stopped = stopped
+                self._feed(c.LauncherStopped(time.monotonic(), session.epoch, stopped))
             if ended is not None and not self._launcher_told:
                 self._launcher_told = True
                 self._feed(c.LauncherEnded(time.monotonic(), session.epoch, ended))

@@ -138,10 +138,30 @@ def test_ranks_that_end_behind_the_one_that_decides_are_no_news() -> None:
     assert effects == [c.Send(9), c.Over(130)]
     state = _fed(_running(c.Policy(2)), c.Beat(1.0, 1, 0, 3, ""), c.Interrupted(2.0, 2))[0]
     _, effects = _fed(state, c.Gone(2.2, 1, 1, "has died"))
-    assert effects == [c.Tell("rank 1 has died"), c.Send(9)]
+    assert effects == [c.Tell("rank 1 has died while it started"), c.Send(9)]
 
 
 def test_events_of_an_epoch_that_is_over_change_nothing() -> None:
     state = _running(c.Policy(2, restarts=1), epoch=5)
     for event in (c.Completed(1.0, 4, 0), c.Gone(1.0, 4, 0, ""), c.Empty(1.0, 4), c.LauncherEnded(1.0, 4, 0)):
         assert c.react(state, event) == (state, ())
+
+
+def test_a_launcher_that_is_stopped_for_too_long_ends_the_session() -> None:
+    state = _running(c.Policy(1, silence=5.0))
+    beats = [c.Beat(time, 1, 0, 1, "") for time in (1.0, 4.0, 8.0)]
+    state, effects = _fed(state, c.LauncherStopped(1.0, 1, True), *beats, c.Clock(6.0))
+    assert effects == []
+    gone_on, _ = _fed(state, c.LauncherStopped(6.1, 1, False))
+    assert _fed(gone_on, c.Clock(8.5))[1] == []
+    _, effects = _fed(state, c.Clock(8.5), c.Empty(8.6, 1))
+    assert isinstance(effects[0], c.Tell) and "was stopped by a signal 8 s ago" in effects[0].text
+    assert effects[1:] == [c.Send(9), c.Over(75)]
+    _, effects = _fed(state, c.Completed(6.5, 1, 0), c.Clock(8.5), c.Empty(8.6, 1))
+    assert effects == [c.Send(9), c.Over(0)]
+
+
+def test_ranks_that_are_all_done_have_stopped_in_time() -> None:
+    state = _fed(_running(c.Policy(1)), c.Beat(1.0, 1, 0, 3, ""), c.Interrupted(2.0, 2), c.Completed(2.1, 1, 0))[0]
+    _, effects = _fed(state, c.Clock(2.1 + c.STOP_WITHIN), c.Empty(12.0, 1))
+    assert effects == [c.Send(9), c.Over(130)]
