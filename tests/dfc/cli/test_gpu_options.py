@@ -28,6 +28,12 @@ def test_tests_run_on_the_target_that_is_named(folder: Path, dfc: Command) -> No
     assert "there is no target 'cpa'" in dfc("test", "line.dfg", "--target", "cpa").message
 
 
+def test_without_tests_no_gpu_is_looked_for(folder: Path, dfc: Command) -> None:
+    (folder / "one.dfg").write_text("dfg 1\n\nreadonly entry one(x: f32) -> f32 {\n  return x + 1\n}\n")
+    ended = dfc("test", "one.dfg", "--target", "cuda", "--device", "64")
+    assert (ended.code, ended.out, ended.err) == (0, "one.dfg: no tests\n0 tests passed\n", "")
+
+
 def test_ranks_take_the_target_of_their_bundle(folder: Path, dfc: Command) -> None:
     ended = dfc("run", "-n", "2", "line.bundle", "add", "--target", "cuda", "--feed", "a=1", "--feed", "b=2")
     assert ended.code == 2

@@ -112,7 +112,8 @@ def test_test_runs_every_test_on_fresh_state(folder: Path, dfc: Command) -> None
 
 def test_test_chooses_by_a_word_of_the_name(folder: Path, dfc: Command) -> None:
     assert dfc("test", "line.dfg", "-k", "fresh").out.endswith("fresh state\n1 test passed\n")
-    assert dfc("test", "line.dfg", "-k", "nowhere").out == "0 tests passed\n"
+    told = "line.dfg: no tests with 'nowhere' in their names\n0 tests passed\n"
+    assert dfc("test", "line.dfg", "-k", "nowhere").out == told
 
 
 def test_a_test_that_fails_is_told_with_its_line(folder: Path, dfc: Command) -> None:
