@@ -9,7 +9,7 @@ import pytest
 
 from dfc_runtime.devices import newest
 from dfc_runtime.errors import DfcError
-from dfc_targets.cuda import libcuda, prelude
+from dfc_targets.cuda import libcuda, nvvm
 
 HERE = Path(__file__).resolve().parent
 
@@ -19,7 +19,7 @@ def missing() -> str:
     """Why nothing here can run; empty where it can."""
     try:
         libcuda.device_bits(0)
-        prelude.device()
+        nvvm.version()
     except DfcError as problem:
         return str(problem)
     return ""

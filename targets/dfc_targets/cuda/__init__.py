@@ -1,1 +1,1 @@
-"""The target `cuda`: kernels as device code of numba, compiled ahead to PTX and cubins, run through the driver API."""
+"""The target `cuda`: kernels compiled ahead to PTX and cubins, run through the driver API."""

@@ -36,12 +36,9 @@ in both, with the results of the CPU target to the bit where that machine has a 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
 from functools import cache
-from types import FunctionType
 from typing import Any
 
-from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cuda import prelude_simulator
 from dfc_targets.cuda.prelude_elementary import elementary_text
 from dfc_targets.cuda.prelude_folds import fold_text
@@ -61,37 +58,12 @@ def text() -> str:
 
 
 @cache
-def device() -> Namespace:
-    """The names for the device. `UnsupportedError` (E1004) without numba-cuda."""
-    try:
-        from dfc_targets.cuda import prelude_device
-    except ImportError as error:
-        text = f"the target cuda needs the package numba-cuda ({error}): pip install 'dfc[cuda]', or --target cpu"
-        raise UnsupportedError(text, code="E1004") from None
-    if prelude_device.SIMULATES:
-        text = "numba simulates CUDA here and makes no code: unset NUMBA_ENABLE_CUDASIM, or compile with --target cpu"
-        raise UnsupportedError(text, code="E1004")
-    names = prelude_device.primitives()
-    _define(names, prelude_device.function)
-    return names
-
-
-@cache
 def simulator(warp: int = 32) -> Namespace:
     """The names for simulation, with warps of so many lanes."""
     names = prelude_simulator.primitives(warp)
-    _define(names, lambda _, python: python)
-    return names
-
-
-def _define(names: Namespace, wrap: Callable[[str, FunctionType], Any]) -> None:
-    """Adds the functions of `text()`."""
-    before = set(names)
     names["__name__"] = "dfc_cuda_prelude"
     execute(text(), _FILE, names)
-    for name in set(names) - before:
-        if isinstance(names[name], FunctionType):
-            names[name] = wrap(name, names[name])
+    return names
 
 
 def execute(source: str, file: str, names: Namespace) -> None:

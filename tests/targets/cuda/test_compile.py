@@ -1,6 +1,5 @@
 """Kernel texts to PTX and machine code, without a device."""
 
-import os
 import re
 import subprocess
 import sys
@@ -9,13 +8,13 @@ import pytest
 
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import ALL, BOOL, F32, F64, DType
-from dfc_targets.cuda import prelude
+from dfc_targets.cuda import nvvm, prelude
 from dfc_targets.cuda.assemble import assemble, find_ptxas
 from dfc_targets.cuda.compile import ptx_module
 from dfc_targets.cuda.kernel_text import Geometry, KernelText
 from dfc_targets.errors import CodeGenerationError
 
-pytest.importorskip("numba.cuda")
+pytest.importorskip("cuda.bindings.nvvm")
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 PLACE = "i = i64(i64(block_index() * block_size()) + thread())"
 
@@ -128,18 +127,22 @@ def test_every_function_becomes_code_without_spills(kind: str) -> None:
             assert report.registers <= 64, (report, texts[int(report.name[1:])].source)
 
 
-def test_numba_that_simulates_is_refused_with_a_remedy() -> None:
-    program = (
-        "from dfc_targets.cuda import prelude\ntry:\n    prelude.device()\nexcept Exception as error:\n    print(error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.stdout.startswith("[E1004]") and "unset NUMBA_ENABLE_CUDASIM" in done.stdout
+def test_a_missing_compiler_is_named_with_a_remedy() -> None:
+    program = """import sys
+sys.modules["cuda.bindings.nvvm"] = None
+from dfc_targets.cuda import nvvm
+try:
+    nvvm.optimised("", "compute_80")
+except Exception as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[E1004]") and "pip install 'dfc[cuda]'" in done.stdout
+
+
+def test_a_module_that_the_compiler_refuses_is_an_error_with_its_words() -> None:
+    with pytest.raises(CodeGenerationError, match="expected top-level entity"):
+        nvvm.optimised("nonsense", "compute_80")
 
 
 def test_a_module_has_kernels() -> None:

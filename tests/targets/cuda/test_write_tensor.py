@@ -112,7 +112,7 @@ def k0(a, b, c):
 def test_code_is_instructions_of_tensor_cores(
     sizes: tuple[int | None, int, int], dtype: DType, turned: bool, most: int
 ) -> None:
-    pytest.importorskip("numba.cuda")
+    pytest.importorskip("cuda.bindings.nvvm")
     ptx = ptx_module(
         [write_kernel(fixed(sizes, dtype, F32, False, turned, False), "k0", DEVICE, guarded=True)], "compute_80"
     )

@@ -1,0 +1,68 @@
+"""LLVM code to PTX by libNVVM, the optimiser of NVIDIA, through the package cuda-bindings.
+
+Assumes modules of `device_module`. Guarantees that arithmetic stays as it is written: no contraction to fused
+multiply-add, no fast math, subnormal numbers kept, division and square root rounded to nearest. Needs neither a driver
+nor a device. `UnsupportedError` (E1004) where the library is not installed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from dfc_runtime.errors import UnsupportedError
+from dfc_targets.errors import CodeGenerationError
+
+_OPTIONS = ("-opt=3", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")
+
+
+@cache
+def _library() -> Any:
+    """The binding, which does not describe its types, once it has found its library."""
+    try:
+        found: Any = import_module("cuda.bindings.nvvm")
+        found.version()
+    except (ImportError, RuntimeError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        text = f"the target cuda needs NVIDIA's compiler ({reason}): pip install 'dfc[cuda]', or --target cpu"
+        raise UnsupportedError(text, code="E1004") from None
+    return found
+
+
+@cache
+def version() -> str:
+    """Of the library and of the code that it reads: what its output may depend on."""
+    library = _library()
+    return f"nvvm {library.version()} reads {library.ir_version()}"
+
+
+@cache
+def code_version() -> tuple[int, int, int, int]:
+    """What modules say of the code that they are."""
+    first, second, third, fourth = _library().ir_version()
+    return first, second, third, fourth
+
+
+def optimised(module: str, architecture: str) -> str:
+    """The PTX of a module for an architecture such as compute_80."""
+    library, code = _library(), module.encode()
+    options = [f"-arch={architecture}", *_OPTIONS]
+    program = library.create_program()
+    try:
+        library.add_module_to_program(program, code, len(code), "kernel")
+        library.verify_program(program, len(options), options)
+        library.compile_program(program, len(options), options)
+        made = bytearray(library.get_compiled_result_size(program))
+        library.get_compiled_result(program, made)
+    except library.nvvmError as error:
+        raise CodeGenerationError(f"libNVVM refuses the generated code: {error}; {_log(library, program)}") from error
+    finally:
+        library.destroy_program(program)
+    return made.decode().strip("\0").strip() + "\n"
+
+
+def _log(library: Any, program: int) -> str:
+    told = bytearray(library.get_program_log_size(program))
+    library.get_program_log(program, told)
+    return told.decode(errors="replace").strip("\0").strip()

@@ -1,0 +1,179 @@
+"""Kernel texts as machine code of this host, made of the very LLVM code that device code is made of.
+
+What a device has and a processor has not (where a thread is, barriers, exchanges between lanes) are calls back into
+`dfc_targets.cuda.simulation`, whose lanes take turns. Everything else runs as it was compiled: control flow, types,
+arithmetic, memory. So a difference to the text that runs as Python is a mistake of the translation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from dfc.ir.dims import Symbol
+from dfc_targets.cuda import simulation
+from dfc_targets.cuda.compile import key_of
+from dfc_targets.cuda.device_module import module
+from dfc_targets.cuda.fragments import TextKey
+from dfc_targets.cuda.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
+from dfc_targets.cuda.simulation import simulate
+from dfc_targets.cuda.write_kernel import write_kernel
+from tests.support.kernel_interpreter import Failed, Interpreter
+from tests.support.kernel_texts import blocks_of, memory, run_text
+
+Array = np.ndarray
+llvm: Any = import_module("llvmlite.binding")  # which does not describe its types
+
+_POINTER = re.compile(r"(?:<\d+ x \w+>|\[\d+ x \w+\]|\b(?!asm)[a-z]\w*)(?: addrspace\(\d\))?\*")
+_NAMES = {
+    **{f"llvm.nvvm.{name}.{short}": f"llvm.{same}.{kind}" for short, kind in (("f", "f32"), ("d", "f64"))
+       for name, same in (("fabs", "fabs"), ("round", "nearbyint"), ("sqrt.rn", "sqrt"))},
+    **{f"llvm.nvvm.read.ptx.sreg.{name}": f"host_{name}" for name in ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")},
+    **{f"llvm.nvvm.{name}": f"host_{name}" for name in ("barrier0", "barrier0.or", "membar.gl", "bar.warp.sync")},
+    **{f"llvm.nvvm.shfl.sync.{name}.i32": f"host_{name}" for name in ("bfly", "idx")},
+    "llvm.nvvm.mulhi.ull": "host_mulhi",
+}  # fmt: skip
+_HIGH = """
+define i64 @host_mulhi(i64 %a, i64 %b) {
+  %x = zext i64 %a to i128
+  %y = zext i64 %b to i128
+  %p = mul i128 %x, %y
+  %h = lshr i128 %p, 64
+  %r = trunc i128 %h to i64
+  ret i64 %r
+}
+"""
+_warp = 1
+
+
+def host_module(key: TextKey) -> str:
+    """The device's module in the words of this host's LLVM: pointers without types, one space of addresses."""
+    text = module(key, (2, 0, 3, 2))
+    text = text[: text.index("!nvvmir.version")]
+    text = re.sub(r"^target .*\n", "", text, flags=re.M)
+    text = _POINTER.sub("ptr", text).replace("addrspacecast", "bitcast")
+    text = re.sub(r" addrspace\(\d\)", "", text)
+    text = text.replace("internal  ", "internal ")
+    declared = re.sub(r"^declare i64 @llvm\.nvvm\.mulhi\.ull.*\n", "", text, flags=re.M)
+    for name, here in _NAMES.items():
+        declared = re.sub(rf"@{re.escape(name)}(?=\()", f"@{here}", declared)
+    return declared + (_HIGH if "@host_mulhi" in declared else "")
+
+
+class NativeText:
+    """One kernel as code of this host. Called with addresses, and numbers of 64 bits."""
+
+    def __init__(self, key: TextKey, parameters: int) -> None:
+        parsed = llvm.parse_assembly(host_module(key))
+        parsed.verify()
+        self._engine = _engine(parsed)
+        address = self._engine.get_function_address("kernel")
+        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * parameters)(address)
+
+    def lane(self) -> Callable[..., None]:
+        """For `simulate`, which sees by its names that lanes may meet."""
+
+        def lane(*arguments: int) -> None:
+            self._run(*arguments)
+            _ = barrier
+
+        return lane
+
+
+def barrier() -> None: ...
+
+
+def _engine(parsed: Any) -> Any:
+    _callbacks()
+    target = llvm.Target.from_default_triple()
+    machine = target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1
+    )
+    engine = llvm.create_mcjit_compiler(parsed, machine)
+    engine.finalize_object()
+    return engine
+
+
+def _exchanged(value: Any, source: Callable[[int], int]) -> Any:
+    return simulation.exchange(value, _warp, source)
+
+
+@cache
+def _callbacks() -> list[Any]:
+    """What the code calls, by name; kept for the process."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    places = simulation.places()
+    number = ctypes.c_int32
+    made: list[tuple[str, list[Any], Any, Callable[..., Any]]] = [
+        ("host_tid.x", [], number, lambda: places["thread"]()),
+        ("host_ctaid.x", [], number, lambda: places["block_index"]()),
+        ("host_ntid.x", [], number, lambda: places["block_size"]()),
+        ("host_nctaid.x", [], number, lambda: places["block_count"]()),
+        ("host_barrier0", [], None, lambda: places["barrier"]()),
+        ("host_barrier0.or", [number], number, lambda flag: int(places["barrier_any"](flag != 0))),
+        ("host_membar.gl", [], None, lambda: None),
+        ("host_bar.warp.sync", [number], None, lambda _: _exchanged(None, lambda lane: lane)),
+        ("host_bfly", [number] * 4, number, lambda _, x, mask, __: _exchanged(x, lambda lane: lane ^ mask)),
+        ("host_idx", [number] * 4, number, lambda _, x, lane, __: _exchanged(x, lambda _: lane)),
+    ]  # fmt: skip
+    kept: list[Any] = []
+    for name, parameters, result, function in made:
+        kept.append(ctypes.CFUNCTYPE(result, *parameters)(function))
+        llvm.add_symbol(name, ctypes.cast(kept[-1], ctypes.c_void_p).value)
+    return kept
+
+
+def run_native(text: KernelText, arrays: Sequence[Array], sizes: Sequence[int], schedule: Schedule) -> Array:
+    """Like `kernel_texts.run_text`: runs a kernel once, in place; gives the error block."""
+    global _warp
+    _warp = schedule.warp
+    known = {Symbol(f"d{n}"): size for n, size in enumerate(sizes)}
+    workspace = np.full(text.workspace.evaluate(known) + 16, 0xCB, np.uint8)
+    workspace[:ZEROED] = 0
+    error = np.zeros(3, np.int64)
+    held = [memory(array) for array in arrays]
+    arguments = [one.ctypes.data for one in held] + [int(size) for size in sizes[: text.sizes]]
+    arguments += [workspace.ctypes.data] if text.workspace.constant != 0 else []
+    arguments.append(error.ctypes.data)
+    blocks = blocks_of(text, known)
+    if blocks > 0:
+        simulate(NativeText(key_of(text), len(arguments)).lane(), blocks, text.geometry.threads, arguments)
+    return error
+
+
+def same_bits(found: Array, wanted: Array) -> bool:
+    """NaN is NaN, whatever its bits."""
+    found, wanted = found.reshape(-1), wanted.reshape(-1)
+    bits = f"u{found.itemsize}"
+    differ = found.view(bits) != wanted.view(bits)
+    if found.dtype.kind in "iub":
+        return bool(not differ.any())
+    x, y = (one.astype(np.float64) for one in (found, wanted))
+    return bool(not (differ & ~(np.isnan(x) & np.isnan(y))).any())
+
+
+class NativeInterpreter(Interpreter):
+    """Runs every kernel by its code, and compares each launch with the text that runs as Python, to the bit."""
+
+    schedule = SIMULATED
+
+    def launch(self, step: Any) -> None:
+        kernel = self.program.kernels[step.kernel]
+        sizes = [size.evaluate(self.sizes) for size in step.sizes]
+        arrays = [np.asarray(self.array(number)) for number in step.buffers]
+        text = write_kernel(kernel, f"k{step.kernel}", self.schedule, guarded=True)
+        wanted = [array.copy() for array in arrays]
+        told = run_text(text, wanted, sizes, self.schedule)
+        error = run_native(text, arrays, sizes, self.schedule)
+        assert error.tolist() == told.tolist(), text.source
+        for number, (found, expected) in enumerate(zip(arrays, wanted, strict=True)):
+            assert same_bits(found, expected), f"operand {number}\n{text.source}\n{sizes}\n{found}\n{expected}"
+        if error[0]:
+            raise Failed(int(error[0]) - 1)

@@ -1,0 +1,42 @@
+"""The LLVM code of kernel texts, run on this host: the same bits as the text that runs as Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dfc.backend.lower import lower_graph
+from dfc.ops.record import OpRecord
+from dfc.passes.expand import expand
+from tests.support import random_programs
+from tests.support.native_texts import NativeInterpreter
+from tests.support.op_graphs import RECORDS, graph_of_samples
+
+LARGEST = 24  # elements of an operand: beside it a simulated lane runs in Python
+
+
+def run(graph: Any, name: str, feeds: list[Any], state: dict[str, Any], sizes: dict[str, int]) -> None:
+    program = lower_graph(expand(graph))
+    entry = next(each for each in program.entries if each.name == name)
+    machine = NativeInterpreter(program, entry, state, {symbol: sizes[str(symbol)] for symbol in entry.dims})
+    machine.arguments = {number: np.array(feed) for number, feed in enumerate(feeds)}
+    machine.run(entry.steps)
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_every_op_has_the_bits_of_its_text(record: OpRecord) -> None:
+    graph, feeds = graph_of_samples(record, LARGEST)
+    with np.errstate(all="ignore"):
+        run(graph, "e", list(feeds.values()), {}, {})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_programs_with_state_and_loops_have_the_bits_of_their_texts(seed: int) -> None:
+    case = random_programs.Generator(900 + seed).program()
+    (name,) = case.graph.entries
+    feeds = [case.feeds[key] for key in case.graph.entries[name].parameter_names]
+    state = {key: np.array(value) for key, value in case.state.items()}
+    with np.errstate(all="ignore"):
+        run(case.graph, name, feeds, state, {"B": case.batch})
