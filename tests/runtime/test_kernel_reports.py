@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dfc_runtime.kernel_reports import NOTE, Taken, kernel_reports
+from dfc_runtime.kernel_reports import CALLS, NOTE, Taken, call_reports, kernel_reports
 from tests.support.natives import program
 
 KERNEL = {
@@ -55,3 +55,43 @@ def test_a_bundle_that_says_nothing_has_no_kernels_to_show() -> None:
 def test_what_is_wrong_in_it_is_said(note: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         told(note)
+
+
+CALL = {
+    "entry": "train",
+    "launches": 1,
+    "steps": 5,
+    "round_steps": 0,
+    "feeds": ["$B", 4, "*"],
+    "results": [4],
+    "moved": ["$B", 12, "*", 8, "+"],
+    "round_moved": [0],
+}
+
+
+def told_of_calls(note: object) -> object:
+    return call_reports(replace(program().manifest(), notes={CALLS: note}))
+
+
+def test_a_call_says_what_it_launches_and_moves() -> None:
+    rounds = {"entry": "sum", "launches": 3, "steps": 1, "round_steps": 2, "round_moved": [64]}
+    found = told_of_calls([CALL, {**CALL, **rounds}])
+    assert str(found["train"]) == (
+        "1 launch, 5 kernels and copies, at least B * 12 + 8 bytes moved; feeds B * 4 bytes, results 4"
+    )
+    assert str(found["sum"]).startswith("3 launches, 1 kernel or copy, at least B * 12 + 8 bytes moved; 2 and 64 bytes")
+    assert call_reports(program().manifest()) == {}
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        ({}, "calls is not a list"),
+        ([{**CALL, "launches": -1}], r"calls\[0\].launches is not a whole number"),
+        ([{**CALL, "moved": ["+"]}], r"calls\[0\]"),
+        ([{**CALL, "more": 0}], r"calls\[0\] has an unknown key more"),
+    ],
+)
+def test_what_is_wrong_in_calls_is_said(note: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        told_of_calls(note)

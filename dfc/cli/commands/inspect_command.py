@@ -12,7 +12,7 @@ from dfc.cli.bundles import existing
 from dfc.cli.clusters import cluster_lines
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.inspection import Inspection, state_bytes
-from dfc_runtime.kernel_reports import KernelInfo, kernel_reports
+from dfc_runtime.kernel_reports import KernelInfo, call_reports, kernel_reports
 
 KILO = 1024
 
@@ -77,12 +77,15 @@ def _print_head(found: Inspection) -> None:
 
 def _print_entries(found: Inspection) -> None:
     click.echo("\nentries")
+    calls = call_reports(found.manifest)
     for entry in (e for e in found.manifest.entries if not e.is_test):
         click.echo(f"  {entry}")
         if entry.doc:
             click.echo(f"      {entry.doc.splitlines()[0]}")
         if found.manifest.cluster is None:
             click.echo(f"      memory: {_memory(entry)}")
+        if entry.name in calls:
+            click.echo(f"      a call: {calls[entry.name]}")
         for check in entry.checks:
             click.echo(f"      checks {check.left} {check.relation} {check.right}: {check.reason}")
 

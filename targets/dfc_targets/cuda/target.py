@@ -17,6 +17,7 @@ from dfc.options import TargetOptions, unknown_variant
 from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cuda.assemble import Assembled, assemble, assembler_release
 from dfc_targets.cuda.call_report import call_report
+from dfc_targets.cuda.call_report import call_report
 from dfc_targets.cuda.compile import ptx_module
 from dfc_targets.cuda.kernel_code import kernel_code
 from dfc_targets.cuda.kernel_text import DEVICE, SIMULATED, KernelText
@@ -61,6 +62,7 @@ class CudaTarget:
             return Lowered("cuda", (), constants, offsets, notes, listings(texts, "", options))
         ptx = portable(ptx_module(texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if texts else ""
         assembled = {name: made for name in wanted if texts and not options.listing and (made := assemble(ptx, name))}
+        notes["calls"] = call_report(program, notes["plan"])
         notes["calls"] = call_report(program, notes["plan"])
         notes["report"] = report(program, code, ptx, assembled) if texts else []
         images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled, suffix)

@@ -10,7 +10,7 @@ import dfc
 from dfc.cli.commands import inspect_command
 from dfc.options import TargetOptions
 from dfc_runtime.errors import UnsupportedError
-from dfc_runtime.kernel_reports import kernel_reports
+from dfc_runtime.kernel_reports import call_reports, kernel_reports
 from dfc_targets.cuda.assemble import find_ptxas
 from dfc_targets.cuda.target import architectures
 
@@ -55,6 +55,20 @@ def test_inspect_prints_it(bundle: bytes, tmp_path, capsys: pytest.CaptureFixtur
     told = capsys.readouterr().out
     assert "k0     <text>:3:16  scale/y" in told and "accesses of 16 bytes" in told
     assert "compute_80" in told and "needs compute_80" in told
+    assert "a call: 1 launch, 1 kernel or copy, at least 32 * N + 4 bytes moved; feeds 16 * N + 4 bytes" in told
+
+
+def test_work_of_the_host_cuts_a_call_into_launches() -> None:
+    text = """dfg 1
+
+entry told[N](x: f32[N]) -> f32[N] {
+  let y = x * 2
+  debug.print("half way: {}", sum(y))
+  return exp(y)
+}
+"""
+    calls = call_reports(dfc.verify(dfc.compile(text=text, target="cuda", variants=["sm_80"]).to_bytes()))
+    assert calls["told"].launches == 2
 
 
 def test_inspect_says_who_may_make_a_product_and_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
