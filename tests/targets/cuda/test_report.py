@@ -76,7 +76,8 @@ def test_inspect_says_who_may_make_a_product_and_why_not(tmp_path: Path, capsys:
     text += " -> (y: f32[N, 4], n: i32[K, K]) {\n"
     text += "  return exp(relu(x @ w) @ v) @ ones(f32[4, 4]), (ones(i32[K, N]) @ ones(i32[N, K]))\n}\n"
     made = dfc.compile(text=text, target="cuda", variants=["sm_80"]).to_bytes()
-    told = [kernel.maker for kernel in kernel_reports(dfc.verify(made)) if kernel.maker]
+    kernels = kernel_reports(dfc.verify(made))
+    told = [kernel.maker for kernel in kernels if kernel.maker]
     assert told == [
         "cuBLASLt may make the product, and k6 the rest, where sizes make it worth while: "
         "what follows is more than a library does: maximum",
@@ -85,6 +86,7 @@ def test_inspect_says_who_may_make_a_product_and_why_not(tmp_path: Path, capsys:
         "no library makes it: it multiplies i32, summed in i32",
         "takes on products of k0 that cuBLASLt makes",
     ]
+    assert kernels[-1].wide >= 2, "four sums at once, and four results"
     (tmp_path / "f.bundle").write_bytes(made)
     inspect_command.command.callback(str(tmp_path / "f.bundle"), source=False)
     printed = capsys.readouterr().out

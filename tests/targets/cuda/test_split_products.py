@@ -9,12 +9,19 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from dfc_targets.cuda import product_costs
+import dfc_runtime
+from dfc.api import compile_source
+from dfc.options import TargetOptions
+from dfc_targets.cuda import libcuda, product_costs
 from dfc_targets.cuda.kernel_text import SIMULATED
+from dfc_targets.cuda.target import SIMULATOR
 from tests.support import simulated_programs
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, program_of
+from tests.support.simulated_runtime import simulated_devices
+from tests.support.spread_samples import observed
 from tests.targets.cuda.test_programs import agree
+from tests.targets.cuda.test_samples import SMALLER, on_processor
 
 ROUNDING = 1e-5
 """Sums of at most ten numbers of about 1, in f32."""
@@ -240,3 +247,20 @@ def test_random_programs_mean_the_same(conditional_nodes: bool) -> None:
         agree(seed, 24, interpreted, device=with_library(library, conditional_nodes=conditional_nodes))
         made += library.products
     assert made
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("name", ["digits", "01_mlp_digits", "lstm", "transformer", "convnet"])
+def test_training_steps_of_samples_give_what_they_give_on_the_processor(name: str) -> None:
+    sample, library = SMALLER[name], SimulatedCublasLt()
+    expected = on_processor(sample)
+    options = replace(sample.options, target="cuda", target_options=TargetOptions((SIMULATOR,)))
+    data = compile_source(sample.source, options).to_bytes()
+    with simulated_devices(), mock.patch.object(libcuda, "open_device", lambda number: with_library(library)):
+        found = observed(sample, dfc_runtime.loads(data))
+    pairs = [*zip(found.results, expected.results, strict=True)]
+    pairs += [(found.state[each], value) for each, value in expected.state.items()]
+    for one, other in pairs:
+        largest = float(np.max(np.abs(other.astype(np.float64)), initial=0.1))
+        np.testing.assert_allclose(one, other, rtol=0, atol=max(sample.near, 1e-5) * largest)
+    assert library.products > 3, "at least those of a step and its gradients"
