@@ -1,7 +1,7 @@
 """What a trace says in a few lines: where each rank spent its time, and the lines of the source it stood still at.
 
 Assumes a file that `--trace` wrote. Guarantees that waiting inside a receive is counted once, at the line of the value
-that was awaited.
+that was awaited, and waiting inside other work for the host at the line of that work.
 """
 
 from __future__ import annotations
@@ -115,13 +115,18 @@ def _totals(events: Iterator[Event]) -> dict[tuple[str, str], Total]:
 def _standing(trace: Trace) -> Iterator[Event]:
     """Messages and waits, but for waits that are part of a message."""
     ends: dict[tuple[int, int], float] = defaultdict(float)
+    working: dict[tuple[int, int], Event] = {}
     for each in sorted(trace.events, key=lambda each: (each.begin, -each.length)):
         row = each.rank, each.thread
         if each.category in STALLS:
             ends[row] = max(ends[row], each.begin + each.length)
             yield each
         elif each.category == "wait" and each.begin >= ends[row]:
-            yield each
+            around = working.get(row)
+            inside = around is not None and each.begin < around.begin + around.length
+            yield replace(each, place=each.place or around.place) if around and inside else each
+        elif each.category == "host":
+            working[row] = each
 
 
 def as_text(trace: Trace, top: int) -> str:

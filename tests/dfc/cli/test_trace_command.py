@@ -37,6 +37,17 @@ def test_a_wait_inside_a_receive_is_counted_once_and_at_its_line(trace: Path) ->
     }
 
 
+def test_a_wait_inside_other_work_for_the_host_is_counted_at_its_line(tmp_path: Path) -> None:
+    labels = [Label("host", "answered_rows train/x", "m.dfg:7", "train"), Label("wait", "`train/x`", "", "")]
+    rows = np.array([[0, 9_000, 0, 0], [1_000, 4_000, 1, 0], [5_000, 8_000, 1, 1], [20_000, 21_000, 1, 0]])
+    tracing.write(tmp_path / "t.json", "m", [Part(0, "rank 0", labels, rows)])
+    found = {key: sum(total.lengths) for key, total in traces.stalls(traces.read(tmp_path / "t.json")).items()}
+    assert found == {
+        ("m.dfg:7", "`train/x`"): pytest.approx(3e-6),
+        (traces.NO_LINE, "`train/x`"): pytest.approx(4e-6),  # of another thread, and behind that work
+    }
+
+
 def test_kernels_of_all_ranks_are_added_by_line(trace: Path) -> None:
     ((key, total),) = traces.kernels(traces.read(trace)).items()
     assert key == ("m.dfg:4", "train/y")
