@@ -177,13 +177,21 @@ def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
 
 
 def show_roles(source: SourceFile, options: CompileOptions, deploy: SourceFile) -> Mapping[str, Shown]:
-    """The graph of each role of a deployed program, by its name."""
+    """The graph of each role of a deployed program, by its name; where it works on several devices, those of its parts,
+    too: `worker/gpu0`."""
     from dfc import cluster  # as in `compile_source`
+    from dfc.passes.partition.devices import split_by_device
 
     built, diagnostics = _built(source, options)
     spread = cluster.spread(built, pipeline.optimise(built, options), deploy)
     remarks = (*diagnostics, *spread.diagnostics)
-    return {role.name: Shown(show_graph(graph), remarks) for role, graph in spread.parts.graphs.items()}
+    found: dict[str, Graph] = {}
+    for role, whole in spread.parts.graphs.items():
+        found[role.name] = whole
+        if role in spread.devices:
+            split = split_by_device(whole, spread.devices[role])
+            found |= {f"{role.name}/{device.kind}{device.number}": part for device, part in split.graphs.items()}
+    return {name: Shown(show_graph(each), remarks) for name, each in found.items()}
 
 
 def pass_names() -> tuple[str, ...]:

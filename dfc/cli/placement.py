@@ -50,12 +50,15 @@ def _state_cells(report: Report, row: Row) -> list[str]:
 
 def _where(row: Row) -> str:
     """The task, with the device if that is a GPU, or one of several."""
-    return str(row.site) if row.device.kind == "cpu" and row.on_device is None else f"{row.site} {row.device}"
+    has_own = row.device.kind == "gpu" if row.on_device is None else not row.on_device.floats
+    return f"{row.site} {row.device}" if has_own else str(row.site)
 
 
 def _reason(row: Row) -> str:
     """Why it is in its task, and why on this device of it."""
-    return row.reason if row.on_device is None else f"{row.reason}; {row.device}: {row.on_device.reason}"
+    if row.on_device is None:
+        return row.reason
+    return f"{row.reason}; {'' if row.on_device.floats else f'{row.device}: '}{row.on_device.reason}"
 
 
 def _others(row: Row) -> list[str]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.manifest import Manifest, StateEntry
+from dfc_runtime.mixed.looking import DeviceInfo, devices_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +29,15 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A bundle that was checked. `manifest` holds entries, state, faults, images; their `str` is as programs write."""
+    """A bundle that was checked. `manifest` holds entries, state, faults, images; their `str` is as programs write.
+    `devices` are those of programs that work on several, by role ("" where there are no ranks)."""
 
     path: str
     file_size: int
     manifest: Manifest
     tensors: tuple[TensorInfo, ...]
     source: str
+    devices: Mapping[str, tuple[DeviceInfo, ...]]
 
     @property
     def parameters(self) -> int:
@@ -59,7 +63,8 @@ def inspect(path: str | os.PathLike[str] | bytes) -> Inspection:
             for t in sorted(bundle.header.tensors.values(), key=lambda t: (t.offset, t.size))
         )
         source = bundle.read(bundles.SOURCE).decode("utf-8", "replace")
-        return Inspection(bundle.source.name, bundle.source.size, bundle.manifest, tensors, source)
+        devices = devices_in(bundle)
+        return Inspection(bundle.source.name, bundle.source.size, bundle.manifest, tensors, source, devices)
 
 
 def verify(path: str | os.PathLike[str] | bytes) -> Manifest:

@@ -13,6 +13,7 @@ from dfc.cli.clusters import cluster_lines
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.inspection import Inspection, state_bytes
 from dfc_runtime.kernel_reports import KernelInfo, call_reports, kernel_reports
+from dfc_runtime.mixed.looking import DeviceInfo
 
 KILO = 1024
 
@@ -38,6 +39,20 @@ def command(bundle: str, source: bool) -> int:
 
 
 MOST_KERNELS = 200
+
+
+def _print_devices(role: str, devices: Sequence[DeviceInfo]) -> None:
+    """What is where in a task that works on several devices."""
+    click.echo(f"devices of {role}" if role else "devices")
+    for device in devices:
+        code = ", ".join(f"{isa} {size(count)}" for isa, count in device.sizes.items())
+        entries = ", ".join(entry.name for entry in device.manifest.entries) or "no entry"
+        click.echo(f"  {device.name}: {entries}; code {code}")
+        if device.state:
+            click.echo(f"      holds {', '.join(device.state)}")
+        for each in device.sends:
+            click.echo(f"      sends {each.key}: {each.type} to {', '.join(each.destinations)}")
+        _print_kernels(kernel_reports(device.manifest))
 
 
 def _print_kernels(kernels: Sequence[KernelInfo]) -> None:
@@ -119,6 +134,8 @@ def _print_code(found: Inspection) -> None:
         bits = " ".join(image.required_bits)
         click.echo(f"  {image.isa:<12} {size(sizes[image.tensor])}  needs {bits or 'nothing special'}")
     _print_kernels(kernel_reports(found.manifest))
+    for role, devices in found.devices.items():
+        _print_devices(role, devices)
     others = [t for t in found.tensors if not t.name.startswith("code/")]
     click.echo("other parts")
     for tensor in others:

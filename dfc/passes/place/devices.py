@@ -24,6 +24,8 @@ from dfc.passes.place.cost import OVERHEAD, Costs, nodes_inside
 GPU_OVERHEAD = 5e-6
 GPU_TIMES_FASTER = 100
 """What a GPU makes of work besides the start of a kernel, beside one core."""
+REARRANGED = frozenset({"reshape", "broadcast", "transpose"})
+"""Ops whose result is made where it is needed."""
 LINK_LATENCY = 12e-6
 LINK_RATE = 10e9
 """A value that goes from device to device takes `LINK_LATENCY` seconds and one for each `LINK_RATE` bytes."""
@@ -45,13 +47,14 @@ class DeviceWishes:
 
 @dataclass(frozen=True, slots=True)
 class DeviceDecision:
-    """Where something went, and why. `alternatives` say of the other devices when the node would have ended there, in
-    words or seconds."""
+    """Where something went, and why. `alternatives` say of the devices that were compared when the node would have
+    ended there, in words or seconds. What `floats` is on each device that needs it."""
 
     name: str
     device: Device
     reason: str
     alternatives: tuple[tuple[Device, float | str], ...] = ()
+    floats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class _Run:
         self._costs = costs
         self._free = dict.fromkeys((*wishes.devices, ON_CPU), 0.0)
         self._ready: dict[Value, tuple[Device | None, float]] = {}
+        self._given_out = {v for block in walk.blocks(entry.block) for v in block.outputs}
         self._groups = {wishes.together[name]: device for name, device in state.items() if name in wishes.together}
         self.nodes: dict[Node, Device] = {}
         self.decisions: dict[str, DeviceDecision] = {}
@@ -112,14 +116,19 @@ class _Run:
             self._ready[value] = (ON_CPU, 0.0)
         for node in self._entry.block.nodes:
             if self._floats(node):
-                self._ready.update(dict.fromkeys(node.results, (None, 0.0)))
+                known = [self._ready.get(value, (None, 0.0)) for value in node.operands]
+                self._ready.update(dict.fromkeys(node.results, known[0] if known else (None, 0.0)))
+                self._let_float(node)
             else:
                 self._place(node)
 
     def _floats(self, node: Node) -> bool:
-        """Whether each device makes the value by itself: constants, and what is made of them alone."""
+        """Whether each device makes the value by itself: constants, what is made of them alone, and the same elements
+        in another order, which are no more to send than those they are made of."""
         if node.regions or effect(node) is not Effect.PURE or node.op in self._wishes.lacking:
             return False
+        if node.op in REARRANGED:
+            return not any(value in self._given_out for value in node.results)
         return all(self._ready.get(value, (ON_CPU, 0.0))[0] is None for value in node.operands)
 
     def _place(self, node: Node) -> None:
@@ -138,6 +147,11 @@ class _Run:
     ) -> None:
         self.nodes[node] = device
         self.decisions.setdefault(node.name, DeviceDecision(node.name, device, reason, others))
+
+    def _let_float(self, node: Node) -> None:
+        first = self._wishes.devices[0]
+        decision = DeviceDecision(node.name, first, "made where it is needed", floats=True)
+        self.decisions.setdefault(node.name, decision)
 
     def _tied(self, node: Node) -> tuple[Device, str] | None:
         """Where a node has to be, whatever lines say of values, and why."""
@@ -173,14 +187,18 @@ class _Run:
         allowed = self._wishes.of(inner.name)
         if tied is not None:
             self._note(inner, *tied)
-        elif not inner.operands and not inner.regions and effect(inner) is Effect.PURE:
-            return
+        elif not inner.regions and effect(inner) is Effect.PURE and self._floats_inside(inner):
+            self._let_float(inner)
         elif group in self._groups:
             self._note(inner, self._groups[group], f"together with `{group}`")
         elif len(allowed) < len(self._wishes.devices) and device not in allowed:
             self._note(inner, allowed[0], "its line says so")
         else:
             self._note(inner, device, f"in `{outer.name}`")
+
+    def _floats_inside(self, inner: Node) -> bool:
+        """Likewise, for a node in a region."""
+        return not inner.operands or (inner.op in REARRANGED and not any(v in self._given_out for v in inner.results))
 
     def _times(self, node: Node, device: Device) -> tuple[float, float]:
         """When a node would start and finish on a device, in seconds from the begin of the call."""
