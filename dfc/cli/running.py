@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ Results = dict[str, object]
 SIGNALLED = 128
 LOOK_EVERY_S = 0.1
 Feeds = Mapping[str, object]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,18 @@ class Stopper:
 
 def run(entry: Entry, call: Call, feeds: Feeds, loop: Loop) -> tuple[Report, Gathered]:
     """Calls the entry as scheduled, and can be stopped meanwhile."""
+    return _beside(lambda stopper: _run(entry, call, feeds, loop, stopper))
+
+
+def once(call: Callable[[], T]) -> tuple[T, int]:
+    """What one call gives, and the number of the signal that came meanwhile, or 0."""
+    return _beside(lambda stopper: (call(), stopper.signal))
+
+
+def _beside(work: Callable[[Stopper], T]) -> T:
+    """Works in a thread of its own, while this one hears signals."""
     with Stopper() as stopper, ThreadPoolExecutor(1, "dfc-run") as calls:
-        made = calls.submit(_run, entry, call, feeds, loop, stopper)
+        made = calls.submit(work, stopper)
         while True:
             try:
                 return made.result(timeout=LOOK_EVERY_S)

@@ -64,15 +64,14 @@ class Plan:
 class Keeper(Silent):
     """Restores and saves the state of one run. As a listener it is told of every step."""
 
-    def __init__(self, module: Kept, entry: Entry, plan: Plan, schedule: Schedule, feeds: Feeds) -> None:
+    def __init__(self, module: Kept, entry: str, plan: Plan, schedule: Schedule, feeds: Feeds) -> None:
         # An entry may be called like one of these methods, and would then be found in its place.
         is_cluster = isinstance(module, ClusterModule)
         self._save = partial(ClusterModule.save, module) if is_cluster else partial(Module.save, module)
         self._begin = partial(ClusterModule.save_async, module) if is_cluster else partial(Module.save_async, module)
         self._restore = partial(ClusterModule.restore, module) if is_cluster else partial(Module.restore, module)
-        self._entry = entry
         self._plan = plan
-        self._run = _fingerprint(entry.name, schedule, feeds) if schedule.repeats else ""
+        self._run = _fingerprint(entry, schedule, feeds) if schedule.repeats else ""
         self._begun: Saving | None = None
         self._warned = False
         self._is_complete = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -15,14 +16,16 @@ from dfc_runtime.errors import FileError
 Setting = int | float | bool | str
 Feed = int | float | bool | str | NDArray[np.generic]
 
+_FULL = re.compile(r"[^\W\d][^\s=]*")
+JSON_ELEMENTS = 1000
 LONGEST_SIZE = 18
 """Digits: any such number fits a word."""
 
 
-def pair(text: str, what: str) -> tuple[str, str]:
-    """`NAME=VALUE` as two words."""
+def pair(text: str, what: str, *, full: bool = False) -> tuple[str, str]:
+    """`NAME=VALUE` as two words; with `full` the name may be that of a value: `train/h.sum:1`."""
     name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
+    if not equals or not (_FULL.fullmatch(name) if full else name.isidentifier()):
         raise click.UsageError(f"{what} {text!r} is not of the form NAME=VALUE")
     return name, value
 
@@ -85,11 +88,11 @@ def sizes(pairs: tuple[str, ...]) -> dict[str, int]:
     return found
 
 
-def named(pairs: tuple[str, ...]) -> dict[str, str]:
+def named(pairs: tuple[str, ...], *, full: bool = False) -> dict[str, str]:
     """Every `--feed NAME=VALUE` as text; the same name twice is a mistake."""
     found: dict[str, str] = {}
     for text in pairs:
-        name, value = pair(text, "feed")
+        name, value = pair(text, "feed", full=full)
         if name in found:
             raise click.UsageError(f"the feed {name} is given twice")
         found[name] = value
@@ -102,9 +105,9 @@ def feeds(given: Mapping[str, str], texts: Container[str]) -> dict[str, Feed]:
 
 
 def _feed(name: str, text: str) -> Feed:
-    path, colon, key = text.rpartition(":")
-    if colon and path.endswith(".npz"):
-        return _from_archive(name, path, key)
+    stem, mark, key = text.partition(".npz:")  # keys may have colons, too
+    if mark:
+        return _from_archive(name, f"{stem}.npz", key)
     if text.endswith(".npz"):
         raise click.UsageError(f"the feed {name} names an archive without a key; write {name}={text}:KEY")
     if text.endswith(".npy"):
@@ -147,3 +150,21 @@ def _existing(name: str, path: str) -> Path:
 
 def _first_line(failure: Exception) -> str:
     return (str(failure).splitlines() or [type(failure).__name__])[0]
+
+
+def write_arrays(path: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    """Results as one file of arrays."""
+    with open(path, "wb") as written:  # given a name, NumPy would add an ending to it
+        np.savez(written, allow_pickle=False, **arrays)
+
+
+def plain(value: object) -> object:
+    """A result as JSON: all elements if there are few, else what it is. Not-a-number and infinities become text."""
+    array = np.asarray(value)
+    if array.size > JSON_ELEMENTS:
+        return {"dtype": str(array.dtype), "shape": list(array.shape)}
+    if array.dtype.kind not in "biu":
+        array = array.astype(np.float64)
+        if not np.isfinite(array).all():
+            return np.array(array, dtype=str).tolist()
+    return array.tolist()

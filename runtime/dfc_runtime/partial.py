@@ -85,7 +85,7 @@ class Parts:
     def run(self, fetch: object, feed: object) -> object:
         """The values of `fetch`: one for a name, a tuple in their order for a list of names."""
         names, feeds = fetched_names(fetch), fed_values(feed)
-        key = (isinstance(fetch, str), *names, None, *sorted(feeds))
+        key = _key(fetch, names, feeds)
         part = self._known.get(key)
         if part is None:
             if self._machinery.state.is_closed:
@@ -94,6 +94,10 @@ class Parts:
                 part = self._known.get(key) or self._make(names, list(feeds), alone=isinstance(fetch, str))
                 self._known[key] = part
         return part.added.function(**{part.feeds[name]: value for name, value in feeds.items()})
+
+    def signature(self, fetch: object, feed: object) -> Entry:
+        """The signature of a part that has run."""
+        return self._known[_key(fetch, fetched_names(fetch), fed_values(feed))].added.signature
 
     def close(self) -> None:
         for part in self._known.values():
@@ -122,6 +126,10 @@ class Parts:
             self._compiler = _compiler(self.origin)
         made = self._compiler.specialise(names, feeds)
         return _Part(self.add(made.bundle, alone=alone), made.feeds)
+
+
+def _key(fetch: object, names: Sequence[str], feeds: Mapping[str, object]) -> tuple[object, ...]:
+    return (isinstance(fetch, str), *names, None, *sorted(feeds))
 
 
 def _compiler(origin: Origin) -> Specialiser:

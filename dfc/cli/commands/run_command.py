@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from dfc.cli.bundles import Wishes, cluster_of, measure_on, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.launchers import is_rank
 from dfc.cli.listeners import Bar, Both, Lines, Silent
+from dfc.cli.parts import Wanted, check_once, run_part
 from dfc.cli.ranks import (
     Launch,
     Pulse,
@@ -30,7 +31,7 @@ from dfc.cli.ranks import (
     watched,
 )
 from dfc.cli.saving import Keeper, Plan
-from dfc.cli.values import Setting, feeds, named, require_folder, settings
+from dfc.cli.values import Setting, feeds, named, plain, require_folder, settings, write_arrays
 from dfc_runtime import Module
 from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.distributed.cluster_module import ClusterModule
@@ -45,13 +46,15 @@ if TYPE_CHECKING:
 
     from dfc_runtime.distributed.records import Told
 
-JSON_ELEMENTS = 1000
 SIGNALLED = 128
 
 
 @click.command("run", short_help="Run an entry of a bundle or program.")
 @click.argument("file", metavar="BUNDLE|FILE")
-@click.argument("entry")
+@click.argument("entry", required=False)
+@click.option(
+    "--fetch", "fetches", multiple=True, metavar="ENTRY/NAME", help="Compute this value, instead of an ENTRY."
+)
 @click.option("--feed", "pairs", multiple=True, metavar="NAME=VALUE", help="A number, file.npy, or file.npz:key.")
 @click.option("--set", "settings_", multiple=True, metavar="NAME=VALUE", help="Override a setting of a program FILE.")
 @click.option("--batch", type=click.IntRange(min=1), help="Cut the feeds into pieces of N along the symbolic size.")
@@ -90,7 +93,8 @@ SIGNALLED = 128
 def command(
     context: click.Context,
     file: str,
-    entry: str,
+    entry: str | None,
+    fetches: tuple[str, ...],
     pairs: tuple[str, ...],
     settings_: tuple[str, ...],
     batch: int | None,
@@ -116,14 +120,21 @@ def command(
     deadline: float | None,
     silence: float,
 ) -> int:
-    """Calls ENTRY of a bundle, or of a program FILE.dfg, with the feeds given."""
+    """Calls ENTRY of a bundle, or of a program FILE.dfg, with the feeds given.
+
+    Or computes values of an entry, and only what they need: --fetch train/loss --feed train/h=h.npy."""
+    _check_names(entry, fetches)
     if epochs is not None and steps is not None:
         raise click.UsageError("give --epochs or --steps, not both")
     if trace is not None and profile is not None:
         raise click.UsageError("give --trace or --profile, not both")
     plan = Plan(None if state is None else Path(state), save_every, keep, best)
     schedule = running.Schedule(batch, epochs, steps)
-    asked = _Asked(file, entry, named(pairs), plan, schedule, out, as_json, threads, summaries, trace, profile, device)
+    if fetches:
+        check_once(plan, schedule)
+    texts = named(pairs, full=bool(fetches))
+    outer = (plan, schedule, out, as_json, threads, summaries, trace, profile, device)
+    asked = _Asked(file, entry or "", fetches, texts, *outer)
     counts = job_counts(jobs)  # before ranks are started, which would all say what is wrong
     for written in (trace, profile):
         if written is not None and not is_rank(starts_ranks=ranks is not None):
@@ -150,6 +161,7 @@ class _Asked:
 
     file: str
     entry: str
+    fetches: tuple[str, ...]
     texts: Mapping[str, str]
     plan: Plan
     schedule: running.Schedule
@@ -236,13 +248,15 @@ def _on_rank(module: ClusterModule | Module, asked: _Asked, records: Told) -> in
 
 
 def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = None) -> int:
+    if asked.fetches:
+        return run_part(module, Wanted(asked.fetches, asked.texts, asked.out, asked.as_json), asked.plan)
     signature = _signature(module, asked.entry)
     given = feeds(asked.texts, {p.name for p in signature.parameters if p.is_text})
     asked.plan.check(signature)
     plan = asked.plan.or_else(module.manifest.cluster.checkpoint if module.manifest.cluster else None)
     if isinstance(module, ClusterModule):
         check_batches(module, signature, asked.schedule, given)
-    keeper = Keeper(module, signature, plan, asked.schedule, given)
+    keeper = Keeper(module, signature.name, plan, asked.schedule, given)
     # Some launchers give their ranks a terminal of their own: what it shows is passed on to who knows where.
     is_watched = records is None and is_terminal(sys.stdout)
     listener = Silent() if asked.as_json else Bar(asked.entry) if is_watched else Lines()
@@ -258,8 +272,7 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
     keeper.finish(report)
     if asked.out is not None:
         arrays = gathered.arrays() if asked.schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
-        with open(asked.out, "wb") as written:  # given a name, NumPy would add an ending to it
-            np.savez(written, allow_pickle=False, **arrays)
+        write_arrays(asked.out, arrays)
     click.echo(_json(asked.entry, report) if asked.as_json else _text(asked.entry, report))
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
 
@@ -301,7 +314,7 @@ def _words(context: click.Context) -> list[str]:
     for parameter in context.command.params:
         value = context.params[parameter.name or ""]
         if isinstance(parameter, click.Argument):
-            words.append(str(value))
+            words += [] if value is None else [str(value)]
         elif parameter.name not in _OF_THE_LAUNCH and value is not None and value != parameter.default:
             flag = max(parameter.opts, key=len)
             if isinstance(parameter, click.Option) and parameter.is_flag:
@@ -310,6 +323,17 @@ def _words(context: click.Context) -> list[str]:
                 given = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
                 words += [word for each in given for word in (flag, str(each))]
     return words
+
+
+def _check_names(entry: str | None, fetches: Sequence[str]) -> None:
+    """Either an entry or values are named, each once."""
+    if entry is not None and fetches:
+        raise click.UsageError(f"give an ENTRY or --fetch, not both: values are called ENTRY/NAME, as {entry}/loss")
+    if entry is None and not fetches:
+        raise click.UsageError("give an ENTRY to call, or values to compute: --fetch ENTRY/NAME")
+    twice = next((name for place, name in enumerate(fetches) if name in fetches[:place]), None)
+    if twice is not None:
+        raise click.UsageError(f"the value {twice} is fetched twice")
 
 
 def _signature(module: ClusterModule | Module, name: str) -> Entry:
@@ -336,18 +360,6 @@ def _json(entry: str, report: running.Report) -> str:
             "steps": report.steps,
             "seconds": round(report.seconds, 6),
             "stopped": report.stopped_by != 0,
-            "results": {name: _plain(value) for name, value in report.last.items()},
+            "results": {name: plain(value) for name, value in report.last.items()},
         }
     )
-
-
-def _plain(value: object) -> object:
-    """A result as JSON: all elements if there are few, else what it is. Not-a-number and infinities become text."""
-    array = np.asarray(value)
-    if array.size > JSON_ELEMENTS:
-        return {"dtype": str(array.dtype), "shape": list(array.shape)}
-    if array.dtype.kind not in "biu":
-        array = array.astype(np.float64)
-        if not np.isfinite(array).all():
-            return np.array(array, dtype=str).tolist()
-    return array.tolist()

@@ -254,6 +254,11 @@ class ClusterModule:
         return {"unset": unset, "silent": self._rank.silent_parts()}, []
 
 
+def cluster_parts_of(module: ClusterModule) -> ClusterParts:
+    """The parts of its entries; no method, which an entry could hide."""
+    return module._parts  # pyright: ignore[reportPrivateUsage]  # which it is a part of
+
+
 _OWN = frozenset(
     {"at_close", "entries", "tests", "state", "manifest", "name", "rank", "size", "inner", "summaries", "waiting"}
 )

@@ -91,6 +91,11 @@ class ClusterParts:
             values = end.results_together(asked.label, lambda: self._call(end, asked, feeds))
         return self._added[asked.label].wrap(values)
 
+    def signature(self, fetch: object, feed: object) -> Entry:
+        """The signature of a part that has run."""
+        asked = self._asked(fetched_names(fetch), tuple(fed_values(feed)), alone=isinstance(fetch, str))
+        return self._added[asked.label].plan.entry
+
     def _asked(self, names: Sequence[str], feeds: Sequence[str], *, alone: bool) -> _Asked:
         key = (alone, *names, None, *feeds)
         found = self._questions.get(key)

@@ -48,7 +48,8 @@ def test_the_version_is_that_of_the_package(dfc: Command) -> None:
     [
         (["chek", "x.dfg"], "there is no command 'chek'; did you mean 'check'?"),
         (["frobnicate"], "there is no command 'frobnicate'"),
-        (["run", "x.bundle"], "Missing argument"),
+        (["run"], "Missing argument"),
+        (["run", "x.bundle"], "give an ENTRY to call, or values to compute: --fetch ENTRY/NAME"),
         (["run", "x.bundle", "train", "--bach", "3"], "No such option"),
         (["run", "x.bundle", "train", "--batch", "0"], "Invalid value for '--batch'"),
         (["run", "x.bundle", "train", "--epochs", "2", "--steps", "2"], "give --epochs or --steps, not both"),

@@ -1,0 +1,65 @@
+"""`dfc run FILE --fetch ENTRY/NAME`: a part of an entry, called once.
+
+Assumes a module whose state may be restored. Guarantees that state is saved only where the part has written some: to
+look at values of a program leaves its checkpoints alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+import click
+import numpy as np
+
+from dfc.cli import running
+from dfc.cli.saving import Keeper, Plan
+from dfc.cli.values import feeds, plain, write_arrays
+from dfc_runtime import Module
+from dfc_runtime.distributed.cluster_module import ClusterModule, cluster_parts_of
+from dfc_runtime.module import parts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is fetched, and the feeds as they were typed, by name; where results go, and how they are told."""
+
+    fetches: Sequence[str]
+    texts: Mapping[str, str]
+    out: str | None
+    as_json: bool
+
+
+def check_once(plan: Plan, schedule: running.Schedule) -> None:
+    """Refuses what makes sense for calls of an entry only."""
+    if schedule.repeats:
+        raise click.UsageError("--fetch makes one call: --batch, --epochs and --steps are for an ENTRY")
+    if plan.every is not None or plan.best is not None:
+        raise click.UsageError("--fetch makes one call: --save-every and --best are for an ENTRY")
+
+
+def run_part(module: ClusterModule | Module, wanted: Wanted, plan: Plan) -> int:
+    """Computes what is fetched from what is fed, once, and tells it."""
+    names, given = list(wanted.fetches), feeds(wanted.texts, ())
+    cluster = module.manifest.cluster
+    where = plan.or_else(cluster.checkpoint if cluster is not None else None)
+    keeper = Keeper(module, "", where, running.Schedule(), given)
+    keeper.restore()
+    if keeper.is_complete:
+        click.echo("all was saved before a rank died; the values are not told again", err=True)
+        return 0
+    # An entry may be called `run`, and would then be found in its place.
+    call = partial(ClusterModule.run if isinstance(module, ClusterModule) else Module.run, module)
+    values, number = running.once(lambda: call(names, given))
+    found = dict(zip(names, cast("tuple[object, ...]", values), strict=True))
+    parts = cluster_parts_of(module) if isinstance(module, ClusterModule) else parts_of(module)
+    if parts.signature(names, given).writes:
+        keeper.finish(running.Report(steps=1, total_steps=1, last=found))
+    if wanted.out is not None:
+        write_arrays(wanted.out, {name: np.asarray(value) for name, value in found.items()})
+    told = {name: plain(value) for name, value in found.items()}
+    click.echo(json.dumps({"fetch": names, "results": told}) if wanted.as_json else running.described(found))
+    return running.SIGNALLED + number if number else 0
