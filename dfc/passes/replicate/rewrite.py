@@ -27,6 +27,7 @@ from dfc.passes.replicate.analysis import Cuts
 from dfc.passes.replicate.emit import Emitter
 from dfc.passes.replicate.levels import arrange, common_wanted
 from dfc.passes.replicate.model import Combination
+from dfc.passes.replicate.small import Part, combined, small
 from dfc.passes.replicate.states import COMMON, Partial, Split, State, quotient
 
 NETWORK_TOKEN = TokenType(NETWORK)
@@ -230,6 +231,16 @@ class _Straight:
         kept = [v for node in nodes for v in node.results if v in self._levels.kept]
         if not nodes and not gives:
             return
+        each = [(v, self._how(v), self._work.type_of(v)) for v in gives]
+        behind = small(each, self._cuts.cutting.blocks)
+        gives = [v for v in gives if v not in behind]
+        kept += [v for v in behind if v not in kept and v not in self._work.stacked]
+        if nodes or gives or kept:
+            self._round(nodes, gives, kept)
+        self._combine(behind)
+
+    def _round(self, nodes: Sequence[Node], gives: Sequence[Value], kept: Sequence[Value]) -> None:
+        """A loop that does these nodes, contributes parts, and emits what is to be kept."""
         for node in nodes:
             for value, state in self._cuts.wanted(node):
                 if not self._cuts.is_local(value, state):
@@ -238,13 +249,15 @@ class _Straight:
         body = Block((number, token) if gives else (number,))
         inner = Builder(body, name=f"{self._work.name}/block")
         self._emitter.block = inner.apply("add", inner.size(self._work.shape.first), number)
-        token = self._body(inner, nodes, gives, token)
+        token = self._body(inner, nodes, gives, kept, token)
         body.outputs = (*(self._emitter.local[v] for v in kept), *((token,) if gives else ()))
         self._close(body, kept, bool(gives))
 
-    def _body(self, inner: Builder, nodes: Sequence[Node], gives: Sequence[Value], token: Value) -> Value:
+    def _body(
+        self, inner: Builder, nodes: Sequence[Node], gives: Sequence[Value], kept: Sequence[Value], token: Value
+    ) -> Value:
         produced: dict[Value, None] = dict.fromkeys(gives)
-        self._fetch(inner, nodes, gives)
+        self._fetch(inner, nodes, (*gives, *kept))
         for value in gives:
             if value in self._work.stacked:
                 token = self._contribute(inner, value, token)
@@ -277,7 +290,7 @@ class _Straight:
                 self._emitter.node(inner, value.node, only_cut=True)
             else:
                 number = inner.block.parameters[0]
-                inner.name = value.name
+                inner.name = self._key(value)
                 self._emitter.local[value] = inner.apply("gather", stack, number, attributes=AxisAttributes(0))
 
     def _locals(self, node: Node) -> list[Value]:
@@ -311,15 +324,29 @@ class _Straight:
 
     def _contribute(self, inner: Builder, value: Value, token: Value) -> Value:
         part = self._emitter.local[value]
-        inner.name = value.name
+        inner.name = self._key(value)
         if self._how(value) == "concat":
             part = inner.reshape(part, (ONE, *part.tensor.shape))
         attributes = ContributeAttributes(
             self._key(value), self._work.shape.job, self._cuts.cutting.blocks, self._how(value)
         )
         assert self._emitter.block is not None
-        inner.name = f"{value.name}/part"
+        inner.name = f"{self._key(value)}/part"
         return inner.add("contribute", (part, self._emitter.block, token), (NETWORK_TOKEN,), attributes).result
+
+    def _combine(self, values: Sequence[Value]) -> None:
+        """What is small, all at once."""
+        if not values:
+            return
+        work, blocks, job = self._work, self._cuts.cutting.blocks, self._work.shape.job
+        self._output.name = f"{work.name}/sums"
+        parts = [Part(v, self._key(v), work.stacked[v], v.node.span if v.node else self._output.span) for v in values]
+        count, first = dim(work.shape.count), dim(work.shape.first)
+        sums, self._network = combined(self._output, parts, count, first, job, blocks, self._network)
+        for part, found in zip(parts, sums, strict=True):
+            self._whole.add(part.value)
+            self._emitter.common[part.value] = found
+            work.combinations.append(Combination(part.key, part.value.name, part.span, "sum", found.tensor))
 
     def _make_whole(self, value: Value) -> None:
         """Has a value that is cut combined, once."""
@@ -327,7 +354,7 @@ class _Straight:
             return
         self._whole.add(value)
         output, blocks, how = self._output, self._cuts.cutting.blocks, self._how(value)
-        output.name = f"{value.name}/whole"
+        output.name = f"{self._key(value)}/whole"
         if value.node is not None:
             output.span = value.node.span
         type_ = self._work.type_of(value)

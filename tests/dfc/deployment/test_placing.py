@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dfc import pipeline
-from dfc.cluster import wishes_of
+from dfc.cluster import spread, wishes_of
 from dfc.deployment.model import Site
 from dfc.ir.graph import Graph
 from dfc.options import CompileOptions
 from dfc.passes.place import Placed, place
+from dfc.source import SourceFile
 from tests.support.building import graph_of
 from tests.support.deploying import resolved
 
@@ -69,3 +70,25 @@ def test_reads_and_writes_are_where_the_state_is_whatever_matches_them(graph: Gr
     touching = [node for node in found.placement.nodes if node.op in ("read", "assign")]
     assert len(touching) >= 3
     assert {found.placement.nodes[node] for node in touching} == {Site("ps", 1)}
+
+
+def test_pieces_of_a_feed_are_where_the_line_about_its_entry_says() -> None:
+    text = """
+        dfg 1
+
+        param w: f32[3] = 1
+
+        entry f[B](x: f32[B, 3], y: f32[B]) -> (loss: f32) {
+          let loss = mean(square(x @ w - y))
+          w -= grad(loss, w)
+          return loss
+        }
+        """
+    lines = """place "**" on ps
+        place "f/**" on worker
+        replicate f over worker with mode = "sync", split = "B", blocks = 4
+        """
+    built = graph_of(text, name="net.dfg")
+    whole = pipeline.optimise(built, CompileOptions())
+    found = spread(built, whole, SourceFile("net.deploy", HEAD + lines))
+    assert found.placed.placement.state["w"].job == "ps"
