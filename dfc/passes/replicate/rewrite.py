@@ -27,7 +27,6 @@ from dfc.passes.replicate.analysis import Cuts
 from dfc.passes.replicate.emit import Emitter
 from dfc.passes.replicate.levels import arrange, common_wanted
 from dfc.passes.replicate.model import Combination
-from dfc.passes.replicate.small import Part, combined, small
 from dfc.passes.replicate.states import COMMON, Partial, Split, State, quotient
 
 NETWORK_TOKEN = TokenType(NETWORK)
@@ -231,16 +230,6 @@ class _Straight:
         kept = [v for node in nodes for v in node.results if v in self._levels.kept]
         if not nodes and not gives:
             return
-        each = [(v, self._how(v), self._work.type_of(v)) for v in gives]
-        behind = small(each, self._cuts.cutting.blocks)
-        gives = [v for v in gives if v not in behind]
-        kept += [v for v in behind if v not in kept and v not in self._work.stacked]
-        if nodes or gives or kept:
-            self._round(nodes, gives, kept)
-        self._combine(behind)
-
-    def _round(self, nodes: Sequence[Node], gives: Sequence[Value], kept: Sequence[Value]) -> None:
-        """A loop that does these nodes, contributes parts, and emits what is to be kept."""
         for node in nodes:
             for value, state in self._cuts.wanted(node):
                 if not self._cuts.is_local(value, state):
@@ -249,15 +238,13 @@ class _Straight:
         body = Block((number, token) if gives else (number,))
         inner = Builder(body, name=f"{self._work.name}/block")
         self._emitter.block = inner.apply("add", inner.size(self._work.shape.first), number)
-        token = self._body(inner, nodes, gives, kept, token)
+        token = self._body(inner, nodes, gives, token)
         body.outputs = (*(self._emitter.local[v] for v in kept), *((token,) if gives else ()))
         self._close(body, kept, bool(gives))
 
-    def _body(
-        self, inner: Builder, nodes: Sequence[Node], gives: Sequence[Value], kept: Sequence[Value], token: Value
-    ) -> Value:
+    def _body(self, inner: Builder, nodes: Sequence[Node], gives: Sequence[Value], token: Value) -> Value:
         produced: dict[Value, None] = dict.fromkeys(gives)
-        self._fetch(inner, nodes, (*gives, *kept))
+        self._fetch(inner, nodes, gives)
         for value in gives:
             if value in self._work.stacked:
                 token = self._contribute(inner, value, token)
@@ -333,20 +320,6 @@ class _Straight:
         assert self._emitter.block is not None
         inner.name = f"{self._key(value)}/part"
         return inner.add("contribute", (part, self._emitter.block, token), (NETWORK_TOKEN,), attributes).result
-
-    def _combine(self, values: Sequence[Value]) -> None:
-        """What is small, all at once."""
-        if not values:
-            return
-        work, blocks, job = self._work, self._cuts.cutting.blocks, self._work.shape.job
-        self._output.name = f"{work.name}/sums"
-        parts = [Part(v, self._key(v), work.stacked[v], v.node.span if v.node else self._output.span) for v in values]
-        count, first = dim(work.shape.count), dim(work.shape.first)
-        sums, self._network = combined(self._output, parts, count, first, job, blocks, self._network)
-        for part, found in zip(parts, sums, strict=True):
-            self._whole.add(part.value)
-            self._emitter.common[part.value] = found
-            work.combinations.append(Combination(part.key, part.value.name, part.span, "sum", found.tensor))
 
     def _make_whole(self, value: Value) -> None:
         """Has a value that is cut combined, once."""
