@@ -37,6 +37,7 @@ test-gpu: $(STAMP)  ## The tests that need a GPU; says why where they cannot run
 bench-gpu: $(STAMP)  ## Measure on a GPU, beside what is installed of torch, jax and cupy
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda,cuda-run]'
 	$(BIN)/python -m bench.gpu
+	$(BIN)/python -m bench.gpu_products
 
 bench: $(STAMP)  ## Measure against peers, side by side
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -50,8 +50,9 @@ def test_it_lists_the_architectures() -> None:
     assert f"{', '.join(ARCHITECTURES)}; without it {' and '.join(DEFAULT)}." in text
 
 
-def test_the_benchmark_says_that_there_is_no_device() -> None:
-    command = ["python", "-m", "bench.gpu"]
+@pytest.mark.parametrize("benchmark", ["bench.gpu", "bench.gpu_products"])
+def test_benchmarks_say_that_there_is_no_device(benchmark: str) -> None:
+    command = ["python", "-m", benchmark]
     hidden = {**environment(), "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join([str(ROOT)])}
     done = subprocess.run(command, cwd=ROOT, env=hidden, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("no device: [E092") and done.stdout.count("\n") == 1
