@@ -8,6 +8,9 @@ from typing import Any
 from dfc_targets.cuda.cublaslt import SIGNATURES, TYPES, Heuristic
 
 WORKSPACE = 4096
+BROKEN = 99
+"""The status of a call that this library itself could not do; `problems` says why."""
+
 ALGORITHM = 0x0123_4567_89AB_CDEF
 
 
@@ -20,6 +23,7 @@ class RecordingLibrary:
         self.attributes: dict[tuple[int, int], bytes] = {}
         self.fails: dict[str, int] = {}
         self.open: set[int] = set()
+        self.problems: list[Exception] = []
         self.offers = offers
         self.scale_bytes: dict[int, int] = {}
         self.matmuls: list[dict[str, Any]] = []
@@ -43,7 +47,11 @@ class RecordingLibrary:
             if name in self.fails:
                 return self.fails[name]
             self.calls.append((name, tuple(one for one in given if isinstance(one, int) or one is None)))
-            self._answer(name, given)
+            try:
+                self._answer(name, given)
+            except Exception as problem:  # nobody sees it behind a C callback
+                self.problems.append(problem)
+                return BROKEN
             return 0
 
         return ctypes.CFUNCTYPE(ctypes.c_int, *arguments)(called)
