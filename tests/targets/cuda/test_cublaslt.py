@@ -271,3 +271,34 @@ def test_the_library_takes_each_attribute_without_a_device(shape: ProductShape) 
             products.plan(shape)
     else:
         assert products.plan(shape).workspace <= cublaslt.WORKSPACE_BYTES
+
+
+def test_the_library_says_back_what_it_was_told() -> None:
+    library = find_library()
+    if library is None:
+        pytest.skip("cuBLASLt is not installed")
+    products = CublasLt.__new__(CublasLt)
+    products.__dict__.update(_library=library, _most=1 << 20, _plans={}, _handle=None)
+    description = products._description(BF16)
+    layout = products._layout(BF16.first, 128, 64, 4)
+
+    def told(function: str, handle: ctypes.c_void_p, attribute: int) -> int:
+        value, written = ctypes.c_uint64(), ctypes.c_size_t()
+        for size in (4, 8):
+            given = (handle, ctypes.c_int(attribute), ctypes.byref(value), ctypes.c_size_t(size), ctypes.byref(written))
+            if getattr(library, function)(*given) == 0:
+                return value.value
+        raise AssertionError((function, attribute))
+
+    of_description = [told("cublasLtMatmulDescGetAttribute", description, number) for number in (0, 1, 3, 4, 7, 8, 26)]
+    assert of_description == [
+        68,
+        0,
+        1,
+        0,
+        4,
+        256,
+        14,
+    ]  # compute and scale type, transposed, epilogue, bias and its type
+    of_layout = [told("cublasLtMatrixLayoutGetAttribute", layout, number) for number in range(7)]
+    assert of_layout == [14, 0, 128, 64, 130, 4, 9000]  # type, by columns, rows, columns, leading, batch, stride
