@@ -15,6 +15,7 @@ from bench.on_ranks import transfers
 from bench.recurrent import lstm_step
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
+SAMPLES = PROGRAMS.parents[1] / "samples"
 RUNS = 5
 Figure = dict[str, float]
 
@@ -26,6 +27,27 @@ def cold_compile() -> Figure:
         command = [sys.executable, "-m", "dfc.cli.main", "compile", str(PROGRAMS / "mlp.dfg"), "-o", str(bundle)]
         seconds = [_seconds(command) for _ in range(RUNS + 1)][1:]
         return {"median_s": round(statistics.median(seconds), 3), "bundle_kb": round(bundle.stat().st_size / 1024, 1)}
+
+
+def cuda_compile() -> Figure:
+    """`dfc compile --target cuda` of samples for sm_90 as whole processes, in seconds of all processors: when nothing
+    was compiled before, and again."""
+    found: Figure = {}
+    for name in ("digits", "lstm", "transformer", "convnet"):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [
+                sys.executable,
+                "-m",
+                "dfc.cli.main",
+                "compile",
+                str(SAMPLES / f"{name}.dfg"),
+                "--target",
+                "cuda",
+            ]
+            command += ["--arch", "sm_90", "-o", f"{folder}/{name}.bundle"]
+            for what in ("first", "again"):
+                found[f"{name}_{what}_s"] = round(_processor_seconds(command, DFC_CACHE=f"{folder}/cache"), 2)
+    return found
 
 
 def command_start() -> Figure:
@@ -144,6 +166,14 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
+def _processor_seconds(command: list[str], **environment: str) -> float:
+    """Of a process and all that it starts."""
+    before = os.times()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=_environment() | environment)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
 def _seconds(command: list[str]) -> float:
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=_environment())
@@ -152,6 +182,7 @@ def _seconds(command: list[str]) -> float:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "cold_compile": cold_compile,
+    "cuda_compile": cuda_compile,
     "command_start": command_start,
     "load": load,
     "rows": rows,

@@ -19,7 +19,7 @@ def missing() -> str:
     """Why nothing here can run; empty where it can."""
     try:
         libcuda.device_bits(0)
-        nvvm.version()
+        nvvm.code_version()
     except DfcError as problem:
         return str(problem)
     return ""

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from dfc_targets.cuda.disk_cache import DiskCache, digest, file_identity, user_cache
 from dfc_targets.errors import CodeGenerationError
 
 _PACKAGED = ("cu13/bin/ptxas", "cu*/bin/ptxas", "cuda_nvcc/bin/ptxas")
@@ -25,6 +29,7 @@ _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 _RELEASE = re.compile(r"release (\d+)\.\d+")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+_OPTIONS = ("-O3", "--fmad=false", "-v")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +72,43 @@ def assembler_release() -> int:
     return int(found[1]) if found else 0
 
 
+def assemble_all(ptx: str, architectures: Sequence[str]) -> dict[str, Assembled]:
+    """Machine code for each of these, made at the same time; nothing where there is no `ptxas`."""
+    with ThreadPoolExecutor(max(len(architectures), 1)) as workers:
+        made = workers.map(assemble, [ptx] * len(architectures), architectures)
+        return {name: one for name, one in zip(architectures, made, strict=True) if one is not None}
+
+
 def assemble(ptx: str, architecture: str) -> Assembled | None:
     """Machine code for `architecture`, such as sm_90; None where there is no `ptxas`."""
     path = find_ptxas()
-    return None if path is None else _assembled(path, ptx, architecture)
+    return None if path is None else _kept(path, ptx, architecture)
 
 
 @functools.lru_cache(maxsize=256)
+def _kept(path: str, ptx: str, architecture: str) -> Assembled:
+    """From the cache, if it was assembled before."""
+    cache, assembler = user_cache(), file_identity(path)
+    if not cache.is_on or not assembler:
+        return _assembled(path, ptx, architecture)
+    name = digest("cubin", assembler, architecture, *_OPTIONS, Path(__file__).read_bytes(), ptx)
+    known = _read(cache, name)
+    if known is None:
+        known = _assembled(path, ptx, architecture)
+        told = json.dumps([asdict(report) for report in known.reports])
+        cache.put({name: told.encode() + b"\n" + known.code})
+    return known
+
+
+def _read(cache: DiskCache, name: str) -> Assembled | None:
+    data = cache.get(name)
+    if data is None:
+        return None
+    told, _, code = data.partition(b"\n")
+    reports: list[dict[str, Any]] = json.loads(told)
+    return Assembled(code, tuple(KernelReport(**report) for report in reports))
+
+
 def _assembled(path: str, ptx: str, architecture: str) -> Assembled:
     """A second time where registers went to memory only so that more threads find room at once."""
     made = _run(path, ptx, architecture)
@@ -93,7 +128,7 @@ def _run(path: str, ptx: str, architecture: str) -> Assembled:
     with tempfile.TemporaryDirectory(prefix="dfc-") as folder:
         source, target = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(ptx)
-        command = [path, f"-arch={architecture}", "-O3", "--fmad=false", "-v", str(source), "-o", str(target)]
+        command = [path, f"-arch={architecture}", *_OPTIONS, str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CodeGenerationError(f"ptxas refuses the code for {architecture}: {done.stderr.strip()}")

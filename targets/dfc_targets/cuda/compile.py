@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache as once
+from pathlib import Path
 
 from dfc_targets.cuda import nvvm
 from dfc_targets.cuda.code_writer import KERNEL
 from dfc_targets.cuda.device_module import module
+from dfc_targets.cuda.disk_cache import digest, user_cache
 from dfc_targets.cuda.fragments import Fragments, TextKey
 from dfc_targets.cuda.kernel_text import KernelText
 from dfc_targets.errors import CodeGenerationError
@@ -25,7 +28,8 @@ def ptx_module(texts: Sequence[KernelText], architecture: str) -> str:
     """One module for `architecture`, such as compute_80; its entries have the names of the texts."""
     if not texts:
         raise CodeGenerationError("a module without kernels")
-    made = _FRAGMENTS.get([key_of(text) for text in texts], architecture)
+    cache = user_cache()
+    made = _FRAGMENTS.get([key_of(text) for text in texts], architecture, cache, _compiler() if cache.is_on else "")
     named = zip(texts, made, strict=True)
     parts = [re.sub(rf"\b{KERNEL}(?=\b|_)", text.name, part) for text, part in named]
     header = "".join(_HEADER.findall(parts[0]))
@@ -45,3 +49,15 @@ def fragment(key: TextKey, architecture: str) -> str:
 
 
 _FRAGMENTS = Fragments(fragment)
+
+
+SOURCES = ("cuda/code*.py", "cuda/compile.py", "cuda/device_module.py", "cuda/nvvm.py", "cuda/prelude*.py", "math_*.py")
+"""Of this package, what decides on the PTX of a text."""
+
+
+@once
+def _compiler() -> str:
+    """What PTX depends on beside a text: the translation to LLVM, and libNVVM. Empty if one of them is not known."""
+    library, package = nvvm.identity(), Path(__file__).resolve().parents[1]
+    own = [path for pattern in SOURCES for path in sorted(package.glob(pattern))]
+    return digest(library, *(path.read_bytes() for path in own)) if library and own else ""

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from dfc_runtime.errors import UnsupportedError
+from dfc_targets.cuda.disk_cache import file_identity
 from dfc_targets.errors import CodeGenerationError
 
 _OPTIONS = ("-opt=3", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")
@@ -31,10 +32,14 @@ def _library() -> Any:
 
 
 @cache
-def version() -> str:
-    """Of the library and of the code that it reads: what its output may depend on."""
-    library = _library()
-    return f"nvvm {library.version()} reads {library.ir_version()}"
+def identity() -> str:
+    """What tells this library from every other; empty if that is not known."""
+    _library()  # which has loaded it
+    try:
+        finder: Any = import_module("cuda.pathfinder")
+        return file_identity(finder.load_nvidia_dynamic_lib("nvvm").abs_path or "")
+    except (ImportError, AttributeError, RuntimeError):
+        return ""
 
 
 @cache

@@ -1,0 +1,136 @@
+"""What was compiled before, on disk: bytes by the hash of all that they depend on.
+
+`DFC_CACHE` names the folder, and `DFC_CACHE=0` turns it off; without it, it is `dfc` in the user's folder of caches.
+Any number of processes may use one folder. Guarantees that an entry is whole and is the one asked for, or a miss; that
+the folder stays below its bound, by removing what was not used for longest; and that no failure of the disk is one of
+the compiler: a folder that cannot be read or written is as if it were empty.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+VARIABLE = "DFC_CACHE"
+MOST_BYTES = 128 << 20
+_MAGIC = b"dfc cache 1\n"
+_ABANDONED = 3600
+"""Seconds after which a file that was not finished is removed."""
+
+
+def digest(*parts: str | bytes) -> str:
+    """The name of what depends on these parts, and on nothing else."""
+    made = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        made.update(len(data).to_bytes(8, "little"))
+        made.update(data)
+    return made.hexdigest()
+
+
+class DiskCache:
+    """Entries in one folder; without a folder there are none."""
+
+    def __init__(self, folder: Path | None, most_bytes: int = MOST_BYTES) -> None:
+        self._folder, self._most = folder, most_bytes
+
+    @property
+    def is_on(self) -> bool:
+        return self._folder is not None
+
+    def get(self, name: str) -> bytes | None:
+        """What was put under this name; None if there is nothing, or nothing whole."""
+        if self._folder is None:
+            return None
+        path = self._folder / name
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        value = _unpacked(name, data)
+        if value is not None:
+            with suppress(OSError):
+                os.utime(path)  # it was used
+        return value
+
+    def put(self, entries: Mapping[str, bytes]) -> None:
+        """Adds entries, each at once or not at all, then makes room."""
+        if self._folder is None or not entries:
+            return
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name, value in entries.items():
+                self._write(self._folder, name, _packed(name, value))
+            self._trim(self._folder)
+
+    def _write(self, folder: Path, name: str, data: bytes) -> None:
+        handle, unfinished = tempfile.mkstemp(prefix=".", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(unfinished, folder / name)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(unfinished)
+            raise
+
+    def _trim(self, folder: Path) -> None:
+        """Removes what was not used for longest until a tenth of the room is free again."""
+        found: list[tuple[int, int, str]] = []
+        for entry in os.scandir(folder):
+            with suppress(OSError):
+                known = entry.stat(follow_symlinks=False)
+                found.append((known.st_mtime_ns, known.st_size, entry.name))
+        abandoned = time.time_ns() - _ABANDONED * 10**9
+        total = sum(size for _, size, _ in found)
+        bound = self._most if total <= self._most else self._most * 9 // 10
+        for used, size, name in sorted(found):
+            is_unfinished = name.startswith(".")
+            if (total > bound and not is_unfinished) or (is_unfinished and used < abandoned):
+                with suppress(OSError):
+                    os.unlink(folder / name)
+                total -= size
+
+
+def _packed(name: str, value: bytes) -> bytes:
+    data = zlib.compress(value, 1)
+    return _MAGIC + hashlib.sha256(name.encode() + data).digest() + data
+
+
+def _unpacked(name: str, data: bytes) -> bytes | None:
+    """The value, if this was packed under this name and nothing of it has changed."""
+    start = len(_MAGIC) + 32
+    body = data[start:]
+    if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != hashlib.sha256(name.encode() + body).digest():
+        return None
+    try:
+        return zlib.decompress(body)
+    except zlib.error:
+        return None
+
+
+def user_cache() -> DiskCache:
+    """The one that the environment asks for now."""
+    stated = os.environ.get(VARIABLE, "").strip()
+    if stated == "0":
+        return DiskCache(None)
+    if stated:
+        return DiskCache(Path(stated).expanduser())
+    home = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.join("~", ".cache")
+    folder = Path(home).expanduser()
+    return DiskCache(folder / "dfc" if folder.is_absolute() else None)
+
+
+def file_identity(path: str) -> str:
+    """What tells one build of a program or library from another on this machine; empty if there is no such file."""
+    try:
+        known = os.stat(path)
+    except OSError:
+        return ""
+    return f"{os.path.realpath(path)} {known.st_size} {known.st_mtime_ns}"
