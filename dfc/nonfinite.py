@@ -19,6 +19,7 @@ from dfc.ops.record import Array
 from dfc.options import CompileOptions, TargetOptions
 from dfc.partial import Setting, rebuilt
 from dfc.passes.guard import NAME, watched
+from dfc.selecting import select
 
 
 class _Found(Exception):
@@ -47,9 +48,13 @@ def explain(
     feeds: Mapping[str, object],
     state: Mapping[str, Array],
     sizes: Mapping[str, int],
+    part: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> str:
-    """Place, element and ranges of inputs as text; empty if the evaluation meets only finite values."""
-    graph = pipeline.optimise(rebuilt(sources, settings), CompileOptions(check_finite=True, stop_after=NAME))
+    """Place, element and ranges of inputs as text; empty if the evaluation meets only finite values. `part` are the
+    names of what is fetched and fed, if it is not the whole entry."""
+    built = rebuilt(sources, settings)
+    graph = built if part is None else select(built, *part).graph
+    graph = pipeline.optimise(graph, CompileOptions(check_finite=True, stop_after=NAME))
     watching = watched(graph.entries[entry].block)
 
     def observe(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> None:

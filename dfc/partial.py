@@ -26,6 +26,7 @@ from dfc.selecting import select
 from dfc.source import SourceFile
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.cluster import site
+from dfc_runtime.partial import Build
 
 Setting = int | float | bool | str
 
@@ -38,10 +39,18 @@ class Specialised:
     feeds: Mapping[str, str]
 
 
-def specialiser(sources: Mapping[str, str], settings: Mapping[str, Setting], target: str, isa: str) -> Specialiser:
-    """For the program with these texts by relative path, the main one first. `isa` are its variants."""
-    options = CompileOptions(target=target, target_options=TargetOptions(isas=tuple(isa.split())))
-    return Specialiser(rebuilt(sources, settings), options)
+def specialiser(
+    sources: Mapping[str, str], settings: Mapping[str, Setting], target: str, isa: str, how: Build
+) -> Specialiser:
+    """For the program with these texts by relative path, the main one first. `isa` are its variants, and `how` it was
+    compiled."""
+    return Specialiser(rebuilt(sources, settings), _options(target, isa.split(), how))
+
+
+def _options(target: str, variants: Sequence[str], how: Build) -> CompileOptions:
+    """Those that the program was compiled with."""
+    asked = TargetOptions(isas=tuple(variants))
+    return CompileOptions(target=target, target_options=asked, timed=how.timed, check_finite=how.check_finite)
 
 
 def cluster_specialiser(
@@ -52,10 +61,11 @@ def cluster_specialiser(
     deployment: tuple[str, str],
     homes: Mapping[str, str],
     elastic: Sequence[str],
+    how: Build,
 ) -> ClusterSpecialiser:
     """For a program on many ranks: `deployment` is the name and the text of its deployment file, `homes` says of all
     state where it lies, as `job` or `job:task`, and `elastic` jobs may have any number of tasks."""
-    options = CompileOptions(target=target, target_options=TargetOptions(isas=tuple(variants)))
+    options = _options(target, variants, how)
     built = rebuilt(sources, settings)
     sites = {name: Site(*site(text)) for name, text in homes.items()}
     with _compiled_once():

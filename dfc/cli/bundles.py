@@ -17,7 +17,7 @@ from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.cluster import Cluster
 from dfc_runtime.hosts import Handler
-from dfc_runtime.measuring import TICK, Meter
+from dfc_runtime.measuring import TICK, Meter, is_timed
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -77,7 +77,7 @@ def open_module(
         handlers=asked.handlers,
         device=asked.device,
     )
-    if asked.meter is not None and all(site.kind != TICK for site in module.manifest.sites):
+    if asked.meter is not None and not is_timed(module.manifest):
         raise click.UsageError(f"{path} has no clocks: compile it with --timed, or run the program FILE.dfg")
     return module
 

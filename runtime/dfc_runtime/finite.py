@@ -2,16 +2,15 @@
 
 State is copied before a call. When a check fails, state is put back as it was before the call, and if the compiler is
 installed and the bundle carries its source, the call is evaluated once more to find the element and the ranges of the
-inputs. Calls with checks queue up, so that what is put back is what this call changed. Assumes that the caller holds no
-gate. The cost, beside the checks themselves, is that copy.
+inputs. Calls with checks of one state queue up, so that what is put back is what this call changed. Assumes that the
+caller holds no gate. The cost, beside the checks themselves, is that copy.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +19,16 @@ from dfc_runtime.calls import Machinery
 from dfc_runtime.device_arrays import on_host
 from dfc_runtime.errors import DfcError, RunError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry, Manifest
-from dfc_runtime.partial import Origin
+
+if TYPE_CHECKING:
+    from dfc_runtime.partial import Origin
 
 COMPILER = "dfc.nonfinite"
 CODE = "E0910"
 KIND = "finite"
 Array = NDArray[np.generic]
-_turn = threading.Lock()
+Part = tuple[tuple[str, ...], tuple[str, ...]]
+"""Which part of an entry: the names of what is fetched, and of what is fed."""
 
 
 def has_checks(manifest: Manifest) -> bool:
@@ -49,14 +51,15 @@ def with_checks(origin: Origin) -> bytes:
 
 
 def checked(
-    machinery: Machinery, origin: Origin, entry: Entry, function: Callable[..., object]
+    machinery: Machinery, origin: Origin, entry: Entry, function: Callable[..., object], part: Part | None = None
 ) -> Callable[..., object]:
-    """The function of an entry that says more when a check of finite values fails."""
+    """The function of an entry, or of a part of one, that says more when a check of finite values fails."""
     state = machinery.state
+    label = entry.name if part is None else f"run({', '.join(part[0])})"
     steps = 0
 
     def call(*feeds: object, **named: object) -> object:
-        with _turn:
+        with state.turn:
             return watched(*feeds, **named)
 
     def watched(*feeds: object, **named: object) -> object:
@@ -77,14 +80,16 @@ def checked(
             names = [parameter.name for parameter in entry.parameters]
             fed = {**dict(zip(names, feeds, strict=False)), **named}
             fed = {name: on_host(value, machinery.driver.memory) for name, value in fed.items()}
-            text = _explained(origin, entry, fed, known) or problem.message
-            told = f"{text}\n  in call {steps} of `{entry.name}`; state is as before this call"
+            text = _explained(origin, entry, fed, known, part) or problem.message
+            told = f"{text}\n  in call {steps} of `{label}`; state is as before this call"
             raise RunError(told, code=CODE, spans=problem.spans) from None
 
     return call
 
 
-def _explained(origin: Origin, entry: Entry, feeds: Mapping[str, object], state: Mapping[str, Array]) -> str:
+def _explained(
+    origin: Origin, entry: Entry, feeds: Mapping[str, object], state: Mapping[str, Array], part: Part | None
+) -> str:
     """What the compiler finds; nothing where it is not installed or cannot tell."""
     try:
         found = import_module(COMPILER)
@@ -96,6 +101,6 @@ def _explained(origin: Origin, entry: Entry, feeds: Mapping[str, object], state:
     values = {name: value for name, value in feeds.items() if name not in sizes}
     explain = cast("Callable[..., str]", found.explain)
     try:
-        return explain(origin.sources, origin.settings, entry.name, values, state, sizes)
+        return explain(origin.sources, origin.settings, entry.name, values, state, sizes, part)
     except (DfcError, MemoryError):
         return ""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dfc_runtime.formats.manifest import HostSite
+from dfc_runtime.formats.manifest import HostSite, Manifest
 from dfc_runtime.hosts import HostRequest
 
 TICK = "tick"
@@ -20,6 +20,11 @@ TICK = "tick"
 EMPTY, BEGIN, END = "empty", "begin", "end"
 MOST_SAMPLES = 10_000
 """Launches of one kernel that are kept; later ones are not looked at."""
+
+
+def is_timed(manifest: Manifest) -> bool:
+    """Whether a program was compiled with clocks around its kernels."""
+    return any(site.kind == TICK for site in manifest.sites)
 
 
 class Ticks(threading.local):

@@ -17,11 +17,13 @@ from typing import Protocol, cast
 from dfc_runtime.calls import Machinery, make_call
 from dfc_runtime.driver import Driver
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError
+from dfc_runtime.finite import Part, checked, has_checks
 from dfc_runtime.formats import bundle as bundles
-from dfc_runtime.formats.manifest import Entry, StateEntry
+from dfc_runtime.formats.manifest import Entry, Manifest, StateEntry
 from dfc_runtime.gate import Closed
 from dfc_runtime.hosts import Handler
 from dfc_runtime.instances import image_for, make_driver
+from dfc_runtime.measuring import is_timed
 
 COMPILER = "dfc.partial"
 
@@ -103,9 +105,16 @@ class Parts:
         for part in self._known.values():
             part.added.driver.close()
 
-    def add(self, data: bytes, handlers: Mapping[str, Handler] | None = None, *, alone: bool = False) -> Added:
-        """The one entry of a bundle, over the state of this program; `handlers` answer instead of the program's own.
-        Who adds it closes its driver."""
+    def add(
+        self,
+        data: bytes,
+        handlers: Mapping[str, Handler] | None = None,
+        *,
+        alone: bool = False,
+        part: Part | None = None,
+    ) -> Added:
+        """The one entry of a bundle, over the state of this program; `handlers` answer instead of the program's own,
+        and `part` says which part of an entry it is. Who adds it closes its driver."""
         whole = self._machinery
         with bundles.opened(data) as bundle:
             manifest = bundle.manifest
@@ -119,22 +128,39 @@ class Parts:
         manifest = replace(manifest, entries=(entry,))
         # Calls of the module were compiled without knowing what a part reads and writes, so it runs alone.
         machinery = replace(whole, manifest=manifest, driver=driver, hosts=hosts, gate=Closed(whole.gate))
-        return Added(entry, make_call(machinery, 0), driver)
+        function = make_call(machinery, 0)
+        if has_checks(manifest):
+            function = checked(machinery, self.origin, entry, function, part)
+        return Added(entry, function, driver)
 
     def _make(self, names: Sequence[str], feeds: Sequence[str], *, alone: bool) -> _Part:
         if self._compiler is None:
-            self._compiler = _compiler(self.origin)
+            self._compiler = _compiler(self.origin, Build.of(self._machinery.manifest))
         made = self._compiler.specialise(names, feeds)
-        return _Part(self.add(made.bundle, alone=alone), made.feeds)
+        return _Part(self.add(made.bundle, alone=alone, part=(tuple(names), tuple(feeds))), made.feeds)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """How a program was compiled, and its parts are to be: with a clock around each kernel, with checks of finite
+    values."""
+
+    timed: bool = False
+    check_finite: bool = False
+
+    @staticmethod
+    def of(manifest: Manifest) -> Build:
+        """That of a program with code."""
+        return Build(is_timed(manifest), has_checks(manifest))
 
 
 def _key(fetch: object, names: Sequence[str], feeds: Mapping[str, object]) -> tuple[object, ...]:
     return (isinstance(fetch, str), *names, None, *sorted(feeds))
 
 
-def _compiler(origin: Origin) -> Specialiser:
+def _compiler(origin: Origin, build: Build) -> Specialiser:
     make = cast(Callable[..., Specialiser], found_compiler(origin.sources).specialiser)
-    return make(origin.sources, origin.settings, origin.target, origin.isa)
+    return make(origin.sources, origin.settings, origin.target, origin.isa, build)
 
 
 def found_compiler(sources: Mapping[str, str]) -> ModuleType:

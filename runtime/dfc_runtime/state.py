@@ -7,6 +7,7 @@ works in the memory of a device, the arrays here are copies: they are brought up
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -25,6 +26,7 @@ from dfc_runtime.scalars import as_number
 Array = NDArray[np.generic]
 
 
+_SHARED = threading.Lock()
 _CLOSED = ""  # among the names of what is not set: makes every call ask `require`
 
 
@@ -49,6 +51,8 @@ class State(Mapping[str, "Array | np.generic"]):
         doors = [each.door.alone for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
         self.alone: Mode = Together([gate.whole, *doors]) if doors else gate.whole
         """Held by Python while it looks at or changes state; nothing else does meanwhile."""
+        self.turn = _SHARED if doors else threading.Lock()
+        """Held through calls that may put state back: by one after the other, of all programs that share state."""
         self._memory: DeviceMemory | None = None
 
     def attach(self, memory: DeviceMemory | None) -> None:

@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 
 import dfc
+from dfc.api import compile_source
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.options import CompileOptions
 from dfc.partial import Specialiser
+from dfc.source import SourceFile
 from dfc_runtime import partial
+from dfc_runtime.errors import RunError
+from dfc_runtime.measuring import TICK, Meter
 from tests.support.cases import Case, array_of
 from tests.support.observing import observed
 from tests.support.random_graphs import random_case
@@ -229,3 +233,31 @@ def _run(case: Case, names: list[str], feeds: dict[str, np.ndarray]) -> tuple[np
         module.state[name] = state[name]
     with np.errstate(all="ignore"):
         return module.entries["e"](**{made.feeds[name]: array for name, array in feeds.items()})
+
+
+# ------------------------------------------------------- as it was compiled --
+
+IMAGES = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32)
+
+
+def test_parts_have_the_clocks_of_their_program() -> None:
+    for timed in (False, True):
+        meter = Meter()
+        data = compile_source(SourceFile("model.dfg", PROGRAM.lstrip()), CompileOptions(timed=timed)).to_bytes()
+        dfc.loads(data, handlers={TICK: meter.tick}).run("infer/y", {"images": IMAGES})
+        assert ("infer" in {site.entry for site, _, _ in meter.kernels()}) is timed
+
+
+def test_parts_have_the_checks_of_their_program_and_say_where_it_began() -> None:
+    plain, checked = (dfc.compile(text=PROGRAM, check_finite=check).to_bytes() for check in (False, True))
+    infinite = {"train/logits": np.full((2, 3), np.inf, np.float32)}
+    for model in (dfc.loads(checked), dfc.loads(plain, check_finite=True)):
+        with pytest.raises(RunError) as caught:
+            model.run(["train/loss", "train/count"], infinite)
+        told = caught.value.message
+        assert caught.value.code == "E0910"
+        assert "is inf at <text>:15:" in told and "let loss = mean(square(logits))" in told, told
+        assert told.endswith("in call 1 of `run(train/loss, train/count)`; state is as before this call")
+        assert int(model.state["calls"]) == 0
+        assert float(model.run("train/loss", {"images": IMAGES})) > 0
+    assert not np.isfinite(dfc.loads(plain).run("train/loss", infinite))

@@ -16,7 +16,7 @@ from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.rank import Answer, Data
 from dfc_runtime.errors import DfcError, FeedError, RankError
 from dfc_runtime.formats.fields import integer, items, seconds, text
-from dfc_runtime.measuring import TICK, Meter
+from dfc_runtime.measuring import Meter, is_timed
 
 READY, KERNELS = "profile_ready", "profile_kernels"
 
@@ -74,7 +74,7 @@ class Metering:
 
     def _ready(self, _: Data, _arrays: Sequence[Array]) -> Answer:
         inner = self._module.inner
-        return {"ticks": inner is not None and any(site.kind == TICK for site in inner.manifest.sites)}, []
+        return {"ticks": inner is not None and is_timed(inner.manifest)}, []
 
     def _kernels(self, _: Data, _arrays: Sequence[Array]) -> Answer:
         rows: list[object] = [

@@ -15,7 +15,7 @@ from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import DEPLOYMENT, PART, AheadPart
 from dfc_runtime.formats.manifest import Manifest
 from dfc_runtime.loading import sources_of
-from dfc_runtime.partial import Specialiser, found_compiler
+from dfc_runtime.partial import Build, Specialiser, found_compiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class PartSources:
     deployment: str
     ahead: tuple[bytes, ...]
 
-    def compiler(self, variants: Sequence[str]) -> Specialiser:
-        """The compiler for this program, for these variants of its code."""
+    def compiler(self, variants: Sequence[str], how: Build) -> Specialiser:
+        """The compiler for this program, for these variants of its code, and as that was compiled."""
         cluster = self.program.cluster
         assert cluster is not None
         found = found_compiler(self.texts)
@@ -49,7 +49,7 @@ class PartSources:
         elastic = [job.name for job in cluster.jobs if job.elastic]
         deployment = cluster.deployment, self.deployment
         program = self.program
-        return make(self.texts, program.settings, program.driver, variants, deployment, homes, elastic)
+        return make(self.texts, program.settings, program.driver, variants, deployment, homes, elastic, how)
 
 
 def part_sources(bundle: OpenBundle) -> PartSources:

@@ -32,7 +32,7 @@ from dfc_runtime.formats.fields import flag, integer, items, shown, text
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.hosts import Handler
 from dfc_runtime.module import parts_of
-from dfc_runtime.partial import Specialised, Specialiser, fed_values, fetched_names
+from dfc_runtime.partial import Build, Specialised, Specialiser, fed_values, fetched_names
 from dfc_runtime.results import Results, results_type
 
 ADD, VARIANT, WAIT = "part.add", "part.variant", "part.wait"
@@ -138,10 +138,11 @@ class ClusterParts:
         """What the compiler makes. Ranks that call along wait for a message, and are told that it is not forgotten."""
         answers = client.command({"command": VARIANT}).values()
         variants = sorted({each for data, _ in answers for each in str(data["variant"]).split()})
+        how = Build(any(data["timed"] for data, _ in answers), any(data["checked"] for data, _ in answers))
 
         def compile_() -> Specialised:
             if self._compiler is None:
-                self._compiler = self._sources.compiler(variants)
+                self._compiler = self._sources.compiler(variants, how)
             return self._compiler.specialise(names, feeds)
 
         with ThreadPoolExecutor(1, "compiler") as compiler:
@@ -173,9 +174,12 @@ class ClusterParts:
     # --------------------------------------------------------- on every rank --
 
     def _variant(self, _: Data, _arrays: Sequence[Array]) -> Answer:
-        """The variants of the code that this rank runs, if any."""
+        """The variants of the code that this rank runs, if any, and how it was compiled."""
         inner = self._rank.inner
-        return {"variant": "" if inner is None else parts_of(inner).origin.isa}, []
+        if inner is None:
+            return {"variant": "", "timed": False, "checked": False}, []
+        how = Build.of(inner.manifest)
+        return {"variant": parts_of(inner).origin.isa, "timed": how.timed, "checked": how.check_finite}, []
 
     def _add(self, data: Data, arrays: list[Array]) -> Answer:
         """Takes a part up, so that it can be called by its number."""

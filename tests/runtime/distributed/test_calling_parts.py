@@ -8,7 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
+from dfc.api import compile_source
+from dfc.options import CompileOptions
 from dfc.partial import ClusterSpecialiser
+from dfc.source import SourceFile
 from dfc_runtime import partial
 from dfc_runtime.distributed.comm import CONTROL
 from dfc_runtime.distributed.edges import Tags
@@ -16,6 +19,7 @@ from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.parts import WAIT
 from dfc_runtime.errors import BundleError, FeedError, RunError, UnsupportedError
+from dfc_runtime.measuring import TICK, Meter
 from tests.support.bundles import roles_of, with_role
 from tests.support.cluster_parts import (
     PLACED,
@@ -300,3 +304,40 @@ def test_only_what_a_step_computes_is_taken_from_it(monkeypatch):
         return int(module.run("train/count"))
 
     assert on_cluster(replicated(STEPS), 2, work) == 1
+
+
+# --------------------------------------------------------- as it was compiled --
+
+
+def compiled(options):
+    deploy = SourceFile("model.deploy", f'deploy 1 for "model.dfg"\n{REPLICATED}')
+    return compile_source(SourceFile("model.dfg", PROGRAM), options, deploy).to_bytes()
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_parts_have_the_clocks_of_their_program(timed):
+    data, measured = compiled(CompileOptions(timed=timed)), []
+
+    def run(comm):
+        meter = Meter()
+        module = load_on(data, comm, seconds=20, threads=1, handlers={TICK: meter.tick})
+        try:
+            return module.serve() if comm.rank else module.run("train/loss", TRAIN)
+        finally:
+            module.close()
+            measured.append("train" in {site.entry for site, _, _ in meter.kernels()})
+
+    run_on(Network(2), run)
+    assert measured == [timed, timed]
+
+
+def test_parts_have_the_checks_of_their_program():
+    infinite = {"train/p": np.full((24, 2), np.inf, np.float32), "y": Y}
+
+    def work(module):
+        with pytest.raises(RunError) as caught:
+            module.run("train/loss", infinite)
+        return caught.value.code
+
+    assert on_cluster(compiled(CompileOptions(check_finite=True)), 2, work) == "E0910"
+    assert not np.isfinite(on_cluster(compiled(CompileOptions()), 2, lambda m: m.run("train/loss", infinite)))
