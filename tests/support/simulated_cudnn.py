@@ -115,6 +115,7 @@ class SimulatedCudnn:
     def __init__(self, offers: dict[int, Sequence[Engine]] | None = None) -> None:
         self.offers = offers if offers is not None else {c.BEST: [Engine()], c.FALLBACK: []}
         self.fails: dict[str, int] = {}
+        self.refused_kind = ""
         self.open: dict[int, Made | None] = {}
         self.device: Any = None
         self.stream = 0
@@ -252,6 +253,8 @@ class SimulatedCudnn:
     def _check(self, made: Made) -> None:
         """That extents fit each other, as the library asks."""
         parts = self._parts(made)
+        if parts.kind == self.refused_kind:
+            raise Refusal(NOT_SUPPORTED, "not of this kind")
         it = parts.convolution.values
         image, filter_, result = (one.values[c.TENSOR_EXTENTS] for one in parts.tensors)
         for n, (size, window, count) in enumerate(zip(image[2:], filter_[2:], result[2:], strict=True)):

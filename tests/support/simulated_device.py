@@ -77,13 +77,14 @@ class SimulatedDevice:
         changes_recorded: bool = True,
         takes_recorded: bool = True,
         takes_inner: bool = True,
+        convolutions: Any = None,
     ) -> None:
-        """`launch` runs kernel text, block by block. `library` makes products; nodes of what it queued are taken, in
-        conditional nodes too, and can be changed later, or not."""
+        """`launch` runs kernel text, block by block. `library` makes products, `convolutions` what it says; nodes of
+        what they queued are taken, in conditional nodes too, and can be changed later, or not."""
         self.launch = launch
         self.conditional_nodes = conditional_nodes
         self.stream_handle = 77
-        self.matrix_library = library
+        self.matrix_library, self.convolution_library = library, convolutions
         self.changes_recorded, self.takes_recorded, self.takes_inner = changes_recorded, takes_recorded, takes_inner
         self.recording: list[Callable[[], None]] | None = None
         self.warp = warp

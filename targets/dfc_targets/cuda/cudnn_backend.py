@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import importlib.util
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -45,6 +46,11 @@ class Library(Protocol):
 
 class ConvolutionError(RuntimeError):
     """The library refuses; the message says what."""
+
+
+def offered() -> Library | None:
+    """The library, if it is there and `DFC_CUDNN` does not turn it off."""
+    return None if os.environ.get("DFC_CUDNN") == "0" else find_library()
 
 
 def find_library() -> Library | None:

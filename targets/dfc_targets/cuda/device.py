@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from dfc_targets.cuda import cudnn_backend
 from dfc_targets.cuda.cublaslt import Library
 
 Function = object
@@ -97,6 +98,11 @@ class Device(Protocol):
     @property
     def matrix_library(self) -> Library | None:
         """cuBLASLt, if programs are to use it."""
+        ...
+
+    @property
+    def convolution_library(self) -> cudnn_backend.Library | None:
+        """cuDNN, if programs are to use it; `ConvolutionError` if it cannot be used."""
         ...
 
     @property

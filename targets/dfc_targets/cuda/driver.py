@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,19 @@ from dfc_runtime.memory import address_of
 from dfc_targets.cuda import control, libcuda
 from dfc_targets.cuda.arena import Memory
 from dfc_targets.cuda.cublaslt import ProductError
+from dfc_targets.cuda.cudnn_backend import ConvolutionError
 from dfc_targets.cuda.device import Device, Function
 from dfc_targets.cuda.device_memory import CudaMemory
 from dfc_targets.cuda.executor import NO_SITE, EntryRun, Fault, Loaded
+from dfc_targets.cuda.library_choices import Libraries, has_convolutions
+from dfc_targets.cuda.library_convolutions import ConvolutionLibrary
 from dfc_targets.cuda.library_products import ProductLibrary
 from dfc_targets.cuda.nodes import Code
 from dfc_targets.cuda.places import Region
 from dfc_targets.cuda.plan_format import For, If, Plan, While, read_plan
 
 Array = NDArray[np.generic]
+T = TypeVar("T", ProductLibrary, ConvolutionLibrary)
 
 
 class CudaEntry:
@@ -66,8 +71,8 @@ class CudaDriver:
         self.memory = beside.memory if beside is not None else CudaMemory(self._device, device, resources)
         self._working = Memory(self._device)
         self._entries: list[EntryRun] = []
-        self._libraries: list[ProductLibrary] = []
-        self._no_library = ""
+        self._libraries: list[ProductLibrary | ConvolutionLibrary] = []
+        self._no_library: dict[type[object], str] = {}
         self._guests: weakref.WeakSet[CudaDriver] = weakref.WeakSet()
         parts = (self._device, self._entries, self._libraries, self._working, self.memory, beside is None)
         self._end = weakref.finalize(self, _close, *parts)
@@ -93,9 +98,9 @@ class CudaDriver:
 
     def _load(self, image: bytes, plan: Plan, constants: Array, host: Callable[[int, int], None] | None) -> Loaded:
         names = [kernel.name for kernel in plan.kernels]
-        self._libraries += self._opened(plan)
+        libraries = self._opened(plan)
         kernels = self._device.load(image, names) if names else []
-        code = Code(plan, kernels, _control(self._device, plan), tuple(self._libraries))
+        code = Code(plan, kernels, _control(self._device, plan), libraries)
         address = self._working.fixed(constants.nbytes)
         if constants.nbytes:
             self._device.copy_in(address, address_of(constants), constants.nbytes)
@@ -105,19 +110,37 @@ class CudaDriver:
     @property
     def products(self) -> dict[str, str]:
         """Who made each product so far, by kernel and sizes; nothing where no library is there or asked for."""
-        made = {where: who for library in self._libraries for where, who in library.notes.items()}
-        return made | ({"all": self._no_library} if self._no_library else {})
+        return self._told(ProductLibrary)
 
-    def _opened(self, plan: Plan) -> list[ProductLibrary]:
-        """The library, if it is there and the plan has products for it."""
-        if not any(kernel.product is not None for kernel in plan.kernels):
-            return []
-        found = self._device.matrix_library
+    @property
+    def convolutions(self) -> dict[str, str]:
+        """The same of convolutions."""
+        return self._told(ConvolutionLibrary)
+
+    def _told(self, kind: type[ProductLibrary | ConvolutionLibrary]) -> dict[str, str]:
+        libraries = (library for library in self._libraries if isinstance(library, kind))
+        made = {where: who for library in libraries for where, who in library.notes.items()}
+        return made | ({"all": self._no_library[kind]} if kind in self._no_library else {})
+
+    def _opened(self, plan: Plan) -> Libraries:
+        """The libraries that are there and that the plan has work for."""
+        products, convolutions = None, None
+        if any(kernel.product is not None for kernel in plan.kernels):
+            products = self._open(ProductLibrary, "matrix_library")
+        if has_convolutions(plan):
+            convolutions = self._open(ConvolutionLibrary, "convolution_library")
+        return Libraries(() if products is None else (products,), convolutions)
+
+    def _open(self, kind: type[T], where: str) -> T | None:
+        """A library that does not start is not used, and it is told why."""
         try:
-            return [] if found is None else [ProductLibrary(found)]
-        except ProductError as problem:
-            self._no_library = f"the kernel of the program, because {problem}"
-            return []
+            found = getattr(self._device, where)
+            made = None if found is None else kind(found)
+        except (ProductError, ConvolutionError) as problem:
+            self._no_library[kind] = f"the kernel of the program, because {problem}"
+            return None
+        self._libraries += [] if made is None else [made]
+        return made
 
     @classmethod
     def bits(cls, device: int) -> frozenset[str]:
@@ -151,7 +174,7 @@ class CudaDriver:
 def _close(
     device: Device,
     entries: list[EntryRun],
-    libraries: list[ProductLibrary],
+    libraries: list[ProductLibrary | ConvolutionLibrary],
     working: Memory,
     memory: CudaMemory,
     owns_state: bool,

@@ -18,6 +18,7 @@ from typing import Any
 from dfc_runtime import devices
 from dfc_runtime.errors import LimitError
 from dfc_runtime.memory import in_words
+from dfc_targets.cuda import cudnn_backend
 from dfc_targets.cuda.cublaslt import Library, find_library
 from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 
@@ -27,8 +28,7 @@ OLDEST = 12_000
 CONDITIONAL = 12_040
 """The first driver whose conditional nodes nest."""
 
-NEW_PTX = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
-RECORDED = "recorded"
+NEW_PTX, RECORDED = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "recorded"
 OUT_OF_MEMORY, NO_DEVICE = "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NO_DEVICE"
 
 
@@ -134,10 +134,8 @@ class CudaDevice:
         """Calls the driver: its value, if it has one. A failure is that of the device."""
         code, *values = getattr(self.api, name)(*arguments)
         if code.name == OUT_OF_MEMORY:
-            free, total = self.memory()
-            text = (
-                f"the launch of a call does not fit GPU memory, of which {in_words(free)} of {in_words(total)} are free"
-            )
+            free, total = map(in_words, self.memory())
+            text = f"the launch of a call does not fit GPU memory, of which {free} of {total} are free"
             raise LimitError(f"{text}: feed smaller batches, or end what else uses the GPU", code="E0925")
         if code.value:
             self._failed = True
@@ -205,6 +203,10 @@ class CudaDevice:
     @property
     def matrix_library(self) -> Library | None:
         return None if os.environ.get("DFC_CUBLASLT") == "0" else find_library()
+
+    @property
+    def convolution_library(self) -> cudnn_backend.Library | None:
+        return cudnn_backend.offered()
 
     @contextmanager
     def recorded(self, record: Callable[[int], None]) -> Generator[Any]:

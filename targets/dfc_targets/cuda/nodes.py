@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from dfc_targets.cuda import control
 from dfc_targets.cuda.arena import Memory, Scratch
 from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, Function
-from dfc_targets.cuda.library_launch import LaunchLibrary, LibraryCall, LibraryNode, Operand
+from dfc_targets.cuda.library_choices import Choices, Libraries, choose, kernel_sizes
+from dfc_targets.cuda.library_launch import LibraryNode, Operand
 from dfc_targets.cuda.ordering import Access, Ordering, merged
 from dfc_targets.cuda.places import ERROR_VALUES, ITEM, LINE, Places, Slot, Tensor, bytes_of, number, virtual
 from dfc_targets.cuda.plan_format import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
@@ -97,7 +98,7 @@ class Code:
     plan: Plan
     kernels: Sequence[Function]
     control: Mapping[str, Function]
-    libraries: Sequence[LaunchLibrary] = ()
+    libraries: Libraries = field(default_factory=Libraries)
 
 
 class NodeMaker:
@@ -109,34 +110,22 @@ class NodeMaker:
         self._may_fail = may_fail
         self._handles = 0
         self._scratch = Scratch()
-        self._calls: dict[int, LibraryCall] = {}
+        self._choices = Choices()
 
     def make(self, parts: Sequence[Part]) -> list[GraphNode]:
         """The nodes of a whole segment. Scratch memory is found first, so that it does not move afterwards."""
-        for step in _launches(parts):
-            self._choose(step)
-        needs = [self._workspace(step) for step in _launches(parts)]
+        steps, plan = _launches(parts), self._code.plan
+        self._choices = choose(steps, plan.kernels, self._code.libraries, self._operand, self._sizes)
+        needs = [self._workspace(step) for step in steps]
         if any(needs):
             self._scratch = Scratch.of(needs, self._memory)
         return self._nodes(parts)
 
-    def _choose(self, step: Launch) -> None:
-        """Whether a library does it, and how."""
-        kernel = self._code.plan.kernels[step.kernel]
-        for library in self._code.libraries:
-            if library.serves(kernel):
-                call = library.choose(kernel, [self._operand(b) for b in step.buffers], self._kernel_sizes(step))
-                if call is not None:
-                    self._calls[id(step)] = call
-                    return
-
     def _workspace(self, step: Launch) -> int:
-        if id(step) in self._calls:
-            return self._calls[id(step)].workspace
-        return number(self._code.plan.kernels[step.kernel].workspace, self._kernel_sizes(step))
-
-    def _kernel_sizes(self, step: Launch) -> dict[str, int]:
-        return {f"d{n}": number(size, self._sizes) for n, size in enumerate(step.sizes)}
+        call = self._choices.calls.get(id(step))
+        if call is not None or id(step) in self._choices.left_out:
+            return call.workspace if call is not None else 0
+        return number(self._code.plan.kernels[step.kernel].workspace, kernel_sizes(step, self._sizes))
 
     def _nodes(self, parts: Sequence[Part]) -> list[GraphNode]:
         here = NodeList()
@@ -195,11 +184,13 @@ class NodeMaker:
     # --- steps
 
     def _launch(self, here: NodeList, step: Launch) -> None:
-        operands, sizes = [self._operand(b) for b in step.buffers], self._kernel_sizes(step)
-        call = self._calls.get(id(step))
-        if call is None:
-            self._kernel(here, step.kernel, operands, sizes)
+        sizes, call = kernel_sizes(step, self._sizes), self._choices.calls.get(id(step))
+        if id(step) in self._choices.left_out:
             return
+        if call is None:
+            self._kernel(here, step.kernel, [self._operand(b) for b in step.buffers], sizes)
+            return
+        operands = self._choices.operands(step, self._operand)
         address, size = self._scratch.take(call.workspace)
         used = [operands[one].access(writes=writes) for one, writes in call.uses]
         here.add(LibraryNode(call, address, [*used, Access(address, address + size, writes=True)]))

@@ -30,6 +30,7 @@ from dfc.kernels.program import (
     Step,
     While,
 )
+from dfc_targets.cuda.convolutions import launch_notes
 from dfc_targets.cuda.kernel_text import KernelText
 from dfc_targets.cuda.plan_format import VERSION
 from dfc_targets.cuda.products import LibraryProduct
@@ -53,7 +54,7 @@ def plan_program(
     return {
         "version": VERSION,
         "kernels": [_kernel(*each) for each in zip(texts, access, choices, strict=True)],
-        "entries": [_Entry(program, entry, constant_offsets).json() for entry in program.entries],
+        "entries": [_Entry(program, entry, constant_offsets, choices, texts).json() for entry in program.entries],
     }
 
 
@@ -133,8 +134,16 @@ def _json(size: Dim, names: Names) -> object:
 class _Entry:
     """One entry on its way."""
 
-    def __init__(self, program: Program, entry: EntryProgram, constant_offsets: Sequence[int]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        entry: EntryProgram,
+        constant_offsets: Sequence[int],
+        choices: Sequence[Choice],
+        texts: Sequence[KernelText],
+    ) -> None:
         self._sites = program.sites
+        self._choices, self._texts = choices, texts
         self._entry = entry
         self._most: Mapping[Symbol, Dim] = dict(entry.measured)
         self._offsets = constant_offsets
@@ -204,7 +213,13 @@ class _Entry:
     def _plain(self, step: Launch | Copy | Check | Measure | HostCall) -> list[object]:
         match step:
             case Launch():
-                return ["launch", step.kernel, list(step.buffers), [self._size(size) for size in step.sizes]]
+                made: list[object] = [
+                    "launch",
+                    step.kernel,
+                    list(step.buffers),
+                    [self._size(size) for size in step.sizes],
+                ]
+                return [*made, *self._notes(step)]
             case Copy():
                 return ["copy", step.source, step.target]
             case Check():
@@ -214,6 +229,12 @@ class _Entry:
             case HostCall():
                 extents = [self._size(size) for size in varying_extents(self._sites[step.site])]
                 return ["call", step.site, list(step.inputs), list(step.outputs), extents]
+
+    def _notes(self, step: Launch) -> list[object]:
+        """What a launch says of convolutions, if anything."""
+        choice, faults = self._choices[step.kernel], self._texts[step.kernel].faults
+        found = launch_notes(self._entry, step, choice, faults=faults, size=self._size)
+        return [] if found is None else [found]
 
 
 def _block(first: Sequence[Step], middle: list[object], second: Sequence[Step]) -> list[Pending]:

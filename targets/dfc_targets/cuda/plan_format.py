@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from dfc_runtime.formats.fields import Record, integer, items, shown, text
 from dfc_runtime.formulas import Formula, from_json
+from dfc_targets.cuda.plan_convolutions import LaunchNotes, read_notes
 from dfc_targets.cuda.plan_products import SUMS, ProductPlan, read_product
 
 VERSION = 1
@@ -69,6 +70,7 @@ class Launch:
     kernel: int
     buffers: tuple[int, ...]
     sizes: tuple[Formula, ...]
+    notes: LaunchNotes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +363,7 @@ class _Steps:
         operands = {"launch": 3, "copy": 2, "check": 2, "measure": 4, "call": 4}.get(kind)
         if operands is None:
             raise ValueError(f"{where} is the unknown step {shown(kind)}")
-        if len(fields) != operands + 1:
+        if len(fields) != operands + 1 and (kind, len(fields)) != ("launch", operands + 2):
             raise ValueError(f"{where} has {len(fields) - 1} operands, not {operands}")
         match kind:
             case "launch":
@@ -385,7 +387,9 @@ class _Steps:
             raise ValueError(f"{where} launches, but there are no kernels")
         number = integer(fields[1], where, 0, len(self._kernels) - 1)
         kernel = self._kernels[number]
-        made = Launch(number, self._buffer_list(fields[2], where), self._formulas(fields[3], where))
+        types = [buffer.type for buffer in self._buffers]
+        notes = read_notes(fields[4], where, types, self._names) if len(fields) > 4 else None
+        made = Launch(number, self._buffer_list(fields[2], where), self._formulas(fields[3], where), notes)
         if len(made.buffers) != len(kernel.access) or len(made.sizes) != kernel.sizes:
             raise ValueError(f"{where} does not fit the kernel {shown(kernel.name)}")
         return made

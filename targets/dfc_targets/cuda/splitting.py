@@ -68,6 +68,7 @@ class Chooser:
     def __init__(self, program: Program, texts: Sequence[KernelText], *, tf32: bool) -> None:
         self._kernels, self._texts, self._tf32 = program.kernels, texts, tf32
         self._guarded_results = {kernel for kernel in _seen_after_faults(program) if texts[kernel].guarded}
+        self._convolved = set(_going_on_with_convolutions(program))
         self._finishes: dict[tuple[LoopKernel, bool], int] = {}
 
     def choices(self) -> Choices:
@@ -85,7 +86,7 @@ class Chooser:
         if found.whole is not None and number not in self._guarded_results:
             return Choice(found, None, rounds)
         reason = found.apart or AFTER_FAULTS
-        if not ever_pays(found, rounds=rounds):
+        if not ever_pays(found, rounds=rounds) and number not in self._convolved:
             whole = found if found.whole is not None else None
             return Choice(whole, None, rounds, f"{reason}, and it is too small to be made apart")
         return Choice(found, self._finish(number, kernel, found), rounds, reason)
@@ -113,6 +114,14 @@ def _seen_after_faults(program: Program) -> Iterator[int]:
                     o.access != "read" and entry.buffers[b].role in (Role.RESOURCE, Role.RESULT) for b, o in written
                 ):
                     yield step.kernel
+
+
+def _going_on_with_convolutions(program: Program) -> Iterator[int]:
+    """The kernels whose sums a library of convolutions may make, whatever a product of that size takes."""
+    for entry in program.entries:
+        for step in walk(entry.steps):
+            if isinstance(step, Launch) and step.convolution is not None and SUMS in step.convolution.buffers:
+                yield step.kernel
 
 
 def ever_pays(found: LibraryProduct, *, rounds: bool) -> bool:

@@ -15,8 +15,7 @@ from dfc.backend.target import CodeImage, Lowered
 from dfc.kernels.program import Program
 from dfc.options import TargetOptions, unknown_variant
 from dfc_runtime.errors import UnsupportedError
-from dfc_targets.cuda.assemble import Assembled, assemble, assembler_release
-from dfc_targets.cuda.call_report import call_report
+from dfc_targets.cuda.assemble import Assembled, assemble_all, assembler_release
 from dfc_targets.cuda.call_report import call_report
 from dfc_targets.cuda.compile import ptx_module
 from dfc_targets.cuda.kernel_code import kernel_code
@@ -44,6 +43,7 @@ class CudaTarget:
     """The compile half of the target `cuda`."""
 
     name = "cuda"
+    libraries = True
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Code and plan for every entry."""
@@ -61,8 +61,7 @@ class CudaTarget:
         if options.listing == "kernels":  # which stand before the compiler is asked for anything
             return Lowered("cuda", (), constants, offsets, notes, listings(texts, "", options))
         ptx = portable(ptx_module(texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if texts else ""
-        assembled = {name: made for name in wanted if texts and not options.listing and (made := assemble(ptx, name))}
-        notes["calls"] = call_report(program, notes["plan"])
+        assembled = assemble_all(ptx, wanted) if texts and not options.listing else {}
         notes["calls"] = call_report(program, notes["plan"])
         notes["report"] = report(program, code, ptx, assembled) if texts else []
         images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled, suffix)
