@@ -14,6 +14,7 @@ def main() -> None:
     is_heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # unless whoever started it ignores it
     if is_heeded:
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
+    # Only now: importing takes tens of milliseconds, in which Ctrl-C would end in a traceback without the line above.
     from dfc.cli.main import main as run
 
     try:
