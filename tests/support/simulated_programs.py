@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -63,9 +64,9 @@ def may_fault(kernel: Kernel) -> bool:
     return False
 
 
-def interpreted(program: Program) -> Lowered:
-    """The program lowered, with kernels of the interpreter."""
-    code = kernel_code(program, SIMULATED, interpreted_text)
+def interpreted(program: Program, *, tf32: bool = False) -> Lowered:
+    """The program lowered, with kernels of the interpreter. `tf32`: libraries may round factors of f32."""
+    code = kernel_code(program, replace(SIMULATED, tf32=tf32), interpreted_text)
     constants, offsets = lay_out_constants(program.constants)
     key = f"interpreted {len(INTERPRETED)}".encode()
     INTERPRETED[key] = code.kernels, [text.guarded for text in code.texts]

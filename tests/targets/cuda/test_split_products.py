@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -13,9 +14,7 @@ import dfc_runtime
 from dfc.api import compile_source
 from dfc.options import TargetOptions
 from dfc_targets.cuda import libcuda, product_costs
-from dfc_targets.cuda.kernel_text import SIMULATED
 from dfc_targets.cuda.target import SIMULATOR
-from tests.support import simulated_programs
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, program_of
 from tests.support.simulated_runtime import simulated_devices
@@ -192,8 +191,7 @@ def test_products_of_rounded_factors_go_to_the_library_where_they_are_asked_for(
     text = "readonly entry f[B](x: f32[B, 8], w: f32[8, 4]) -> (y: f32[B, 4]) { return x @ w }"
     for tf32 in (False, True):
         library = SimulatedCublasLt()
-        with mock.patch.object(simulated_programs, "SIMULATED", replace(SIMULATED, tf32=tf32)):
-            run = SimulatedRun(program_of(text), {}, with_library(library))
+        run = SimulatedRun(program_of(text), {}, with_library(library), lower=partial(interpreted, tf32=tf32))
         x, w = numbers(3, 8), numbers(8, 4)
         (y,) = run.call("f", [x, w], {"B": 3})
         np.testing.assert_allclose(y, x @ w, rtol=1e-2 if tf32 else ROUNDING, atol=1e-2 if tf32 else ROUNDING)
