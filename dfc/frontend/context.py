@@ -167,6 +167,7 @@ class Outcome:
     allows: str  # return or yield
     value: Entity | None = None
     span: Span = NOWHERE
+    spans: tuple[Span, ...] = ()  # of each value, where several stand in a list
     expected: Expected = None
     names: tuple[str, ...] = ()  # what the results of an entry are called
 

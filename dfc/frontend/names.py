@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dfc.frontend.context import Context
-from dfc.frontend.foreign import known_elsewhere
+from dfc.frontend.foreign import STD, known_elsewhere
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.scope import Binding, Role, Scope
 from dfc.frontend.syntax import tree
@@ -119,7 +119,11 @@ def missing_export(module: str, scope: Scope, name: tree.Identifier) -> Mistake:
     names = exported(scope)
     near = closest(name.text, names)
     notes = (f"{module} offers {listed(names)}",) if names else (f"{module} offers nothing",)
-    return mistake("E0203", f"`{module}` has no `{name.text}`", name.span, did_you_mean(near), notes=notes)
+    title = f"`{module}` has no `{name.text}`"
+    if module == "std" and (STD / f"{name.text}.dfg").is_file():
+        helps = (f"write `import std.{name.text}` at the top of the file",)
+        return mistake("E0203", title, name.span, "not imported", helps=helps)
+    return mistake("E0203", title, name.span, did_you_mean(near), notes=notes)
 
 
 def _module_member(module: str, scope: Scope, name: tree.Identifier) -> Entity:

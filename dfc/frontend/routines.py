@@ -189,7 +189,24 @@ def finish(
             place,
             secondary=[(written.span, "promised here")],
         )
+    if isinstance(result, TupleType) and isinstance(value, TupleValue):
+        return _fit_list(context, value, result, outcome, name, written.span)
     return fit(context, value, result, outcome.span, broken_promise(name, written.span, outcome.span))
+
+
+def _fit_list(
+    context: Context, value: TupleValue, promised: TupleType, outcome: Outcome, name: str, written: Span
+) -> Entity:
+    """A list of results that were promised one by one; a message is about the one that does not fit."""
+    spans, fields = outcome.spans, promised.fields
+    if not len(value.items) == len(fields) == len(spans):
+        return fit(context, value, promised, outcome.span, broken_promise(name, written, outcome.span))
+    fitted: list[Entity] = []
+    names = promised.names or ("",) * len(fields)
+    for item, type_, called, span in zip(value.items, fields, names, spans, strict=True):
+        whose = f"{called}` of `{name}" if called else name
+        fitted.append(fit(context, item, type_, span, broken_promise(whose, written, span)))
+    return TupleValue(tuple(fitted), promised.names)
 
 
 def broken_promise(name: str, promised: Span, returned: Span) -> Complain:

@@ -359,6 +359,7 @@ def _finish(context: Context, final: tree.Final) -> None:
     if outcome is None or outcome.allows != word:
         raise _misplaced(outcome.allows if outcome is not None else "", word, final)
     outcome.span = final.values[0].span.to(final.values[-1].span) if final.values else final.span
+    outcome.spans = tuple(each.span for each in final.values)
     items = [_finished(context, outcome.names, value, n, len(final.values)) for n, value in enumerate(final.values)]
     outcome.value = items[0] if len(items) == 1 else TupleValue(tuple(items)) if items else NOTHING
 

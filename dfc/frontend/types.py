@@ -29,6 +29,7 @@ from dfc.frontend.values import (
     TypeValue,
     Unknown,
     VariableValue,
+    describe,
 )
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import ALL, CLASSES, DTypeVariable
@@ -304,7 +305,8 @@ def size_of(context: Context, entity: Entity, span: Span) -> Dim:
                 helps=("make it a dimension of the entry, `entry name[N](...)`: the caller then passes `N = ..`",),
             )
         case _:
-            raise mistake("E0309", "this is not a dimension", span)
+            helps = ("brackets hold sizes and types; what else it is made with stands in parentheses",)
+            raise mistake("E0309", "this is not a dimension", span, f"this is {describe(entity)}", helps=helps)
     if context.facts.holds(result, ">=", 0) is False:
         raise mistake("E0309", f"a dimension cannot be negative, and this is {result}", span)
     if result.constant is not None and result.constant > LARGEST_SIZE:
