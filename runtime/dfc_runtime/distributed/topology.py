@@ -101,16 +101,21 @@ def _counts(cluster: Cluster, stated: Mapping[str, int]) -> dict[str, int]:
             raise RankCountError(f"the job `{name}` needs at least one task", code="E0912")
         if count != job.tasks and not job.elastic:
             text = f"the job `{name}` has {job.tasks} tasks: something is placed on one of them or divided"
-            raise RankCountError(text, code="E0912")
+            raise RankCountError(f"{text}\n  {_compiled_with(name, count)}", code="E0912")
         if count > job.tasks and _role(cluster, name, count - 1) is None:
             text = f"the job `{name}` has {job.tasks} tasks as compiled, and there is no program for more"
-            raise RankCountError(text, code="E0912")
+            raise RankCountError(f"{text}\n  {_compiled_with(name, count)}", code="E0912")
         most = min((each.blocks for each in cluster.entries if each.replicated_over == name and each.blocks), default=0)
         if most and count > most:
             text = f"the job `{name}` can have at most {most} tasks: its work is cut into {most} blocks"
-            raise RankCountError(text, code="E0912")
+            remedy = f"say --job {name}={most}, or compile it with `blocks = {count}` in the deployment file"
+            raise RankCountError(f"{text}\n  {remedy}", code="E0912")
         counts[name] = count
     return counts
+
+
+def _compiled_with(name: str, count: int) -> str:
+    return f"write `job {name} tasks {count}` in the deployment file, and compile it again"
 
 
 def _role(cluster: Cluster, job: str, number: int) -> ClusterRole | None:
