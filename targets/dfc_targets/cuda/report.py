@@ -7,7 +7,7 @@ JSON for the notes of the bundle, as `dfc_runtime.kernel_reports` reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from dfc.kernels.program import Launch, Program, walk
 from dfc.source import NOWHERE, Span
@@ -24,7 +24,7 @@ WIDE_BITS = 128
 def report(program: Program, code: KernelCode, ptx: str, assembled: Mapping[str, Assembled]) -> list[dict[str, object]]:
     """One record a kernel. `assembled` is the machine code by architecture, empty where there is no assembler."""
     launches = _first_launches(program)
-    before = {choice.finish.kernel: number for number, choice in enumerate(code.choices) if choice.finish is not None}
+    before = _before(code)
     wide = dict(_wide_accesses(ptx))
     return [
         {
@@ -40,7 +40,7 @@ def report(program: Program, code: KernelCode, ptx: str, assembled: Mapping[str,
             "taken": {architecture: _taken(text.name, made) for architecture, made in assembled.items()},
         }
         for number, text in enumerate(code.texts)
-        for launch, span in [launches.get(before.get(number, number), (None, ""))]
+        for launch, span in [launches.get(before.get(number, [number])[0], (None, ""))]
     ]
 
 
@@ -59,8 +59,18 @@ def _though(choice: Choice) -> str:
     return f", but not where {choice.reason}" if choice.reason else ""
 
 
-def _after(code: KernelCode, number: int) -> str:
-    return f"takes on products of {code.texts[number].name} that cuBLASLt makes"
+def _before(code: KernelCode) -> dict[int, list[int]]:
+    """The kernels whose sums another one takes on, by that one."""
+    found: dict[int, list[int]] = {}
+    for number, choice in enumerate(code.choices):
+        if choice.finish is not None:
+            found.setdefault(choice.finish.kernel, []).append(number)
+    return found
+
+
+def _after(code: KernelCode, numbers: Sequence[int]) -> str:
+    names = ", ".join(code.texts[number].name for number in numbers)
+    return f"takes on products of {names} that cuBLASLt makes"
 
 
 def _first_launches(program: Program) -> dict[int, tuple[Launch, Span]]:

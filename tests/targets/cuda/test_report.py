@@ -93,6 +93,15 @@ def test_inspect_says_who_may_make_a_product_and_why_not(tmp_path: Path, capsys:
     assert all(f"\n         {line}\n" in printed for line in told)
 
 
+def test_a_kernel_that_goes_on_with_several_products_names_all() -> None:
+    text = "dfg 1\nreadonly entry f[N, K](x: f32[N, K], w: f32[K, 512], v: f32[512, K])"
+    text += " -> (y: f32[N, 512], z: f32[N, 512]) {\n  return tanh(x @ w), tanh(x @ transpose(v))\n}\n"
+    kernels = kernel_reports(dfc.verify(dfc.compile(text=text, target="cuda", variants=["sm_80"]).to_bytes()))
+    (last,) = (kernel for kernel in kernels if kernel.maker.startswith("takes on"))
+    assert last.maker == "takes on products of k0, k1 that cuBLASLt makes"
+    assert last.line == kernels[0].line
+
+
 def test_a_part_of_a_program_that_runs_as_ptx_is_compiled_for_its_architecture() -> None:
     assert architectures(TargetOptions(("compute_80",))) == ("sm_80",)
     assert architectures(TargetOptions(("sm_90", "compute_80"))) == ("sm_80", "sm_90")
