@@ -34,6 +34,7 @@ from dfc_runtime.hosts import Handler, Hosts
 from dfc_runtime.instances import image_for, make_driver, refused
 from dfc_runtime.kinds import is_whole, require_kind
 from dfc_runtime.memory import Arena, aligned, memory_limit, working_limit
+from dfc_runtime.mixed.plan import MIXED
 from dfc_runtime.mixed.variants import variant
 from dfc_runtime.module import INIT, Module
 from dfc_runtime.partial import Origin
@@ -204,6 +205,9 @@ class _Stated:
         if self.results == "device" and not has_devices:
             text = 'results="device" is for programs that run on a GPU, and this one was compiled for the processor'
             raise FeedError(f"{text}: leave it out, or compile with --target cuda", code="E0901")
+        if self.results == "device" and bundle.manifest.driver == MIXED:
+            text = "this program works on several devices, and returns its results to the memory of the host"
+            raise FeedError(f'{text}: leave out results="device"', code="E0901")
         return _Running(
             threads,
             limit,
