@@ -34,7 +34,8 @@ class Taken:
 class KernelInfo:
     """A kernel. `values` are the first of those it computes, `line` is where in the program; blocks are
     clamp(ceil(`points` / `per_block`), 1, `most`) of `threads` threads; `wide` counts the loads and stores of 16 bytes
-    in its code; `maker` says of products who else may make them where the program runs, or why nobody else does."""
+    in its code; `maker` says of products and convolutions who else may make them where the program runs, or why nobody
+    else does."""
 
     name: str
     values: tuple[str, ...]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dfc.kernels.program import Launch, Program, walk
 from dfc.source import NOWHERE, Span
 from dfc_targets.cuda.assemble import Assembled
+from dfc_targets.cuda.convolution_report import convolution_makers
 from dfc_targets.cuda.kernel_code import KernelCode
 from dfc_targets.cuda.splitting import Choice
 
@@ -24,7 +25,7 @@ WIDE_BITS = 128
 def report(program: Program, code: KernelCode, ptx: str, assembled: Mapping[str, Assembled]) -> list[dict[str, object]]:
     """One record a kernel. `assembled` is the machine code by architecture, empty where there is no assembler."""
     launches = _first_launches(program)
-    before = _before(code)
+    before, convolved = _before(code), convolution_makers(program, code)
     wide = dict(_wide_accesses(ptx))
     return [
         {
@@ -36,12 +37,16 @@ def report(program: Program, code: KernelCode, ptx: str, assembled: Mapping[str,
             "threads": text.geometry.threads,
             "most": text.geometry.most,
             "wide": wide.get(text.name, 0),
-            "maker": _after(code, before[number]) if number in before else _maker(code, number),
+            "maker": "; ".join(filter(None, (convolved.get(number), _said(code, number, before)))),
             "taken": {architecture: _taken(text.name, made) for architecture, made in assembled.items()},
         }
         for number, text in enumerate(code.texts)
         for launch, span in [launches.get(before.get(number, [number])[0], (None, ""))]
     ]
+
+
+def _said(code: KernelCode, number: int, before: Mapping[int, Sequence[int]]) -> str:
+    return _after(code, before[number]) if number in before else _maker(code, number)
 
 
 def _maker(code: KernelCode, number: int) -> str:
@@ -70,7 +75,7 @@ def _before(code: KernelCode) -> dict[int, list[int]]:
 
 def _after(code: KernelCode, numbers: Sequence[int]) -> str:
     names = ", ".join(code.texts[number].name for number in numbers)
-    return f"takes on products of {names} that cuBLASLt makes"
+    return f"takes on what libraries make of {names}"
 
 
 def _first_launches(program: Program) -> dict[int, tuple[Launch, Span]]:

@@ -10,13 +10,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dfc_targets.cuda import cudnn_backend
+import dfc_runtime
+from dfc.api import compile_source
+from dfc.options import TargetOptions
+from dfc_targets.cuda import cudnn_backend, libcuda
 from dfc_targets.cuda import cudnn_constants as c
 from dfc_targets.cuda.cudnn_backend import ConvolutionError
 from dfc_targets.cuda.kernel_text import SIMULATED
 from dfc_targets.cuda.library_convolutions import packed, zeros_around
 from dfc_targets.cuda.places import DEVICE_BIT
 from dfc_targets.cuda.plan_format import Launch, read_plan
+from dfc_targets.cuda.target import SIMULATOR
 from tests.dfc.passes.convolutions.test_recognise import FORMS, WHAT, numbers, text_of
 from tests.support import simulated_programs
 from tests.support.convolving import noted_program
@@ -25,7 +29,10 @@ from tests.support.simulated_cublaslt import SimulatedCublasLt
 from tests.support.simulated_cudnn import Engine, SimulatedCudnn
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, program_of
+from tests.support.simulated_runtime import simulated_devices
+from tests.support.spread_samples import observed
 from tests.targets.cuda.test_executor import Arrays
+from tests.targets.cuda.test_samples import SMALLER, on_processor
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 """Sums of at most a few hundred products of about 1, in f32."""
@@ -316,3 +323,23 @@ def test_axes_of_one_element_lie_between_the_others() -> None:
     assert packed((2, 4, 1, 5), (20, 1, 1, 4)) == (20, 1, 20, 4)
     assert packed((6, 4, 1, 1), (1, 6, 1, 1)) == (1, 6, 24, 24)
     assert packed((2, 4, 6, 5), (120, 30, 5, 1)) == (120, 30, 5, 1)
+
+
+@pytest.mark.parametrize("name", ["convnet", "02_convnet_batchnorm"])
+def test_training_steps_of_samples_give_what_they_give_on_the_processor(name: str) -> None:
+    """Two convolutions forward, the gradients of their weights and of the second one's image; two more to evaluate."""
+    sample, library = SMALLER[name], SimulatedCudnn()
+    expected = on_processor(sample)
+    options = replace(sample.options, target="cuda", target_options=TargetOptions((SIMULATOR,)))
+    data = compile_source(sample.source, options).to_bytes()
+    with (
+        simulated_devices(),
+        mock.patch.object(libcuda, "open_device", lambda number: with_convolutions(library)),
+    ):
+        found = observed(sample, dfc_runtime.loads(data))
+    pairs = [*zip(found.results, expected.results, strict=True)]
+    pairs += [(found.state[each], value) for each, value in expected.state.items()]
+    for one, other in pairs:
+        largest = float(np.max(np.abs(other.astype(np.float64)), initial=0.1))
+        np.testing.assert_allclose(one, other, rtol=0, atol=sample.near * largest)
+    assert sorted(library.ran) == ["data", *["forward"] * 4, "weights", "weights"]
