@@ -127,6 +127,8 @@ class CudaDriver:
         products, convolutions = None, None
         if any(kernel.product is not None for kernel in plan.kernels):
             products = self._open(ProductLibrary, "matrix_library")
+            if products is not None:
+                _, products.memory = self._device.memory()
         if has_convolutions(plan):
             convolutions = self._open(ConvolutionLibrary, "convolution_library")
         return Libraries(() if products is None else (products,), convolutions)

@@ -29,7 +29,7 @@ from dfc_targets.cuda.places import Slot, number
 from dfc_targets.cuda.plan_format import KernelPlan
 from dfc_targets.cuda.plan_products import FinishPlan, MatrixPlan, WholePlan
 from dfc_targets.cuda.plan_products import ProductPlan as Described
-from dfc_targets.cuda.product_costs import ITEM, MOST_SUMS, Work
+from dfc_targets.cuda.product_costs import ITEM, SHARE, Work
 
 SLOT_ALIGNMENT = 16
 """What addresses of the caller are multiples of."""
@@ -92,6 +92,8 @@ class ProductLibrary:
         self._library = CublasLt(library)
         self._name = f"cuBLASLt {self._library.version()}"
         self._refused: dict[ProductShape, str] = {}
+        self.memory = 1 << 62
+        """Bytes of the device: sums that a kernel takes on are scratch memory."""
         self._weighs = os.environ.get("DFC_CUBLASLT") != ALL
         self.notes: dict[str, str] = {}
         """Who makes each product, by kernel and sizes; the first `MOST_NOTES` of them."""
@@ -178,7 +180,7 @@ class ProductLibrary:
 
     def _apart(self, finish: FinishPlan, sized: _Sized) -> ProductCall:
         product, work = sized.product, sized.work
-        if work.sums_bytes > MOST_SUMS:
+        if work.sums_bytes > self.memory // SHARE:
             raise ValueError("its sums take too much memory to be made apart")
         self._weigh(work, len(sized.calls), apart=True)
         shape = sized.shape(sized.sums(), None, None)

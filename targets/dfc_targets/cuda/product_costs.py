@@ -23,8 +23,8 @@ COPY = 4.0e12
 LAUNCH = 2.5e-6
 """Seconds that one more node of a graph takes."""
 
-MOST_SUMS = 1 << 28
-"""Bytes of sums beyond which a product is not made apart from what follows: they lie in scratch memory."""
+SHARE = 16
+"""The part of a device's memory, one by this number, that sums may take which are made apart from what follows."""
 
 ITEM = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 """Bytes of an element."""

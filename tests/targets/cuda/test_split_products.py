@@ -126,12 +126,12 @@ def test_sizes_decide_who_makes_a_product(monkeypatch: pytest.MonkeyPatch) -> No
         assert library.products == products, (m, k, n)
 
 
-def test_sums_that_take_too_much_memory_stay_in_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_that_take_too_much_of_the_memory_stay_in_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DFC_CUBLASLT", "all")
-    monkeypatch.setattr("dfc_targets.cuda.library_products.MOST_SUMS", 4 * 7 * 6)
+    monkeypatch.setattr("dfc_targets.cuda.library_products.SHARE", (1 << 28) // (4 * 7 * 6))
     for rows, products in ((7, 1), (8, 0)):
         library = SimulatedCublasLt()
-        run = SimulatedRun(program_of(FOLLOWED), {}, with_library(library))
+        run = SimulatedRun(program_of(FOLLOWED), {}, with_library(library, capacity=1 << 28))
         run.call("f", [numbers(rows, 3), numbers(3, 6)], {"M": rows, "K": 3, "N": 6})
         assert library.products == products
         assert products or "too much memory" in next(iter(run.driver.products.values()))
