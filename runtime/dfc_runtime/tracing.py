@@ -59,6 +59,7 @@ class Recorder:
         self._sites: dict[tuple[int, str], int] = {}
         self._rows: list[tuple[int, int, int, int]] = []
         self._threads: dict[int, int] = {}
+        self._new = threading.Lock()
 
     def add(self, label: Label, begin: int, end: int) -> None:
         """An event, in nanoseconds of `time.perf_counter_ns`."""
@@ -68,14 +69,19 @@ class Recorder:
         if len(self._rows) >= MOST_EVENTS:
             self.dropped += 1
             return
-        thread = self._threads.setdefault(threading.get_ident(), len(self._threads))
+        thread = self._threads.get(threading.get_ident())
+        if thread is None:
+            with self._new:
+                thread = self._threads.setdefault(threading.get_ident(), len(self._threads))
         self._rows.append((begin, end, number, thread))
 
     def _number(self, label: Label) -> int:
         found = self._numbers.get(label)
         if found is None:
-            found = self._numbers[label] = len(self.labels)
-            self.labels.append(label)
+            with self._new:
+                found = self._numbers.setdefault(label, len(self.labels))
+                if found == len(self.labels):
+                    self.labels.append(label)
         return found
 
     def events(self) -> Events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ import numpy as np
 import pytest
 
 import dfc
+from dfc.api import compile_source
+from dfc.options import CompileOptions, TargetOptions
+from dfc.source import SourceFile
 from dfc_runtime.device_arrays import DeviceArray
 from dfc_runtime.driver import ON_DEVICE
 from dfc_runtime.errors import CheckpointError, DfcError, FeedError, RunError
@@ -143,6 +147,20 @@ def test_checks_of_finite_values_are_made_on_both() -> None:
     with pytest.raises(DfcError) as problem:
         model.step(bad, 0)
     assert problem.value.code == "E0910"
+
+
+def test_a_trace_has_the_kernels_of_each_device_in_a_row_of_its_own(tmp_path: Path) -> None:
+    options = CompileOptions(target="cuda", timed=True, target_options=TargetOptions((SIMULATOR,)))
+    data = compile_source(SourceFile("model.dfg", PROGRAM), options).to_bytes()
+    model = dfc.loads(data, trace=tmp_path / "trace.json")
+    plain = on_gpu()
+    np.testing.assert_array_equal(model.step(X, 0).y, plain.step(X, 0).y)
+    model.close()
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    rows = {each["name"]: each["tid"] for each in events if each.get("cat") == "kernel" and "step" in each["name"]}
+    (exponential,) = [row for name, row in rows.items() if "step/order" in name and "matmul" not in name][:1]
+    assert len(set(rows.values())) == 2, rows
+    assert list(rows.values()).count(exponential) < len(rows)
 
 
 def test_a_closed_program_keeps_its_state_and_gives_memory_back(devices: list[list[SimulatedDevice]]) -> None:
