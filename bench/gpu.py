@@ -28,7 +28,10 @@ from dfc_targets.cuda import libcuda
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 WARM_UP, LEAST_CALLS, TURNS = 5, 10, 3
-NAMES = ("null", "eltwise", "softmax", "layernorm", "product", "mlp_predict", "mlp_train")
+NAMES = (
+    *("null", "eltwise", "softmax", "layernorm", "product", "mlp_predict", "mlp_train"),
+    *("convolve", "convolve_train"),
+)
 COPY_BYTES = 1 << 30
 Call = Callable[[], object]
 
@@ -66,6 +69,8 @@ def cases() -> dict[str, Case]:
     a, b = normal(square, square), normal(square, square)
     images, labels = normal(4096, 784), rng.integers(0, 10, 4096, dtype=np.int32)
     layers = 2 * 4096 * (784 * 100 + 100 * 10)
+    image, kernel = normal(32, 56, 56, 64), normal(3, 3, 64, 64) * np.float32(0.05)
+    convolution = 2 * 32 * 56 * 56 * 9 * 64 * 64
     return {
         "null": Case("cases", "null", (np.float32(1), np.float32(2))),
         "eltwise": Case("cases", "eltwise", (long,), moved=2 * long.nbytes),
@@ -74,6 +79,8 @@ def cases() -> dict[str, Case]:
         "product": Case("cases", "product", (a, b), multiplied=2 * square**3),
         "mlp_predict": Case("mlp", "predict", (images,), multiplied=layers),
         "mlp_train": Case("mlp", "train", (images, labels), multiplied=3 * layers),
+        "convolve": Case("convolve", "convolve", (image, kernel), multiplied=convolution),
+        "convolve_train": Case("convolve", "convolve_train", (image,), multiplied=5 * convolution),
     }
 
 

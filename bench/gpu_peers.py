@@ -1,4 +1,5 @@
-"""The cases of the GPU benchmark by other libraries, where they are installed and see a GPU. Products in full f32."""
+"""The cases of the GPU benchmark by other libraries, where they are installed and see a GPU. Products in full f32, and
+convolutions that give the same numbers each time."""
 
 from __future__ import annotations
 
@@ -43,6 +44,8 @@ class Torch(Peer):
         if not self.torch.cuda.is_available():
             raise ImportError("torch sees no GPU")
         self.torch.backends.cuda.matmul.allow_tf32 = False
+        self.torch.backends.cudnn.allow_tf32 = False
+        self.torch.backends.cudnn.deterministic = True
 
     def array(self, feed: np.ndarray) -> Any:
         made = self.torch.from_numpy(np.asarray(feed)).cuda()
@@ -61,7 +64,29 @@ class Torch(Peer):
             "product": lambda a, b: a @ b,
             "mlp_predict": self._predict(),
             "mlp_train": self._train(),
+            "convolve": lambda x, w: self._convolved(x.permute(0, 3, 1, 2), w),
+            "convolve_train": self._train_convolutions(),
         }
+
+    def _convolved(self, x: Any, w: Any) -> Any:
+        """Channels last, as they lie: only the names of the axes change."""
+        return self.torch.nn.functional.conv2d(x, w.permute(3, 2, 0, 1), padding=1)
+
+    def _train_convolutions(self) -> Callable[..., Any]:
+        rng = np.random.default_rng(2)
+        shape = (3, 3, 64, 64)
+        p = [self.array(rng.uniform(-0.05, 0.05, shape).astype(np.float32)).requires_grad_() for _ in range(2)]
+        optimiser = self.torch.optim.SGD(p, lr=0.01)
+
+        def step(x: Any) -> Any:
+            optimiser.zero_grad()
+            hidden = self.torch.relu(self._convolved(x.permute(0, 3, 1, 2), p[0]))
+            loss = self._convolved(hidden, p[1]).square().mean()
+            loss.backward()
+            optimiser.step()
+            return loss.detach()
+
+        return step
 
     def _weights(self) -> list[Any]:
         return [self.torch.from_numpy(w).cuda() for w in inputs.weights()]
@@ -93,7 +118,7 @@ class TorchCompiled(Torch):
     name = "torch.compile"
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        return {name: self.torch.compile(each) for name, each in super().functions().items() if name != "mlp_train"}
+        return {name: self.torch.compile(each) for name, each in super().functions().items() if "train" not in name}
 
 
 class Jax(Peer):
@@ -122,6 +147,9 @@ class Jax(Peer):
             "softmax": lambda x: nn.softmax(x, -1),
             "layernorm": lambda x: nn.standardize(x, -1),
             "product": lambda a, b: a @ b,
+            "convolve": lambda x, w: self.jax.lax.conv_general_dilated(
+                x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            ),
         }
         p = [np_.asarray(w) for w in inputs.weights()]
         made["mlp_predict"] = lambda x: nn.relu(x @ p[0] + p[1]) @ p[2] + p[3]
