@@ -86,11 +86,6 @@ def test_two_gpus_have_the_bits_of_one(architecture: str) -> None:
     """Kernels and their order of sums are the same: what crosses is copied."""
     if devices() < 2:
         pytest.skip("there is one GPU")
-    one = run(
-        'place "**" on worker gpu 0\nplace "train/h" on worker gpu 0\nplace "seen" on worker any cpu\n', architecture
-    )
-    other = run(
-        'place "**" on worker gpu 1\nplace "train/h" on worker gpu 1\nplace "seen" on worker any cpu\n', architecture
-    )
+    one, other = (run(f'place "**" on worker gpu {n}\nplace "seen" on worker any cpu\n', architecture) for n in (0, 1))
     for a, b in zip(one, other, strict=True):
         np.testing.assert_array_equal(a, b)
