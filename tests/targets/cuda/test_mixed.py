@@ -14,9 +14,10 @@ import dfc
 from dfc.api import compile_source
 from dfc.options import CompileOptions, TargetOptions
 from dfc.source import SourceFile
+from dfc_runtime.devices import no_device
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.errors import DfcError, RunError
-from dfc_targets.cuda import simulation
+from dfc_targets.cuda import libcuda, simulation
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.clusters import on_cluster
 from tests.support.simulated_device import SimulatedDevice
@@ -297,8 +298,7 @@ replicate predict over worker with mode = "independent"
     assert [len(opened) for opened in gpus] == [1, 1, 1, 1]
 
 
-def test_a_divided_table_may_lie_on_a_gpu_of_tasks_that_work_on_processors_too() -> None:
-    program = """
+TABLE = """
 param table: f32[8, 3] = uniform(-1.0, 1.0)
 var seen: i64 = 0
 
@@ -309,23 +309,40 @@ entry train[B](ids: i32[B], rate: f32) -> (loss: f32) {
   seen += B
   return loss
 }
-"""
-    lines = """
-job ps tasks 2 with gpu = 1
-job worker tasks 1 with gpu = 1
 
-place "**" on worker any gpu
-place "seen" on worker any cpu
-shard "table" axis 0 over ps by modulo
+readonly entry near(x: f32[3]) -> (best: f32) {
+  return max(table @ x)
+}
 """
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        'place "**" on worker any gpu\nplace "seen" on worker any cpu\n',
+        'place "table" on ps any gpu\nplace "near/**" on ps any cpu\n',
+        'place "table" on ps any gpu\nplace "seen" on worker any gpu\n',
+    ],
+)
+def test_a_table_may_be_divided_over_tasks_of_several_devices(places: str) -> None:
+    jobs = "job ps tasks 2 with gpu = 1\njob worker tasks 1 with gpu = 1\n"
     ids = np.array([1, 5, 2, 1], np.int32)
 
     def work(module: Any) -> tuple[np.ndarray, ...]:
-        return np.array([module.train(ids, 0.5).loss for _ in range(3)]), np.array(module.state["table"])
+        losses = np.array([module.train(ids, 0.5).loss for _ in range(3)])
+        return losses, np.array(module.state["table"]), np.array(module.near(np.ones(3, np.float32)).best)
 
-    same(run(lines, work, program, ranks=3), work(alone(program)))
+    lines = f'{jobs}{places}shard "table" axis 0 over ps by modulo\n'
+    same(run(lines, work, TABLE, ranks=3), work(alone(TABLE)))
 
 
-def test_a_task_without_so_many_gpus_is_told_which_is_missing() -> None:
-    with simulated_devices(1), pytest.raises((DfcError, AssertionError)):
+def test_a_task_without_so_many_gpus_is_told_which_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def device_bits(number: int) -> frozenset[str]:
+        if number:
+            raise no_device(number, ["the only one"])
+        return frozenset({SIMULATOR, "sm_90"})
+
+    monkeypatch.setattr(libcuda, "device_bits", device_bits)
+    with pytest.raises(DfcError, match="there is no GPU 1; there are 0 \\(the only one\\)") as problem:
         run(JOB + PLACES["two gpus"], trained)
+    assert problem.value.code == "E0923"

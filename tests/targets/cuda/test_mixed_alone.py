@@ -18,6 +18,7 @@ from dfc.source import SourceFile
 from dfc_runtime.device_arrays import DeviceArray
 from dfc_runtime.driver import ON_DEVICE
 from dfc_runtime.errors import CheckpointError, DfcError, FeedError, RunError
+from dfc_runtime.hosts import HostRequest
 from dfc_targets.cuda import simulation
 from dfc_targets.cuda.target import SIMULATOR, CudaTarget
 from tests.support.simulated_device import SimulatedDevice
@@ -147,6 +148,36 @@ def test_checks_of_finite_values_are_made_on_both() -> None:
     with pytest.raises(DfcError) as problem:
         model.step(bad, 0)
     assert problem.value.code == "E0910"
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, ValueError])
+def test_what_a_handler_raises_ends_the_call_on_all_devices(problem: type[BaseException]) -> None:
+    """The GPU waits for a value from the processors, which comes after what is printed there."""
+    text = """dfg 1
+
+var b: f32[4] = 1
+
+entry f(x: f32) -> (y: f32) {
+  debug.print("{}", x)
+  let more = sum(exp(b * 0.0) * x)
+  b += more
+  return more
+}
+"""
+    told: list[float] = []
+
+    def tell(request: HostRequest) -> None:
+        told.append(float(request.inputs[0].item()))
+        if told[-1] == 2.0:
+            raise problem("enough")
+
+    model = on_gpu(text, handlers={"debug_print": tell})
+    assert model.f(1.0).y == 4.0
+    with pytest.raises(problem, match="enough"):
+        model.f(2.0)
+    np.testing.assert_array_equal(model.state["b"], np.full(4, 5.0))
+    assert model.f(3.0).y == 12.0 and told == [1.0, 2.0, 3.0]
+    np.testing.assert_array_equal(model.state["b"], np.full(4, 17.0))
 
 
 def test_a_trace_has_the_kernels_of_each_device_in_a_row_of_its_own(tmp_path: Path) -> None:
