@@ -1,8 +1,14 @@
-"""A rank that cannot write its part of a checkpoint, as on a full disk: told once, and what was saved before stays."""
+"""Ranks that cannot write their part of a checkpoint: told once, and what was saved before stays. A disk that is full
+(a small one of memory, where one may be mounted), and a limit on the size of the files of one rank, anywhere."""
 
 from __future__ import annotations
 
+import os
+import re
 import resource
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,3 +50,53 @@ def test_a_part_that_cannot_be_written_costs_no_step_and_no_earlier_checkpoint(
     assert digest(saved) == before
     assert {path.name for path in saved.iterdir()} == names and not store.find(saved).skipped
     assert _of(tmp_path) == []
+
+
+DISK, FREE = 20 << 20, 1 << 20
+"""Bytes: room for the two checkpoints that stay and the one that is written, four megabytes each, or for none."""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", path], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"no disk can be mounted here: {made.stderr.strip()}")
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def _fill(disk: Path) -> Path:
+    """A file that leaves a little of the disk free."""
+    path = disk / "of somebody else"
+    left = os.statvfs(disk)
+    path.write_bytes(bytes(left.f_bavail * left.f_frsize - FREE))
+    return path
+
+
+def test_ranks_on_a_full_disk_keep_what_they_have_and_go_on_when_there_is_room(
+    folder: Path, disk: Path, tmp_path: Path
+) -> None:
+    saved = disk / "saved"
+    code, _, err = _run(folder, tmp_path, *_words(saved, 10))
+    assert (code, err) == (0, "")
+    before, names = digest(saved), {path.name for path in saved.iterdir()}
+    shutil.copytree(saved, tmp_path / "aside")
+    filler = _fill(disk)
+    code, _, err = _run(folder, tmp_path, *_words(saved, 30), "--max-restarts", 2)
+    assert code == 6, err
+    where = re.escape(str(saved))
+    full = f"cannot save a checkpoint in {where}: No space left on device"
+    silent = f"could not save its part of a checkpoint in {where}, nor say why: the disk may be full"
+    warned = rf"warning: rank [01] \(worker task [01]\)(: {full}| {silent}); the run goes on\n"
+    assert re.fullmatch(rf"{warned}error\[E0909\]: {full}\n(  on rank 1 \(worker task 1\)\n)?", err), err
+    assert digest(saved) == before
+    assert {path.name for path in saved.iterdir()} == names and not store.find(saved).skipped
+    filler.unlink()
+    code, _, err = _run(folder, tmp_path, *_words(saved, 30))
+    assert (code, err) == (0, "")
+    code, _, err = _run(folder, tmp_path, *_words(tmp_path / "aside", 30))
+    assert (code, err) == (0, "")
+    assert digest(saved) == digest(tmp_path / "aside")

@@ -142,8 +142,13 @@ def published(
         try:
             if write is not None:
                 write()
-        finally:  # what others are writing to is not taken from them
-            written = collected(begun, writers, seconds)
+        except BaseException as own:
+            with contextlib.suppress(DfcError):  # what others are writing to is not taken from them
+                collected(begun, writers, seconds)
+            if isinstance(own, FileError):
+                raise FileError(f"{writers[0]}: {own.message}", code=own.code) from None
+            raise
+        written = collected(begun, writers, seconds)
         for number in range(len(writers)):
             DISK.remove(_record(begun.temporary, number))
         text_ = manifest(written)
@@ -166,7 +171,7 @@ def _reason(folder: Path, number: int, name: str) -> str:
         told = _failed(folder, number).read_text()
         if told:
             return f"{name}: {told}"
-    return f"{name} could not save its part of a checkpoint in {folder.parent}"
+    return f"{name} could not save its part of a checkpoint in {folder.parent}, nor say why: the disk may be full"
 
 
 def _read(path: Path) -> Written:

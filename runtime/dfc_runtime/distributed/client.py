@@ -103,16 +103,13 @@ class Client:
         self._sequence += 1
         chosen = range(self._comm.size) if ranks is None else ranks
         others = [rank for rank in chosen if rank != 0]
-        text = {**data, "arrays": described(arrays)}
-        given = [array for _, array in arrays]
+        text, given = {**data, "arrays": described(arrays)}, [array for _, array in arrays]
         sending: list[Pending] = []
         for rank in others:
             self._post(rank, Head(COMMAND, sequence=self._sequence), text)
             sending += self._rank.send_arrays(given, rank, DATA_DOWN)
         answers = _Answers(set(others))
-        found: dict[int, Answer] = {}
-        if 0 in chosen:
-            found[0] = self._rank.run_command(text, given)
+        found, own = self._rank.tried(text, given) if 0 in chosen else ({}, None)
         self._collect(answers)
         for rank, message in sorted(answers.messages.items()):
             reply = unpacked(message[wire.HEAD_SIZE :])
@@ -120,6 +117,8 @@ class Client:
             self._rank.receive_arrays(made, rank, DATA_UP)
             found[rank] = (reply, made)
         self._wait_sent(sending)
+        if own is not None:  # only now: nobody is to clear away what others still work on
+            raise own
         if answers.failures:
             raise answers.failures[min(answers.failures)].error()
         return found

@@ -17,7 +17,7 @@ from dfc_runtime.distributed.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.topology import Task, Topology
 from dfc_runtime.distributed.waiting import Awaited, Waiting
 from dfc_runtime.element_types import numpy_dtype
-from dfc_runtime.errors import BundleError, FeedError
+from dfc_runtime.errors import BundleError, FeedError, RankError
 from dfc_runtime.formats.fields import integer, items, text
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.module import Module
@@ -162,6 +162,15 @@ class Rank:
         """Sends arrays behind a message; their memory is the messages' until they are done."""
         comm = self.waiting.comm
         return [comm.isend(as_bytes(array), destination, tag) for array in arrays if array.nbytes]
+
+    def tried(self, data: Data, arrays: list[Array]) -> tuple[dict[int, Answer], Exception | None]:
+        """What this rank answers to a command, by its number; or what went wrong, unless other ranks are lost."""
+        try:
+            return {self.number: self.run_command(data, arrays)}, None
+        except RankError:
+            raise
+        except Exception as problem:
+            return {}, problem
 
     def run_command(self, data: Data, arrays: list[Array]) -> Answer:
         """Does what all ranks are told to."""

@@ -136,6 +136,40 @@ def test_a_part_that_cannot_be_written_is_told_and_nothing_is_published(tmp_path
     assert [each.name for each in tmp_path.iterdir()] == ["step-1"]
 
 
+@pytest.mark.parametrize("how", ["save", "save_async"])
+def test_what_rank_0_cannot_write_is_told_when_nobody_writes_any_more(tmp_path, monkeypatch, how):
+    """The disk is so full that it takes no record of what went wrong either."""
+    write, replace = background.write_file, background.files.replace_file
+    failed, written = threading.Event(), threading.Event()
+
+    def in_turns(path, own):
+        if path.name == format.task_name(0):
+            failed.set()
+            raise FileError(f"cannot save a checkpoint in {tmp_path}: the disk is full", code="E0909")
+        assert failed.wait(20)
+        made = write(path, own)
+        if path.name == format.task_name(2):
+            written.set()
+        return made
+
+    def full(path, pieces):
+        if path.name.endswith(".failed"):
+            raise OSError("no room")
+        return replace(path, pieces)
+
+    monkeypatch.setattr(background, "write_file", in_turns)
+    monkeypatch.setattr(background.files, "replace_file", full)
+
+    def work(module):
+        with pytest.raises(FileError, match=f"cannot save a checkpoint in {tmp_path}: the disk is full"):
+            saving = getattr(module, how)(tmp_path)
+            saving.result(20)
+        assert written.is_set()
+
+    on_cluster(cluster_bundle(PROGRAM, PLACES), 3, work)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failure_that_nobody_asked_for_is_told_by_the_next_save(tmp_path, monkeypatch):
     held = Held(monkeypatch, 1)
     held.go.set()
