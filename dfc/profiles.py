@@ -110,6 +110,8 @@ def read(path: str | os.PathLike[str]) -> Profile:
         return Profile(text(data["program"], "program"), seconds(data["overhead"], "overhead"), kernels, blocks)
     except OSError as problem:
         raise FileError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}", code="E0909") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{os.fspath(path)} is no profile: it is no text", code="E0909") from None
     except (ValueError, KeyError) as problem:
         raise FileError(f"{os.fspath(path)} is no profile: {problem}", code="E0909") from None
 

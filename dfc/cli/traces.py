@@ -59,6 +59,8 @@ def read(path: Path) -> Trace:
         return Trace(text(about["program"], "program"), ranks, events)
     except OSError as problem:
         raise FileError(f"cannot read {path}: {problem.strerror or problem}", code="E0909") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{path} is no trace of dfc: it is no text", code="E0909") from None
     except (ValueError, KeyError) as problem:
         raise FileError(f"{path} is no trace of dfc: {problem}", code="E0909") from None
 

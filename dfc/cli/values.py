@@ -11,12 +11,13 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.errors import FileError
+from dfc_runtime.errors import CheckpointError, FileError
 
 Setting = int | float | bool | str
 Feed = int | float | bool | str | NDArray[np.generic]
 
 _FULL = re.compile(r"[^\W\d][^\s=]*")
+_ARRAY_MARK = b"\x93NUMPY"
 JSON_ELEMENTS = 1000
 LONGEST_SIZE = 18
 """Digits: any such number fits a word."""
@@ -44,10 +45,19 @@ def variants(target: str, isas: Sequence[str], archs: Sequence[str], *, is_deplo
 
 
 def require_folder(path: str) -> None:
-    """`FileError` if the folder of a file to be written is not there: said before a long run, not after it."""
+    """`FileError` if the folder of a file to be written is not there, or the file is a folder itself: said before a
+    long run, not after it."""
     folder = Path(path).parent
     if not folder.is_dir():
         raise FileError(f"cannot write {path}: there is no folder {folder}", code="E0909")
+    if Path(path).is_dir():
+        raise FileError(f"cannot write {path}: it is a folder; name a file", code="E0909")
+
+
+def require_no_file(folder: str) -> None:
+    """`CheckpointError` if something else lies where state is to be saved: before ranks are started."""
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise CheckpointError(f"{folder} is no folder, and checkpoints lie in folders", code="E0908")
 
 
 def setting(text: str) -> Setting:
@@ -120,8 +130,12 @@ def _feed(name: str, text: str) -> Feed:
 
 def _array(name: str, path: str) -> NDArray[np.generic]:
     try:
-        return np.load(_existing(name, path), allow_pickle=False)
-    except (ValueError, EOFError) as damage:
+        with _existing(name, path).open("rb") as file:
+            head = file.read(len(_ARRAY_MARK))
+        if head != _ARRAY_MARK:
+            raise ValueError("it does not begin as one; write it with numpy.save")
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as damage:
         raise click.UsageError(f"the feed {name}: {path} is not a usable array file: {_first_line(damage)}") from None
 
 
@@ -149,7 +163,8 @@ def _existing(name: str, path: str) -> Path:
 
 
 def _first_line(failure: Exception) -> str:
-    return (str(failure).splitlines() or [type(failure).__name__])[0]
+    line = (str(failure).splitlines() or [type(failure).__name__])[0]
+    return "it holds Python objects, and a feed is of numbers" if "allow_pickle" in line else line
 
 
 def write_arrays(path: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:

@@ -36,5 +36,7 @@ def command(
     source, deployment, given = source_of(file), api.read(deploy), sizes(size_pairs)
     found, diagnostics = api.place(source, options, deployment, profile, only, plans_memory=memory, sizes=given)
     print_warnings(diagnostics)
+    if only is not None and not found.state and not any(entry.rows for entry in found.entries):
+        raise click.UsageError(f"nothing here matches --only {only!r}; `dfc show {file}` prints all names")
     click.echo(placement.as_json(found) if form == "json" else placement.as_text(found))
     return 0

@@ -31,7 +31,7 @@ from dfc.cli.ranks import (
     watched,
 )
 from dfc.cli.saving import Keeper, Plan
-from dfc.cli.values import Setting, feeds, named, plain, require_folder, settings, write_arrays
+from dfc.cli.values import Setting, feeds, named, plain, require_folder, require_no_file, settings, write_arrays
 from dfc_runtime import Module
 from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.distributed.cluster_module import ClusterModule
@@ -128,6 +128,8 @@ def command(
         raise click.UsageError("give --epochs or --steps, not both")
     if trace is not None and profile is not None:
         raise click.UsageError("give --trace or --profile, not both")
+    if state is not None:
+        require_no_file(state)
     plan = Plan(None if state is None else Path(state), save_every, keep, best)
     schedule = running.Schedule(batch, epochs, steps)
     if fetches:
@@ -136,7 +138,7 @@ def command(
     outer = (plan, schedule, out, as_json, threads, summaries, trace, profile, device)
     asked = _Asked(file, entry or "", fetches, texts, *outer)
     counts = job_counts(jobs)  # before ranks are started, which would all say what is wrong
-    for written in (trace, profile):
+    for written in (trace, profile, out):
         if written is not None and not is_rank(starts_ranks=ranks is not None):
             require_folder(written)
     if is_rank(starts_ranks=ranks is not None):

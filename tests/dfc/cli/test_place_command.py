@@ -88,6 +88,14 @@ def test_the_table_has_no_colours_and_the_glob_filters_it(dfc: Command) -> None:
     assert "two.deploy:6,7" in ended.out
 
 
+@pytest.mark.usefixtures("placed")
+def test_a_glob_that_matches_nothing_is_a_mistake(dfc: Command) -> None:
+    ended = dfc("place", "two.dfg", "--deploy", "two.deploy", "--only", "stop/**")
+    assert ended.code == 2
+    assert "nothing here matches --only 'stop/**'" in ended.message
+    assert not ended.out
+
+
 def test_what_was_measured_moves_work(placed: Path, dfc: Command) -> None:
     """The table takes both halves for quick, and leaves them on one task; found to be slow, they run on two."""
     (placed / "two.dfg").write_text(HALVES)

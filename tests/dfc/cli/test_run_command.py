@@ -132,6 +132,14 @@ def test_out_stacks_the_results_of_steps(folder: Path, dfc: Command) -> None:
         assert written["loss"].shape == (2,)
 
 
+def test_a_folder_in_place_of_results_is_told_before_anything_runs(folder: Path, dfc: Command) -> None:
+    (folder / "taken").mkdir()
+    ended = dfc("run", "line.bundle", "train", *FEEDS, "--state", "state", "--out", "taken")
+    assert ended.code == 6
+    assert "cannot write taken: it is a folder; name a file" in ended.message
+    assert not (folder / "state").exists()
+
+
 def test_out_writes_the_results_of_one_call_as_they_are(folder: Path, dfc: Command) -> None:
     assert dfc("run", "line.bundle", "grid", "--feed", "N=3", "--feed", "first=1", "--out", "grid").code == 0
     with np.load("grid", allow_pickle=False) as written:
