@@ -28,8 +28,7 @@ def ptx_module(texts: Sequence[KernelText], architecture: str) -> str:
     """One module for `architecture`, such as compute_80; its entries have the names of the texts."""
     if not texts:
         raise CodeGenerationError("a module without kernels")
-    cache = user_cache()
-    made = _FRAGMENTS.get([key_of(text) for text in texts], architecture, cache, _compiler() if cache.is_on else "")
+    made = _FRAGMENTS.get([key_of(text) for text in texts], architecture, user_cache(), _compiler())
     named = zip(texts, made, strict=True)
     parts = [re.sub(rf"\b{KERNEL}(?=\b|_)", text.name, part) for text, part in named]
     header = "".join(_HEADER.findall(parts[0]))

@@ -7,6 +7,7 @@ nor a device. `UnsupportedError` (E1004) where the library is not installed.
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -18,9 +19,18 @@ from dfc_targets.errors import CodeGenerationError
 _OPTIONS = ("-opt=3", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")
 
 
-@cache
+_LOADING = threading.Lock()
+
+
 def _library() -> Any:
-    """The binding, which does not describe its types, once it has found its library."""
+    """The binding, which does not describe its types; loaded by one thread, however many ask."""
+    with _LOADING:
+        return _loaded()
+
+
+@cache
+def _loaded() -> Any:
+    """Once it has found its library."""
     try:
         found: Any = import_module("cuda.bindings.nvvm")
         found.version()
