@@ -66,7 +66,7 @@ def may_fault(kernel: Kernel) -> bool:
 
 def interpreted(program: Program, *, tf32: bool = False) -> Lowered:
     """The program lowered, with kernels of the interpreter. `tf32`: libraries may round factors of f32."""
-    code = kernel_code(program, replace(SIMULATED, tf32=tf32), interpreted_text)
+    code = kernel_code(program, replace(SIMULATED, tf32=tf32 or SIMULATED.tf32), interpreted_text)
     constants, offsets = lay_out_constants(program.constants)
     key = f"interpreted {len(INTERPRETED)}".encode()
     INTERPRETED[key] = code.kernels, [text.guarded for text in code.texts]
