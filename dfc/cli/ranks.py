@@ -23,7 +23,7 @@ from dfc.cli import failures, launchers
 from dfc.cli.bundles import cluster_of
 from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule, batching_of
-from dfc_runtime.errors import DfcError, FeedError, RankError, UnsupportedError
+from dfc_runtime.errors import DfcError, FeedError, FileError, RankError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry
 
 if TYPE_CHECKING:
@@ -81,13 +81,29 @@ def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
         return failures.report(click.UsageError(fault)) if comm.rank == _stated_rank() else failures.USAGE
     stopped = _heed_signals(comm.rank)
     with Told(comm.rank) as records:
-        code = failures.guarded(lambda: _told_once(lambda: body(comm, records), comm.rank))
+        code = _unwatched(comm)
+        if not code:
+            code = failures.guarded(lambda: _told_once(lambda: body(comm, records), comm.rank))
         code = 128 + stopped[0] if stopped else code
         records.end(code)
     if stopped or code not in (0, *STOPPED):
         sys.stdout.flush()
         sys.stderr.flush()
         comm.Abort(code)
+    return code
+
+
+def _unwatched(comm: MPI.Intracomm) -> int:
+    """An exit code, if the supervisor cannot see how some of the ranks are: rank 0 has told it."""
+    from dfc_runtime.distributed.records import Seen, current_epoch, unseen
+
+    fault = unseen(comm.allgather(Seen.here())) if current_epoch() is not None else ""
+    if not fault:
+        return 0
+    problem = FileError(fault, code="E0909")
+    code = failures.report(problem) if comm.rank == 0 else problem.exit_code
+    sys.stderr.flush()
+    comm.Barrier()  # the first that ends takes the others with it
     return code
 
 

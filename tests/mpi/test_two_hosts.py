@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,9 +22,9 @@ DEADLINE = 8
 STEPS = 200
 
 
-def _start(hosts: Hosts, folder: Path, scratch: Path) -> subprocess.Popen[str]:
+def _start(hosts: Hosts, folder: Path, scratch: Path, temporary: Path | None = None) -> subprocess.Popen[str]:
     paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
-    environment = {"PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1"}
+    environment = {"PYTHONPATH": paths, "TMPDIR": str(temporary or scratch), "DFC_THREADS": "1"}
     words = [*FEEDS, "--steps", STEPS, "--state", scratch / "saved", "--save-every", 40, "--deadline", DEADLINE]
     command = [sys.executable, "-m", "dfc", "run", "model.bundle", "train", *words, "-n", 2]
     return hosts.start("hosta", list(map(str, command)), {**os.environ, **hosts.environment(), **environment}, folder)
@@ -63,3 +64,20 @@ def test_a_link_that_is_cut_ends_the_job_in_time_and_a_restart_goes_on(tmp_path:
             assert time.monotonic() < end, left
             time.sleep(0.1)
     assert not list(scratch.glob("dfc-job-*"))
+
+
+def test_hosts_that_share_no_temporary_folder_are_told_so_at_once(tmp_path: Path) -> None:
+    if obstacle():
+        pytest.skip(obstacle())
+    folder = prepared(tmp_path / "program")
+    scratch, local = tmp_path / "scratch", tmp_path / "local"
+    scratch.mkdir()
+    local.mkdir()
+    with Hosts(scratch) as hosts:
+        hosts.hide("hostb", local)
+        job = _start(hosts, folder, scratch, local)
+        out, err = job.communicate(timeout=60)
+    assert (job.returncode, out) == (6, "")
+    told = rf"error\[E0909\]: rank 1 on hostb cannot be watched: there is no folder {local}/dfc-job-\w+ there\n"
+    assert re.fullmatch(rf"{told}  set TMPDIR to a folder that all hosts share\n", err), err
+    assert os.listdir(scratch / "saved") == ["epochs"], "nothing has run"

@@ -1,5 +1,6 @@
 """Two hosts on one machine: namespaces of their own for network, processes and names, and a link between them that can
-be cut. Their disks are the same. Assumes Linux and a user who may make namespaces; `obstacle` says if that is not so.
+be cut. Their disks are the same, but for folders that are hidden. Assumes Linux and a user who may make namespaces;
+`obstacle` says if that is not so.
 
 Each host has an agent in it that starts what it is asked to, as a daemon for remote logins would: the launcher of MPICH
 gets there with `python two_hosts.py login FOLDER HOST COMMAND...` in place of ssh.
@@ -88,6 +89,10 @@ class Hosts:
         """Brings the link up, or cuts it."""
         for host, device in (("hosta", "dfc-a"), ("hostb", "dfc-b")):
             _run(*self._in(host), "ip", "link", "set", device, "up" if up else "down")
+
+    def hide(self, host: str, folder: Path) -> None:
+        """Puts an empty disk of its own over a folder of a host."""
+        _run(*self._in(host), "mount", "-t", "tmpfs", "tmpfs", str(folder))
 
     def start(self, host: str, command: list[str], environment: dict[str, str], folder: Path) -> subprocess.Popen[str]:
         """Starts a command on a host."""

@@ -15,7 +15,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,6 +34,7 @@ _INTERNAL = 1
 _WELL = (0, 130, 143)
 """Exit codes of a rank that did what it was asked to: also to stop."""
 _LONGEST = 2000
+_MOST_NAMED = 8
 _LATE = 4 * EVERY
 """Seconds without a beat after which a rank no longer counts as one that computes."""
 
@@ -74,6 +75,31 @@ def current_epoch() -> int | None:
 def current_job() -> str:
     """A name for the job this process belongs to, the same in all its sessions; "" without a supervisor."""
     return Path(os.environ[JOB_VARIABLE]).name if current_epoch() is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Whether a rank can be watched: it sees the folder of its job, or has no supervisor. `node` is the name of its
+    host."""
+
+    node: str
+    is_seen: bool
+
+    @classmethod
+    def here(cls) -> Seen:
+        folder = os.environ[JOB_VARIABLE] if current_epoch() is not None else ""
+        return cls(os.uname().nodename, not folder or (Path(folder) / _ALIVE).exists())
+
+
+def unseen(ranks: Sequence[Seen]) -> str:
+    """What is to be told of ranks, in their order, that the supervisor cannot watch; "" if it can watch all of them."""
+    blind = [rank for rank, each in enumerate(ranks) if not each.is_seen]
+    if not blind:
+        return ""
+    shown = ", ".join(map(str, blind[:_MOST_NAMED])) + (", ..." if len(blind) > _MOST_NAMED else "")
+    nodes = ", ".join(dict.fromkeys(ranks[rank].node for rank in blind[:_MOST_NAMED]))
+    text = f"rank{'s' if len(blind) > 1 else ''} {shown} on {nodes} cannot be watched: there is no folder"
+    return f"{text} {os.environ.get(JOB_VARIABLE, '')} there\n  set TMPDIR to a folder that all hosts share"
 
 
 class Told:
