@@ -47,8 +47,8 @@ def _said(entry: EntryProgram, launch: Launch, launches: dict[int, Launch], code
         what = described(launch.convolution)
         if reason:
             yield f"{what}, but cuDNN does not make it: {reason}"
-        elif SUMS in launch.convolution.buffers and choice.finish is not None:
-            yield f"{what}: cuDNN may make it, and {code.texts[choice.finish.kernel].name} the rest"
+        elif SUMS in launch.convolution.buffers and choice.apart is not None:
+            yield f"{what}: cuDNN may make it, and {code.texts[choice.apart.kernel].name} the rest"
         else:
             yield f"{what}: cuDNN may make it"
     if launch.only_for and all(_replaced(entry, launches[number], launches, code) for number in launch.only_for):

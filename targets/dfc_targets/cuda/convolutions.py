@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dfc.backend.formulas import formula
 from dfc.ir.dims import Dim
 from dfc.kernels.convolution import FORWARD, SUMS, Convolved, Strided
 from dfc.kernels.program import EntryProgram, Launch
@@ -28,8 +29,21 @@ def launch_notes(
     return {
         "number": launch.number,
         "only_for": list(launch.only_for),
-        "convolution": _data(one, entry, rounds=choice.rounds, size=size),
+        "convolution": _data(one, entry, rounds=choice.rounds, size=size) | _finish(one, choice),
     }
+
+
+def _finish(one: Convolved, choice: Choice) -> dict[str, object]:
+    """The kernel that goes on with the sums, if that is what is made."""
+    last = choice.apart
+    if SUMS not in one.buffers or last is None:
+        return {}
+    sizes = [_over_kernel(size) for size in last.sizes]
+    return {"finish": {"kernel": last.kernel, "operands": list(last.operands), "sizes": sizes}}
+
+
+def _over_kernel(size: Dim) -> object:
+    return formula(size, {symbol: str(symbol) for symbol in size.symbols()}).to_json()
 
 
 def unmade(entry: EntryProgram, launch: Launch, choice: Choice, *, faults: bool) -> str:
@@ -41,14 +55,9 @@ def unmade(entry: EntryProgram, launch: Launch, choice: Choice, *, faults: bool)
         return f"it works on {' and '.join(sorted(types))}"
     if faults:
         return "it may fail"
-    if SUMS not in one.buffers:
-        return ""
-    product = choice.product
-    if product is None or choice.finish is None:
-        return f"its sums are not made apart: {choice.reason or 'it is all of a product'}"
-    if product.accumulator not in types:
-        return f"its sums are in {product.accumulator}, its factors are not"
-    return "" if product.by_rows else "its sums lie by columns"
+    if SUMS in one.buffers and choice.apart is None:
+        return f"its sums are not rounded to {types.pop()} before anything else"
+    return ""
 
 
 def _data(one: Convolved, entry: EntryProgram, *, rounds: bool, size: Size) -> dict[str, object]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from dfc_targets.cuda.library_convolutions import ConvolutionLibrary
 from dfc_targets.cuda.library_launch import LaunchLibrary, LibraryCall, Operand
 from dfc_targets.cuda.places import number
-from dfc_targets.cuda.plan_convolutions import SUMS
 from dfc_targets.cuda.plan_format import KernelPlan, Launch, Plan
+from dfc_targets.cuda.plan_products import SUMS
 
 Find = Callable[[int], Operand]
 """The memory of a buffer now."""

@@ -133,11 +133,8 @@ class ConvolutionLibrary:
         sized.check()
         finish = None
         made = MADE[what.kind]
-        if what.makes_sums:
-            after = kernel.product.finish if kernel.product is not None else None
-            if after is None:
-                raise ValueError("no kernel goes on with its sums")
-            finish = after, Operand(what.type, 0, sized.elements(made) * ITEM[what.type])
+        if what.finish is not None:
+            finish = what.finish, Operand(what.type, 0, sized.elements(made) * ITEM[what.type])
         elif kernel.guarded and sized.operand(made).visible:
             raise ValueError("it runs after what may fail, and is seen then")
         shape = sized.shape()

@@ -3,10 +3,10 @@
     {"number": 2, "only_for": [], "convolution":
      {"kind": "forward", "type": "f32", "rounds": false, "operands": [0, 5, 1],
       "image": {"offset": 0, "extents": [["B"], 4, 8, 8], "strides": [256, 1, 32, 4]}, "filter": .., "result": ..,
-      "steps": [2, 2], "dilations": [1, 1], "low": [0, 0], "bias": .., "added": ..}}
+      "steps": [2, 2], "dilations": [1, 1], "low": [0, 0], "bias": .., "added": .., "finish": ..}}
 
-The terms are those of `dfc.kernels.convolution`; operands are buffers of the entry, `SUMS` stands for the sums that the
-kernel's product is finished with. Launches have numbers, so that one can say that it is there for others alone.
+The terms are those of `dfc.kernels.convolution`; operands are buffers of the entry, `SUMS` stands for sums that a
+kernel goes on with. Launches have numbers, so that one can say that it is there for others alone.
 
 Assumes nothing of the JSON. Guarantees that operands exist and have the type of the convolution, that tensors have as
 many axes as belong together, and that formulas are over sizes of the entry; what does not is a `ValueError` of one
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from dfc_runtime.formats.fields import Record, integer, shown
 from dfc_runtime.formulas import Formula, from_json
+from dfc_targets.cuda.plan_products import SUMS, FinishPlan, read_finish
 
 KINDS = ("forward", "data", "weights")
 MADE = {"forward": 2, "data": 0, "weights": 1}
@@ -28,8 +29,6 @@ MADE = {"forward": 2, "data": 0, "weights": 1}
 TYPES = ("f32", "f64", "f16", "bf16")
 MOST_PLACES = 3
 LARGEST = 2**31 - 1
-SUMS = -1
-"""The number of the operand that is no buffer: the sums that a kernel goes on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,8 @@ class TensorPlan:
 @dataclass(frozen=True, slots=True)
 class ConvolutionPlan:
     """`tensors` are image, filter, result, then bias and what is added, if there; `operands` the buffer of each. `low`
-    are zeros before the image; `rounds`: factors of f32 may be rounded to 11 bits."""
+    are zeros before the image; `rounds`: factors of f32 may be rounded to 11 bits; `finish`: the kernel that goes on
+    with sums, which lie together row by row."""
 
     kind: str
     type: str
@@ -58,6 +58,7 @@ class ConvolutionPlan:
     steps: tuple[int, ...]
     dilations: tuple[int, ...]
     low: tuple[Formula, ...]
+    finish: FinishPlan | None = None
 
     @property
     def makes_sums(self) -> bool:
@@ -79,13 +80,13 @@ class LaunchNotes:
     convolution: ConvolutionPlan | None
 
 
-def read_notes(value: object, where: str, types: Sequence[str], names: set[str]) -> LaunchNotes:
-    """`types` are those of the entry's buffers, `names` its sizes."""
+def read_notes(value: object, where: str, types: Sequence[str], names: set[str], operands: int) -> LaunchNotes:
+    """`types` are those of the entry's buffers, `names` its sizes; `operands` is how many the launch has."""
     record = Record(value, where)
     made = LaunchNotes(
         record.integer("number", high=LARGEST),
         record.list("only_for", lambda each, place: integer(each, place, high=LARGEST)),
-        record.optional("convolution", lambda each, place: _convolution(each, place, types), None),
+        record.optional("convolution", lambda each, place: _convolution(each, place, types, operands), None),
     )
     record.done()
     if any(number <= made.number for number in made.only_for):
@@ -97,7 +98,7 @@ def read_notes(value: object, where: str, types: Sequence[str], names: set[str])
     return made
 
 
-def _convolution(value: object, where: str, types: Sequence[str]) -> ConvolutionPlan:
+def _convolution(value: object, where: str, types: Sequence[str], operands: int) -> ConvolutionPlan:
     record = Record(value, where)
     steps = record.list("steps", _factor)
     if not 1 <= len(steps) <= MOST_PLACES:
@@ -117,6 +118,7 @@ def _convolution(value: object, where: str, types: Sequence[str]) -> Convolution
         steps=steps,
         dilations=record.list("dilations", _factor),
         low=record.list("low", from_json),
+        finish=record.optional("finish", lambda each, place: read_finish(each, place, operands), None),
     )
     record.done()
     _check(made, where, types, rank)
@@ -126,6 +128,8 @@ def _convolution(value: object, where: str, types: Sequence[str]) -> Convolution
 def _check(made: ConvolutionPlan, where: str, types: Sequence[str], rank: int) -> None:
     if made.kind not in KINDS or made.type not in TYPES:
         raise ValueError(f"{where} is {shown(made.kind)} in {shown(made.type)}, which no library makes")
+    if made.makes_sums != (made.finish is not None):
+        raise ValueError(f"{where} makes sums that nothing goes on with, or goes on with none")
     if len(made.operands) != len(made.tensors):
         raise ValueError(f"{where} has {len(made.operands)} operands for {len(made.tensors)} tensors")
     if len(made.tensors) > 3 and (made.kind != "forward" or not made.has_bias):

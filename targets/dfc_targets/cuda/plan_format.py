@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from dfc_runtime.formats.fields import Record, integer, items, shown, text
 from dfc_runtime.formulas import Formula, from_json
 from dfc_targets.cuda.plan_convolutions import LaunchNotes, read_notes
-from dfc_targets.cuda.plan_products import SUMS, ProductPlan, read_product
+from dfc_targets.cuda.plan_products import SUMS, FinishPlan, ProductPlan, read_product
 
 VERSION = 1
 LARGEST_BLOCK = 1024
@@ -159,7 +159,8 @@ def read_plan(notes: object) -> Plan:
         raise ValueError(f"the plan has the version {record.integer('version')}, not {VERSION}")
     kernels = record.list("kernels", _kernel)
     for number, kernel in enumerate(kernels):
-        _check_finish(kernel, kernels, f"plan.kernels[{number}]")
+        if kernel.product is not None:
+            _check_finish(kernel.product.finish, kernel, kernels, f"plan.kernels[{number}]")
     entries = record.list("entries", lambda value, where: _entry(value, where, kernels))
     record.done()
     return Plan(kernels, entries)
@@ -190,14 +191,15 @@ def _kernel(value: object, where: str) -> KernelPlan:
     return made
 
 
-def _check_finish(kernel: KernelPlan, kernels: tuple[KernelPlan, ...], where: str) -> None:
-    """The kernel that comes after a library's product is given what it may have of the operands."""
-    finish = kernel.product.finish if kernel.product is not None else None
+def _check_finish(finish: FinishPlan | None, kernel: KernelPlan, kernels: tuple[KernelPlan, ...], where: str) -> None:
+    """The kernel that comes after a library's sums is given what it may have of the operands."""
     if finish is None:
         return
     if finish.kernel >= len(kernels):
         raise ValueError(f"{where} is finished by the kernel {finish.kernel} of {len(kernels)}")
     last = kernels[finish.kernel]
+    for size in finish.sizes:
+        _known(size, {f"d{number}" for number in range(kernel.sizes)}, where)
     access = tuple("read" if number == SUMS else kernel.access[number] for number in finish.operands)
     if last.access != access or last.sizes != len(finish.sizes) or last.workspace.constant != 0:
         raise ValueError(f"{where} is finished by {shown(last.name)}, which does not fit")
@@ -388,7 +390,9 @@ class _Steps:
         number = integer(fields[1], where, 0, len(self._kernels) - 1)
         kernel = self._kernels[number]
         types = [buffer.type for buffer in self._buffers]
-        notes = read_notes(fields[4], where, types, self._names) if len(fields) > 4 else None
+        notes = read_notes(fields[4], where, types, self._names, len(kernel.access)) if len(fields) > 4 else None
+        if notes is not None and notes.convolution is not None:
+            _check_finish(notes.convolution.finish, kernel, self._kernels, where)
         made = Launch(number, self._buffer_list(fields[2], where), self._formulas(fields[3], where), notes)
         if len(made.buffers) != len(kernel.access) or len(made.sizes) != kernel.sizes:
             raise ValueError(f"{where} does not fit the kernel {shown(kernel.name)}")

@@ -148,6 +148,20 @@ def _scale(value: object, where: str) -> float:
     return float(value)
 
 
+def read_finish(value: object, where: str, operands: int) -> FinishPlan:
+    """A kernel that goes on with sums of a launch that has so many operands."""
+    inner = Record(value, where)
+    made = FinishPlan(
+        kernel=inner.integer("kernel"),
+        operands=inner.list("operands", lambda each, place: integer(each, place, SUMS, operands - 1)),
+        sizes=inner.list("sizes", from_json),
+    )
+    inner.done()
+    if made.operands.count(SUMS) != 1:
+        raise ValueError(f"{where} takes on {made.operands.count(SUMS)} sums")
+    return made
+
+
 class _Matrices:
     """Reads what mentions operands of one kernel; matrices with a stride for each of so many levels."""
 
@@ -189,17 +203,7 @@ class _Matrices:
         return made
 
     def finish(self, value: object, where: str) -> FinishPlan:
-        inner = Record(value, where)
-        last = len(self._access) - 1
-        made = FinishPlan(
-            kernel=inner.integer("kernel"),
-            operands=inner.list("operands", lambda each, place: integer(each, place, SUMS, last)),
-            sizes=inner.list("sizes", from_json),
-        )
-        inner.done()
-        if made.operands.count(SUMS) != 1:
-            raise ValueError(f"{where} takes on {made.operands.count(SUMS)} sums")
-        return made
+        return read_finish(value, where, len(self._access))
 
     def _bias(self, value: object, where: str) -> BiasPlan:
         inner = Record(value, where)

@@ -68,8 +68,8 @@ def _before(code: KernelCode) -> dict[int, list[int]]:
     """The kernels whose sums another one takes on, by that one."""
     found: dict[int, list[int]] = {}
     for number, choice in enumerate(code.choices):
-        if choice.finish is not None:
-            found.setdefault(choice.finish.kernel, []).append(number)
+        for last in dict.fromkeys(one.kernel for one in (choice.finish, choice.apart) if one is not None):
+            found.setdefault(last, []).append(number)
     return found
 
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dfc.ir.dims import Dim, product
-from dfc.kernels.body import Accumulated, Affine, Instruction, Load
+from dfc.ir.dtypes import DType
+from dfc.kernels.body import Accumulated, Affine, Apply, Instruction, Load
 from dfc.kernels.canonical import canonical
 from dfc.kernels.form import ContractKernel, LoopKernel, Operand, Stage
 from dfc.kernels.program import Launch, Program, Role, walk
@@ -45,12 +46,14 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is left to a library of one kernel. `reason` says why it is not all."""
+    """What is left to a library of one kernel. `reason` says why it is not all. `apart` takes on the sums of a
+    convolution, row by row, in the type of its factors."""
 
     product: LibraryProduct | None = None
     finish: Finish | None = None
     rounds: bool = False
     reason: str = ""
+    apart: Finish | None = None
 
 
 @dataclass(slots=True)
@@ -73,10 +76,17 @@ class Chooser:
 
     def choices(self) -> Choices:
         made = [
-            self._choice(number, kernel) if isinstance(kernel, ContractKernel) else Choice()
+            self._with_convolution(number, kernel) if isinstance(kernel, ContractKernel) else Choice()
             for number, kernel in enumerate(self._kernels)
         ]
         return Choices(made, [kernel for kernel, _ in self._finishes], [guarded for _, guarded in self._finishes])
+
+    def _with_convolution(self, number: int, kernel: ContractKernel) -> Choice:
+        made = self._choice(number, kernel)
+        factor = kernel.operands[kernel.a.operand].dtype
+        if number not in self._convolved or (factor != kernel.accumulator and not rounds_first(kernel, factor)):
+            return made
+        return replace(made, apart=self._finish(number, finishing(kernel, by_rows=True, sums=factor)))
 
     def _choice(self, number: int, kernel: ContractKernel) -> Choice:
         found = library_product(kernel)
@@ -86,13 +96,13 @@ class Chooser:
         if found.whole is not None and number not in self._guarded_results:
             return Choice(found, None, rounds)
         reason = found.apart or AFTER_FAULTS
-        if not ever_pays(found, rounds=rounds) and number not in self._convolved:
+        if not ever_pays(found, rounds=rounds):
             whole = found if found.whole is not None else None
             return Choice(whole, None, rounds, f"{reason}, and it is too small to be made apart")
-        return Choice(found, self._finish(number, kernel, found), rounds, reason)
+        return Choice(found, self._finish(number, finishing(kernel, by_rows=found.by_rows)), rounds, reason)
 
-    def _finish(self, number: int, kernel: ContractKernel, found: LibraryProduct) -> Finish:
-        rest, operands = finishing(kernel, by_rows=found.by_rows)
+    def _finish(self, number: int, made: tuple[LoopKernel, tuple[int, ...]]) -> Finish:
+        rest, operands = made
         last, sizes = canonical(rest)
         assert isinstance(last, LoopKernel)
         key = last, self._texts[number].guarded
@@ -139,29 +149,44 @@ def _largest(size: Dim) -> int:
     return found if found > 0 else ANY
 
 
-def finishing(kernel: ContractKernel, *, by_rows: bool) -> tuple[LoopKernel, tuple[int, ...]]:
+def rounds_first(kernel: ContractKernel, dtype: DType) -> bool:
+    """Whether nothing is done with the sums but to round them to this type."""
+    totals = {number for number, one in enumerate(kernel.epilogue) if isinstance(one.operation, Accumulated)}
+    users = [one for one in kernel.epilogue if totals & set(one.arguments)]
+    return all(_casts(one, dtype) for one in users) and not any(store.value in totals for store in kernel.stores)
+
+
+def _casts(one: Instruction, dtype: DType) -> bool:
+    return isinstance(one.operation, Apply) and one.operation.function == "cast" and one.dtype == dtype
+
+
+def finishing(
+    kernel: ContractKernel, *, by_rows: bool, sums: DType | None = None
+) -> tuple[LoopKernel, tuple[int, ...]]:
     """What is left to do with sums that lie in memory of their own, row by row of the kernel's m or, not `by_rows`, of
-    its n; and the operands of the kernel that it is given."""
+    its n; and the operands of the kernel that it is given. `sums` is their type, if they are rounded already."""
+    dtype = kernel.accumulator if sums is None else sums
     axes = kernel.axes[:-1]
     m, n = len(axes) - 2, len(axes) - 1
     order = (*range(m), *((m, n) if by_rows else (n, m)))
     used = [one.operation.operand for one in kernel.epilogue if isinstance(one.operation, Load)]
     operands = (SUMS, *sorted({*used, *(store.operand for store in kernel.stores)}))
     slots = {old: new for new, old in enumerate(operands)}
-    sums = Operand(kernel.accumulator, tuple(axes[axis].extent for axis in order), "read")
-    load = Load(slots[SUMS], tuple(Affine(((axis, 1),)) for axis in order))
-    body = tuple(_moved(one, slots, load) for one in kernel.epilogue)
+    lie = Operand(dtype, tuple(axes[axis].extent for axis in order), "read")
+    load = Instruction(Load(slots[SUMS], tuple(Affine(((axis, 1),)) for axis in order)), (), dtype)
+    totals = {number for number, one in enumerate(kernel.epilogue) if isinstance(one.operation, Accumulated)}
+    rounded = dtype != kernel.accumulator
+    body = tuple(
+        load if number in totals or (rounded and totals & set(one.arguments)) else _moved(one, slots)
+        for number, one in enumerate(kernel.epilogue)
+    )
     stores = tuple(replace(store, operand=slots[store.operand]) for store in kernel.stores)
-    given = (sums, *(kernel.operands[number] for number in operands[1:]))
+    given = (lie, *(kernel.operands[number] for number in operands[1:]))
     return LoopKernel(given, axes, len(axes), (Stage((), body, (), stores),)), operands
 
 
-def _moved(one: Instruction, slots: Mapping[int, int], sums: Load) -> Instruction:
+def _moved(one: Instruction, slots: Mapping[int, int]) -> Instruction:
     """The same instruction in the other kernel."""
-    match one.operation:
-        case Accumulated():
-            return replace(one, operation=sums)
-        case Load():
-            return replace(one, operation=replace(one.operation, operand=slots[one.operation.operand]))
-        case _:
-            return one
+    if not isinstance(one.operation, Load):
+        return one
+    return replace(one, operation=replace(one.operation, operand=slots[one.operation.operand]))

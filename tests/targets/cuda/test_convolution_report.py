@@ -46,6 +46,11 @@ def test_gradients() -> None:
     assert "a gradient by the filter: cuDNN may make it" in said
 
 
+def test_short_sums_are_rounded_before_a_kernel_goes_on_with_them() -> None:
+    text = FEEDS.format("bf16") + " -> (y: bf16[B, 6, 6, 3]) { return conv2d(x, w, pad = 1) + b }"
+    assert told(text) == ["a convolution: cuDNN may make it, and k2 the rest", "not run where cuDNN makes k1"]
+
+
 def test_why_not() -> None:
     text = FEEDS.format("i32") + " -> (y: i32[B, 6, 6, 3]) { return conv2d(x, w, pad = 1) }"
     assert told(text) == ["a convolution, but cuDNN does not make it: it works on i32"]

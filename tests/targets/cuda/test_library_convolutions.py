@@ -77,7 +77,7 @@ KINDS = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dty
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("bias", ["", " + b"])
 def test_every_element_type(dtype: str, bias: str) -> None:
-    """Short sums are rounded before the bias is added: that is left to kernels."""
+    """Short sums are rounded before the bias is added: a kernel does that."""
     text = CONVOLVED.format(dtype) + f" return conv2d(x, w, pad = 1){bias} }}"
     feeds = [numbers(one, 2).astype(KINDS[dtype]) for one in ("B, 5, 5, 2", "3, 3, 2, 3", "3")]
     library = SimulatedCudnn()
@@ -85,7 +85,7 @@ def test_every_element_type(dtype: str, bias: str) -> None:
     (found,) = device_run.call("f", feeds, {"B": 2})
     close = CLOSE if dtype in ("f32", "f64") else HALF
     np.testing.assert_allclose(found.astype(float), wanted(text, feeds, {"B": 2})[0].astype(float), **close)
-    assert library.ran == ([] if bias and close is HALF else ["forward"])
+    assert (library.ran, device_run.device.counts.kernels) == (["forward"], int(bool(bias) and close is HALF))
 
 
 def test_a_residual_and_a_bias_in_one() -> None:
@@ -155,11 +155,13 @@ def test_training_goes_through_the_library() -> None:
     assert device_run.device.counts.kernels < without.device.counts.kernels
 
 
-def test_what_the_library_does_not_make_another_may_make_as_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DFC_CUBLASLT", "all")
-    products = SimulatedCublasLt()
-    trained(with_convolutions(SimulatedCudnn({c.BEST: []}), products))
-    assert products.products, "sums over windows are products of matrices as well"
+def test_what_the_library_does_not_make_another_may_make_as_products() -> None:
+    library, products = SimulatedCudnn({c.BEST: []}), SimulatedCublasLt()
+    device_run = SimulatedRun(noted_program(ADDRESSED), {}, with_convolutions(library, products))
+    feeds = [numbers("B, 4, 4, 2", 2), numbers("3, 3, 2, 4", 2)]
+    (found,) = device_run.call("f", feeds, {"B": 2})
+    np.testing.assert_allclose(found, wanted(ADDRESSED, feeds, {"B": 2})[0], **CLOSE)
+    assert (products.products, device_run.device.counts.kernels) == (1, 1), "of the windows, which a kernel makes"
 
 
 def by_kernels(library: SimulatedCudnn, reason: str, **more: Any) -> None:

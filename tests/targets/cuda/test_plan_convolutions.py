@@ -38,7 +38,7 @@ def notes() -> dict[str, Any]:
 
 
 def test_what_a_launch_says_is_read() -> None:
-    found = read_notes(notes(), "plan", TYPES, {"B"})
+    found = read_notes(notes(), "plan", TYPES, {"B"}, 3)
     assert (found.number, found.only_for) == (3, (5, 7))
     one = found.convolution
     assert one is not None and (one.kind, one.steps, one.has_bias, one.makes_sums) == ("forward", (1, 2), True, False)
@@ -49,14 +49,17 @@ def test_sums_stand_for_what_is_made() -> None:
     data = notes()
     del data["convolution"]["bias"]
     data["convolution"]["operands"] = [0, 1, SUMS]
-    found = read_notes(data, "plan", TYPES, {"B"}).convolution
+    with pytest.raises(ValueError, match="makes sums that nothing goes on with"):
+        read_notes(data, "plan", TYPES, {"B"}, 3)
+    data["convolution"]["finish"] = {"kernel": 2, "operands": [SUMS, 1], "sizes": [["$d0"]]}
+    found = read_notes(data, "plan", TYPES, {"B"}, 3).convolution
     assert found is not None and found.makes_sums
 
 
 def test_a_launch_may_only_be_there_for_others() -> None:
     data = notes()
     del data["convolution"]
-    assert read_notes(data, "plan", TYPES, set()).convolution is None
+    assert read_notes(data, "plan", TYPES, set(), 3).convolution is None
 
 
 def change(*keys: str, to: object) -> Callable[[dict[str, Any]], None]:
@@ -92,5 +95,5 @@ def test_damage_is_told_in_one_line(said: str) -> None:
     data = notes()
     DAMAGE[said](data)
     with pytest.raises(ValueError) as told:
-        read_notes(data, "plan.entries[0].steps[2]", TYPES, {"B"})
+        read_notes(data, "plan.entries[0].steps[2]", TYPES, {"B"}, 3)
     assert said in str(told.value) and "\n" not in str(told.value)
