@@ -1,9 +1,10 @@
 """Where the devices of one program meet: values that go from one to another, and who has come to an end.
 
-A value is copied once when it is sent, out of memory that its program uses again, and once when it is taken. Sending
-never waits. Assumes parts of which it was proved that none waits for ever when all send what they are to send.
-Guarantees that a device which needs what will not come any more, because its sender has failed, is told so: whether it
-gets a value depends on no timing.
+A value goes straight to where somebody waits for it. Where nobody does yet, it is copied out of memory that its program
+uses again, and once more when it is taken. Sending never waits. Assumes parts of which it was proved that none waits
+for ever when all send what they are to send. Guarantees that values of a key come in their order, and that a device
+which needs what will not come any more, because its sender has failed, is told so: whether it gets a value depends on
+no timing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dfc_runtime.memory import address_of
 _move = ctypes.memmove
 _MOST_SPARE = 4
 """Buffers of one size that are kept for later values."""
+_NOTHING = np.empty(0, np.uint8)
 
 
 class StoppedError(Exception):
@@ -36,12 +38,23 @@ class _Parcel:
     left: int
 
 
+@dataclass(slots=True)
+class _Wish:
+    """Memory of somebody who waits for a value. Who `claimed` it fills it; `sent` is how much came."""
+
+    address: int
+    size: int
+    claimed: bool = False
+    sent: int | None = None
+
+
 class Meeting:
     """One for each loaded program. One call at a time."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._boxes: dict[tuple[str, str], deque[_Parcel]] = {}
+        self._wishes: dict[tuple[str, str], _Wish] = {}
         self._spare: dict[int, list[NDArray[np.uint8]]] = {}
         self._running: set[str] = set()
         self._stopped: set[str] = set()
@@ -53,6 +66,7 @@ class Meeting:
         """A call begins, in which these take part. Its number is for `enter`."""
         with self._changed:
             self._boxes.clear()
+            self._wishes.clear()
             self._stopped.clear()
             self._entered.clear()
             self._running = set(devices)
@@ -70,28 +84,56 @@ class Meeting:
 
     def put(self, key: str, destinations: Sequence[str], address: int, size: int) -> None:
         """Sends a value of so many bytes."""
-        buffer = self._buffer(size)
-        _move(address_of(buffer), address, size)
-        parcel = _Parcel(buffer, len(destinations))
+        boxes = [(key, device) for device in destinations]
         with self._changed:
-            for device in destinations:
-                self._boxes.setdefault((key, device), deque()).append(parcel)
+            wishes = [None if self._boxes.get(box) else self._wishes.pop(box, None) for box in boxes]
+            for wish in wishes:
+                if wish is not None:
+                    wish.claimed = True
+        for wish in wishes:
+            if wish is not None and wish.size == size:
+                _move(wish.address, address, size)
+        later = [box for box, wish in zip(boxes, wishes, strict=True) if wish is None]
+        parcel = _Parcel(self._copied(address, size) if later else _NOTHING, len(later))
+        with self._changed:
+            for wish in wishes:
+                if wish is not None:
+                    wish.sent = size
+            for box in later:
+                self._boxes.setdefault(box, deque()).append(parcel)
             self._changed.notify_all()
 
     def take(self, key: str, device: str, source: str, address: int, size: int) -> None:
         """Receives the next value under a key. `StoppedError`: its source has ended without sending it."""
-        box = key, device
         with self._changed:
-            while not self._boxes.get(box):
-                if self._is_over or source not in self._running:
-                    self._stopped.add(device)
-                    raise StoppedError
-                self._changed.wait()
-            parcel = self._boxes[box].popleft()
-        if parcel.buffer.size != size:
-            raise ValueError(f"{key} has {parcel.buffer.size} bytes instead of {size}")
+            parcel = self._awaited((key, device), source, _Wish(address, size))
+        if parcel is None:
+            return
+        _check_size(key, parcel.buffer.size, size)
         _move(address, address_of(parcel.buffer), size)
         self._give_back(parcel)
+
+    def _awaited(self, box: tuple[str, str], source: str, wish: _Wish) -> _Parcel | None:
+        """The next value of a box, or None once it is where the wish wants it. Call with the lock held."""
+        self._wishes[box] = wish
+        try:
+            while wish.sent is None:
+                if not wish.claimed:
+                    if self._boxes.get(box):
+                        return self._boxes[box].popleft()
+                    if self._is_over or source not in self._running:
+                        self._stopped.add(box[1])
+                        raise StoppedError
+                self._changed.wait()
+        except BaseException:
+            while wish.claimed and wish.sent is None:  # an interrupt: the memory is not ours before it was filled
+                self._changed.wait()
+            raise
+        finally:
+            if self._wishes.get(box) is wish:
+                del self._wishes[box]
+        _check_size(box[0], wish.sent, wish.size)
+        return None
 
     def end(self, device: str) -> None:
         """A device has come to the end of its part, or has failed in it: it sends no more."""
@@ -125,12 +167,14 @@ class Meeting:
         """Whether a device ended for want of what others did not send."""
         return device in self._stopped
 
-    def _buffer(self, size: int) -> NDArray[np.uint8]:
+    def _copied(self, address: int, size: int) -> NDArray[np.uint8]:
         with self._changed:
             spare = self._spare.get(size)
-            if spare:
-                return spare.pop()
-        return np.empty(size, np.uint8)
+            buffer = spare.pop() if spare else None
+        if buffer is None:
+            buffer = np.empty(size, np.uint8)
+        _move(address_of(buffer), address, size)
+        return buffer
 
     def _give_back(self, parcel: _Parcel) -> None:
         with self._changed:
@@ -139,3 +183,8 @@ class Meeting:
                 spare = self._spare.setdefault(parcel.buffer.size, [])
                 if len(spare) < _MOST_SPARE:
                     spare.append(parcel.buffer)
+
+
+def _check_size(key: str, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise ValueError(f"{key} has {found} bytes instead of {wanted}")

@@ -103,6 +103,31 @@ def test_who_waits_for_one_that_has_ended_is_told_so(switching: None) -> None:
     assert meeting.was_stopped(B) and not meeting.was_stopped(A)
 
 
+def test_a_value_goes_straight_to_who_waits_and_past_nobody(switching: None) -> None:
+    """Some are waited for and some are not; in either case each comes once, and in its turn."""
+    meeting, rounds = begun(A, B), 300
+
+    def send() -> None:
+        for number in range(rounds):
+            put(meeting, "x", (B,), np.full(50, float(number)))
+            if number % 7 == 0:
+                take(meeting, "go", A, B, 1)
+        meeting.end(A)
+
+    def receive() -> list[float]:
+        found = []
+        for number in range(rounds):
+            value = take(meeting, "x", B, A, 50)
+            assert value.min() == value.max()
+            found.append(float(value[0]))
+            if number % 7 == 0:
+                put(meeting, "go", (A,), np.ones(1))
+        meeting.end(B)
+        return found
+
+    assert in_threads(send, receive)[1] == list(map(float, range(rounds)))
+
+
 def test_a_call_begins_with_nothing_of_the_one_before() -> None:
     meeting = begun(A, B)
     put(meeting, "x", (B,), np.ones(1))
