@@ -75,9 +75,8 @@ def spread_by(
     already; `elastic` jobs may have any number of tasks."""
     deployment = resolution.deployment
     graph, replicated, divided, steps = _cut(whole, resolution)
-    wishes = _fixed(wishes_of(graph, resolution), divided)
-    counts = {name: cut.count for name, cut in replicated.items()}
-    wishes = replace(wishes, counts=counts, fixed={**(homes or {}), **wishes.fixed}, elastic=elastic)
+    wishes = _fixed(wishes_of(graph, resolution), divided, replicated)
+    wishes = replace(wishes, fixed={**(homes or {}), **wishes.fixed}, elastic=elastic)
     _check_blocks(graph, wishes)
     try:
         placed = place(graph, wishes, _with_counts(costs or Costs(), replicated, deployment, graph))
@@ -132,14 +131,16 @@ def _caller(entry: Entry, resolution: Resolution, replicated: Mapping[str, Repli
     return Caller(Site(first, None if first in copied else 0))
 
 
-def _fixed(wishes: Wishes, divided: Spreading) -> Wishes:
-    """Wishes that know where divided state lies, and what has to be beside it. Nothing is together with all its tasks:
-    what is done with its rows is done where they are asked for."""
+def _fixed(wishes: Wishes, divided: Spreading, replicated: Mapping[str, Replication]) -> Wishes:
+    """Wishes that know what is cut into blocks, where divided state lies, and what has to be beside it. Nothing is
+    together with all its tasks: what is done with its rows is done where they are asked for."""
+    counts = {name: cut.count for name, cut in replicated.items()}
     owners = {name: state.division.site for name, state in divided.sharded.items()}
     groups = {group for name, group in wishes.together.items() if name in owners}
     together = {name: group for name, group in wishes.together.items() if group not in groups}
     values = {name: wish for name, wish in wishes.values.items() if wishes.together.get(name) not in groups}
-    return replace(wishes, fixed={**divided.sites, **owners}, together=together, values=values)
+    fixed = {**divided.sites, **owners}
+    return replace(wishes, fixed=fixed, together=together, values=values, counts=counts)
 
 
 def _check_blocks(graph: Graph, wishes: Wishes) -> None:
@@ -185,9 +186,11 @@ def mistakes_by(resolution: Resolution, whole: Graph) -> tuple[Diagnostic, ...]:
     """What is wrong with an optimised graph, or a part of one, by what a deployment file was found to mean."""
     deployment = resolution.deployment
     try:
-        graph, _, divided, _ = _cut(whole, resolution)
+        graph, replicated, divided, _ = _cut(whole, resolution)
+        wishes = _fixed(wishes_of(graph, resolution), divided, replicated)
+        _check_blocks(graph, wishes)
         if any(job.memory for job in deployment.jobs.values()):
-            place_state(graph, _fixed(wishes_of(graph, resolution), divided))
+            place_state(graph, wishes)
     except CompileError as failure:
         return failure.diagnostics
     except PlacementError as problem:

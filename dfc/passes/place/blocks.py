@@ -34,14 +34,15 @@ def names_in_blocks(entry: Entry, count: Symbol) -> frozenset[str]:
 
 
 def strays(entry: Entry, wishes: Wishes) -> Iterator[Node]:
-    """Nodes in the blocks of an entry that a line wants somewhere else than in all tasks of its job."""
+    """Nodes in the blocks of an entry that a line wants somewhere else than in all tasks of its job; last those that
+    only go through the blocks, which mean nothing to the author."""
     count, job = wishes.counts.get(entry.name), wishes.replicated.get(entry.name)
     if count is None:
         return
     for loop in walk.nodes(entry.block):
         if not _goes_over(loop, count):
             continue
-        for node in nodes_inside(loop):
+        for node in sorted(nodes_inside(loop), key=lambda node: node.name.startswith(f"{entry.name}/block")):
             wish = wishes.values.get(node.name)
             if wish is not None and wish.job is not None and (wish.job != job or wish.task is not None):
                 yield node

@@ -82,6 +82,16 @@ def test_mistakes_of_every_kind_are_told_at_once_in_their_order(folder: Path, df
     ]
 
 
+def test_what_is_cut_into_blocks_and_placed_elsewhere_is_told(folder: Path, dfc: Command) -> None:
+    entry = "entry f[B](x: f32[B, 3]) -> (y: f32) {\n  let y = mean(square(x @ w))\n  w -= grad(y, w)\n  return y\n}"
+    (folder / "line.dfg").write_text(f"dfg 1\n\nparam w: f32[3] = 1\n\n{entry}\n")
+    replicated = 'job worker tasks 2\nreplicate f over worker with mode = "sync", split = "B"\n'
+    ended = dfc("check", write(folder, HEAD + replicated + 'place "**" on ps\n'))
+    assert ended.code == 2
+    assert "error[E0802]: `f/x` is computed in blocks by all tasks of `worker`" in ended.message
+    assert 'help: leave it with the others: `place "f/**" on worker`' in ended.message
+
+
 def test_watching_notices_changes_of_the_program_in_another_folder(
     folder: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
