@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from dfc_runtime.formulas import Formula
 from dfc_targets.cuda.cudnn import ConvolutionPlan, Cudnn
 from dfc_targets.cuda.cudnn_backend import ConvolutionError, Library
 from dfc_targets.cuda.cudnn_graphs import ConvolutionShape, TensorShape
@@ -162,7 +163,7 @@ class _Sized:
             raise ValueError("it is too large for the library")
         if image[0] != result[0] or filter_[0] != result[1] or image[1] % filter_[1]:
             raise ValueError("its tensors do not fit each other")
-        low = [number(one, sizes) for one in what.low]
+        low = [_signed(one, sizes) for one in what.low]
         self._zeros = [
             zeros_around(what.kind, *each)
             for each in zip(image[2:], filter_[2:], what.steps, what.dilations, low, result[2:], strict=True)
@@ -231,6 +232,14 @@ class _Sized:
         for _ in range(FEWEST_PLACES - len(self._what.steps)):
             extents, strides = [*extents[:2], 1, *extents[2:]], [*strides[:2], 1, *strides[2:]]
         return TensorShape(tuple(extents), packed(extents, strides), aligned)
+
+
+def _signed(formula: Formula, sizes: Mapping[str, int]) -> int:
+    """Zeros, or fewer than none: elements that windows leave out."""
+    try:
+        return formula.evaluate(sizes)
+    except (ArithmeticError, KeyError) as problem:
+        raise ValueError(f"a size of the plan has no value: {problem}") from None
 
 
 def packed(extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from dfc_targets.cuda.library_convolutions import packed, zeros_around
 from dfc_targets.cuda.places import DEVICE_BIT
 from dfc_targets.cuda.plan_format import Launch, read_plan
 from dfc_targets.cuda.target import SIMULATOR
+from tests.dfc.passes.convolutions.test_random_convolutions import random_program
 from tests.dfc.passes.convolutions.test_recognise import FORMS, WHAT, numbers, text_of
 from tests.support import simulated_programs
 from tests.support.convolving import noted_program
@@ -294,6 +295,25 @@ def test_f32_may_be_rounded_only_where_it_was_asked_for() -> None:
             notes = [one.notes for one in noted_launches(SimulatedRun(noted_program(ADDRESSED)))]
         found += [one.convolution.rounds for one in notes if one is not None and one.convolution is not None]
     assert found == [False, True]
+
+
+def test_what_windows_leave_out_at_the_start_is_not_looked_at() -> None:
+    text = """readonly entry f[B](x: f32[B, 7, 6, 2], w: f32[3, 3, 2, 3]) -> (y: f32[B, 3, 2, 3]) {
+      return conv2d(x[:, 2:, 1:], w, stride = [1, 2]) }"""
+    feeds = [numbers(one, 2) for one in ("B, 7, 6, 2", "3, 3, 2, 3")]
+    library = SimulatedCudnn()
+    device_run = SimulatedRun(noted_program(text), {}, with_convolutions(library))
+    (found,) = device_run.call("f", feeds, {"B": 2})
+    np.testing.assert_allclose(found, wanted(text, feeds, {"B": 2})[0], **CLOSE)
+    assert (library.ran, device_run.device.counts.kernels) == (["forward"], 0)
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 4))
+def test_random_programs_mean_the_same(seed: int) -> None:
+    text, feeds = random_program(seed)
+    device_run = SimulatedRun(noted_program(text), {}, with_convolutions(SimulatedCudnn()))
+    for one, other in zip(device_run.call("f", feeds), wanted(text, feeds, {}), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4 * max(1.0, float(np.abs(other).max())))
 
 
 @pytest.mark.parametrize(
