@@ -186,6 +186,7 @@ class Client:
         joined: list[int] = []
         if self._all_serve:
             return joined
+        self._waiting.doing = f"it calls {label}"
         others: dict[int, str] = {}
         for rank in range(1, self._comm.size):
             if rank in self._serving:

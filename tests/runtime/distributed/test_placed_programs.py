@@ -341,6 +341,12 @@ def test_a_program_that_is_closed_says_so_at_once():
     on_cluster(bundle(), 3, work)
 
 
+def test_who_waits_for_others_to_call_too_says_what_it_calls():
+    first, *_ = outcomes_of(bundle(), 3, trained, follow=lambda module: None, seconds=0.5)
+    assert isinstance(first, RankError)
+    assert "rank 0 (ps task 0): it calls `train`, and has waited" in str(first)
+
+
 def test_a_wrong_number_of_ranks_is_answered_with_a_number_of_tasks_that_fits():
     two_jobs = """
     job ps tasks 1
