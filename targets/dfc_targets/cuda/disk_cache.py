@@ -121,10 +121,10 @@ def user_cache() -> DiskCache:
     if stated == "0":
         return DiskCache(None)
     if stated:
-        return DiskCache(Path(stated).expanduser())
-    home = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.join("~", ".cache")
-    folder = Path(home).expanduser()
-    return DiskCache(folder / "dfc" if folder.is_absolute() else None)
+        own = os.path.expanduser(stated)
+        return DiskCache(None if own.startswith("~") else Path(own))
+    folder = os.path.expanduser(os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.join("~", ".cache"))
+    return DiskCache(Path(folder, "dfc") if os.path.isabs(folder) else None)  # else nobody knows whose home it is
 
 
 def file_identity(path: str) -> str:

@@ -139,6 +139,17 @@ def test_the_environment_says_where_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     assert (tmp_path / "home" / ".cache" / "dfc" / NAME).exists()
 
 
+@pytest.mark.parametrize("stated", ["", "~nobody_of_this_name/cache"])
+def test_without_a_home_nothing_is_kept(stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for a user that the system does not know
+    monkeypatch.setenv(disk_cache.VARIABLE, stated)
+    user_cache().put({NAME: VALUE})
+    assert not user_cache().is_on and files(tmp_path) == []
+
+
 def test_builds_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "tool"
     assert file_identity(str(path)) == ""
