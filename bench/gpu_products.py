@@ -81,7 +81,7 @@ def measure(dtype: str, shape: tuple[int, int, int], architecture: str, seconds:
             best[which] = min(best.get(which, 1e9), *times_of(call, seconds / 3))
     operations = 2 * m * k * n
     rates = [operations / best["bare", maker] / 1e12 for maker in (KERNELS, LIBRARY)]
-    apart = pays(Work(n, m, k, 1, dtype, "f64" if dtype == "f64" else "f32"), 1, apart=True)
+    apart = pays(Work(n, m, k, 1, dtype, dtype), 1, apart=True)
     one, two = best["followed", KERNELS], best["followed", LIBRARY]
     right = "right" if apart == (two < one) else "WRONG"
     return (

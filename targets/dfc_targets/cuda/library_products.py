@@ -156,7 +156,7 @@ class ProductLibrary:
         used |= {BIAS: whole.bias.operand} if whole.bias is not None else {}
         if any(result.overlaps(sized.operands[one]) for one in used.values()):
             raise ValueError("its result lies where its operands do")
-        self._weigh(sized.work, len(sized.calls) - 1, apart=False)
+        self._weigh(sized.work(whole.result.type), len(sized.calls) - 1, apart=False)
         bias = sized.bias(whole) if whole.bias is not None else NOWHERE
         shape = sized.shape(
             sized.matrix(whole.result),
@@ -179,13 +179,13 @@ class ProductLibrary:
         return ProductCall(self._planned(shape), self, places, tuple(offsets), uses)
 
     def _apart(self, finish: FinishPlan, sized: _Sized) -> ProductCall:
-        product, work = sized.product, sized.work
+        product, work = sized.product, sized.work(sized.product.sums)
         if work.sums_bytes > self.memory // SHARE:
             raise ValueError("its sums take too much memory to be made apart")
         self._weigh(work, len(sized.calls), apart=True)
         shape = sized.shape(sized.sums(), None, None)
         places = (sized.operand(product.first).place, sized.operand(product.second).place, *[NOWHERE] * 3)
-        step = work.rows * work.columns * ITEM[work.total]
+        step = work.rows * work.columns * ITEM[work.result]
         offsets = [
             (
                 sized.offset(product.first, call),
@@ -197,7 +197,7 @@ class ProductLibrary:
             for call in sized.calls
         ]
         uses = ((product.first.operand, False), (product.second.operand, False))
-        sums = Operand(work.total, 0, work.sums_bytes)
+        sums = Operand(work.result, 0, work.sums_bytes)
         return ProductCall(self._planned(shape), self, places, tuple(offsets), uses, (finish, sums))
 
     def _weigh(self, work: Work, launches: int, *, apart: bool) -> None:
@@ -232,11 +232,10 @@ class _Sized:
         if len(self.calls) > MOST_CALLS:
             raise ValueError(f"its batch has two axes, of {self._batch} and {len(self.calls)} matrices")
 
-    @property
-    def work(self) -> Work:
-        product, batch = self.product, self._batch * len(self.calls)
-        factor, total = product.first.type, product.accumulator
-        return Work(self._rows, self._columns, self._depth, batch, factor, total, product.rounds)
+    def work(self, results: str) -> Work:
+        """With what is written in this type."""
+        batch, factor = self._batch * len(self.calls), self.product.first.type
+        return Work(self._rows, self._columns, self._depth, batch, factor, results, self.product.rounds)
 
     def operand(self, matrix: MatrixPlan) -> Operand:
         return self.operands[matrix.operand]
@@ -267,8 +266,8 @@ class _Sized:
         """Sums in scratch memory, which begins at a multiple of `PADDING`: one after another, the last level inside."""
         one = self._rows * self._columns
         stride, step = (self._inside, 1) if self._level == 0 else (1, self._inside)
-        apart = step * one * ITEM[self.product.accumulator] if len(self.calls) > 1 else 0
-        return MatrixShape(self.product.accumulator, False, self._rows, stride * one, alignment(apart))
+        apart = step * one * ITEM[self.product.sums] if len(self.calls) > 1 else 0
+        return MatrixShape(self.product.sums, False, self._rows, stride * one, alignment(apart))
 
     def matrix(self, matrix: MatrixPlan, *, rows: bool = False, columns: bool = False) -> MatrixShape:
         """`rows`, `columns`: the depth takes their place. `ValueError` if the matrix leaves its memory, or its columns

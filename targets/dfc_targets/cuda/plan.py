@@ -124,6 +124,7 @@ def _product(product: LibraryProduct, choice: Choice, names: Names) -> dict[str,
         finish = choice.finish
         sizes = [_json(size, names) for size in finish.sizes]
         made["finish"] = {"kernel": finish.kernel, "operands": list(finish.operands), "sizes": sizes}
+        made["sums"] = choice.sums
     return made
 
 

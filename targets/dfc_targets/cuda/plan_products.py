@@ -3,7 +3,7 @@
     {"rows": ["$d0"], "columns": 32, "depth": 64, "batch": [], "accumulator": "f32", "rounds": false,
      "first": {"operand": 1, "type": "f32", "transposed": true, "leading": 32, "strides": [], "offset": 0}, ...,
      "whole": {"result": {...}, "scale": 1.0, "bias": {"operand": 2, "offset": 0}},
-     "finish": {"kernel": 7, "operands": [-1, 2, 3], "sizes": [["$d0"]]}}
+     "finish": {"kernel": 7, "operands": [-1, 2, 3], "sizes": [["$d0"]]}, "sums": "f32"}
 
 The terms are those of `products` and `splitting`. Assumes nothing of the JSON. Guarantees that operands exist and are
 only read, or written, as they should be, that types fit each other, and that formulas are over the sizes of the kernel;
@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dfc_runtime.formats.fields import Record, integer, shown
+from dfc_runtime.formats.fields import Record, integer, shown, text
 from dfc_runtime.formulas import Formula, from_json
 
 FACTORS = {"f32": ("f32", "f16", "bf16"), "f64": ("f64",)}
@@ -71,7 +71,8 @@ class FinishPlan:
 @dataclass(frozen=True, slots=True)
 class ProductPlan:
     """Products of `rows` x `depth` by `depth` x `columns`, as many as the numbers of `batch` multiplied, summed in
-    `accumulator`. `rounds`: factors of f32 may be rounded to 11 bits. At least one of `whole` and `finish` is there."""
+    `accumulator`. `rounds`: factors of f32 may be rounded to 11 bits. At least one of `whole` and `finish` is there;
+    `sums` is the type in which those for `finish` are written."""
 
     rows: Formula
     columns: Formula
@@ -83,6 +84,7 @@ class ProductPlan:
     second: MatrixPlan
     whole: WholePlan | None
     finish: FinishPlan | None
+    sums: str
 
     def formulas(self) -> list[Formula]:
         made = [self.rows, self.columns, self.depth, *self.batch]
@@ -113,6 +115,7 @@ def read_product(value: object, where: str, access: Sequence[str]) -> ProductPla
         second=reader.matrix(record.get("second"), f"{where}.second", ("read", "update")),
         whole=record.optional("whole", reader.whole, None),
         finish=record.optional("finish", reader.finish, None),
+        sums=record.optional("sums", text, ""),
     )
     record.done()
     _check_types(made, where)
@@ -125,6 +128,8 @@ def _check_types(product: ProductPlan, where: str) -> None:
     factor = product.first.type
     if factor != product.second.type or factor not in FACTORS.get(product.accumulator, ()):
         raise ValueError(f"{where} multiplies {shown(factor)} and {shown(product.second.type)}")
+    if product.sums not in ((factor, product.accumulator) if product.finish is not None else ("",)):
+        raise ValueError(f"{where} has sums of the type {shown(product.sums)}")
     whole = product.whole
     if whole is None:
         return

@@ -50,20 +50,20 @@ RATES = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`batch` products of `rows` x `depth` by `depth` x `columns`; `factor` and `total` are the types of factors and
-    sums, `rounds`: factors of f32 may be rounded to 11 bits."""
+    """`batch` products of `rows` x `depth` by `depth` x `columns`; `factor` and `result` are the types of factors and
+    of what a library writes, `rounds`: factors of f32 may be rounded to 11 bits."""
 
     rows: int
     columns: int
     depth: int
     batch: int
     factor: str
-    total: str
+    result: str
     rounds: bool = False
 
     @property
     def sums_bytes(self) -> int:
-        return self.rows * self.columns * self.batch * ITEM[self.total]
+        return self.rows * self.columns * self.batch * ITEM[self.result]
 
 
 def saved(work: Work, launches: int, *, apart: bool) -> float:

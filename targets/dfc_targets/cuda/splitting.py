@@ -46,13 +46,14 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is left to a library of one kernel. `reason` says why it is not all. `apart` takes on the sums of a
-    convolution, row by row, in the type of its factors."""
+    """What is left to a library of one kernel. `reason` says why it is not all; `sums` is the type in which sums for
+    `finish` are written. `apart` takes on the sums of a convolution, row by row, in the type of its factors."""
 
     product: LibraryProduct | None = None
     finish: Finish | None = None
     rounds: bool = False
     reason: str = ""
+    sums: str = ""
     apart: Finish | None = None
 
 
@@ -96,10 +97,13 @@ class Chooser:
         if found.whole is not None and number not in self._guarded_results:
             return Choice(found, None, rounds)
         reason = found.apart or AFTER_FAULTS
-        if not ever_pays(found, rounds=rounds):
+        factor = kernel.operands[kernel.a.operand].dtype
+        sums = factor if rounds_first(kernel, factor) else kernel.accumulator
+        if not ever_pays(found, sums.name, rounds=rounds):
             whole = found if found.whole is not None else None
             return Choice(whole, None, rounds, f"{reason}, and it is too small to be made apart")
-        return Choice(found, self._finish(number, finishing(kernel, by_rows=found.by_rows)), rounds, reason)
+        finish = self._finish(number, finishing(kernel, by_rows=found.by_rows, sums=sums))
+        return Choice(found, finish, rounds, reason, sums=sums.name)
 
     def _finish(self, number: int, made: tuple[LoopKernel, tuple[int, ...]]) -> Finish:
         rest, operands = made
@@ -134,10 +138,10 @@ def _going_on_with_convolutions(program: Program) -> Iterator[int]:
                 yield step.kernel
 
 
-def ever_pays(found: LibraryProduct, *, rounds: bool) -> bool:
-    """Whether there are sizes for which it pays to make the sums apart."""
+def ever_pays(found: LibraryProduct, sums: str, *, rounds: bool) -> bool:
+    """Whether there are sizes for which it pays to make the sums apart, in memory of this type."""
     rows, columns, depth, batch = map(_largest, (found.rows, found.columns, found.depth, product(found.batch)))
-    work = Work(rows, columns, depth, batch, found.first.dtype, found.accumulator, rounds)
+    work = Work(rows, columns, depth, batch, found.first.dtype, sums, rounds)
     return product_costs.pays(work, 1, apart=True)
 
 

@@ -146,6 +146,7 @@ FINISH: dict[str, Any] = {"kernel": 1, "operands": [-1, 1], "sizes": [["$d0"]]}
 PRODUCT: dict[str, object] = {
     "rows": ["$d0"], "columns": 4, "depth": 8, "batch": [], "accumulator": "f32", "rounds": False,
     "first": MATRIX, "second": {**MATRIX, "transposed": True}, "whole": WHOLE, "finish": FINISH,
+    "sums": "f32",
 }  # fmt: skip
 
 
@@ -163,7 +164,11 @@ def test_products_come_back() -> None:
     assert (found.rows.symbol, found.depth.constant, found.whole.bias.offset.constant) == ("d0", 8, 3)
     assert (found.second.transposed, found.whole.result.operand, found.accumulator) == (True, 1, "f32")
     assert found.finish is not None and found.finish.operands == (-1, 1)
-    alone = read_plan(with_product({"finish": None, "whole": {"result": RESULT, "scale": -0.5}})).kernels[0].product
+    alone = (
+        read_plan(with_product({"finish": None, "sums": None, "whole": {"result": RESULT, "scale": -0.5}}))
+        .kernels[0]
+        .product
+    )
     assert alone is not None and alone.whole is not None and alone.finish is None
     assert (alone.whole.scale, alone.whole.bias, alone.whole.added) == (-0.5, None, None)
     apart = read_plan(with_product({"whole": None}))
@@ -185,7 +190,9 @@ def test_a_batch_has_a_stride_for_each_level() -> None:
 
 DAMAGED_PRODUCTS: list[dict[str, object]] = [
     {"rows": ["$d1"]}, {"depth": None}, {"accumulator": "f16"}, {"rounds": 1}, {"batch": 1}, {"batch": [1]},
-    {"batch": [1, 1, 1]}, {"whole": None, "finish": None}, {"alpha": 1}, {"second": {**MATRIX, "more": 1}},
+    {"batch": [1, 1, 1]},
+    {"sums": "f16"}, {"sums": None}, {"finish": None}, {"whole": None, "finish": None},
+    {"alpha": 1}, {"second": {**MATRIX, "more": 1}},
     {"first": {**MATRIX, "operand": 1}}, {"first": {**MATRIX, "operand": 2}}, {"first": {**MATRIX, "type": "f64"}},
     {"whole": {**WHOLE, "bias": {"operand": 1, "offset": 0}}}, {"whole": {**WHOLE, "scale": 0.0}},
     {"whole": {**WHOLE, "bias": {"operand": 0, "offset": ["$B"]}}}, {"whole": {**WHOLE, "scale": float("nan")}},

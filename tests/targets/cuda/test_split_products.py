@@ -14,6 +14,7 @@ import dfc_runtime
 from dfc.api import compile_source
 from dfc.options import TargetOptions
 from dfc_targets.cuda import libcuda, product_costs
+from dfc_targets.cuda.cublaslt import TYPES
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, program_of
@@ -44,7 +45,7 @@ readonly entry mixed[B](q: f32[B, 5, 3, 4], k: f32[B, 5, 3, 4]) -> (y: f32[B, 3,
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that may go to the library goes, and nothing is too small to be made apart."""
     monkeypatch.setenv("DFC_CUBLASLT", "all")
-    monkeypatch.setattr("dfc_targets.cuda.splitting.ever_pays", lambda found, rounds: True)
+    monkeypatch.setattr("dfc_targets.cuda.splitting.ever_pays", lambda *_, **__: True)
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -211,6 +212,8 @@ def test_other_types_of_factors(dtype: str, close: float, ending: str) -> None:
     expected = np.tanh(x @ w) if ending else x @ w
     np.testing.assert_allclose(y, expected, rtol=close, atol=10 * close)
     assert library.products == 1
+    (made,) = library.matmuls
+    assert library.layouts[made["d"]].kind == TYPES[dtype], "sums that are rounded first are written so"
 
 
 LOOP = """
