@@ -72,7 +72,7 @@ class Cudnn:
         self._library, self._most = library, workspace_bytes
         self._backend = Backend(library)
         self._plans: dict[ConvolutionShape, ConvolutionPlan | str] = {}
-        self._handle = ctypes.c_void_p()
+        self._handle, self._stream = ctypes.c_void_p(), -1
         self._backend.call("cudnnCreate", ctypes.byref(self._handle))
 
     def version(self) -> str:
@@ -97,14 +97,12 @@ class Cudnn:
         """Queues a convolution on a stream, which may be recording a graph. An address for each tensor of the shape;
         `workspace` has `plan.workspace` bytes or more, at a multiple of 256."""
         backend = self._backend
-        backend.call("cudnnSetStream", self._handle, stream)
+        if stream != self._stream:
+            backend.call("cudnnSetStream", self._handle, stream)
+            self._stream = stream
         pack = backend.made(VARIANT_PACK)
         try:
-            count = len(addresses)
-            backend.set(pack, PACK_UIDS, INT64, (ctypes.c_int64 * count)(*range(1, count + 1)))
-            backend.set(pack, PACK_POINTERS, POINTER, (ctypes.c_void_p * count)(*addresses))
-            backend.set(pack, PACK_WORKSPACE, POINTER, (ctypes.c_void_p * 1)(workspace))
-            backend.finish(pack)
+            fill_pack(backend, pack, addresses, workspace)
             backend.call("cudnnBackendExecute", self._handle, plan.plan, pack)
         finally:
             backend.drop(pack)
@@ -116,6 +114,15 @@ class Cudnn:
                 drop_all(self._backend, plan.descriptors)
         self._plans.clear()
         self._backend.call("cudnnDestroy", self._handle)
+
+
+def fill_pack(backend: Backend, pack: Descriptor, addresses: Sequence[int], workspace: int) -> None:
+    """What a plan runs on: an address for each tensor."""
+    count = len(addresses)
+    backend.set(pack, PACK_UIDS, INT64, (ctypes.c_int64 * count)(*range(1, count + 1)))
+    backend.set(pack, PACK_POINTERS, POINTER, (ctypes.c_void_p * count)(*addresses))
+    backend.set(pack, PACK_WORKSPACE, POINTER, (ctypes.c_void_p * 1)(workspace))
+    backend.finish(pack)
 
 
 # --- one shape

@@ -16,7 +16,7 @@ import pytest
 
 from dfc_targets.cuda import cudnn_backend, cudnn_graphs
 from dfc_targets.cuda import cudnn_constants as c
-from dfc_targets.cuda.cudnn import Cudnn, drop_all, plan_for
+from dfc_targets.cuda.cudnn import Cudnn, drop_all, fill_pack, plan_for
 from dfc_targets.cuda.cudnn_backend import Backend, ConvolutionError, find_library
 from dfc_targets.cuda.cudnn_graphs import OPERATIONS, ConvolutionShape, TensorShape
 from tests.support.simulated_cudnn import Engine, SimulatedCudnn
@@ -246,6 +246,13 @@ def test_the_library_takes_every_descriptor_without_a_device(shape: ConvolutionS
         cudnn_graphs.operation_graph(backend, shape, kept)
     finally:
         drop_all(backend, kept)
+
+
+def test_the_library_takes_addresses_without_a_device() -> None:
+    backend = real()
+    pack = backend.made(c.VARIANT_PACK)
+    fill_pack(backend, pack, [1 << 20, 2 << 20, 3 << 20], 4 << 20)
+    backend.drop(pack)
 
 
 DEVICE_DESCRIPTOR, DEVICE_JSON, CHARACTERS = 38, 2702, 24
