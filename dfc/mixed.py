@@ -9,7 +9,7 @@ state, faults and host calls of the undivided one, with numbers through all devi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dfc import pipeline
@@ -58,7 +58,18 @@ def on_devices(role: Role, graph: Graph, resolution: Resolution, costs: Costs | 
         name: resolution.devices.allowed(settled(ruling.constraint), role.job, role.task)
         for name, ruling in rulings.items()
     }
-    return place_on_devices(graph, DeviceWishes(devices, allowed, groups, lacks), costs)
+    beside = {slot: owner for slot, owner in _slots(graph, resolution) if owner in allowed}
+    allowed |= {slot: allowed[owner] for slot, owner in beside.items()}
+    return place_on_devices(graph, DeviceWishes(devices, allowed, groups, lacks, beside), costs)
+
+
+def _slots(graph: Graph, resolution: Resolution) -> Iterator[tuple[str, str]]:
+    """What an optimiser keeps for a variable, with that variable, if no line says as much of it itself."""
+    best = resolution.lines.best
+    for name in graph.resources:
+        owner = name.partition("[")[2].partition("]")[0]
+        if owner in best and (name not in best or best[name].specificity < best[owner].specificity):
+            yield name, owner
 
 
 def lower(graph: Graph, options: CompileOptions, watch: pipeline.Watch = pipeline.ignore) -> tuple[Program, Lowered]:

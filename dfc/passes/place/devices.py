@@ -26,6 +26,7 @@ GPU_TIMES_FASTER = 100
 """What a GPU makes of work besides the start of a kernel, beside one core."""
 REARRANGED = frozenset({"reshape", "broadcast", "transpose"})
 """Ops whose result is made where it is needed."""
+LINE = "its line says so"
 LINK_LATENCY = 12e-6
 LINK_RATE = 10e9
 """A value that goes from device to device takes `LINK_LATENCY` seconds and one for each `LINK_RATE` bytes."""
@@ -34,12 +35,14 @@ LINK_RATE = 10e9
 @dataclass(frozen=True, slots=True)
 class DeviceWishes:
     """What a task has, GPUs first, and what its lines allow: devices by full name of state and of nodes, the group of
-    each name that shares a device with others, and the ops that a GPU has no kernel for, with the reasons."""
+    each name that shares a device with others, the ops that a GPU has no kernel for, with the reasons, and which
+    variable state is `beside` for its sake."""
 
     devices: tuple[Device, ...]
     allowed: Mapping[str, tuple[Device, ...]] = field(default_factory=dict[str, tuple[Device, ...]])
     together: Mapping[str, str] = field(default_factory=dict[str, str])
     lacking: Mapping[str, str] = field(default_factory=dict[str, str])
+    beside: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def of(self, name: str) -> tuple[Device, ...]:
         return self.allowed.get(name, self.devices)
@@ -91,7 +94,7 @@ def _of_state(name: str, wishes: DeviceWishes) -> DeviceDecision:
     """Lines decide alone, so that a part of the program has its state where the program has it."""
     allowed = wishes.of(name)
     if name in wishes.allowed and len(allowed) < len(wishes.devices):
-        return DeviceDecision(name, allowed[0], "its line says so")
+        return DeviceDecision(name, allowed[0], f"beside `{wishes.beside[name]}`" if name in wishes.beside else LINE)
     others = tuple((each, "named by no line of it") for each in wishes.devices[1:])
     return DeviceDecision(name, wishes.devices[0], "the first device that lines name", others)
 
@@ -106,6 +109,7 @@ class _Run:
         self._costs = costs
         self._free = dict.fromkeys((*wishes.devices, ON_CPU), 0.0)
         self._ready: dict[Value, tuple[Device | None, float]] = {}
+        self._feeds = frozenset(entry.block.parameters)
         self._given_out = {v for block in walk.blocks(entry.block) for v in block.outputs}
         self._groups = {wishes.together[name]: device for name, device in state.items() if name in wishes.together}
         self.nodes: dict[Node, Device] = {}
@@ -173,12 +177,21 @@ class _Run:
             return self._groups[group], f"together with `{group}`", ()
         allowed = self._wishes.of(node.name)
         if len(allowed) == 1 and len(self._wishes.devices) > 1:
-            return allowed[0], "its line says so", ()
+            return allowed[0], LINE, ()
         if len(allowed) == 1:
             return allowed[0], "all that has a kernel there", ()
-        compared = tuple((device, self._times(node, device)[1]) for device in allowed)
+        possible = self._possible(node, allowed)
+        compared = [(device, self._times(node, device)[1]) for device in possible]
         chosen = min(compared, key=lambda each: each[1])[0]
-        return chosen, "finished first here", compared
+        left_out = [(device, "nothing that it uses is there") for device in allowed if device not in possible]
+        return chosen, "finished first here", (*compared, *left_out)
+
+    def _possible(self, node: Node, allowed: tuple[Device, ...]) -> tuple[Device, ...]:
+        """GPUs, and the processors if they have made something that the node uses: a size that is not known yet counts
+        as a small one, and what is small would begin on the processors, where feeds are."""
+        sources = {self._ready[v][0] for v in walk.inputs(node) if v in self._ready and v not in self._feeds}
+        gpus = tuple(device for device in allowed if device.kind == "gpu")
+        return gpus if gpus and ON_CPU not in sources else allowed
 
     def _settle(self, inner: Node, outer: Node, device: Device) -> None:
         """The place of something in a region: its own if anything says so, else that of the region."""
@@ -192,7 +205,7 @@ class _Run:
         elif group in self._groups:
             self._note(inner, self._groups[group], f"together with `{group}`")
         elif len(allowed) < len(self._wishes.devices) and device not in allowed:
-            self._note(inner, allowed[0], "its line says so")
+            self._note(inner, allowed[0], LINE)
         else:
             self._note(inner, device, f"in `{outer.name}`")
 
