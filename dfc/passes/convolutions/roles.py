@@ -104,7 +104,7 @@ def _roles(space: Space, image: View, filter_: Terms, result: Terms) -> Roles | 
     for along, extent, stride in zip(image.index, image.place.shape, strides(image.place.shape), strict=True):
         terms = space.resolved(along.terms)
         sides = [[a for a in terms if a in one and a not in other] for one, other in _sides(filter_, result)]
-        if along.masked or all(sides) or (any(sides) and along.offset != ZERO):
+        if along.masked or all(sides) or (any(sides) and (along.offset != ZERO or _jumps(terms))):
             spot = _spot(along, terms, sides, extent, stride)
             if spot is None:
                 return None
@@ -130,6 +130,12 @@ def _roles(space: Space, image: View, filter_: Terms, result: Terms) -> Roles | 
             return None
         kinds[where].append(axis)
     return roles
+
+
+def _jumps(terms: Terms) -> bool:
+    """Whether windows of one element leave out others."""
+    factors = [factor.constant for factor in terms.values()]
+    return len(factors) == 1 and factors[0] is not None and factors[0] != 1
 
 
 def _sides(filter_: Terms, result: Terms) -> tuple[tuple[Terms, Terms], tuple[Terms, Terms]]:
