@@ -91,6 +91,7 @@ class SimulatedCublasLt(RecordingLibrary):
                 made = scale * ((a.T if flips[0] else a) @ (b.T if flips[1] else b))
                 made = made + more * matrix("c", "c_in") if more else made
                 self._write(call["result"], self.layouts[call["d"]], number * strides["d"], made, bias)
+            self._touch_workspace(call["workspace"], call["size"])
 
         return run
 

@@ -12,14 +12,19 @@ import pytest
 
 import dfc_runtime
 from dfc.api import compile_source
+from dfc.frontend.build import build
+from dfc.kernels.form import ContractKernel
 from dfc.options import TargetOptions
+from dfc.pipeline import optimise, scheduled
 from dfc_targets.cuda import libcuda, product_costs
 from dfc_targets.cuda.cublaslt import TYPES
+from dfc_targets.cuda.kernel_code import kernel_code
+from dfc_targets.cuda.kernel_text import SIMULATED
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
-from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, program_of
+from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, interpreted_text, program_of
 from tests.support.simulated_runtime import simulated_devices
-from tests.support.spread_samples import observed
+from tests.support.spread_samples import ALL, observed
 from tests.targets.cuda.test_programs import agree
 from tests.targets.cuda.test_samples import SMALLER, on_processor
 
@@ -265,3 +270,14 @@ def test_training_steps_of_samples_give_what_they_give_on_the_processor(name: st
         largest = float(np.max(np.abs(other.astype(np.float64)), initial=0.1))
         np.testing.assert_allclose(one, other, rtol=0, atol=max(sample.near, 1e-5) * largest)
     assert library.products > 3, "at least those of a step and its gradients"
+
+
+@pytest.mark.parametrize("name", ["digits", "lstm", "transformer", "convnet"])
+def test_all_products_of_samples_may_go_to_a_library_but_for_small_ones(name: str) -> None:
+    source = ALL[name].source
+    code = kernel_code(scheduled(optimise(build(source))), SIMULATED, interpreted_text)
+    pairs = [*zip(code.kernels, code.choices, strict=True)]
+    chosen = [choice for kernel, choice in pairs if isinstance(kernel, ContractKernel)]
+    assert sum(choice.product is not None for choice in chosen) > len(chosen) // 2
+    left = [choice.reason for choice in chosen if choice.product is None]
+    assert all(reason.endswith(", and it is too small to be made apart") for reason in left), left
