@@ -73,15 +73,16 @@ def supervise(launch: Launch, arguments: Sequence[str], folder: Path | None) -> 
 def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
     """Runs one rank's part and gives its exit code. The supervisor, if there is one, is told that the rank lives and
     how it ends. A rank that fails ends all of them: the others would wait for it for ever."""
-    from dfc_runtime.distributed.records import Told
+    from dfc_runtime.distributed.records import Told, without_foreign_folders
 
+    without_foreign_folders()
     comm = communicator()
     fault = launchers.separated(comm.size)
     if fault:
         return failures.report(click.UsageError(fault)) if comm.rank == _stated_rank() else failures.USAGE
     stopped = _heed_signals(comm.rank)
     with Told(comm.rank) as records:
-        code = _unwatched(comm)
+        code = _unwatched(comm, records)
         if not code:
             code = failures.guarded(lambda: _told_once(lambda: body(comm, records), comm.rank))
         code = 128 + stopped[0] if stopped else code
@@ -93,11 +94,11 @@ def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
     return code
 
 
-def _unwatched(comm: MPI.Intracomm) -> int:
-    """An exit code, if the supervisor cannot see how some of the ranks are: rank 0 has told it."""
+def _unwatched(comm: MPI.Intracomm, records: Told) -> int:
+    """An exit code, if the supervisor cannot hear how some of the ranks are: rank 0 has told it."""
     from dfc_runtime.distributed.records import Seen, current_epoch, unseen
 
-    fault = unseen(comm.allgather(Seen.here())) if current_epoch() is not None else ""
+    fault = unseen(comm.allgather(Seen.of(records))) if current_epoch() is not None else ""
     if not fault:
         return 0
     problem = FileError(fault, code="E0909")

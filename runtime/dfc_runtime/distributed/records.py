@@ -2,14 +2,13 @@
 
 A rank learns from its environment that there is a supervisor. It writes every half second that it is alive, what it is
 doing and how far it has come; and at its end a record of completion, or of what went wrong. Records are replaced as a
-whole, so that a reader sees one or none. Assumes a folder that all ranks and the supervisor share. Guarantees that what
-is damaged counts as not written, and that ranks whose supervisor was killed end by themselves.
+whole, so that a reader sees one or none. Ranks on hosts that do not share the folder send their records (`post`).
+Guarantees that what is damaged counts as not written, and that ranks whose supervisor was killed end by themselves.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -22,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from dfc_runtime.distributed.post import Line, put
 from dfc_runtime.errors import DfcError
 from dfc_runtime.formats import fields, strict_json
 
@@ -72,6 +72,12 @@ def current_epoch() -> int | None:
     return int(text) if os.environ.get(JOB_VARIABLE) and text.isascii() and text.isdigit() else None
 
 
+def without_foreign_folders() -> None:
+    """The supervisor's folder for temporary files is only on its own host, and on those that share it."""
+    if current_epoch() is not None and not Path(os.environ.get("TMPDIR", "/")).is_dir():
+        del os.environ["TMPDIR"]
+
+
 def current_job() -> str:
     """A name for the job this process belongs to, the same in all its sessions; "" without a supervisor."""
     return Path(os.environ[JOB_VARIABLE]).name if current_epoch() is not None else ""
@@ -79,16 +85,14 @@ def current_job() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Whether a rank can be watched: it sees the folder of its job, or has no supervisor. `node` is the name of its
-    host."""
+    """Whether a rank can be watched, and the name of its host."""
 
     node: str
     is_seen: bool
 
     @classmethod
-    def here(cls) -> Seen:
-        folder = os.environ[JOB_VARIABLE] if current_epoch() is not None else ""
-        return cls(os.uname().nodename, not folder or (Path(folder) / _ALIVE).exists())
+    def of(cls, told: Told) -> Seen:
+        return cls(os.uname().nodename, told.is_heard)
 
 
 def unseen(ranks: Sequence[Seen]) -> str:
@@ -99,17 +103,22 @@ def unseen(ranks: Sequence[Seen]) -> str:
     shown = ", ".join(map(str, blind[:_MOST_NAMED])) + (", ..." if len(blind) > _MOST_NAMED else "")
     nodes = ", ".join(dict.fromkeys(ranks[rank].node for rank in blind[:_MOST_NAMED]))
     text = f"rank{'s' if len(blind) > 1 else ''} {shown} on {nodes} cannot be watched: there is no folder"
-    return f"{text} {os.environ.get(JOB_VARIABLE, '')} there\n  set TMPDIR to a folder that all hosts share"
+    text += f" {os.environ.get(JOB_VARIABLE, '')} there, and no way to the supervisor"
+    return f"{text}\n  set TMPDIR to a folder that all hosts share, or let them reach the host that `dfc run` is on"
 
 
 class Told:
-    """Tells the supervisor of this process, as long as the block runs; does nothing without one."""
+    """Tells the supervisor of this process, as long as the block runs; does nothing without one. `is_heard` says
+    whether there is a way to it."""
 
     def __init__(self, rank: int, doing: Doing | None = None) -> None:
         epoch = current_epoch()
+        self._epoch = epoch or 0
         self._folder = Path(os.environ[JOB_VARIABLE]) if epoch is not None else None
-        self._watch = _Watch(self._folder) if self._folder is not None else None
-        self._stem = f"{epoch}-{rank}"
+        is_here = self._folder is None or (self._folder / _ALIVE).exists()
+        self._line = None if is_here else Line.to_supervisor()
+        self._watch = self._line or (_Watch(self._folder) if self._folder is not None else None)
+        self.is_heard = is_here or self._line is not None
         self._rank = rank
         self._number = 0
         self._over = threading.Event()
@@ -166,12 +175,12 @@ class Told:
     def _write(self, kind: str, **told: int | str) -> None:
         if self._folder is None:
             return
-        now = time.monotonic_ns()
-        own = {"rank": self._rank, "host": host(), "pid": os.getpid(), "number": self._number, "time": now}
-        draft = self._folder / f"{self._stem}.{kind}-{threading.get_ident()}"
+        data = {"rank": self._rank, "host": host(), "pid": os.getpid(), "number": self._number, **told}
+        if self._line is not None:
+            self._line.send(self._epoch, self._rank, kind, data)
+            return
         try:
-            draft.write_text(json.dumps({**own, **told}), encoding="utf-8")
-            os.replace(draft, self._folder / f"{self._stem}.{kind}")
+            put(self._folder, self._epoch, self._rank, kind, data)
         except OSError:
             return  # a supervisor that is gone has removed the folder
 

@@ -2,7 +2,8 @@
 
 Each session of ranks runs under the launcher of the installed MPI, in a session of its own with a temporary folder of
 its own, which is removed. Decisions are the coordinator's (`coordinator.py`); this module is its eyes and hands.
-Assumes that ranks keep records (`records.py`), on other machines too: then the temporary folder is one they share.
+Assumes that ranks keep records (`records.py`), on other machines too: in the temporary folder, if they share it, or by
+way of a connection (`post.py`).
 Guarantees that when it returns no process of the job is left on this machine; on others, those that are cut off end by
 themselves within seconds.
 """
@@ -18,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -26,6 +27,7 @@ from typing import IO
 from dfc_runtime.distributed import coordinator as c
 from dfc_runtime.distributed import epochs, processes
 from dfc_runtime.distributed.launcher_output import Account, Filter
+from dfc_runtime.distributed.post import POST_VARIABLE, Post
 from dfc_runtime.distributed.records import EPOCH_VARIABLE, JOB_VARIABLE, Record, host, read_records, watch_over
 from dfc_runtime.errors import UnsupportedError
 
@@ -50,8 +52,9 @@ class Job:
 
 def supervise(job: Job, tell: Callable[[str], None]) -> int:
     """Runs a job to its end and returns its exit code. `tell` gets a line for each thing the user should know."""
-    with tempfile.TemporaryDirectory(prefix="dfc-job-") as folder, watch_over(Path(folder)):
-        return _Supervisor(job, Path(folder), tell).run()
+    with tempfile.TemporaryDirectory(prefix="dfc-job-") as name, watch_over(Path(name)), Post(Path(name)) as post:
+        told = {**job.environment, POST_VARIABLE: post.address}
+        return _Supervisor(replace(job, environment=told), Path(name), tell).run()
 
 
 def find_launcher() -> str:
@@ -87,6 +90,7 @@ class _Session:
         self.account = Account()
         self.known: dict[tuple[str, int], Record] = {}
         self.gone: dict[int, float] = {}
+        self._ends = processes.Ends()
         self._pipes = [self._pass_on(self.launcher.stdout, 1), self._pass_on(self.launcher.stderr, 2)]
 
     def _pass_on(self, pipe: IO[bytes] | None, descriptor: int) -> threading.Thread:
@@ -114,6 +118,8 @@ class _Session:
             if self.known.get((record.kind, record.rank)) != record:
                 self.known[record.kind, record.rank] = record
                 fresh.append(record)
+        for pid in self.pids.values():
+            self._ends.follow(pid)
         return fresh
 
     def processes(self) -> list[int]:
@@ -132,21 +138,34 @@ class _Session:
         return self.launcher.poll() is not None and not any(pipe.is_alive() for pipe in self._pipes)
 
     def watch(self) -> None:
-        """Notes whose process has ended, often enough to see who went first."""
-        for rank, pid in self.pids.items():
+        """Notes whose process has ended, in their order."""
+        ranks = {pid: rank for rank, pid in self.pids.items()}
+        for pid in self._ends.new():
+            if pid in ranks:
+                self.gone.setdefault(ranks[pid], time.monotonic())
+        for rank, pid in self.pids.items():  # those the kernel does not tell of
             if rank not in self.gone and not processes.alive(pid):
                 self.gone[rank] = time.monotonic()
 
+    @property
+    def _knows_order(self) -> bool:
+        """Whether who went first is certain. A launcher may name one that it has ended itself."""
+        return len(self.pids) == self._ranks and self._ends.follows(self.pids.values())
+
     def _blame(self, rank: int) -> tuple[bool, float]:
-        """The rank the launcher names comes first, then those that went first."""
-        named = self.account.rank == rank or self.account.pid == self.pids[rank]
-        return not named, self.gone[rank]
+        """Those that went first; where that is not certain, the rank the launcher names comes before."""
+        return not (self._knows_order or self._is_named(rank)), self.gone[rank]
+
+    def _is_named(self, rank: int) -> bool:
+        return self.account.rank == rank or self.account.pid == self.pids[rank]
 
     def how(self, first: int) -> str:
         """How the first rank died, as far as the launcher has said. If it has not, and others went with it, nobody
         knows who was first."""
-        if self.account.signal > 0:
+        if self.account.signal > 0 and (self._is_named(first) or not self._knows_order):
             return f"was killed by signal {self.account.signal}"
+        if self._knows_order:
+            return "has died"
         close = [r for r, time_ in sorted(self.gone.items()) if r != first and time_ - self.gone[first] < AT_ONCE]
         if self.account.names_somebody or not close:
             return "has died"
@@ -163,6 +182,7 @@ class _Session:
         self.launcher.wait()
         for pipe in self._pipes:
             pipe.join(timeout=5)
+        self._ends.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 

@@ -1,0 +1,119 @@
+"""Records that come over a connection: what a supervisor takes, from whom, and how a rank notices its end."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dfc_runtime.distributed import post
+from dfc_runtime.distributed.post import POST_VARIABLE, Line, Post
+from dfc_runtime.distributed.records import EPOCH_VARIABLE, JOB_VARIABLE, Told, read_records
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a supervisor; a rank of it is somewhere else."""
+    monkeypatch.setattr(post, "_own_addresses", lambda: ["127.0.0.1"])
+    path = tmp_path / "here"
+    path.mkdir()
+    with Post(path) as open_:
+        monkeypatch.setenv(POST_VARIABLE, open_.address)
+        monkeypatch.setenv(JOB_VARIABLE, str(tmp_path / "elsewhere"))
+        monkeypatch.setenv(EPOCH_VARIABLE, "3")
+        yield path
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_rank_of_another_host_is_heard_from_its_first_beat_to_its_end(folder: Path) -> None:
+    with Told(5, lambda: (7, "it sums")) as told:
+        assert told.is_heard
+        until(lambda: read_records(folder, 3))
+        (beat,) = read_records(folder, 3)
+        assert (beat.kind, beat.rank, beat.step, beat.text) == ("beat", 5, 7, "it sums")
+        stamp = json.loads((folder / "3-5.beat").read_text())["time"]
+        assert 0 <= time.monotonic_ns() - stamp < 60e9
+    until(lambda: (folder / "3-5.done").exists())
+
+
+def test_a_rank_that_fails_says_how(folder: Path) -> None:
+    with pytest.raises(ValueError, match="a bug"), Told(1):
+        raise ValueError("a bug")
+    until(lambda: (folder / "3-1.failed").exists())
+    failed = next(each for each in read_records(folder, 3) if each.kind == "failed")
+    assert (failed.rank, failed.code, failed.text) == (1, 1, "ValueError: a bug")
+
+
+def test_the_end_of_the_supervisor_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(post, "_own_addresses", lambda: ["127.0.0.1"])
+    with Post(tmp_path) as open_:
+        monkeypatch.setenv(POST_VARIABLE, open_.address)
+        line = Line.to_supervisor()
+        assert line is not None and not line.is_over
+    until(lambda: line.is_over)
+    line.send(1, 0, "beat", {})
+    assert Line.to_supervisor() is None, "nobody is there"
+
+
+def _connection(address: str) -> socket.socket:
+    end = socket.create_connection(("127.0.0.1", int(address.split()[0])))
+    end.settimeout(20)
+    return end
+
+
+def test_who_does_not_know_the_token_is_not_heard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = post.os.environ[POST_VARIABLE]
+    port, token, *_ = address.split()
+    end = _connection(address)
+    end.sendall(b"0" * len(token) + b'\n{"epoch": 3, "rank": 0, "kind": "done"}\n')
+    assert end.recv(10) == b""
+    monkeypatch.setenv(POST_VARIABLE, f"{port} {token[::-1]} 127.0.0.1")
+    assert Line.to_supervisor() is None
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"no json\n",
+        b"[]\n",
+        b"\xff\n",
+        b'{"epoch": 3, "kind": "beat"}\n',
+        b'{"epoch": "3", "rank": 0, "kind": "beat"}\n',
+        b'{"epoch": 3, "rank": -1, "kind": "beat"}\n',
+        b'{"epoch": 3, "rank": 99999999, "kind": "beat"}\n',
+        b'{"epoch": 3, "rank": 0, "kind": "../../beat"}\n',
+        b'{"epoch": 3, "rank": 0, "kind": ["beat"]}\n',
+        b'{"epoch": 3, "rank": 0, "kind": "beat", "text": "' + b"x" * (1 << 17) + b'"}\n',
+        b"[" * 60_000 + b"\n",
+    ],
+)
+def test_what_is_no_record_ends_the_connection_and_leaves_nothing(folder: Path, line: bytes) -> None:
+    address = post.os.environ[POST_VARIABLE]
+    end = _connection(address)
+    end.sendall(f"{address.split()[1]}\n".encode())
+    assert end.recv(3) == b"ok\n"
+    try:
+        end.sendall(line)
+        assert end.recv(1) == b""
+    except ConnectionError:
+        pass  # it was closed before all of the line had been read
+    assert list(folder.iterdir()) == []
+
+
+def test_the_addresses_of_this_host_lead_here(tmp_path: Path) -> None:
+    with Post(tmp_path) as open_:
+        port, _, name, *addresses = open_.address.split()
+        assert name == socket.gethostname()
+        for host in addresses:
+            socket.create_connection((host, int(port)), 20).close()
