@@ -81,13 +81,11 @@ class SimulatedDevice:
     ) -> None:
         """`launch` runs kernel text, block by block. `library` makes products, `convolutions` what it says; nodes of
         what they queued are taken, in conditional nodes too, and can be changed later, or not."""
-        self.launch = launch
+        self.launch, self.warp, self.stream_handle = launch, warp, 77
         self.conditional_nodes = conditional_nodes
-        self.stream_handle = 77
         self.matrix_library, self.convolution_library = library, convolutions
         self.changes_recorded, self.takes_recorded, self.takes_inner = changes_recorded, takes_recorded, takes_inner
         self.recording: list[Callable[[], None]] | None = None
-        self.warp = warp
         self.memory_of = DeviceMemory(capacity)
         self.pinned: dict[int, np.ndarray] = {}
         self.counts = Counts()
