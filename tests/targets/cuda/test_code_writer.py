@@ -62,6 +62,24 @@ def test_casts_wrap(kind: str) -> None:
         np.testing.assert_array_equal(out, x.astype(kind) * np.array(5, kind))
 
 
+@pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+def test_conversions_keep_the_number(kind: str) -> None:
+    limits = np.iinfo(kind)
+    x = np.array([limits.min, limits.max, 0, 1, limits.max - 1, limits.max // 2], kind)
+    wide, single, double = (np.zeros(len(x), one) for one in ("i8", "f4", "f8"))
+    body = """for i in range(d0):
+    b[i] = i64(a[i])
+    c[i] = f32(a[i])
+    d[i] = f64(a[i])"""
+    run(body, [x, wide, single, double], len(x))
+    np.testing.assert_array_equal(wide, x.astype(np.int64))
+    np.testing.assert_array_equal(single, x.astype(np.float32))
+    np.testing.assert_array_equal(double, x.astype(np.float64))
+    back = np.zeros(len(x), np.int32)
+    run("for i in range(d0):\n    b[i] = i32(a[i])", [np.array([-1.9, 1.9, -3, 2**31 - 1, -(2.0**31), 0]), back], 6)
+    assert back.tolist() == [-1, 1, -3, 2**31 - 1, -(2**31), 0]
+
+
 def test_comparisons_with_nan_and_of_unsigned_numbers() -> None:
     x = np.array([1, np.nan, -0.0, np.inf], np.float32)
     y = np.array([np.nan, np.nan, 0.0, np.inf], np.float32)
