@@ -62,6 +62,18 @@ def test_casts_wrap(kind: str) -> None:
         np.testing.assert_array_equal(out, x.astype(kind) * np.array(5, kind))
 
 
+@pytest.mark.parametrize("kind", ["i1", "i4", "i8", "u1", "u4", "u8"])
+def test_integers_are_ordered_by_their_sign(kind: str) -> None:
+    limits = np.iinfo(kind)
+    values = [limits.min, limits.max, 0, 1, limits.max // 2 + 1]
+    x, y = (np.array(side, kind) for side in zip(*((a, b) for a in values for b in values), strict=True))
+    out = np.zeros(4 * len(x), np.uint8)
+    lines = [f"    c[i * 4 + {n}] = u8({test})" for n, test in enumerate(("a[i] < b[i]", "a[i] >= b[i]", "a[i] > 0"))]
+    run("\n".join(["for i in range(d0):", *lines, "    c[i * 4 + 3] = u8(0 == b[i])"]), [x, y, out], len(x))
+    expected = np.stack([x < y, x >= y, x > 0, y == 0], axis=1)
+    np.testing.assert_array_equal(out.reshape(-1, 4), expected)
+
+
 @pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
 def test_conversions_keep_the_number(kind: str) -> None:
     limits = np.iinfo(kind)
