@@ -127,8 +127,6 @@ class CudaDriver:
         products, convolutions = None, None
         if any(kernel.product is not None for kernel in plan.kernels):
             products = self._open(ProductLibrary, "matrix_library")
-            if products is not None:
-                _, products.memory = self._device.memory()
         if has_convolutions(plan):
             convolutions = self._open(ConvolutionLibrary, "convolution_library")
         return Libraries(() if products is None else (products,), convolutions)
@@ -141,7 +139,9 @@ class CudaDriver:
         except (ProductError, ConvolutionError) as problem:
             self._no_library[kind] = f"the kernel of the program, because {problem}"
             return None
-        self._libraries += [] if made is None else [made]
+        if made is not None:
+            _, made.memory = self._device.memory()
+            self._libraries.append(made)
         return made
 
     @classmethod

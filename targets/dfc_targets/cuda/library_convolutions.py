@@ -21,8 +21,8 @@ from dfc_targets.cuda.plan_convolutions import MADE
 from dfc_targets.cuda.plan_convolutions import ConvolutionPlan as Described
 from dfc_targets.cuda.plan_format import KernelPlan
 from dfc_targets.cuda.plan_products import FinishPlan
+from dfc_targets.cuda.product_costs import ITEM, SHARE
 
-ITEM = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 ALIGNMENT = 16
 """What addresses are told to be multiples of, if they are; those of the caller always are."""
 
@@ -80,6 +80,8 @@ class ConvolutionLibrary:
         self._library = Cudnn(library)
         self._name = f"cuDNN {self._library.version()}"
         self._refused: dict[ConvolutionShape, str] = {}
+        self.memory = 1 << 62
+        """Bytes of the device: what a kernel takes on is scratch memory."""
         self.notes: dict[str, str] = {}
         """Who makes each convolution, by kernel and sizes; the first `MOST_NOTES` of them."""
 
@@ -136,6 +138,8 @@ class ConvolutionLibrary:
         made = MADE[what.kind]
         if what.finish is not None:
             finish = what.finish, Operand(what.type, 0, sized.elements(made) * ITEM[what.type])
+            if finish[1].size > self.memory // SHARE:
+                raise ValueError("its sums take too much memory to be made apart")
         elif kernel.guarded and sized.operand(made).visible:
             raise ValueError("it runs after what may fail, and is seen then")
         shape = sized.shape()

@@ -116,6 +116,17 @@ def test_a_kernel_goes_on_with_sums() -> None:
     assert set(device_run.driver.convolutions.values()) == {"cuDNN 9.28.1, and a kernel after it"}
 
 
+def test_sums_that_take_too_much_memory_stay_with_their_kernel() -> None:
+    library, feeds = SimulatedCudnn(), [numbers(one, 2) for one in ("B, 4, 4, 2", "3, 3, 2, 3", "3")]
+    device = with_convolutions(library)
+    with mock.patch.object(device, "memory", return_value=(1 << 20, 16 * 100)):
+        device_run = SimulatedRun(noted_program(LARGE), {}, device)
+    (found,) = device_run.call("f", feeds, {"B": 2})
+    np.testing.assert_allclose(found, wanted(LARGE, feeds, {"B": 2})[0], **CLOSE)
+    (who,) = device_run.driver.convolutions.values()
+    assert not library.ran and "take too much memory" in who
+
+
 def noted_launches(device_run: SimulatedRun) -> list[Launch]:
     plan = read_plan(device_run.lowered.notes["plan"])
     return [step for step in plan.entries[0].steps if isinstance(step, Launch)]
