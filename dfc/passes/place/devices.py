@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 
 from dfc.deployment.kinds import ON_CPU, Device
 from dfc.ir import walk
-from dfc.ir.graph import Entry, Graph, Node, Value
+from dfc.ir.graph import Block, Entry, Graph, Node, Value
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 from dfc.ops.effects import effect, is_host_call
 from dfc.ops.record import Effect
-from dfc.passes.place.cost import OVERHEAD, Costs, nodes_inside
+from dfc.passes.place.cost import OVERHEAD, Costs
 
 GPU_OVERHEAD = 5e-6
 GPU_TIMES_FASTER = 100
@@ -110,6 +110,8 @@ class _Run:
         self._free = dict.fromkeys((*wishes.devices, ON_CPU), 0.0)
         self._ready: dict[Value, tuple[Device | None, float]] = {}
         self._feeds = frozenset(entry.block.parameters)
+        self._around: dict[Node, Device] = {}
+        self._changed_by = _changes(entry.block)
         self._given_out = {v for block in walk.blocks(entry.block) for v in block.outputs}
         self._groups = {wishes.together[name]: device for name, device in state.items() if name in wishes.together}
         self.nodes: dict[Node, Device] = {}
@@ -118,13 +120,25 @@ class _Run:
     def run(self) -> None:
         for value in self._entry.block.parameters:
             self._ready[value] = (ON_CPU, 0.0)
-        for node in self._entry.block.nodes:
-            if self._floats(node):
+        self._go_through(self._entry.block)
+
+    def _go_through(self, block: Block) -> None:
+        """Places the nodes of a block in their order, those in regions after the node they are in."""
+        pending = [iter(block.nodes)]
+        while pending:
+            node = next(pending[-1], None)
+            if node is None:
+                pending.pop()
+            elif self._floats(node):
                 known = [self._ready.get(value, (None, 0.0)) for value in node.operands]
                 self._ready.update(dict.fromkeys(node.results, known[0] if known else (None, 0.0)))
                 self._let_float(node)
             else:
-                self._place(node)
+                device, finish = self._place(node)
+                for region in reversed(node.regions):
+                    self._ready.update(dict.fromkeys(region.parameters, (device, finish)))
+                    self._around.update(dict.fromkeys(region.nodes, device))
+                    pending.append(iter(region.nodes))
 
     def _floats(self, node: Node) -> bool:
         """Whether each device makes the value by itself: constants, what is made of them alone, and the same elements
@@ -135,7 +149,7 @@ class _Run:
             return not any(value in self._given_out for value in node.results)
         return all(self._ready.get(value, (ON_CPU, 0.0))[0] is None for value in node.operands)
 
-    def _place(self, node: Node) -> None:
+    def _place(self, node: Node) -> tuple[Device, float]:
         device, reason, others = self._choose(node)
         _, finish = self._times(node, device)
         self._free[device] = finish
@@ -143,8 +157,7 @@ class _Run:
         for value in node.results:
             self._ready[value] = (device, finish)
         self._note(node, device, reason, others)
-        for inner in nodes_inside(node)[1:]:
-            self._settle(inner, node, device)
+        return device, finish
 
     def _note(
         self, node: Node, device: Device, reason: str, others: tuple[tuple[Device, float | str], ...] = ()
@@ -184,34 +197,22 @@ class _Run:
         compared = [(device, self._times(node, device)[1]) for device in possible]
         chosen = min(compared, key=lambda each: each[1])[0]
         left_out = [(device, "nothing that it uses is there") for device in allowed if device not in possible]
-        return chosen, "finished first here", (*compared, *left_out)
+        reason = "finished first here" if len(possible) > 1 else "beside what it uses"
+        return chosen, reason, (*compared, *left_out)
 
     def _possible(self, node: Node, allowed: tuple[Device, ...]) -> tuple[Device, ...]:
-        """GPUs, and the processors if they have made something that the node uses: a size that is not known yet counts
-        as a small one, and what is small would begin on the processors, where feeds are."""
-        sources = {self._ready[v][0] for v in walk.inputs(node) if v in self._ready and v not in self._feeds}
-        gpus = tuple(device for device in allowed if device.kind == "gpu")
-        return gpus if gpus and ON_CPU not in sources else allowed
-
-    def _settle(self, inner: Node, outer: Node, device: Device) -> None:
-        """The place of something in a region: its own if anything says so, else that of the region."""
-        tied = self._tied(inner)
-        group = self._wishes.together.get(inner.name, "")
-        allowed = self._wishes.of(inner.name)
-        if tied is not None:
-            self._note(inner, *tied)
-        elif not inner.regions and effect(inner) is Effect.PURE and self._floats_inside(inner):
-            self._let_float(inner)
-        elif group in self._groups:
-            self._note(inner, self._groups[group], f"together with `{group}`")
-        elif len(allowed) < len(self._wishes.devices) and device not in allowed:
-            self._note(inner, allowed[0], LINE)
-        else:
-            self._note(inner, device, f"in `{outer.name}`")
-
-    def _floats_inside(self, inner: Node) -> bool:
-        """Likewise, for a node in a region."""
-        return not inner.operands or (inner.op in REARRANGED and not any(v in self._given_out for v in inner.results))
+        """The devices that have made something that the node uses, or hold state that it changes; where there is none,
+        that of the region it is in, else the GPUs. So feeds, which are on the host, draw nothing there: a size that is
+        not known yet counts as a small one."""
+        near = {self._ready[v][0] for v in walk.inputs(node) if v in self._ready and v not in self._feeds}
+        near |= {self._state[name] for v in node.results for name in self._changed_by.get(v, ())}
+        found = tuple(device for device in allowed if device in near)
+        if found:
+            return found
+        around = self._around.get(node)
+        if around is not None and around in allowed:
+            return (around,)
+        return tuple(device for device in allowed if device.kind == "gpu") or allowed
 
     def _times(self, node: Node, device: Device) -> tuple[float, float]:
         """When a node would start and finish on a device, in seconds from the begin of the call."""
@@ -232,6 +233,16 @@ def seconds_on(costs: Costs, node: Node, device: Device) -> float:
     if device.kind == "cpu" or node.name in costs.measured or not seconds:
         return seconds
     return GPU_OVERHEAD + max(seconds - OVERHEAD, 0.0) / GPU_TIMES_FASTER
+
+
+def _changes(block: Block) -> dict[Value, list[str]]:
+    """The state that each value is written to."""
+    found: dict[Value, list[str]] = {}
+    for node in walk.nodes(block):
+        if isinstance(node.attributes, AssignAttributes):
+            for value in node.operands:
+                found.setdefault(value, []).append(node.attributes.resource)
+    return found
 
 
 def state_of(node: Node) -> str | None:

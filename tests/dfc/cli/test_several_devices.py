@@ -50,8 +50,10 @@ def test_place_says_why_each_node_is_where_it_is(placed: tuple[Path, Path], dfc:
     assert "cpu: the host does `debug_print`" in lines["train/debug_print"]
     assert "gpu 0: with its state `w`" in lines["train/h/read"]
     assert "made where it is needed" in lines["train/loss/matmul/grad"]
-    assert "finished first here" in lines["train/h/matmul"]
-    assert all(f"{device} " in lines["train/h/matmul"].rpartition("worker:1")[2] for device in ("gpu 0", "gpu 1"))
+    assert "gpu 0: beside what it uses" in lines["train/h/matmul"]
+    assert "gpu 1 nothing that it uses is there" in lines["train/h/matmul"]
+    compared = lines["train/loss/matmul"].partition("finished first here")[2]  # of h on one, and v on the other
+    assert "gpu 0 " in compared and "gpu 1 " in compared and " us" in compared
 
 
 def test_the_same_as_data(placed: tuple[Path, Path], dfc: Command) -> None:
@@ -59,10 +61,10 @@ def test_the_same_as_data(placed: tuple[Path, Path], dfc: Command) -> None:
     assert {"role": "worker-1", "devices": ["gpu 0", "gpu 1", "cpu"], "lines": [5, 6]} in found["devices"]
     (train,) = [entry for entry in found["entries"] if entry["name"] == "train"]
     nodes = {row["name"]: row for row in train["nodes"]}
-    choice = nodes["train/h/matmul"]["device_choice"]
+    choice = nodes["train/loss/matmul"]["device_choice"]
     assert choice["reason"] == "finished first here"
-    times = {each["device"]: each["finish"] for each in choice["alternatives"]}
-    assert times[nodes["train/h/matmul"]["device"]] == min(times.values())
+    times = {each["device"]: each["finish"] for each in choice["alternatives"] if "finish" in each}
+    assert times[nodes["train/loss/matmul"]["device"]] == min(times.values())
 
 
 def test_inspect_says_what_each_device_holds_runs_and_sends(placed: tuple[Path, Path], dfc: Command) -> None:
@@ -72,7 +74,7 @@ def test_inspect_says_what_each_device_holds_runs_and_sends(placed: tuple[Path, 
     start = lines.index("devices of worker-1")
     assert lines[start + 1].startswith("gpu 0: train, init; code simulator ")
     assert lines[start + 2] == "holds w"
-    assert "sends train/h: f32[B, 5] to gpu 1" in lines
+    assert "sends train/loss/read:0: f32[5, 2] to gpu 0" in lines
     assert "sends train/loss: f32 to cpu" in lines
     assert any(line.startswith("cpu: train; code ") for line in lines)
     assert dfc("verify", path).code == 0
@@ -82,5 +84,6 @@ def test_show_prints_what_a_device_runs(placed: tuple[Path, Path], dfc: Command)
     roles = ["show", placed[0], "--deploy", placed[1], "--role"]
     whole, part = dfc(*roles, "worker-1").out, dfc(*roles, "worker-1/gpu1").out
     assert "debug_print" in whole and "graph.recv" not in whole
-    assert "debug_print" not in part and 'graph.recv(key = "train/h"' in part and "param w" not in part
+    assert "debug_print(" in whole and "debug_print(" not in part
+    assert 'graph.send(loss_read, key = "train/loss/read:0"' in part and "param v" in part and "param w" not in part
     assert "worker-1, worker-1/gpu0, worker-1/gpu1, worker-1/cpu0" in dfc(*roles, "none").err

@@ -20,6 +20,8 @@ from dfc_runtime.errors import DfcError, RunError
 from dfc_targets.cuda import libcuda, simulation
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.clusters import on_cluster
+from tests.support.corpus import ROOT
+from tests.support.documents import code_blocks
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_runtime import simulated_devices
 
@@ -334,6 +336,24 @@ def test_a_table_may_be_divided_over_tasks_of_several_devices(places: str) -> No
 
     lines = f'{jobs}{places}shard "table" axis 0 over ps by modulo\n'
     same(run(lines, work, TABLE, ranks=3), work(alone(TABLE)))
+
+
+def test_the_deployment_that_the_page_shows_computes_what_one_processor_does(
+    gpus: list[list[SimulatedDevice]],
+) -> None:
+    blocks = code_blocks(ROOT / "docs" / "DEPLOYMENT.md")
+    program = next(block.text for block in blocks if block.language == "dfg")
+    program = program.removeprefix("dfg 1\n").replace("WORDS = 1000", "WORDS = 12").replace("WIDTH = 16", "WIDTH = 4")
+    (deployment,) = [block.text for block in blocks if 'place "output" on worker gpu 1' in block.text]
+    lines = deployment.partition("\n")[2]
+    center, context = (np.array(ids, np.int32) for ids in ([1, 5, 5, 2], [3, 0, 3, 11]))
+
+    def work(module: Any) -> tuple[np.ndarray, ...]:
+        losses = np.array([module.train(center, context, 0.25).loss for _ in range(2)])
+        return losses, *(np.array(module.state[name]) for name in ("table", "output", "seen"))
+
+    same(run(lines, work, program, ranks=2), work(alone(program)))
+    assert [len(opened) for opened in gpus] == [1, 1, 1, 1]
 
 
 def test_a_task_without_so_many_gpus_is_told_which_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
