@@ -46,12 +46,14 @@ class RecvAttributes(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class ContributeAttributes(Attributes):
-    """The part of one block of `blocks`, which the tasks of `job` share out."""
+    """The part of one block of `blocks`, which the tasks of `job` share out; `stacked`: those of all blocks of the
+    task, from the number on, one behind the other along an axis in front."""
 
     key: str
     job: str
     blocks: int
     combination: str
+    stacked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import (
+    AssignAttributes,
     AxisAttributes,
     ForAttributes,
+    OperandSelector,
     ScatterAttributes,
     ShapeAttributes,
     SliceAttributes,
@@ -190,3 +192,16 @@ class Emitter:
         kept = [v for v, w in zip(region.outputs, wanted, strict=True) if isinstance(w, Common)]
         block.outputs = tuple(self.common[v] for v in kept)
         return block
+
+
+def behind_numbers(node: Node) -> int:
+    """How many axes of the assigned rows come behind those of their numbers."""
+    assert isinstance(node.attributes, AssignAttributes)
+    index = node.attributes.index
+    return len(index) - 1 - next(n for n, place in enumerate(index) if isinstance(place, OperandSelector))
+
+
+def with_blocks_at(output: Builder, stack: Value, axis: int) -> Value:
+    """A stack with the axis of the blocks behind so many others."""
+    order = (*range(1, axis + 1), 0, *range(axis + 1, stack.tensor.rank))
+    return output.transpose(stack, order) if axis else stack

@@ -20,13 +20,14 @@ from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, DimCheck, Entry, Node, Value
 from dfc.ir.names import name_nodes
 from dfc.ir.types import TensorType, TokenType, Type
-from dfc.ops.attributes import AssignAttributes, AxisAttributes, ForAttributes, OperandSelector
+from dfc.ops.attributes import AssignAttributes, AxisAttributes, ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.communication import NETWORK, CombinedAttributes, ContributeAttributes
 from dfc.passes.replicate.analysis import Cuts
-from dfc.passes.replicate.emit import Emitter
+from dfc.passes.replicate.emit import Emitter, behind_numbers, with_blocks_at
 from dfc.passes.replicate.levels import arrange, common_wanted
 from dfc.passes.replicate.model import Combination
+from dfc.passes.replicate.small import Part, combined, small
 from dfc.passes.replicate.states import COMMON, Partial, Split, State, quotient
 
 NETWORK_TOKEN = TokenType(NETWORK)
@@ -180,9 +181,9 @@ class _Straight:
             for v, w in zip(plain, use.wanted, strict=True)
         ]
         if isinstance(node.attributes, AssignAttributes):
-            axis = operands[0].tensor.rank - 1 - _behind_numbers(node)
+            axis = operands[0].tensor.rank - 1 - behind_numbers(node)
             first = axis - (operands[1].tensor.rank - 1)
-            rows = _with_blocks_at(output, operands[0], first)
+            rows = with_blocks_at(output, operands[0], first)
             tokens = [self._emitter.common[v] for v in node.operands if v.is_token]
             made = output.add(node.op, (rows, operands[1], *tokens), [v.type for v in tokens], node.attributes)
             self._emitter.common[node.results[0]] = made.results[0]
@@ -230,6 +231,16 @@ class _Straight:
         kept = [v for node in nodes for v in node.results if v in self._levels.kept]
         if not nodes and not gives:
             return
+        each = [(v, self._how(v), self._work.type_of(v)) for v in gives]
+        behind = small(each, self._cuts.cutting.blocks)
+        gives = [v for v in gives if v not in behind]
+        kept += [v for v in behind if v not in kept and v not in self._work.stacked]
+        if nodes or gives or kept:
+            self._round(nodes, gives, kept)
+        self._combine(behind)
+
+    def _round(self, nodes: Sequence[Node], gives: Sequence[Value], kept: Sequence[Value]) -> None:
+        """A loop that does these nodes, contributes parts, and emits what is to be kept."""
         for node in nodes:
             for value, state in self._cuts.wanted(node):
                 if not self._cuts.is_local(value, state):
@@ -238,13 +249,15 @@ class _Straight:
         body = Block((number, token) if gives else (number,))
         inner = Builder(body, name=f"{self._work.name}/block")
         self._emitter.block = inner.apply("add", inner.size(self._work.shape.first), number)
-        token = self._body(inner, nodes, gives, token)
+        token = self._body(inner, nodes, gives, kept, token)
         body.outputs = (*(self._emitter.local[v] for v in kept), *((token,) if gives else ()))
         self._close(body, kept, bool(gives))
 
-    def _body(self, inner: Builder, nodes: Sequence[Node], gives: Sequence[Value], token: Value) -> Value:
+    def _body(
+        self, inner: Builder, nodes: Sequence[Node], gives: Sequence[Value], kept: Sequence[Value], token: Value
+    ) -> Value:
         produced: dict[Value, None] = dict.fromkeys(gives)
-        self._fetch(inner, nodes, gives)
+        self._fetch(inner, nodes, (*gives, *kept))
         for value in gives:
             if value in self._work.stacked:
                 token = self._contribute(inner, value, token)
@@ -321,6 +334,20 @@ class _Straight:
         inner.name = f"{self._key(value)}/part"
         return inner.add("contribute", (part, self._emitter.block, token), (NETWORK_TOKEN,), attributes).result
 
+    def _combine(self, values: Sequence[Value]) -> None:
+        """What is small, all at once."""
+        if not values:
+            return
+        work, blocks, job = self._work, self._cuts.cutting.blocks, self._work.shape.job
+        self._output.name = f"{work.name}/sums"
+        parts = [Part(v, self._key(v), work.stacked[v], v.node.span if v.node else self._output.span) for v in values]
+        count, first = dim(work.shape.count), dim(work.shape.first)
+        sums, self._network = combined(self._output, parts, count, first, job, blocks, self._network)
+        for part, found in zip(parts, sums, strict=True):
+            self._whole.add(part.value)
+            self._emitter.common[part.value] = found
+            work.combinations.append(Combination(part.key, part.value.name, part.span, "sum", found.tensor))
+
     def _make_whole(self, value: Value) -> None:
         """Has a value that is cut combined, once."""
         if value not in self._cuts.combined or value not in self._levels.phases or value in self._whole:
@@ -353,19 +380,6 @@ class _Straight:
         order = (*range(1, axis + 2), 0, *range(axis + 2, len(shape) + 1))
         moved = self._output.transpose(apart, order)
         return self._output.reshape(moved, (*shape[1 : axis + 1], outer * shape[0] * size, *shape[axis + 2 :]))
-
-
-def _behind_numbers(node: Node) -> int:
-    """How many axes of the assigned rows come behind those of their numbers."""
-    assert isinstance(node.attributes, AssignAttributes)
-    index = node.attributes.index
-    return len(index) - 1 - next(n for n, place in enumerate(index) if isinstance(place, OperandSelector))
-
-
-def _with_blocks_at(output: Builder, stack: Value, axis: int) -> Value:
-    """A stack with the axis of the blocks behind so many others."""
-    order = (*range(1, axis + 1), 0, *range(axis + 1, stack.tensor.rank))
-    return output.transpose(stack, order) if axis else stack
 
 
 def _in_order(values: Sequence[Value]) -> tuple[Value, ...]:

@@ -177,10 +177,11 @@ class Edges:
         return found
 
     def contribute(self, request: HostRequest) -> None:
-        """The part of one block of what all tasks of a job make together."""
-        key, _, _ = self._sums.get(id(request.site)) or self._sum(request.site)
+        """The part of one block of what all tasks of a job make together, or those of all blocks of this task."""
+        key, _, site = self._sums.get(id(request.site)) or self._sum(request.site)
         value, number = request.inputs
-        self._reducer.contribute(key, number.item(), value)
+        give = self._reducer.contribute_all if site.attributes["stacked"] else self._reducer.contribute
+        give(key, number.item(), value)
 
     def combined(self, request: HostRequest) -> None:
         """Waits for what all blocks make together. Only here is it known what a sum is to be multiplied by."""

@@ -73,6 +73,15 @@ class Reducer:
         combination.contribute(block, array)
         self._advance_another()
 
+    def contribute_all(self, key: str, first: int, stack: Array) -> None:
+        """All blocks of this task, one behind the other along the first axis."""
+        small = self._small.get(key)
+        if small is not None and small.elements * len(stack) == stack.size:
+            small.contribute_all(first, stack)
+            return
+        for block, part in enumerate(stack, first):
+            self.contribute(key, block, part)
+
     def combined(self, key: str, out: Array, scale: float = 1.0) -> None:
         """Waits for the sum, and writes it to `out`, which is row-major, times the scale."""
         self.flush()

@@ -35,7 +35,8 @@ class LocalSums:
         self._pool = pool
         self._add = add
         self._open: list[tuple[Bytes, Array]] = []
-        self._schedule = _schedule(plan.roots[task])
+        self._roots = plan.roots[task]
+        self._schedule = _schedule(self._roots)
 
     def reset(self) -> None:
         """For the next sum: what was finished has been given back."""
@@ -63,6 +64,41 @@ class LocalSums:
             self.finished.append(value)
         else:
             self._open.append((value, sum_))
+
+    def add_all(self, stack: Array) -> None:
+        """Adds all blocks of the task, which stand one behind the other: those of a root at once, if they are even."""
+        lines, start = stack.reshape(len(stack), -1), 0
+        for first, last in self._roots:
+            count = last - first
+            if count & (count - 1) or self._open:
+                for line in lines[start : start + count]:
+                    self.add(line)
+            else:
+                self.finished.append(self._sum_of(lines[start : start + count]))
+                self.next += count
+            start += count
+
+    def _sum_of(self, lines: Array) -> Bytes:
+        """The tree over so many blocks as are a power of two, all additions of a level together."""
+        root = self._pool.take(self._size)
+        total, half = root.view(lines.dtype), len(lines) // 2
+        if not half:
+            np.copyto(total, lines[0])
+            return root
+        scratch: Bytes | None = None
+        if half > 1:
+            scratch = self._pool.take(self._size * half)
+            sums = scratch.view(lines.dtype).reshape(half, -1)
+            add_into(self._add, lines[0::2], lines[1::2], sums)
+            step = 1
+            while 2 * step < half:
+                add_to(self._add, sums[:: 2 * step], sums[step :: 2 * step])
+                step *= 2
+            lines = sums[::step]
+        add_into(self._add, lines[0], lines[1], total)
+        if scratch is not None:
+            self._pool.give(scratch)
+        return root
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ and names tasks, messages and state that exist. Anything else is a `ValueError` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dfc_runtime.distributed.operation import ADDITIONS, CONCAT
 from dfc_runtime.distributed.shards import most_rows
@@ -212,6 +212,10 @@ def _check_combination(each: HostSite, topology: Topology) -> None:
         raise ValueError("its scale is no number")
     if each.kind == "contribute" and not _is_whole(each.inputs[1], axes=0):
         raise ValueError("the number of a block is not one")
+    if each.kind == "contribute" and not isinstance(each.attributes["stacked"], bool):
+        raise ValueError("it says not whether its parts are stacked")
+    if each.kind == "contribute" and each.attributes["stacked"] and not each.inputs[0].shape:
+        raise ValueError("there is no stack of parts")
 
 
 def _check_rows(each: HostSite, form: _Form, program: Manifest, topology: Topology) -> None:
@@ -241,7 +245,8 @@ def _check_sums(sites: Sequence[HostSite]) -> None:
     put: dict[object, SiteOperand] = {}
     for each in sites:
         if each.kind == "contribute" and each.attributes["combination"] != CONCAT:
-            put[each.attributes["key"]] = each.inputs[0]
+            part = each.inputs[0]
+            put[each.attributes["key"]] = replace(part, shape=part.shape[1:]) if each.attributes["stacked"] else part
     for each in sites:
         given = put.get(each.attributes.get("key"))
         if each.kind == "combined" and given is not None and each.outputs[0] != given:

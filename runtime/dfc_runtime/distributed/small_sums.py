@@ -37,9 +37,18 @@ class SmallSum:
 
     def contribute(self, block: int, array: Array) -> None:
         """Adds a block of this task. With the last one, all that others need is there."""
+        assert block == self._local.next, "blocks are contributed once, and in order"
+        self._local.add(array)
+        self._share()
+
+    def contribute_all(self, first: int, stack: Array) -> None:
+        """Likewise all blocks of this task, one behind the other."""
+        assert first == self._local.next, "blocks are contributed once, and in order"
+        self._local.add_all(stack)
+        self._share()
+
+    def _share(self) -> None:
         local = self._local
-        assert block == local.next, "blocks are contributed once, and in order"
-        local.add(array)
         if local.next == self._last and self._others and self.elements:
             before, behind = self._framing
             self._exchange.add(before, local.finished, behind, self._ranks)

@@ -28,7 +28,7 @@ def site(kind, key, inputs=(), outputs=(), **attributes):
 
 
 SUM = {"job": "worker", "blocks": 2, "combination": "sum"}
-CONTRIBUTE = site("contribute", "sum", (VALUE, SiteOperand("i64", ())), **SUM)
+CONTRIBUTE = site("contribute", "sum", (VALUE, SiteOperand("i64", ())), stacked=False, **SUM)
 COMBINED = site("combined", "sum", (), (VALUE,), scale=0.5, **SUM)
 SEND = site("send", "value", (VALUE,), source="worker:0", destinations=("worker:1",))
 RECEIVE = site("recv", "value", (), (VALUE,), source="worker:0")

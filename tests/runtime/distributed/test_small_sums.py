@@ -154,3 +154,28 @@ def test_what_is_held_back_leaves_when_it_is_told_to():
     for reducer in reducers:
         reducer.flush()
     assert combined(reducers[0], sums) == combined(reducers[1], sums) == expected(sums)
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3])
+@pytest.mark.parametrize("blocks", [3, 7, 8, 16, 21, 32])
+def test_all_blocks_of_a_task_at_once_are_added_as_one_by_one(tasks, blocks):
+    """In the first step, in which nothing is known of the sums, and in later ones."""
+    sums = sums_of(blocks, *MIXED)
+    wanted = expected(sums)
+
+    def work(comm):
+        reducer = reducer_of(comm, tasks, sums)
+        first, last = dealt(blocks, tasks, comm.rank)
+        found = []
+        for step in range(4):
+            for key, each in sums.items():
+                if step == 2:
+                    contribute(reducer, comm.rank, tasks, sums, key)
+                else:
+                    reducer.contribute_all(key, first, np.stack(each[first:last]))
+            found.append(combined(reducer, sums))
+            reducer.finish()
+        return found
+
+    for found in run_on(Network(tasks), work):
+        assert found == [wanted] * 4

@@ -64,7 +64,7 @@ def test_one_file_has_kernels_sums_and_waits_of_all_ranks(bundle: bytes, tmp_pat
     assert trace.ranks == {0: "rank 0 (worker task 0)", 1: "rank 1 (worker task 1)"}
     for rank in (0, 1):
         mine = [each for each in trace.events if each.rank == rank]
-        blocks = {"contribution": 3 * 2 * 2, "combination": 3 * 2}  # calls, blocks of a task, values
+        blocks = {"contribution": 3 * 2, "combination": 3 * 2}  # calls, values
         counts = {category: sum(each.category == category for each in mine) for category in blocks}
         assert counts == blocks
         assert {each.place for each in mine if each.category == "kernel"} >= {"model.dfg:6", "model.dfg:7"}

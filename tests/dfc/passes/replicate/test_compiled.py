@@ -29,7 +29,8 @@ def handlers(network: Network) -> dict[str, Handler]:
 
     def contribute(request: HostRequest) -> None:
         part, block = request.inputs
-        network.put(str(request.site.attributes["key"]), part, int(block))
+        for number, each in enumerate(part if request.site.attributes["stacked"] else [part], int(block)):
+            network.put(str(request.site.attributes["key"]), each, number)
 
     def combined(request: HostRequest) -> None:
         key = str(request.site.attributes["key"])
