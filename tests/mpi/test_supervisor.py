@@ -153,7 +153,9 @@ def test_a_rank_killed_while_it_starts_again_is_named_although_it_has_said_nothi
     os.kill(_found(tmp_path, 2, 1, process), signal.SIGKILL)
     ended = _end(tmp_path, process, begun)
     assert ended.code == 75
-    assert ended.told[1:] == ["restart 1 of 1 with 2 ranks", "rank 1 was killed by signal 9 while it started"], ended
+    assert ended.told[1] == "restart 1 of 1 with 2 ranks"
+    ways = ("was killed by signal 9", "has died")  # where the launcher names another rank, the signal is not known
+    assert ended.told[2:] in [[f"rank 1 {how} while it started"] for how in ways], ended
 
 
 def _launcher_of(rank: int) -> int:

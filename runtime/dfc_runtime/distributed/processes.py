@@ -7,6 +7,7 @@ its environment or belongs to its session: launchers move their children about.
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,6 +26,48 @@ LAUNCHERS = (
 def alive(pid: int) -> bool:
     """Whether a process runs (a zombie does not)."""
     return _state(pid) not in ("", "Z", "X")
+
+
+class Ends:
+    """Which of some processes of this host end, and in which order: the kernel keeps it, however late one looks."""
+
+    def __init__(self) -> None:
+        self._queue = select.epoll()
+        self._followed: dict[int, int] = {}
+        self._known: set[int] = set()
+
+    def follow(self, pid: int) -> None:
+        """Tells of this process from now on, if the kernel can; once is enough."""
+        if pid in self._known:
+            return
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:  # it is gone already, or such things are not allowed here
+            return
+        self._queue.register(descriptor, select.EPOLLIN)
+        self._followed[descriptor] = pid
+        self._known.add(pid)
+
+    def follows(self, pids: Iterable[int]) -> bool:
+        """Whether the end of each of these has been told, or will be."""
+        return self._known.issuperset(pids)
+
+    def new(self) -> list[int]:
+        """Those that have ended since the last look, the first one first."""
+        if not self._followed:
+            return []
+        found = [descriptor for descriptor, _ in self._queue.poll(0, len(self._followed))]
+        return [self._leave(descriptor) for descriptor in found]
+
+    def _leave(self, descriptor: int) -> int:
+        self._queue.unregister(descriptor)
+        os.close(descriptor)
+        return self._followed.pop(descriptor)
+
+    def close(self) -> None:
+        for descriptor in list(self._followed):
+            self._leave(descriptor)
+        self._queue.close()
 
 
 def stopped(pid: int) -> bool:

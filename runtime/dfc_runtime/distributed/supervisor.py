@@ -90,6 +90,7 @@ class _Session:
         self.account = Account()
         self.known: dict[tuple[str, int], Record] = {}
         self.gone: dict[int, float] = {}
+        self._ends = processes.Ends()
         self._pipes = [self._pass_on(self.launcher.stdout, 1), self._pass_on(self.launcher.stderr, 2)]
 
     def _pass_on(self, pipe: IO[bytes] | None, descriptor: int) -> threading.Thread:
@@ -117,6 +118,8 @@ class _Session:
             if self.known.get((record.kind, record.rank)) != record:
                 self.known[record.kind, record.rank] = record
                 fresh.append(record)
+        for pid in self.pids.values():
+            self._ends.follow(pid)
         return fresh
 
     def processes(self) -> list[int]:
@@ -135,21 +138,34 @@ class _Session:
         return self.launcher.poll() is not None and not any(pipe.is_alive() for pipe in self._pipes)
 
     def watch(self) -> None:
-        """Notes whose process has ended, often enough to see who went first."""
-        for rank, pid in self.pids.items():
+        """Notes whose process has ended, in their order."""
+        ranks = {pid: rank for rank, pid in self.pids.items()}
+        for pid in self._ends.new():
+            if pid in ranks:
+                self.gone.setdefault(ranks[pid], time.monotonic())
+        for rank, pid in self.pids.items():  # those the kernel does not tell of
             if rank not in self.gone and not processes.alive(pid):
                 self.gone[rank] = time.monotonic()
 
+    @property
+    def _knows_order(self) -> bool:
+        """Whether who went first is certain. A launcher may name one that it has ended itself."""
+        return len(self.pids) == self._ranks and self._ends.follows(self.pids.values())
+
     def _blame(self, rank: int) -> tuple[bool, float]:
-        """The rank the launcher names comes first, then those that went first."""
-        named = self.account.rank == rank or self.account.pid == self.pids[rank]
-        return not named, self.gone[rank]
+        """Those that went first; where that is not certain, the rank the launcher names comes before."""
+        return not (self._knows_order or self._is_named(rank)), self.gone[rank]
+
+    def _is_named(self, rank: int) -> bool:
+        return self.account.rank == rank or self.account.pid == self.pids[rank]
 
     def how(self, first: int) -> str:
         """How the first rank died, as far as the launcher has said. If it has not, and others went with it, nobody
         knows who was first."""
-        if self.account.signal > 0:
+        if self.account.signal > 0 and (self._is_named(first) or not self._knows_order):
             return f"was killed by signal {self.account.signal}"
+        if self._knows_order:
+            return "has died"
         close = [r for r, time_ in sorted(self.gone.items()) if r != first and time_ - self.gone[first] < AT_ONCE]
         if self.account.names_somebody or not close:
             return "has died"
@@ -166,6 +182,7 @@ class _Session:
         self.launcher.wait()
         for pipe in self._pipes:
             pipe.join(timeout=5)
+        self._ends.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
