@@ -8,6 +8,7 @@ code of its kind, never as a traceback (unless `DFC_TRACEBACK=1` asks for it).
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 
 import click
@@ -63,8 +64,14 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line and exits with the code of what happened."""
+    """Runs the command line and exits with the code of what happened. Warnings of libraries are one line each."""
+    warnings.showwarning = _show_warning
     sys.exit(failures.guarded(lambda: cli.main(arguments, prog_name="dfc", standalone_mode=False)))
+
+
+def _show_warning(message: Warning | str, *_place: object, **_more: object) -> None:
+    """In place of the library's own, which also prints a line of this program: that means nothing to its user."""
+    click.echo(f"warning: {message}", err=True)
 
 
 if __name__ == "__main__":

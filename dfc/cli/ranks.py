@@ -23,6 +23,7 @@ from dfc.cli import failures, launchers
 from dfc.cli.bundles import cluster_of
 from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule, batching_of
+from dfc_runtime.checkpoints import store
 from dfc_runtime.errors import DfcError, FeedError, FileError, RankError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry
 
@@ -66,8 +67,24 @@ def supervise(launch: Launch, arguments: Sequence[str], folder: Path | None) -> 
 
     policy = Policy(launch.ranks, launch.restarts, launch.least, launch.silence)
     told = {FITS: "1"} if launch.least else {}
-    job = Job(["dfc", *arguments], policy, folder, told)
-    return supervise(job, lambda text: click.echo(f"dfc: {text}", err=True))
+    deaths: list[str] = []
+
+    def tell(text: str) -> None:
+        deaths.append(text)
+        click.echo(f"dfc: {text}", err=True)
+
+    code = supervise(Job(["dfc", *arguments], policy, folder, told), tell)
+    if code == RankError.exit_code and deaths:
+        click.echo(f"  {_next(launch, folder)}", err=True)
+    return code
+
+
+def _next(launch: Launch, folder: Path | None) -> str:
+    """What to type after a rank has died for the last time."""
+    if folder is None or not folder.is_dir() or store.holds_nothing(folder):
+        return "nothing was saved: --state DIR and --save-every N save on the way, and --max-restarts N starts it again"
+    text = f"the same command goes on from the newest checkpoint in {folder}"
+    return text if launch.restarts else f"{text}; with --max-restarts N it does so by itself"
 
 
 def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:

@@ -175,6 +175,19 @@ def test_a_single_call_is_not_made_again_when_its_state_was_saved(folder: Path, 
     assert int(store.find(saved).checkpoint.state["steps"].array) == 1
 
 
+def test_after_a_death_it_is_told_how_to_go_on(folder: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    process = _start(folder, tmp_path, *_words(saved, 10**6))
+    job = Job(process, tmp_path, saved)
+    job.wait(lambda: bool(store.steps_in(saved)))
+    job.kill(1)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    first, second = err.splitlines()[-2:]
+    assert first.startswith("dfc: rank 1 ")
+    assert second.startswith(f"  the same command goes on from the newest checkpoint in {saved}; with --max-restarts N")
+
+
 def test_of_two_jobs_in_one_folder_the_older_one_ends_with_one_message(folder: Path, tmp_path: Path) -> None:
     saved = tmp_path / "saved"
     older = _start(folder, tmp_path, *_words(saved, 10**6))

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import click
 import pytest
 
 from dfc.cli.failures import guarded
-from dfc.cli.main import COMMANDS
+from dfc.cli.main import COMMANDS, main
 from dfc_runtime.errors import BundleError, CheckpointError, FeedError, FileError, LimitError, UnsupportedError
 from tests.support.command_line import ROOT, TOOL, Command, environment, process
 
@@ -25,6 +26,14 @@ def test_help_lists_every_command(dfc: Command) -> None:
     for name, text in COMMANDS.items():
         assert f"  {name} " in told.out
         assert text.split()[0] in told.out
+
+
+def test_a_warning_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # to be put back
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    warnings.showwarning(UserWarning("a checkpoint was not saved"), UserWarning, "module.py", 3)
+    assert capsys.readouterr().err == "warning: a checkpoint was not saved\n"
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
