@@ -218,7 +218,7 @@ class _Search:
                 if at_top and node in self._rows.stacked:
                     return stacked(node, states, self.cuts.cutting)
                 if at_top:
-                    whole_first(node, states)
+                    whole_first(node, states, is_large=node in self._rows.scattered)
                 if has_tokens:
                     return whole(node, states, "all tasks do the same with it")
                 return use_of(node, states, self.cuts.cutting)

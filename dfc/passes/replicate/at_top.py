@@ -60,12 +60,13 @@ def _on_stacks(node: Node, states: Sequence[State]) -> Use | None:
     return Use(tuple(states), (piece,), shared=True)
 
 
-def whole_first(node: Node, states: Iterable[State]) -> None:
-    """At the top: what is better made whole before a node than after it."""
+def whole_first(node: Node, states: Iterable[State], *, is_large: bool = False) -> None:
+    """At the top: what is better made whole before a node than after it; before one that makes something large in any
+    case."""
     for number, state in enumerate(states):
         if isinstance(state, Partial) and node.op not in KEEPS_PARTS:
             raise NeededWhole(number, f"`{node.op}` takes the sum over all blocks")
-        if isinstance(state, Split) and _fills_a_table(node):
+        if isinstance(state, Split) and (is_large or _fills_a_table(node)):
             raise NeededWhole(number, "the rows of a large table travel alone")
 
 

@@ -24,9 +24,9 @@ from dataclasses import replace
 from dfc.deployment.model import Shard
 from dfc.ir import walk
 from dfc.ir.dims import dim
-from dfc.ir.graph import Entry, Graph, Node
+from dfc.ir.graph import Block, Entry, Graph, Node
 from dfc.ir.names import name_nodes
-from dfc.ops.attributes import AssignAttributes, ResourceAttributes
+from dfc.ops.attributes import AssignAttributes, ResourceAttributes, ScatterAttributes
 from dfc.passes.dce import dce_block
 from dfc.passes.replicate import RowUses
 from dfc.passes.shard.ahead import picked_ahead
@@ -71,8 +71,19 @@ def row_uses(entry: Entry, sharded: Mapping[str, Sharded]) -> RowUses:
     picked = {node for node in found.picks if node.op == "gather"}
     assigned = {node for node in walk.nodes(entry.block) if _assigned(node, sharded)}
     updates = {maker for node in assigned for maker in _at_owners(node, found)}
-    whole = frozenset(found.wanted)
-    return RowUses(frozenset(picked | assigned | updates), whole, frozenset(beside_rows(entry.block, found)))
+    whole, beside = frozenset(found.wanted), frozenset(beside_rows(entry.block, found))
+    return RowUses(frozenset(picked | assigned | updates), whole, beside, _scattered(entry.block, found))
+
+
+def _scattered(block: Block, found: Findings) -> frozenset[Node]:
+    """What adds rows to zeros of which the owners of these rows need their own: a dense gradient of picked rows."""
+    rows = demands_of(block, found).rows
+    return frozenset(
+        node
+        for node in walk.nodes(block)
+        if isinstance(node.attributes, ScatterAttributes)
+        and any(axis == node.attributes.axis for _, axis in rows.get(node.result, ()))
+    )
 
 
 def _at_owners(node: Node, found: Findings) -> Iterator[Node]:
