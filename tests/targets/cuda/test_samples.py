@@ -23,6 +23,10 @@ def few_pixels(program: Program) -> list[object]:
     return [program.train(images=images, labels=LABELS, rate=0.1), program.predict(images=images)]
 
 
+def small_figure(program: Program) -> list[object]:
+    return [program.train(SMALL.reshape(3, 64), LABELS) for _ in range(2)]
+
+
 def few_windows(program: Program) -> list[object]:
     return [program.train(images=SMALL, labels=LABELS), program.evaluate(images=SMALL, labels=LABELS)]
 
@@ -60,6 +64,9 @@ SMALLER = {
     "convnet": Sample("convnet.dfg", few_images, settings={"CHANNELS": 2}, near=1e-2),
     "digits": Sample("digits.dfg", few_pixels, settings={"HIDDEN": 6}),
     "lstm": Sample("lstm.dfg", few_letters, {"LETTERS, 16": "LETTERS, 6", "[16,": "[6,"}, {"WIDTH": 4}, near=1e-4),
+    "osdi_figure_1_corrected": Sample(
+        "figures/osdi_figure_1_corrected.dfg", small_figure, {"784": "64", "100": "6"}, near=1e-4
+    ),
     "transformer": Sample("transformer.dfg", few_steps, {"WIDTH = 32": "WIDTH = 8", "HEADS, 64": "HEADS, 6"}),
 }
 """For samples that are large as they are: a lane of a simulated device takes microseconds for an instruction."""
