@@ -33,6 +33,7 @@ from dfc_runtime.formats.cluster import ROLE, ClusterRole
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import Manifest
 from dfc_runtime.hosts import Handler
+from dfc_runtime.kinds import require_kind
 from dfc_runtime.memory import memory_limit
 from dfc_runtime.module import Module
 from dfc_runtime.summaries import Destination
@@ -65,6 +66,8 @@ def load_on(
     written; `seconds` is the longest that anything is waited for; `trace` is where the trace of all ranks goes;
     `device` is the GPU of this rank, where its task works on one and it is not to be its own of the machine's."""
     end = as_comm(comm)
+    if jobs is not None:
+        require_kind(jobs, Mapping, 'jobs says how many tasks each job has, as in {"worker": 2}')
     with bundles.opened(source) as bundle:
         topology = _topology(bundle, end, jobs)
         if topology is None:
@@ -98,6 +101,8 @@ def load_on(
 def as_comm(comm: Comm | MPI.Intracomm) -> Comm:
     """Ours for one of mpi4py."""
     if not type(comm).__module__.startswith("mpi4py"):
+        if not hasattr(comm, "neighbours"):
+            require_kind(comm, (), "comm is a communicator of mpi4py, such as MPI.COMM_WORLD")
         return cast(Comm, comm)
     from dfc_runtime.distributed.mpi import MpiComm  # mpi4py starts MPI when it is imported
 

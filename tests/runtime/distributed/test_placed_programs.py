@@ -9,6 +9,7 @@ import pytest
 
 import dfc
 from dfc_runtime.distributed.in_process import Faults, Network
+from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.errors import FeedError, RankCountError, RankError, RunError
 from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
 from tests.support.ranks import run_on
@@ -215,6 +216,14 @@ def test_what_jobs_may_be():
         (first, *_) = outcomes_of(bundle(), 3, trained, jobs=jobs)
         assert isinstance(first, RankCountError)
         assert message in str(first)
+
+
+def test_what_is_no_communicator_and_no_number_of_tasks_is_told():
+    data = bundle()
+    with pytest.raises(FeedError, match=r"comm is a communicator of mpi4py, such as MPI.COMM_WORLD, not .* type int"):
+        load_on(data, 3)
+    with pytest.raises(FeedError, match=r"jobs says how many tasks each job has, .* not a value of type str"):
+        load_on(data, Network(1).comm(0), jobs="worker=1")
 
 
 def test_a_lost_message_ends_in_a_report_on_every_rank():
