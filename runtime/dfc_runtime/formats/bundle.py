@@ -30,6 +30,8 @@ from dfc_runtime.observation import observe
 KIND = "dfc.bundle"
 CONSTANTS, SOURCE, WEIGHTS = "constants", "source", "weights/"
 LONGEST_MESSAGE = 200
+PROGRAM = ".dfg"
+_OF_A_PROGRAM = "it is a program, of which `dfc compile` makes one"
 
 
 def source_tensor(path: str) -> str:
@@ -83,7 +85,8 @@ def opened(source: str | os.PathLike[str] | bytes | Source) -> Generator[OpenBun
     try:
         yield _open(file)
     except (ValueError, OverflowError) as problem:
-        raise damaged(file.name, str(problem)) from None
+        is_program = file.name.endswith(PROGRAM)
+        raise damaged(file.name, _OF_A_PROGRAM if is_program else str(problem)) from None
     finally:
         file.close()
 

@@ -155,6 +155,12 @@ def test_files_that_cannot_be_read_are_file_errors(tmp_path: Path) -> None:
             dfc_runtime.load(path)
 
 
+def test_a_program_in_place_of_its_bundle_is_told(tmp_path: Path) -> None:
+    (tmp_path / "line.dfg").write_text("dfg 1\n\nparam w: f32 = 1\n")
+    with pytest.raises(BundleError, match=r"line\.dfg is not a usable bundle: it is a program, of which `dfc compile`"):
+        dfc_runtime.load(tmp_path / "line.dfg")
+
+
 def test_a_safetensors_file_of_somebody_else_is_no_bundle(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="without the mark of a bundle"):
         dfc_runtime.loads((2).to_bytes(8, "little") + b"{}")
