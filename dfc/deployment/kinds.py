@@ -47,7 +47,6 @@ class _Ask:
     task: int | None
     kind: str
     number: int | None
-    glob: str
     span: Span
 
     def is_about(self, task: int | None) -> bool:
@@ -117,7 +116,7 @@ def _asks(devices: Devices, ruling: Ruling) -> Iterator[tuple[str, _Ask]]:
     asked = devices.settled(ruling.constraint)
     for cause in ruling.causes:
         if isinstance(cause, Place) and cause.where.device is not None and asked.job and asked.device:
-            yield asked.job, _Ask(asked.task, asked.device, asked.number, cause.glob, words_of(cause))
+            yield asked.job, _Ask(asked.task, asked.device, asked.number, words_of(cause))
 
 
 def on_the_host(rulings: Mapping[str, Ruling], graph: Graph) -> Iterator[Diagnostic]:
