@@ -144,7 +144,8 @@ def test_checkpoints_are_those_of_any_other_placement(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run(JOB + PLACES["two gpus"], restored)[0], w)
 
 
-def test_a_fault_on_one_device_stops_the_call_with_its_line() -> None:
+@pytest.mark.parametrize(("failing", "other"), [("gpu 0", "gpu 1"), ("gpu 1", "gpu 0"), ("any cpu", "gpu 1")])
+def test_a_fault_on_one_device_stops_the_call_with_its_line(failing: str, other: str) -> None:
     program = """
 var a: f32[4] = 1
 var b: f32[4] = 1
@@ -156,7 +157,7 @@ entry f(i: i32) -> (y: f32) {
   return sum(two)
 }
 """
-    lines = 'place "a" on worker gpu 0\nplace "f/one" on worker gpu 0\nplace "b" on worker gpu 1\n'
+    lines = f'place "a" on worker {failing}\nplace "f/one" on worker {failing}\nplace "b" on worker {other}\n'
 
     def work(module: Any) -> tuple[Any, ...]:
         with pytest.raises(RunError, match="index") as problem:
