@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import click
 
 from dfc.backend.target import installed_targets, lacking, load_target
 from dfc.cli.failures import did_you_mean
+from dfc.frontend.foreign import STD
 from dfc.ops import registry
 from dfc.ops.record import OpRecord
 
@@ -19,7 +21,7 @@ PEOPLE = {"cuda": "gpu"}
 @click.argument("name", required=False)
 @click.option("--count", "only_count", is_flag=True, help="Print only how many there are.")
 def command(name: str | None, only_count: bool) -> int:
-    """Lists every op with its signature, or describes the op NAME."""
+    """Lists every op with its signature, or describes the op NAME, or what the library declares by that name."""
     if only_count:
         click.echo(str(len(registry.all_records())))
     elif name is None:
@@ -50,6 +52,9 @@ def _lacks() -> dict[str, Mapping[str, str]]:
 
 def _describe(name: str) -> None:
     record = registry.find(name)
+    if record is None and (declared := _declared(name)):
+        click.echo(declared)
+        return
     if record is None:
         near = did_you_mean(name, [r.name for r in registry.all_records()])
         raise click.UsageError(f"there is no op {name!r}{near}")
@@ -62,6 +67,30 @@ def _describe(name: str) -> None:
     click.echo(f"  gradient: {gradient}\n  effect: {record.effect.value}")
     for kind, ops in _lacks().items():
         click.echo(f"  {kind}: {'no: ' + ops[name] if name in ops else 'yes'}")
+
+
+def _declared(name: str) -> str:
+    """What a module of `std` says of a function or block that it declares; "" if none does."""
+    head = re.compile(rf"((?:^## ?.*\n)*)^(?:fn|proc|block) {re.escape(name)}\b", re.MULTILINE)
+    for path in sorted(STD.glob("*.dfg")):
+        text = path.read_text(encoding="utf-8")
+        found = head.search(text)
+        if found is not None:
+            doc = re.sub(r"^## ?", "", found[1], flags=re.MULTILINE).strip()
+            signature = text[found.end(1) : _end_of_signature(text, found.end())].rstrip()
+            place = "part of the language" if path.stem == "core" else f"from std.{path.stem} import {name}"
+            return f"{signature}\n\n{doc}\n\n  {place}"
+    return ""
+
+
+def _end_of_signature(text: str, start: int) -> int:
+    """Where the body of a declaration begins."""
+    depth = 0
+    for place in range(start, len(text)):
+        depth += (text[place] in "([") - (text[place] in ")]")
+        if depth == 0 and text[place] in "{=":
+            return place
+    return len(text)
 
 
 def _first_line(text: str) -> str:

@@ -160,6 +160,15 @@ def test_an_op_that_is_not_there_is_told(dfc: Command) -> None:
     assert dfc("ops", "rellu").err == "error: there is no op 'rellu'; did you mean 'relu'?\n"
 
 
+def test_what_the_library_declares_is_described(dfc: Command) -> None:
+    told = dfc("ops", "one_hot").out
+    assert told.startswith("fn one_hot[I: int, ..S](labels: I[..S], const classes: int) -> f32[..S, classes]\n\n1 at")
+    assert told.endswith("\n\n  part of the language\n")
+    adam = dfc("ops", "Adam").out
+    assert adam.startswith("block Adam(\n  ref weights: vars,\n  const rate: float = 1e-3,\n")
+    assert ")\n\nAdam (Kingma and Ba 2015): m = " in adam and adam.endswith("\n\n  from std.optim import Adam\n")
+
+
 def test_explain_lists_all_codes_with_their_titles(dfc: Command) -> None:
     lines = dfc("explain").out.splitlines()
     assert [line.split(":")[0] for line in lines] == codes()
