@@ -306,7 +306,12 @@ def test_a_signal_while_the_ranks_begin_ends_them_without_noise(
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--check-finite", "-n", 2], 3, "error[E1001]: --check-finite is for programs on one rank in this version"),
+        (
+            ["--check-finite", "-n", 2],
+            3,
+            "error[E1001]: --check-finite is for programs on one rank in this version\n"
+            "  ranks have it if it was given to `dfc compile --deploy`",
+        ),
         (["--set", "rate=2", "-n", 2], 2, "error: settings are fixed in a bundle; give --set when it is compiled"),
         (["--silence", "nan", "-n", 2], 2, "error: --silence wants seconds, at least 2"),
         (["--silence", "-1", "-n", 2], 2, "error: --silence wants seconds, at least 2"),

@@ -287,7 +287,8 @@ def _check_for_ranks(context: click.Context) -> None:
     if given["target"] != "cpu":
         raise click.UsageError("a bundle runs on what it was compiled for; its deployment file says what is on GPUs")
     if given["check_finite"]:
-        raise UnsupportedError("--check-finite is for programs on one rank in this version", code="E1001")
+        text = "--check-finite is for programs on one rank in this version"
+        raise UnsupportedError(f"{text}\n  ranks have it if it was given to `dfc compile --deploy`", code="E1001")
     if not LEAST_SILENCE <= cast("float", given["silence"]) < float("inf"):
         raise click.UsageError(f"--silence wants seconds, at least {LEAST_SILENCE}")
     ranks, least = given["ranks"], given["min_ranks"]
