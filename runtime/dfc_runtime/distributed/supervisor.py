@@ -148,13 +148,25 @@ class _Session:
                 self.gone[rank] = time.monotonic()
 
     @property
-    def _knows_order(self) -> bool:
-        """Whether who went first is certain. A launcher may name one that it has ended itself."""
+    def _follows(self) -> bool:
+        """Whether the kernel tells of the end of each rank."""
         return len(self.pids) == self._ranks and self._ends.follows(self.pids.values())
 
+    @property
+    def _knows_order(self) -> bool:
+        """Whether who went first is certain. A launcher may name one that it has ended itself; and a process that ends
+        closes its files before it counts as ended, so that others may be ended for it, and be gone, before it is. Only
+        where the two agree it is so, or where one of them says nothing."""
+        first = min(self.gone, key=lambda rank: self.gone[rank])
+        return self._follows and (not self.account.names_somebody or self._is_named(first))
+
+    def _trusts(self, rank: int) -> bool:
+        """Whether a rank is the one the launcher names, and nothing speaks against it."""
+        return self._is_named(rank) and (self._knows_order or not self._follows)
+
     def _blame(self, rank: int) -> tuple[bool, float]:
-        """Those that went first; where that is not certain, the rank the launcher names comes before."""
-        return not (self._knows_order or self._is_named(rank)), self.gone[rank]
+        """The rank that the launcher names, if nothing speaks against it; then those that went first."""
+        return not self._trusts(rank), self.gone[rank]
 
     def _is_named(self, rank: int) -> bool:
         return self.account.rank == rank or self.account.pid == self.pids[rank]
@@ -162,12 +174,12 @@ class _Session:
     def how(self, first: int) -> str:
         """How the first rank died, as far as the launcher has said. If it has not, and others went with it, nobody
         knows who was first."""
-        if self.account.signal > 0 and (self._is_named(first) or not self._knows_order):
+        if self.account.signal > 0 and self._trusts(first):
             return f"was killed by signal {self.account.signal}"
         if self._knows_order:
             return "has died"
         close = [r for r, time_ in sorted(self.gone.items()) if r != first and time_ - self.gone[first] < AT_ONCE]
-        if self.account.names_somebody or not close:
+        if self._trusts(first) or not close:
             return "has died"
         return "".join(f"and rank {rank} " for rank in close) + "have died"
 
