@@ -21,6 +21,7 @@ import click
 
 from dfc.cli import failures, launchers
 from dfc.cli.bundles import cluster_of
+from dfc.cli.draining import until_read
 from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule, batching_of
 from dfc_runtime.checkpoints import store
@@ -105,8 +106,7 @@ def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
         code = 128 + stopped[0] if stopped else code
         records.end(code)
     if stopped or code not in (0, *STOPPED):
-        sys.stdout.flush()
-        sys.stderr.flush()
+        until_read()
         comm.Abort(code)
     return code
 
@@ -171,8 +171,8 @@ def watched(module: ClusterModule, records: Told) -> Generator[None]:
     def end(text: str) -> None:
         failure = RankError(f"{text}\n  if it is no endless loop: --deadline SECONDS allows for more", code="E0911")
         code = failures.report(failure)
-        sys.stderr.flush()
         records.end(code)
+        until_read()
         os._exit(code)
 
     records.doing = lambda: (0, module.waiting.busy()[1])
