@@ -7,6 +7,7 @@ defines has names that begin with that of the kernel, so that many modules fit i
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -28,7 +29,7 @@ class Library:
 
     def __init__(self, text: str) -> None:
         self.names: dict[str, Name] = dict(prelude_device.primitives())
-        self._definitions = {one.name: one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)}
+        self._definitions = {one.name: one for one in parsed(text).body if isinstance(one, ast.FunctionDef)}
         self._written: dict[str, tuple[str, Code]] = {}
         for definition in self._definitions.values():
             self.names[definition.name] = _declared(definition)
@@ -64,6 +65,16 @@ def _declared(definition: ast.FunctionDef) -> Function:
     return Function(definition.name, parameters, results, emit)
 
 
+_PARSING = threading.Lock()
+
+
+def parsed(text: str) -> ast.Module:
+    """The syntax of a text; of one thread at a time: CPython 3.11 counts how deep it is in one place for all threads,
+    and stops with a `SystemError` when they meet (https://github.com/python/cpython/issues/106905)."""
+    with _PARSING:
+        return ast.parse(text)
+
+
 def _scalar(annotation: ast.expr | None) -> Scalar:
     assert isinstance(annotation, ast.Name)
     return SCALARS[annotation.id]
@@ -79,7 +90,7 @@ def module(key: TextKey, code_version: Sequence[int]) -> str:
     """The module of one text, whose kernel is called `kernel`."""
     known = library()
     try:
-        (definition,) = ast.parse(key.source).body
+        (definition,) = parsed(key.source).body
     except (SyntaxError, ValueError) as error:
         raise CodeGenerationError(f"kernel text is not one function: {error}\n{key.source}") from error
     assert isinstance(definition, ast.FunctionDef)
