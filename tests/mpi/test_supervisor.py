@@ -17,6 +17,7 @@ from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
 
+LOST = 75
 _DRIVER = """
 import os
 import sys
@@ -85,12 +86,19 @@ def test_a_job_that_goes_well_is_over_with_0_and_says_nothing(tmp_path: Path) ->
     ],
 )
 def test_every_kind_of_death_ends_the_job_and_names_the_rank(tmp_path: Path, fault: str, code: int, words: str) -> None:
-    ended = _run(tmp_path, 2, 400, f"1:60:{fault}")
-    assert ended.code == code, ended
-    who = ended.told[0].split(" in step")[0].split(",")[0]  # a launcher ends all at once: who was first may be open
-    assert ended.told[0].startswith(words) or (who == "rank 0 and rank 1 have died" and code == 75), ended
-    assert len(ended.told) == 1
-    assert "BAD TERMINATION" not in ended.out
+    """A launcher ends all ranks at once when one dies: on a busy machine it may be open who was first. Then it is tried
+    again; whoever is named, the job has ended as it should."""
+    named: list[str] = []
+    for attempt in range(3 if code == LOST else 1):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        ended = _run(folder, 2, 400, f"1:60:{fault}")
+        assert (ended.code, len(ended.told)) == (code, 1), ended
+        assert "BAD TERMINATION" not in ended.out
+        named += ended.told
+        if named[-1].startswith(words):
+            return
+    raise AssertionError(named)
 
 
 def test_a_rank_that_is_stopped_counts_as_dead_after_the_silence(tmp_path: Path) -> None:
