@@ -52,6 +52,8 @@ class Hosts:
             (one, first), (other, second) = ends
             _run("ip", "link", "add", one, "netns", str(first), "type", "veth", "peer", other, "netns", str(second))
             for (device, _), (address, host) in zip(ends, ADDRESSES.items(), strict=True):
+                # an address of IPv6 would be offered to MPI before the kernel has found out that it may be used
+                _run(*self._in(host), "ip", "link", "set", "dev", device, "addrgenmode", "none")
                 _run(*self._in(host), "ip", "addr", "add", f"{address}/24", "dev", device)
             self.link(up=True)
         except BaseException:
