@@ -124,10 +124,8 @@ def command(
 
     Or computes values of an entry, and only what they need: --fetch train/loss --feed train/h=h.npy."""
     _check_names(entry, fetches)
-    if epochs is not None and steps is not None:
-        raise click.UsageError("give --epochs or --steps, not both")
-    if trace is not None and profile is not None:
-        raise click.UsageError("give --trace or --profile, not both")
+    _check_either(epochs=epochs, steps=steps)
+    _check_either(trace=trace, profile=profile)
     if state is not None:
         require_no_file(state)
     plan = Plan(None if state is None else Path(state), save_every, keep, best)
@@ -146,11 +144,22 @@ def command(
     if ranks is not None:
         _check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
-    cluster = None if file.endswith(".dfg") or file == "-" else cluster_of(file)
-    tasks = 1 if cluster is None else sum(job.tasks for job in cluster.jobs)
-    _refuse(context, _OF_RANKS if tasks == 1 else _OF_THE_LAUNCH)
     meter = None if profile is None else Meter()
     wishes = Wishes(check_finite, asked.summaries, asked.trace, meter, target, device)
+    return _in_this_process(context, asked, settings_, wishes)
+
+
+def _check_either(**options: object) -> None:
+    """Refuses two options of which each is an answer to the same question."""
+    if all(value is not None for value in options.values()):
+        raise click.UsageError(f"give {' or '.join(f'--{name}' for name in options)}, not both")
+
+
+def _in_this_process(context: click.Context, asked: _Asked, settings_: tuple[str, ...], wishes: Wishes) -> int:
+    """Without other ranks: a program for one, or one for many of which this is the only one."""
+    cluster = None if asked.file.endswith(".dfg") or asked.file == "-" else cluster_of(asked.file)
+    tasks = 1 if cluster is None else sum(job.tasks for job in cluster.jobs)
+    _refuse(context, _OF_RANKS if tasks == 1 else _OF_THE_LAUNCH)
     if cluster is not None:
         _check_for_ranks(context)
         return _only_rank(asked, tasks)
