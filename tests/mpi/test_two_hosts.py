@@ -30,6 +30,15 @@ def _start(hosts: Hosts, folder: Path, scratch: Path, temporary: Path | None = N
     return hosts.start("hosta", list(map(str, command)), {**os.environ, **hosts.environment(), **environment}, folder)
 
 
+def _started(job: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a job that has ended, or will, has said. Where MPI itself could not start over this link, which happens to
+    MPICH's library for networks now and then, there is nothing to look at."""
+    out, err = job.communicate(timeout=100)
+    if "Fatal error in internal_Init_thread" in err:
+        pytest.skip(f"MPI does not start on two hosts here: {err[err.find('OFI call') :].splitlines()[0]}")
+    return out, err
+
+
 def test_a_link_that_is_cut_ends_the_job_in_time_and_a_restart_goes_on(tmp_path: Path) -> None:
     if obstacle():
         pytest.skip(obstacle())
@@ -42,7 +51,9 @@ def test_a_link_that_is_cut_ends_the_job_in_time_and_a_restart_goes_on(tmp_path:
         job = _start(hosts, folder, scratch)
         begun = time.monotonic()
         while not (scratch / "saved" / "step-1").exists():
-            assert job.poll() is None and time.monotonic() < begun + 60, job.communicate()
+            assert time.monotonic() < begun + 60
+            if job.poll() is not None:
+                raise AssertionError(_started(job))
             time.sleep(0.02)  # the ranks need the processor
         hosts.link(up=False)
         cut = time.monotonic()
@@ -55,7 +66,7 @@ def test_a_link_that_is_cut_ends_the_job_in_time_and_a_restart_goes_on(tmp_path:
 
         hosts.link(up=True)
         again = _start(hosts, folder, scratch)
-        _, err = again.communicate(timeout=60)
+        _, err = _started(again)
         assert again.returncode == 0, err
         assert err.startswith("the run goes on behind step ") and err.count("\n") == 1, err
         assert digest(scratch / "saved") == whole
@@ -78,7 +89,7 @@ def test_hosts_need_not_share_the_folder_for_temporary_files(tmp_path: Path) -> 
     with Hosts(scratch) as hosts:
         hosts.hide("hostb", local)
         job = _start(hosts, folder, scratch, local)
-        out, err = job.communicate(timeout=100)
+        out, err = _started(job)
         assert (job.returncode, err) == (0, ""), out
         assert digest(scratch / "saved") == whole
         assert hosts.processes("hosta") == hosts.processes("hostb") == []

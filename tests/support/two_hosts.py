@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 
 ADDRESSES = {"10.99.7.1": "hosta", "10.99.7.2": "hostb"}
+DEVICE = "dfc0"
+"""The end of the link on each host."""
 UNSHARE = ["unshare", "--net", "--uts", "--pid", "--ipc", "--mount", "--fork", "--kill-child", "--mount-proc"]
 
 
@@ -48,13 +50,10 @@ class Hosts:
         try:
             for name in ADDRESSES.values():
                 self._start(name)
-            ends = [("dfc-a", self._first["hosta"]), ("dfc-b", self._first["hostb"])]
-            (one, first), (other, second) = ends
-            _run("ip", "link", "add", one, "netns", str(first), "type", "veth", "peer", other, "netns", str(second))
-            for (device, _), (address, host) in zip(ends, ADDRESSES.items(), strict=True):
-                # an address of IPv6 would be offered to MPI before the kernel has found out that it may be used
-                _run(*self._in(host), "ip", "link", "set", "dev", device, "addrgenmode", "none")
-                _run(*self._in(host), "ip", "addr", "add", f"{address}/24", "dev", device)
+            first, second = (str(self._first[host]) for host in ADDRESSES.values())
+            _run("ip", "link", "add", DEVICE, "netns", first, "type", "veth", "peer", DEVICE, "netns", second)
+            for address, host in ADDRESSES.items():
+                _run(*self._in(host), "ip", "addr", "add", f"{address}/24", "dev", DEVICE)
             self.link(up=True)
         except BaseException:
             self.__exit__()
@@ -89,8 +88,8 @@ class Hosts:
 
     def link(self, *, up: bool) -> None:
         """Brings the link up, or cuts it."""
-        for host, device in (("hosta", "dfc-a"), ("hostb", "dfc-b")):
-            _run(*self._in(host), "ip", "link", "set", device, "up" if up else "down")
+        for host in ADDRESSES.values():
+            _run(*self._in(host), "ip", "link", "set", DEVICE, "up" if up else "down")
 
     def hide(self, host: str, folder: Path) -> None:
         """Puts an empty disk of its own over a folder of a host."""
@@ -129,9 +128,10 @@ class Hosts:
             "HYDRA_LAUNCHER": "ssh",
             "HYDRA_LAUNCHER_EXEC": str(login),
             "HYDRA_HOST_FILE": str(hosts),
-            "HYDRA_IFACE": "dfc-a",
+            "HYDRA_IFACE": DEVICE,
             "MPIR_CVAR_CH4_NETMOD": "ofi",
             "FI_PROVIDER": "tcp",
+            "FI_TCP_IFACE": DEVICE,  # else it may choose the loopback, which leads nowhere
         }
 
 
