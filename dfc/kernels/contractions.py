@@ -32,18 +32,6 @@ class Product:
     direct: int  # the store whose memory holds the sums while they are made, or NONE
 
     @property
-    def m(self) -> int:
-        return len(self.kernel.axes) - 3
-
-    @property
-    def n(self) -> int:
-        return self.m + 1
-
-    @property
-    def k(self) -> int:
-        return self.m + 2
-
-    @property
     def element(self) -> str:
         return "float" if self.kernel.accumulator == F32 else "double"
 
@@ -76,7 +64,7 @@ def as_product(kernel: ContractKernel) -> Product | None:
     if not types <= {kernel.accumulator, *narrow} or a.lookups or b.lookups:
         return None
     found = Product(kernel, a, b, epilogue_access(kernel), NONE)
-    if a.coefficients[found.n] != ZERO or b.coefficients[found.m] != ZERO or _is_dot_products(found):
+    if a.coefficients[found.kernel.n] != ZERO or b.coefficients[found.kernel.m] != ZERO or _is_dot_products(found):
         return None
     return found if found.widens else replace(found, direct=_direct_store(found))
 
@@ -84,9 +72,9 @@ def as_product(kernel: ContractKernel) -> Product | None:
 def _is_dot_products(p: Product) -> bool:
     """One row or column whose sums run along memory: rows of a reduction are faster than tiles."""
     extents = [axis.extent.constant for axis in p.kernel.axes]
-    if extents[p.n] == 1:
-        return p.a.coefficients[p.k].constant == 1
-    return extents[p.m] == 1 and p.b.coefficients[p.k].constant == 1
+    if extents[p.kernel.n] == 1:
+        return p.a.coefficients[p.kernel.k].constant == 1
+    return extents[p.kernel.m] == 1 and p.b.coefficients[p.kernel.k].constant == 1
 
 
 def _direct_store(p: Product) -> int:
@@ -94,7 +82,7 @@ def _direct_store(p: Product) -> int:
     read = {one.operand for one in (p.a, p.b, *p.loads)}
     for number, (store, access) in enumerate(zip(p.kernel.stores, p.epilogue.stores, strict=True)):
         fits = p.kernel.operands[access.operand].dtype == p.kernel.accumulator and not access.lookups
-        in_rows = access.coefficients[p.n].constant == 1
+        in_rows = access.coefficients[p.kernel.n].constant == 1
         if fits and in_rows and not store.combine and access.operand not in read:
             return number
     return NONE

@@ -122,5 +122,20 @@ class ContractKernel:
     def form(self) -> str:
         return "contract"
 
+    @property
+    def m(self) -> int:
+        """The number of the axis of rows."""
+        return len(self.axes) - 3
+
+    @property
+    def n(self) -> int:
+        """That of columns."""
+        return len(self.axes) - 2
+
+    @property
+    def k(self) -> int:
+        """That which is summed over."""
+        return len(self.axes) - 1
+
 
 Kernel = LoopKernel | ContractKernel

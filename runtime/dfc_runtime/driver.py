@@ -50,6 +50,15 @@ class NativeEntry(Protocol):
         ...
 
 
+class NativeFunction:
+    """A native entry as its function alone."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[int], int]) -> None:
+        self.call = call
+
+
 class DeviceMemory(Protocol):
     """The memory of a device that a program works in, with copies of its resources. The runtime calls it while no entry
     runs, or from a host call of one; what a function says is done when it returns."""

@@ -9,13 +9,13 @@ that failed, and of several faults the one of the first device in the plan is to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.driver import Driver, find_driver
+from dfc_runtime.driver import Driver, NativeFunction, find_driver
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.instances import image_for
 from dfc_runtime.memory import Arena, aligned
@@ -27,15 +27,6 @@ from dfc_runtime.mixed.plan import MIXED, DevicePlan, MixedPlan, read_plan
 
 Array = NDArray[np.generic]
 Fault = tuple[int, tuple[int, ...]]
-
-
-class MixedEntry:
-    """One entry. `call(slots address)` gives 0, or another number after a fault."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable[[int], int]) -> None:
-        self.call = call
 
 
 class MixedDriver:
@@ -147,7 +138,7 @@ class MixedDriver:
         """Nothing of its own: each part has code for what its device runs."""
         return frozenset()
 
-    def entry(self, number: int) -> MixedEntry:
+    def entry(self, number: int) -> NativeFunction:
         """The calls of an entry."""
         made = self._calls[number]
 
@@ -157,7 +148,7 @@ class MixedDriver:
                 self._fault = made.fault
             return code
 
-        return MixedEntry(call)
+        return NativeFunction(call)
 
     def last_fault(self) -> Fault:
         """The site (counted from 0 through all devices; -1: a host call) and the values of the last failed call."""

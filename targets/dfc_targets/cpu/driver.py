@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.driver import OnHost
+from dfc_runtime.driver import NativeFunction, OnHost
 from dfc_targets.cpu.context import Context, Lock
 from dfc_targets.cpu.loader import LoadedImage
 from dfc_targets.cpu.pool import PoolEntries, new_context
@@ -20,15 +20,6 @@ ALIGNMENT = 64
 HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 NOBODY = HOST_CALL(lambda site, frame: None)
 """Answers no request, so that code which makes one that its program does not list stops with a fault."""
-
-
-class CpuEntry:
-    """One native function. `call(slots address)` gives 0, or another number after a fault."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable[[int], int]) -> None:
-        self.call = call
 
 
 class CpuDriver(OnHost):
@@ -76,7 +67,7 @@ class CpuDriver(OnHost):
         context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
         return CallContext(context, scratch)
 
-    def entry(self, number: int) -> CpuEntry:
+    def entry(self, number: int) -> NativeFunction:
         """The native function of an entry."""
         address = self._address(f"entry_{number}_0")
         function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(address)
@@ -93,7 +84,7 @@ class CpuDriver(OnHost):
             free.append(context)
             return code
 
-        return CpuEntry(call)
+        return NativeFunction(call)
 
     def _note(self, context: "CallContext") -> None:
         """Keep the fault of a failed call for this thread."""

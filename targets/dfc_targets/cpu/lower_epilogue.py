@@ -35,32 +35,34 @@ class Epilogue(FrameFunction):
         p, f = self.p, self.f
         sums, stride = self._word("sums"), self._word("stride", "i64")
         row_origin, column_origin = self._word("row", "i64"), self._word("column", "i64")
-        words = [f.gep("i64", f.arguments[0], i64(len(RECORD) + axis)) for axis in range(p.m)]
+        words = [f.gep("i64", f.arguments[0], i64(len(RECORD) + axis)) for axis in range(p.kernel.m)]
         batch = [f.load("i64", word) for word in words]
         row0, row1, column0, column1 = f.arguments[1:]
         site = self.site()
-        order = (*range(p.m), p.m, p.n)
+        order = (*range(p.kernel.m), p.kernel.m, p.kernel.n)
         body = BodyCode(
             site,
             p.kernel.epilogue,
             p.epilogue,
             order,
-            p.n,
+            p.kernel.n,
             outer_levels=len(order),
             outer_varies=True,
             written=frozenset(),
         )
-        lanes = lanes_along(p.kernel.epilogue, p.epilogue, p.n, self.lowering.machine)
-        point = Point(p.n, lanes, indices=dict(enumerate(batch)))
-        for level in range(p.m + 1):
+        lanes = lanes_along(p.kernel.epilogue, p.epilogue, p.kernel.n, self.lowering.machine)
+        point = Point(p.kernel.n, lanes, indices=dict(enumerate(batch)))
+        for level in range(p.kernel.m + 1):
             body.emit(level, point)
         with f.counted_loop(row0, row1, hint="row") as loop:
             line = f.gep(p.element, sums, f.mul(loop.index, stride))
-            in_row = point.inner(p.m, f.add(row_origin, loop.index))
-            body.emit(p.m + 1, in_row)
+            in_row = point.inner(p.kernel.m, f.add(row_origin, loop.index))
+            body.emit(p.kernel.m + 1, in_row)
 
             def emit(column: Value, mask: Value | None, _: Value) -> None:
-                self._at(body, in_row.inner(p.n, f.add(column_origin, column), mask), f.gep(p.element, line, column))
+                self._at(
+                    body, in_row.inner(p.kernel.n, f.add(column_origin, column), mask), f.gep(p.element, line, column)
+                )
 
             vector_loop(f, column0, column1, lanes, 1, emit)
         return self.finish()
@@ -72,6 +74,6 @@ class Epilogue(FrameFunction):
         point.accumulated = (
             f.load(kind, address) if point.mask is None else f.masked_load(kind, address, point.mask, nothing)
         )
-        body.emit(self.p.n + 1, point)
+        body.emit(self.p.kernel.n + 1, point)
         for store, access in zip(self.p.kernel.stores, self.p.epilogue.stores, strict=True):
             body.store(point, access, body.stored(store.value, point), store.combine)

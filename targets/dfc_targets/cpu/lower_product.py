@@ -83,16 +83,16 @@ class _Part(FrameFunction):
         spill = load_field(f, self.context, "scratch")
         each = product_workspace_bytes(self.lowering.machine, p.element)
         self.workspace = f.gep("i8", spill, f.add(i64(self.lowering.spill_bytes), f.mul(self.part, i64(each))))
-        self.record = f.alloca("i64", count=len(RECORD) + p.m, align=8)
-        batch = self.value(product(axis.extent for axis in p.kernel.axes[: p.m]))
+        self.record = f.alloca("i64", count=len(RECORD) + p.kernel.m, align=8)
+        batch = self.value(product(axis.extent for axis in p.kernel.axes[: p.kernel.m]))
         many = f.icmp("sge", batch, f.mul(self.parts, i64(2)))
         first = f.select(many, self._border(batch, self.part), i64(0))
         last = f.select(many, self._border(batch, f.add(self.part, i64(1))), batch)
         share = (f.select(many, i64(0), self.part), f.select(many, i64(1), self.parts))
-        if p.m == 0:
+        if p.kernel.m == 0:
             self._product([], share)
         else:
-            with odometer(f, first, last, self.extents[: p.m]) as indices:
+            with odometer(f, first, last, self.extents[: p.kernel.m]) as indices:
                 self._product(indices, share)
         return self.finish()
 
@@ -128,7 +128,7 @@ class _Part(FrameFunction):
         """One call of the product; `more` may say `accumulate` and `epilogue`."""
         epilogue = more.get("epilogue", NULL if self.p.is_plain else self._epilogue())
         arguments = [self.record, epilogue, *a, *b, *c[:2], *sizes, more.get("accumulate", FALSE), *share]
-        self.f.call(self.gemm, "void", [*arguments, self.workspace, self.extents[self.p.m]])
+        self.f.call(self.gemm, "void", [*arguments, self.workspace, self.extents[self.p.kernel.m]])
 
     def _epilogue(self) -> Value:
         return Value("ptr", f"@{self.epilogue}") if self.epilogue else NULL
@@ -139,16 +139,18 @@ class _Part(FrameFunction):
     def _whole(self, indices: Sequence[Value], share: tuple[Value, Value], a: Value, b: Value, target: Access) -> None:
         """Sums straight into the result."""
         p = self.p
-        c = self._matrix(self._first_element(target, indices), target, p.m, p.n)
+        c = self._matrix(self._first_element(target, indices), target, p.kernel.m, p.kernel.n)
         if self.epilogue:
             self._write_record(c[0], c[1], (i64(0), i64(0)), indices)
-        sizes = [self.extents[axis] for axis in (p.m, p.n, p.k)]
-        self._call(self._matrix(a, p.a, p.m, p.k), self._matrix(b, p.b, p.k, p.n), c, sizes, share)
+        sizes = [self.extents[axis] for axis in (p.kernel.m, p.kernel.n, p.kernel.k)]
+        self._call(
+            self._matrix(a, p.a, p.kernel.m, p.kernel.k), self._matrix(b, p.b, p.kernel.k, p.kernel.n), c, sizes, share
+        )
 
     def _tiles(self, indices: Sequence[Value], share: tuple[Value, Value], a: Value, b: Value) -> None:
         """Tile after tile through the workspace; tiles are dealt out to the parts in turn."""
         p, f = self.p, self.f
-        m, n = self.extents[p.m], self.extents[p.n]
+        m, n = self.extents[p.kernel.m], self.extents[p.kernel.n]
         across, down = self._blocks(n, i64(TILE_COLUMNS)), self._even_blocks(m, share[1])
         height = self._blocks(m, down)
         sums = f.gep("i8", self.workspace, i64(gemm_workspace_bytes(self.lowering.machine, p.element)))
@@ -158,8 +160,8 @@ class _Part(FrameFunction):
             column = f.mul(f.sub(loop.index, f.mul(block, across)), i64(TILE_COLUMNS))
             rows, columns = f.minimum(height, f.sub(m, row)), f.minimum(i64(TILE_COLUMNS), f.sub(n, column))
             self._write_record(sums, i64(TILE_COLUMNS), (row, column), indices)
-            a_tile = self._moved(self._matrix(a, p.a, p.m, p.k), p.a, row, 1)
-            b_tile = self._moved(self._matrix(b, p.b, p.k, p.n), p.b, column, 2)
+            a_tile = self._moved(self._matrix(a, p.a, p.kernel.m, p.kernel.k), p.a, row, 1)
+            b_tile = self._moved(self._matrix(b, p.b, p.kernel.k, p.kernel.n), p.b, column, 2)
             self._tile(a_tile, b_tile, (sums, i64(TILE_COLUMNS), i64(1)), rows, columns)
 
     def _moved(self, matrix: Matrix, access: Access, by: Value, axis: int) -> Matrix:
@@ -168,7 +170,7 @@ class _Part(FrameFunction):
         return self.f.gep(element, matrix[0], self.f.mul(by, matrix[axis])), matrix[1], matrix[2]
 
     def _tile(self, a: Matrix, b: Matrix, c: Matrix, rows: Value, columns: Value) -> None:
-        k, alone = self.extents[self.p.k], (i64(0), i64(1))
+        k, alone = self.extents[self.p.kernel.k], (i64(0), i64(1))
         if not self.p.widens:
             return self._call(a, b, c, (rows, columns, k), alone, epilogue=self._epilogue())
         f, p = self.f, self.p

@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.driver import NativeFunction
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.memory import address_of
 from dfc_targets.cuda import control, libcuda
@@ -32,15 +33,6 @@ from dfc_targets.cuda.plan_format import For, If, Plan, While, read_plan
 
 Array = NDArray[np.generic]
 T = TypeVar("T", ProductLibrary, ConvolutionLibrary)
-
-
-class CudaEntry:
-    """One entry. `call(slots address)` gives 0, or another number after a fault."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable[[int], int]) -> None:
-        self.call = call
 
 
 class CudaDriver:
@@ -149,7 +141,7 @@ class CudaDriver:
         """What code the device runs: `sm_90` for its own and earlier ones of its family, `compute_80` for PTX."""
         return libcuda.device_bits(device)
 
-    def entry(self, number: int) -> CudaEntry:
+    def entry(self, number: int) -> NativeFunction:
         """The calls of an entry."""
         run = self._entries[number]
 
@@ -159,7 +151,7 @@ class CudaDriver:
                 self._fault = run.fault
             return code
 
-        return CudaEntry(call)
+        return NativeFunction(call)
 
     def last_fault(self) -> Fault:
         """The site (counted from 0; -1: a host call) and the values of the last failed call."""

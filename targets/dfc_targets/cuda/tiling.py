@@ -79,32 +79,20 @@ class Tiled:
     tensor: str = ""
 
     @property
-    def m(self) -> int:
-        return len(self.kernel.axes) - 3
-
-    @property
-    def n(self) -> int:
-        return self.m + 1
-
-    @property
-    def k(self) -> int:
-        return self.m + 2
-
-    @property
     def extents(self) -> list[Dim]:
         return [axis.extent for axis in self.kernel.axes]
 
     @property
     def blocks_m(self) -> Dim:
-        return ceil_divide(self.extents[self.m], dim(self.tiling.m))
+        return ceil_divide(self.extents[self.kernel.m], dim(self.tiling.m))
 
     @property
     def blocks_n(self) -> Dim:
-        return ceil_divide(self.extents[self.n], dim(self.tiling.n))
+        return ceil_divide(self.extents[self.kernel.n], dim(self.tiling.n))
 
     @property
     def tiles(self) -> Dim:
-        return product(self.extents[: self.m]) * self.blocks_m * self.blocks_n
+        return product(self.extents[: self.kernel.m]) * self.blocks_m * self.blocks_n
 
 
 def is_multiple(formula: Dim, number: int) -> bool:

@@ -83,7 +83,7 @@ class ContractWriter:
         rest = lines.let(f"quotient({tile}, {columns})", "rest")
         row = lines.let(f"remainder({rest}, {rows}) * {product.tiling.m}", "row")
         batch = lines.let(f"quotient({rest}, {rows})", "batch")
-        outer = Point(split(lines, sizes, batch, tuple(range(product.m)), product.extents))
+        outer = Point(split(lines, sizes, batch, tuple(range(product.kernel.m)), product.extents))
         self.a.start(row, outer)
         self.b.start(column, outer)
         self.sums.clear()
@@ -98,7 +98,7 @@ class ContractWriter:
     def _depth(self, part: str) -> None:
         """All blocks of depth of a tile, or of its part."""
         lines, product = self.lines, self.product
-        depth, size = product.extents[product.k], product.tiling.k
+        depth, size = product.extents[product.kernel.k], product.tiling.k
         begin, end = "0", self.sizes.text(depth)
         if part:
             span = self.sizes.text(_share(depth, product.splits, size))
@@ -165,7 +165,7 @@ class ContractWriter:
 
     def _epilogue(self, outer: Point, row: str, column: str) -> None:
         product, lines = self.product, self.lines
-        kernel, m, n = product.kernel, product.m, product.n
+        kernel, m, n = product.kernel, product.kernel.m, product.kernel.n
         levels = {axis: 2 if axis == m else 1 for axis in range(len(kernel.axes))}
         writer = BodyWriter(
             lines, self.sizes, kernel.operands, kernel.epilogue, product.epilogue, levels=levels, results=2
@@ -201,7 +201,7 @@ class ContractWriter:
     def _lanes(self, column: str, *, whole: bool) -> tuple[Lane, ...]:
         """The columns of a thread. `whole`: the extent holds whole groups of neighbours."""
         product, lines = self.product, self.lines
-        extent, together = product.extents[product.n], self.sums.columns_together
+        extent, together = product.extents[product.kernel.n], self.sums.columns_together
         exact = is_multiple(extent, product.tiling.n)
         found: list[Lane] = []
         for first in range(0, product.tiling.thread_n, together):
@@ -209,7 +209,7 @@ class ContractWriter:
             for lane in range(together):
                 place = name if whole or lane == 0 else f"{name} + {lane}"
                 condition = "" if exact else f"{place} < {self.sizes.text(extent)}"
-                found.append(Lane({product.n: (name, lane)}, condition))
+                found.append(Lane({product.kernel.n: (name, lane)}, condition))
         return tuple(found)
 
 

@@ -73,7 +73,7 @@ class FactorLoads:
         """The tile's rows begin at `first_row`: where each pass starts in memory, at depth 0."""
         factor, lines, sizes = self.factor, self.lines, self.sizes
         coefficients = factor.access.coefficients
-        batch = list(enumerate(coefficients))[: self.product.m]
+        batch = list(enumerate(coefficients))[: self.product.kernel.m]
         base = lines.let(linear(sizes, point, 0, batch, factor.access.offset), "base")
         extent = self.product.extents[factor.row]
         for number in range(self.passes):
@@ -90,7 +90,7 @@ class FactorLoads:
     def fetch(self, depth: str, end: str, *, exact: bool) -> None:
         """The block of depth that begins at `depth`, into registers."""
         factor, lines = self.factor, self.lines
-        stride = self.sizes.text(factor.access.coefficients[self.product.k])
+        stride = self.sizes.text(factor.access.coefficients[self.product.kernel.k])
         step = factor.vector if factor.along_k else 1
         for number in range(self.passes):
             with lines.guarded(self._on(number)):

@@ -10,8 +10,9 @@ import pytest
 from dfc_runtime.distributed.comm import REPLY
 from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.driver import NativeFunction
 from dfc_runtime.errors import RunError
-from dfc_targets.cpu.driver import CpuDriver, CpuEntry
+from dfc_targets.cpu.driver import CpuDriver
 from tests.support.clusters import cluster_bundle
 from tests.support.ranks import outcomes_on
 
@@ -159,7 +160,7 @@ def test_a_part_that_only_sends_variables_enters_no_native_code(monkeypatch):
             entered.append(threading.current_thread().name)
             return native(slots)
 
-        return CpuEntry(call)
+        return NativeFunction(call)
 
     monkeypatch.setattr(CpuDriver, "entry", noted)
 
