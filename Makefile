@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-gpu lint fast bench bench-gpu clean
+.PHONY: help demo test test-gpu lint fast gate bench bench-gpu clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -29,6 +29,9 @@ fast: $(STAMP)  ## The tests that take seconds
 test: lint  ## Lint, then all tests
 	$(BIN)/pytest -q -n 2 --dist loadgroup
 	NUMBA_ENABLE_CUDASIM=1 $(BIN)/pytest -q -n 2 tests/simulated
+
+gate: $(STAMP)  ## Attacks and sweeps that take an hour or more; with new seeds each time
+	$(BIN)/python -m tests.gate
 
 test-gpu: $(STAMP)  ## The tests that need a GPU; says why where they cannot run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda,cuda-run]'

@@ -1,0 +1,29 @@
+"""The gate's own behaviour: what it runs, and that a part which finds something is never overlooked."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from tests.gate import __main__ as gate
+
+
+def test_every_part_is_a_module_that_exists() -> None:
+    assert all(importlib.util.find_spec(command[0]) for command in gate.parts().values())
+
+
+def test_a_part_that_nobody_knows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        gate.main(["no_such_part"])
+    assert refused.value.code == 2 and "no_such_part" in capsys.readouterr().err
+
+
+def test_a_part_that_finds_something_fails_the_gate(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gate, "parts", lambda: {"whole": ("platform",), "broken": ("no.such.module",)})
+    monkeypatch.setattr(gate, "ELSEWHERE", {"whole": (), "broken": ()})
+    assert gate.main(["whole", "--seed", "5"]) == 0
+    assert gate.main(["--seed", "5"]) == 1
+    assert "something was found by broken (seed 5)" in capfd.readouterr().out
