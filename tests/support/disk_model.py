@@ -52,6 +52,7 @@ class Recorder(Disk):
         self.root = root
         self.log: list[tuple[object, ...]] = []
         self._files: dict[int, int] = {}
+        self._folders: dict[int, Path] = {}
 
     def _path(self, path: Path) -> tuple[str, ...]:
         return path.relative_to(self.root).parts
@@ -82,13 +83,28 @@ class Recorder(Disk):
         super().rename(old, new)
         self.log.append(("rename", self._path(old), self._path(new)))
 
-    def remove(self, path: Path) -> None:
-        super().remove(path)
-        self.log.append(("remove", self._path(path)))
+    def open_folder(self, path: Path) -> int:
+        folder = super().open_folder(path)
+        self._folders[folder] = path
+        return folder
 
-    def remove_folder(self, path: Path) -> None:
-        super().remove_folder(path)
-        self.log.append(("remove", self._path(path)))
+    def open_inside(self, folder: int, name: str) -> int:
+        inner = super().open_inside(folder, name)
+        self._folders[inner] = self._folders[folder] / name
+        return inner
+
+    def rename_inside(self, folder: int, old: str, new: str) -> None:
+        super().rename_inside(folder, old, new)
+        path = self._folders[folder]
+        self.log.append(("rename", self._path(path / old), self._path(path / new)))
+
+    def remove(self, folder: int, name: str) -> None:
+        super().remove(folder, name)
+        self.log.append(("remove", self._path(self._folders[folder] / name)))
+
+    def remove_folder(self, folder: int, name: str) -> None:
+        super().remove_folder(folder, name)
+        self.log.append(("remove", self._path(self._folders[folder] / name)))
 
     def reported(self, what: object) -> None:
         """Notes that whoever uses the disk was told that something is safe."""

@@ -1,15 +1,17 @@
 """The few things done to the file system. All of publishing goes through a `Disk`, so that a test can put one in its
 place that remembers what was done, and what a loss of power would leave of it.
 
-Assumes a POSIX file system. Guarantees that `write_file` and `replace_file` are durable when they return.
+Assumes a POSIX file system. Guarantees that `write_file` and `replace_file` are durable when they return, and that what
+is removed lies in the folder that was opened for it: links are removed themselves, and never followed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 Pieces = Iterable[bytes | memoryview]
@@ -52,15 +54,33 @@ class Disk:
         """Replaces a file, or an empty folder by a folder."""
         os.rename(old, new)
 
-    def remove(self, path: Path) -> None:
-        os.unlink(path)
+    def open_folder(self, path: Path) -> int:
+        """A handle of a folder, which stays the same one whatever becomes of its path; `close` gives it back."""
+        return os.open(path, _FOLDER)
 
-    def remove_folder(self, path: Path) -> None:
+    def open_inside(self, folder: int, name: str) -> int:
+        """A handle of a folder in a folder; where the name is a link, `OSError`."""
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+
+    def names_inside(self, folder: int) -> list[str]:
+        return os.listdir(folder)
+
+    def rename_inside(self, folder: int, old: str, new: str) -> None:
+        os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def remove(self, folder: int, name: str) -> None:
+        """Removes a file or a link."""
+        os.unlink(name, dir_fd=folder)
+
+    def remove_folder(self, folder: int, name: str) -> None:
         """Removes an empty folder."""
-        os.rmdir(path)
+        os.rmdir(name, dir_fd=folder)
 
 
 DISK = Disk()
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_FOLDER = (errno.ENOTDIR, errno.ELOOP)
+"""What the system says of a name that is a link or a file, where a folder is to be opened."""
 
 
 def write_file(disk: Disk, path: Path, pieces: Pieces) -> None:
@@ -74,13 +94,34 @@ def write_file(disk: Disk, path: Path, pieces: Pieces) -> None:
         disk.close(file)
 
 
-def remove_tree(disk: Disk, path: Path) -> None:
-    """Removes a folder of files; what resists is left, and the folder with it."""
+@contextlib.contextmanager
+def opened(disk: Disk, path: Path) -> Generator[int]:
+    """A handle of a folder, while the block runs."""
+    folder = disk.open_folder(path)
+    try:
+        yield folder
+    finally:
+        disk.close(folder)
+
+
+def remove_tree(disk: Disk, folder: int, name: str) -> None:
+    """Removes a folder of files that lies in an open folder, or whatever else has its name: of a link, the link. What
+    resists is left, and the folder with it."""
     with contextlib.suppress(OSError):
-        for name in disk.names(path):
-            with contextlib.suppress(OSError):
-                disk.remove(path / name)
-        disk.remove_folder(path)
+        try:
+            inner = disk.open_inside(folder, name)
+        except OSError as problem:
+            if problem.errno not in _NO_FOLDER:
+                raise
+            disk.remove(folder, name)
+            return
+        try:
+            for each in disk.names_inside(inner):
+                with contextlib.suppress(OSError):
+                    disk.remove(inner, each)
+        finally:
+            disk.close(inner)
+        disk.remove_folder(folder, name)
 
 
 def replace_file(path: Path, pieces: Pieces, disk: Disk = DISK) -> None:
@@ -94,7 +135,7 @@ def replace_file(path: Path, pieces: Pieces, disk: Disk = DISK) -> None:
             os.chmod(temporary, stat.S_IMODE(os.stat(path).st_mode))
         disk.rename(temporary, path)
     except BaseException:
-        with contextlib.suppress(OSError):
-            disk.remove(temporary)
+        with contextlib.suppress(OSError), opened(disk, temporary.parent) as folder:
+            disk.remove(folder, temporary.name)
         raise
     disk.sync_folder(path.parent)

@@ -4,7 +4,8 @@ A save writes `step-N.tmp-<process>`, makes it durable, renames it, reads it bac
 newest stay, at least two, and so does the one with the best score. Leftovers of processes that died, and checkpoints
 that were being removed, are removed by the next save.
 
-Assumes one program saves to a folder at a time; two that do lose nothing, but take numbers from each other.
+Assumes one program saves to a folder at a time; two that do lose nothing, but take numbers from each other. Guarantees
+that what is removed lies in the folder: a link with the name of a checkpoint is read like one, and removed as a link.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ EPOCHS = "epochs"
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 _LEFTOVER = re.compile(r"step-[0-9]{1,18}\.tmp-([0-9]{1,18})")
 _ATTEMPTS = 100
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+"""What the system says of a folder that is to get a name which a folder, a file or a link has."""
 _publishing = threading.Lock()
 """Leftovers are told apart by process, so threads of one take turns."""
 _underway: set[Path] = set()
@@ -63,7 +66,7 @@ def holds_nothing(folder: Path, disk: Disk = DISK) -> bool:
 def find(folder: Path, *, best: bool = False) -> Found:
     """The newest whole checkpoint of a folder, or with `best` that of the lowest score; or the checkpoint that the
     folder is. `CheckpointError` if there is none."""
-    if (folder / format.MANIFEST).is_file():
+    if os.path.lexists(folder / format.MANIFEST):
         return Found(folder, _read(folder), ())
     skipped: list[tuple[Path, str]] = []
     for step in by_score(folder) if best else steps_in(folder):
@@ -71,7 +74,7 @@ def find(folder: Path, *, best: bool = False) -> Found:
         try:
             return Found(path, format.read(path), tuple(skipped))
         except (ValueError, OverflowError, FileError) as problem:
-            skipped.append((path, str(problem)))
+            skipped.append((path, problem.message if isinstance(problem, FileError) else str(problem)))
     if skipped:
         path, fault = skipped[0]
         more = f" (and {len(skipped) - 1} others)" if len(skipped) > 1 else ""
@@ -99,8 +102,9 @@ def by_score(folder: Path, disk: Disk = DISK) -> list[int]:
 def _read(folder: Path) -> Checkpoint:
     try:
         return format.read(folder)
-    except (ValueError, OverflowError) as problem:
-        raise CheckpointError(f"{shown(str(folder), 120)} is damaged: {problem}", code="E0908") from None
+    except (ValueError, OverflowError, FileError) as problem:
+        reason = problem.message if isinstance(problem, FileError) else str(problem)
+        raise CheckpointError(f"{shown(str(folder), 120)} is damaged: {reason}", code="E0908") from None
 
 
 Contents = Callable[[Disk, Path, About], str]
@@ -125,7 +129,7 @@ def begin(folder: Path, about: About, *, numbered: bool = False, keep: int = KEP
         _remove_leftovers(folder, disk)
         number = about.step if numbered else _next_number(folder, disk)
         target, temporary = folder / f"step-{number}", folder / f"step-{number}.tmp-{os.getpid()}"
-        if target.exists():
+        if os.path.lexists(target):
             raise CheckpointError(f"{folder} has a checkpoint of step {number} already", code="E0908")
         disk.make_folder(temporary)
         _underway.add(temporary)
@@ -146,7 +150,7 @@ def give_up(begun: Begun, disk: Disk = DISK) -> None:
     """Removes what was written."""
     with _publishing:
         _underway.discard(begun.temporary)
-        files.remove_tree(disk, begun.temporary)
+        _remove(begun.temporary, disk)
 
 
 def publish(
@@ -213,7 +217,7 @@ def _publish(folder: Path, about: About, contents: Contents, numbered: bool, dis
         number = about.step if numbered else _next_number(folder, disk)
         target = folder / f"step-{number}"
         temporary = folder / f"step-{number}.tmp-{os.getpid()}"
-        if not target.exists() and _write(disk, temporary, target, replace(about, step=number), contents):
+        if not os.path.lexists(target) and _write(disk, temporary, target, replace(about, step=number), contents):
             return target
         if numbered:
             raise CheckpointError(f"{folder} has a checkpoint of step {number} already", code="E0908")
@@ -243,14 +247,20 @@ def _complete(disk: Disk, temporary: Path, target: Path, manifest: Callable[[], 
         disk.rename(temporary, target)
         disk.sync_folder(target.parent)
     except OSError as problem:
-        files.remove_tree(disk, temporary)
-        if problem.errno in (errno.ENOTEMPTY, errno.EEXIST):
+        _remove(temporary, disk)
+        if problem.errno in _TAKEN and os.path.lexists(target):
             return False
         raise
     except BaseException:
-        files.remove_tree(disk, temporary)
+        _remove(temporary, disk)
         raise
     return True
+
+
+def _remove(temporary: Path, disk: Disk) -> None:
+    """Removes the folder of a checkpoint that does not come about."""
+    with contextlib.suppress(OSError), files.opened(disk, temporary.parent) as folder:
+        files.remove_tree(disk, folder, temporary.name)
 
 
 def _make_folders(folder: Path, disk: Disk) -> None:
@@ -267,21 +277,23 @@ def _remove_old(folder: Path, newest: int, keep: int, disk: Disk) -> None:
     is no checkpoint; what resists is left for the next save."""
     older = [number for number in steps_in(folder, disk) if number < newest][keep - 1 :]
     best = by_score(folder, disk)[:1] if older else []
-    for number in older:
-        if number in best:
-            continue
-        observe(f"remove step-{number}")
-        dying = folder / f"step-{number}.tmp-{os.getpid()}"
-        with contextlib.suppress(OSError):
-            disk.rename(folder / f"step-{number}", dying)
-            files.remove_tree(disk, dying)
+    if not older:
+        return
+    with files.opened(disk, folder) as inside:
+        for name in (f"step-{number}" for number in older if number not in best):
+            observe(f"remove {name}")
+            dying = f"{name}.tmp-{os.getpid()}"
+            with contextlib.suppress(OSError):
+                disk.rename_inside(inside, name, dying)
+                files.remove_tree(disk, inside, dying)
 
 
 def _remove_leftovers(folder: Path, disk: Disk, alive: Callable[[int], bool] | None = None) -> None:
-    for name in disk.names(folder):
-        match = _LEFTOVER.fullmatch(name)
-        if match and folder / name not in _underway and not (alive or _is_alive)(int(match.group(1))):
-            files.remove_tree(disk, folder / name)
+    with files.opened(disk, folder) as inside:
+        for name in disk.names_inside(inside):
+            match = _LEFTOVER.fullmatch(name)
+            if match and folder / name not in _underway and not (alive or _is_alive)(int(match.group(1))):
+                files.remove_tree(disk, inside, name)
 
 
 def _is_alive(process: int) -> bool:

@@ -149,8 +149,9 @@ def published(
                 raise FileError(f"{writers[0]}: {own.message}", code=own.code) from None
             raise
         written = collected(begun, writers, seconds)
-        for number in range(len(writers)):
-            DISK.remove(_record(begun.temporary, number))
+        with files.opened(DISK, begun.temporary) as folder:
+            for number in range(len(writers)):
+                DISK.remove(folder, _record(begun.temporary, number).name)
         text_ = manifest(written)
     except BaseException:
         store.give_up(begun)

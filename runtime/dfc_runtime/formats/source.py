@@ -63,12 +63,11 @@ class FileSource:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # before opening: a pipe would block
-                raise FileError(f"{self.name} is not a regular file", code="E0909")
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            self.size = os.fstat(self._descriptor).st_size
+            self._descriptor, self.size = _regular(path)
         except (OSError, ValueError) as problem:
             raise FileError(f"cannot open {self.name}: {_reason(problem)}", code="E0909") from None
+        if self._descriptor < 0:
+            raise FileError(f"{self.name} is not a regular file", code="E0909")
 
     def read(self, offset: int, count: int) -> bytes:
         data = bytearray(count)
@@ -88,6 +87,19 @@ class FileSource:
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+
+def _regular(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """A descriptor of a regular file, and its size. -1 for anything else, which is not opened: a device might do
+    something then, and a pipe would block."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        return -1, 0
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        return descriptor, found.st_size
+    os.close(descriptor)  # something else has taken its place in between
+    return -1, 0
 
 
 def _reason(problem: OSError | ValueError) -> str:
