@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc.cli.array_files import Archive, read_array
 from dfc_runtime.errors import CheckpointError, FileError
 
 Setting = int | float | bool | str
 Feed = int | float | bool | str | NDArray[np.generic]
 
 _FULL = re.compile(r"[^\W\d][^\s=]*")
-_ARRAY_MARK = b"\x93NUMPY"
 JSON_ELEMENTS = 1000
+MOST_LISTED, LONGEST_NAME = 20, 80
 LONGEST_SIZE = 18
 """Digits: any such number fits a word."""
 
@@ -130,41 +130,44 @@ def _feed(name: str, text: str) -> Feed:
 
 def _array(name: str, path: str) -> NDArray[np.generic]:
     try:
-        with _existing(name, path).open("rb") as file:
-            head = file.read(len(_ARRAY_MARK))
-        if head != _ARRAY_MARK:
-            raise ValueError("it does not begin as one; write it with numpy.save")
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as damage:
-        raise click.UsageError(f"the feed {name}: {path} is not a usable array file: {_first_line(damage)}") from None
+        return read_array(path)
+    except FileNotFoundError:
+        raise _missing(name, path) from None
+    except (ValueError, OSError, OverflowError) as damage:
+        raise click.UsageError(f"the feed {name}: {path} is not a usable array file: {_reason(damage)}") from None
 
 
 def _from_archive(name: str, path: str, key: str) -> NDArray[np.generic]:
-    from zipfile import BadZipFile  # costs start-up time only where an archive is read
-
     try:
-        with np.load(_existing(name, path), allow_pickle=False) as archive:
-            if key not in archive.files:
-                held = ", ".join(sorted(archive.files)) or "nothing"
-                raise click.UsageError(f"the feed {name}: {path} has no array {key!r}; it holds {held}")
-            found: object = archive[key]
-    except (ValueError, EOFError, BadZipFile, OSError) as damage:
-        raise click.UsageError(f"the feed {name}: {path} is not a usable archive: {_first_line(damage)}") from None
-    if not isinstance(found, np.ndarray):  # a member without the head of an array comes back as bytes
-        raise click.UsageError(f"the feed {name}: {key!r} in {path} is no array")
-    return cast("NDArray[np.generic]", found)
+        with Archive(path) as archive:
+            try:
+                return archive.read(key)
+            except KeyError:
+                held = listed(archive.keys) or "nothing"
+                raise click.UsageError(f"the feed {name}: {path} has no array {key!r}; it holds {held}") from None
+            except (ValueError, OverflowError) as damage:
+                text = f"the feed {name}: {key!r} in {path} is not a usable array: {_reason(damage)}"
+                raise click.UsageError(text) from None
+    except FileNotFoundError:
+        raise _missing(name, path) from None
+    except (ValueError, OSError, OverflowError) as damage:
+        raise click.UsageError(f"the feed {name}: {path} is not a usable archive: {_reason(damage)}") from None
 
 
-def _existing(name: str, path: str) -> Path:
-    found = Path(path)
-    if not found.is_file():
-        raise click.UsageError(f"the feed {name}: there is no file {path}")
-    return found
+def _missing(name: str, path: str) -> click.UsageError:
+    return click.UsageError(f"the feed {name}: there is no file {path}")
 
 
-def _first_line(failure: Exception) -> str:
-    line = (str(failure).splitlines() or [type(failure).__name__])[0]
-    return "it holds Python objects, and a feed is of numbers" if "allow_pickle" in line else line
+def listed(names: Sequence[str]) -> str:
+    """The first of the names, and how many more there are."""
+    more = len(names) - MOST_LISTED
+    shown = ", ".join(f"{name[:LONGEST_NAME]}..." if len(name) > LONGEST_NAME else name for name in names[:MOST_LISTED])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _reason(failure: Exception) -> str:
+    text = failure.strerror if isinstance(failure, OSError) else ""
+    return text or (str(failure).splitlines() or [type(failure).__name__])[0]
 
 
 def write_arrays(path: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:

@@ -9,6 +9,7 @@ from typing import NoReturn, SupportsIndex, cast
 
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.manifest import Entry
+from dfc_runtime.kinds import brief
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.sizes import declared
 
@@ -57,10 +58,10 @@ class Binder:
             self._refuse(f"misses the size {name}, which no feed's shape decides: {name}=...")
         value = named[name]
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            self._refuse(f"wants a whole number for the size {name}, but got {value!r:.60}")
+            self._refuse(f"wants a whole number for the size {name}, but got {brief(value)}")
         size = index(cast("SupportsIndex", value))
         if size < 0:
-            self._refuse(f"wants a size of at least 0 for {name}, but got {size}")
+            self._refuse(f"wants a size of at least 0 for {name}, but got {brief(size)}")
         return size
 
     def _unknown(self, name: str) -> NoReturn:

@@ -19,6 +19,7 @@ from dfc_runtime.driver import DeviceMemory
 from dfc_runtime.element_types import numpy_dtype, numpy_name
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.manifest import Entry, Parameter
+from dfc_runtime.kinds import brief
 from dfc_runtime.scalars import Slot, adapt
 from dfc_runtime.sizes import declared
 
@@ -135,8 +136,7 @@ def _described(value: object) -> str:
         order = "big-endian " if given.dtype.byteorder == ">" else ""
         return f"{order}{given.dtype.name} {shape}"
     if value is None or isinstance(value, bool | int | float | complex | str):
-        shown = repr(value)
-        return shown if len(shown) <= 60 else f"{shown[:57]}..."
+        return brief(value)
     if isinstance(value, np.generic):
         number = cast("np.generic", value)
         return f"{number.dtype.name} {number}"

@@ -17,6 +17,15 @@ def require_kind(value: object, kinds: Kinds, wanted: str) -> None:
         raise FeedError(f"{wanted}, not {kind}", code="E0901")
 
 
+def brief(value: object) -> str:
+    """A value in a message, on 60 characters. Python refuses to write whole numbers of thousands of digits."""
+    try:
+        shown = repr(value)
+    except ValueError:
+        return f"a number of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
 def is_whole(value: object) -> bool:
     """Whether this is a whole number, which True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)

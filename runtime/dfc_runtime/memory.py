@@ -94,7 +94,7 @@ def memory_limit(stated: int | None = None) -> int:
         return stated
     text = os.environ.get(LIMIT_VARIABLE, "").strip().upper().removesuffix("B")
     if not text:
-        return _machine_memory()
+        return machine_memory()
     number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "")
     if not number.isascii() or not number.isdigit():
         raise LimitError(f"{LIMIT_VARIABLE} is {text[:40]!r}: write a number of bytes, or for example 8G", code="E0905")
@@ -109,7 +109,8 @@ def working_limit(stated: int | None, limit: int, *, on_device: bool) -> int:
     return UNLIMITED
 
 
-def _machine_memory() -> int:
+def machine_memory() -> int:
+    """Bytes of memory that this process may have."""
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         with open(_CONTROL_GROUP, encoding="ascii") as file:

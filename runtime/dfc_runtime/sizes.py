@@ -17,6 +17,7 @@ from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import LARGEST
 from dfc_runtime.formats.manifest import Entry, Result, SizeCheck
 from dfc_runtime.formulas import Formula
+from dfc_runtime.kinds import brief
 from dfc_runtime.memory import check_limit
 
 Shape = tuple[int, ...]
@@ -119,7 +120,7 @@ def _verify(entry: Entry, check: SizeCheck, sizes: Mapping[str, int]) -> None:
     if _RELATIONS[check.relation](left, right):
         return
     condition = f"{check.left} {check.relation} {check.right}"
-    values = ", ".join(f"{n} = {sizes[n]}" for n in sorted(check.left.symbols() | check.right.symbols()))
+    values = ", ".join(f"{n} = {brief(sizes[n])}" for n in sorted(check.left.symbols() | check.right.symbols()))
     because = f": {check.reason}" if check.reason else ""
     line = f"\n  {check.place}: {check.place.text.strip()}" if check.place.text else f"\n  {check.place}"
     raise FeedError(f"`{entry.name}` wants {condition}, but {values}{because}{line}", code="E0901", spans=[check.place])
@@ -153,4 +154,4 @@ def _value(entry: Entry, formula: Formula, sizes: Mapping[str, int]) -> int:
 
 
 def _listed(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in sizes.items())
+    return ", ".join(f"{name} = {brief(value)}" for name, value in sizes.items())

@@ -138,3 +138,10 @@ def test_a_path_is_a_text() -> None:
     assert feeds.text(made, made.parameters[0], Path("a/b")) == "a/b"
     with pytest.raises(FeedError, match="a text is wanted"):
         feeds.text(made, made.parameters[0], b"a/b")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_number_of_thousands_of_digits_is_told_by_its_length(sign: int) -> None:
+    made, number = entry("train", {"rate": "i32"}), sign * 10**5000
+    with pytest.raises(FeedError, match="got a number of 16610 bits"):
+        feeds.scalar(made, made.parameters[0], number)

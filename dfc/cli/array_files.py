@@ -1,0 +1,269 @@
+"""Arrays in files that anybody may have written: `.npy`, and members of `.npz` archives.
+
+    mark, version, length of the head, {'descr': '<f4', 'fortran_order': False, 'shape': (10, 3)}, elements
+
+Assumes nothing of the bytes, nor that the path is one of a file. Guarantees an array whose elements were all in the
+file, or a `ValueError` of one line. Nothing is allocated because a head claims that it is there: what a file of this
+length, or a member of this compressed length, cannot hold is refused before. The head is read as the few words that it
+is made of, never as Python; checksums of archives are compared.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.errors import LimitError
+from dfc_runtime.memory import in_words, machine_memory
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
+
+Array = NDArray[np.generic]
+
+MARK = b"\x93NUMPY"
+LONGEST_HEAD = 10_000
+MOST_AXES = 32
+CHUNK = 1 << 20
+_LENGTHS = {1: "<H", 2: "<I", 3: "<I"}
+_WORD = re.compile(
+    r"""\s*(?:(?P<text>'[^'\\]*'|"[^"\\]*")|(?P<number>\d{1,20})L?(?!\w)|(?P<name>[A-Z]\w*)|(?P<sign>.))""", re.ASCII
+)
+_KIND = re.compile(r"[<>|=]?[?a-zA-Z]\d{0,10}(\[\w{1,12}\])?", re.ASCII)
+_OBJECTS = "it holds Python objects, and a feed is of numbers"
+_STORED, _DEFLATED = 0, 8
+_METHODS = {9: "deflate64", 12: "bzip2", 14: "lzma", 93: "zstandard", 95: "xz"}
+_RATIO = 1100
+"""Bytes that a compressed byte can stand for, and a few more: deflate repeats up to 258 bytes in two bits."""
+_ENCRYPTED = 0x1
+
+
+def read_array(path: str) -> Array:
+    """The array of a `.npy` file; `ValueError` if it has none, `LimitError` if it is larger than the memory."""
+    with _regular(path) as file:
+        return _array(file, os.fstat(file.fileno()).st_size)
+
+
+class Archive:
+    """A `.npz` file. What is wrong with it as a whole, or with one member, is a `ValueError`."""
+
+    def __init__(self, path: str) -> None:
+        self._file = _regular(path)
+        try:
+            self._zip, self._members = _directory(self._file)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @property
+    def keys(self) -> list[str]:
+        """What the arrays in it are called, by their names."""
+        return sorted(name.removesuffix(".npy") for name in self._members)
+
+    def read(self, key: str) -> Array:
+        """The array of that name; `KeyError` if there is none."""
+        found = self._members.get(key) or self._members.get(f"{key}.npy")
+        if found is None:
+            raise KeyError(key)
+        if len(found) > 1:
+            raise ValueError(f"it has {key!r} more than once")
+        return _member(self._zip, found[0])
+
+
+def _regular(path: str) -> BinaryIO:
+    """The file; neither a pipe nor a device, which opening or reading could wait for, or never come to the end of."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError("it is not a regular file")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):  # it may have become another one since
+        return open(descriptor, "rb")
+    os.close(descriptor)
+    raise ValueError("it is not a regular file")
+
+
+# ---------------------------------------------------------------- archives --
+
+
+def _directory(file: BinaryIO) -> tuple[ZipFile, dict[str, list[ZipInfo]]]:
+    """The members by name: there may be several of one name."""
+    import zipfile  # costs start-up time only where an archive is read
+
+    try:
+        archive = zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, NotImplementedError, struct.error, OverflowError, EOFError, OSError) as damage:
+        raise ValueError(_line(damage)) from None
+    members: dict[str, list[ZipInfo]] = {}
+    for each in archive.infolist():
+        members.setdefault(each.filename, []).append(each)
+    return archive, members
+
+
+def _member(archive: ZipFile, member: ZipInfo) -> Array:
+    """The array of one member, its checksum compared."""
+    import zipfile
+    import zlib
+
+    if member.flag_bits & _ENCRYPTED:
+        raise ValueError("it is encrypted")
+    if member.compress_type not in (_STORED, _DEFLATED):
+        method = _METHODS.get(member.compress_type, f"number {member.compress_type}")
+        raise ValueError(f"it is compressed by the method {method}; write it with numpy.savez_compressed")
+    most = member.compress_size * (_RATIO if member.compress_type == _DEFLATED else 1)
+    try:
+        with archive.open(member) as file:
+            return _array(file, min(member.file_size, most))
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, struct.error, OverflowError) as damage:
+        raise ValueError(_line(damage)) from None
+    except (EOFError, OSError) as damage:
+        raise ValueError(_line(damage)) from None
+
+
+# ------------------------------------------------------------------ arrays --
+
+
+def _array(file: IO[bytes], size: int) -> Array:
+    """The one array that a file of at most this size holds from its beginning to its end."""
+    dtype, shape, is_turned, head = _head(file)
+    wanted = math.prod(shape) * dtype.itemsize
+    if wanted > size - head:
+        raise ValueError(f"its head announces {wanted} bytes, and at most {max(size - head, 0)} follow")
+    if wanted > machine_memory():
+        text = f"an array of {in_words(wanted)} is larger than the memory of this machine, {in_words(machine_memory())}"
+        raise LimitError(text, code="E0905")
+    data = np.empty(wanted, np.uint8)
+    done = 0
+    while done < wanted:
+        piece = file.read(min(CHUNK, wanted - done))
+        if not piece:
+            raise ValueError(f"it ends {wanted - done} bytes too early")
+        data[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+        done += len(piece)
+    if file.read(1):  # at the end an archive compares the checksum
+        raise ValueError("something follows its array: one file holds one array")
+    found = data.view(dtype) if wanted else np.empty(0, dtype)
+    return found.reshape(shape[::-1]).transpose() if is_turned else found.reshape(shape)
+
+
+def _head(file: IO[bytes]) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
+    """Element type, shape, whether the first axis runs fastest, and how many bytes all that took."""
+    start = _exactly(file, len(MARK) + 2)
+    if start[: len(MARK)] != MARK:
+        raise ValueError("it does not begin as one; write it with numpy.save")
+    form = _LENGTHS.get(start[-2])
+    if form is None or start[-1]:
+        raise ValueError(f"its format is {start[-2]}.{start[-1]}; write it with numpy.save")
+    (length,) = struct.unpack(form, _exactly(file, struct.calcsize(form)))
+    if length > LONGEST_HEAD:
+        raise ValueError(f"its head announces {length} bytes of itself, and {LONGEST_HEAD} are the most")
+    encoding = "utf-8" if start[-2] == 3 else "latin-1"
+    dtype, shape, is_turned = _described(_exactly(file, length).decode(encoding))
+    return dtype, shape, is_turned, len(start) + struct.calcsize(form) + length
+
+
+def _exactly(file: IO[bytes], count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        piece = file.read(count - len(found))
+        if not piece:
+            raise ValueError("it ends within its head" if found else "it ends before its head")
+        found += piece
+    return found
+
+
+def _described(text: str) -> tuple[np.dtype[np.generic], tuple[int, ...], bool]:
+    """The head as its three values. `ValueError` if there is anything else in it, or less."""
+    words = _words(text)
+    found: dict[str, object] = {}
+    _expect(words, "{")
+    word = next(words, "")
+    while word != "}":
+        _expect(words, ":")
+        if word in found or word not in _VALUES:
+            raise ValueError("its head is none of an array")
+        found[word] = _VALUES[word](words)
+        word = next(words, "")
+        if word == ",":
+            word = next(words, "")
+        elif word != "}":
+            raise ValueError("its head is none of an array")
+    if len(found) != len(_VALUES) or next(words, ""):
+        raise ValueError("its head is none of an array")
+    return cast("tuple[np.dtype[np.generic], tuple[int, ...], bool]", tuple(found[name] for name in _VALUES))
+
+
+def _words(text: str) -> Iterator[str]:
+    """Texts in single quotes, numbers, names and signs."""
+    for match in _WORD.finditer(text.strip()):
+        word = match["text"]
+        yield f"'{word[1:-1]}'" if word else match["number"] or match["name"] or match["sign"]
+
+
+def _expect(words: Iterator[str], wanted: str) -> None:
+    if next(words, "") != wanted:
+        raise ValueError("its head is none of an array")
+
+
+def _dtype(words: Iterator[str]) -> np.dtype[np.generic]:
+    text = next(words, "")
+    if text in ("[", "("):
+        raise ValueError("its elements are records, and a feed is of numbers")
+    name = text[1:-1]
+    if not _KIND.fullmatch(name) or text[:1] != "'":
+        raise ValueError("its head names no element type")
+    try:
+        found: np.dtype[np.generic] = np.dtype(name)
+    except (TypeError, ValueError, OverflowError, MemoryError):
+        raise ValueError(f"its head names the unknown element type {name}") from None
+    if found.hasobject:
+        raise ValueError(_OBJECTS)
+    if not found.itemsize:
+        raise ValueError("its elements have no bytes")
+    return found
+
+
+def _flag(words: Iterator[str]) -> bool:
+    word = next(words, "")
+    if word not in ("True", "False"):
+        raise ValueError("its head says not in which order its elements are")
+    return word == "True"
+
+
+def _shape(words: Iterator[str]) -> tuple[int, ...]:
+    sizes: list[int] = []
+    _expect(words, "(")
+    word = next(words, "")
+    while word != ")":
+        if not word.isdigit() or len(sizes) == MOST_AXES:
+            raise ValueError("its head has no shape")
+        sizes.append(int(word))
+        word = next(words, "")
+        if word == ",":
+            word = next(words, "")
+        elif word != ")":
+            raise ValueError("its head has no shape")
+    if max(sizes, default=0) > np.iinfo(np.intp).max:
+        raise ValueError("its head has a shape that no array has")
+    return tuple(sizes)
+
+
+_VALUES: Mapping[str, Callable[[Iterator[str]], object]] = {
+    "'descr'": _dtype, "'shape'": _shape, "'fortran_order'": _flag,
+}  # fmt: skip
+
+
+def _line(damage: Exception) -> str:
+    return (str(damage).splitlines() or [type(damage).__name__])[0]

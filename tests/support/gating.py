@@ -1,0 +1,105 @@
+"""Long sweeps over numbered cases: each case in a forked child, so that a signal or a hang is one finding and no end.
+
+def cases(seed: int) -> Case: ...           # of each number: "" if all is well, else what is not
+sys.exit(main(__doc__, cases, count=1000))  # python -m tests.gate.NAME [COUNT] [--seed N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+
+Case = Callable[[int], str]
+
+BATCH = 100
+SECONDS = 120
+"""For one case: whatever waits for longer waits for ever."""
+
+
+def main(title: str, cases: Callable[[int], Case], count: int, *, memory: int | None = None) -> int:
+    """Runs the cases that the command line asks for, tells the findings, and gives the exit code."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("count", nargs="?", type=int, default=count)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    asked = parser.parse_args()
+    name = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    print(f"{name}: {asked.count} cases, seed {asked.seed}", flush=True)
+    found = 0
+    for number, finding in findings(cases(asked.seed), asked.count, memory=memory):
+        found += 1
+        print(f"{name}: {number} (seed {asked.seed}): {finding}", flush=True)
+    print(f"{name}: {asked.count} cases, {found} findings, seed {asked.seed}", flush=True)
+    return 1 if found else 0
+
+
+def findings(case: Case, count: int, *, memory: int | None = None) -> Iterator[tuple[int, str]]:
+    """The cases in which something is not well, by their numbers. `memory` is how many bytes a case may ask for beyond
+    what the process has already."""
+    start = 0
+    while start < count:
+        last = ended = start
+        for number, finding in _batch(case, start, min(start + BATCH, count), memory):
+            last, ended = number, number if finding is None else number + 1
+            if finding:
+                yield number, finding
+        if ended <= last and last < count:
+            yield last, "the process ended: a signal, or a hang"
+        start = last + 1
+
+
+def generator(number: int, seed: int) -> random.Random:
+    """The random numbers of a case."""
+    return random.Random(f"{seed}/{number}")
+
+
+def _batch(case: Case, start: int, end: int, memory: int | None) -> Iterator[tuple[int, str | None]]:
+    """For each case its number when it starts, and what was found when it has ended."""
+    source, target = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        os.close(source)
+        status = 1
+        try:
+            _work(case, start, end, target, memory)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(target)
+    with open(source, encoding="utf-8") as lines:
+        for line in lines:
+            number, finding = json.loads(line)
+            yield number, finding
+    os.waitpid(child, 0)
+
+
+def _work(case: Case, start: int, end: int, target: int, memory: int | None) -> None:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    if memory is not None:
+        limit = _address_space() + memory
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    for number in range(start, end):
+        _tell(target, number, None)
+        signal.alarm(SECONDS)
+        try:
+            finding = case(number)
+        except BaseException:
+            finding = traceback.format_exc()
+        signal.alarm(0)
+        _tell(target, number, finding)
+
+
+def _tell(target: int, number: int, finding: str | None) -> None:
+    os.write(target, (json.dumps([number, finding and finding[-2000:]]) + "\n").encode())
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
