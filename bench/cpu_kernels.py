@@ -66,7 +66,9 @@ class Kernels:
             _repeat(module, machine, name, part)
         self.image = build_image([module.text()], machine, libraries=[gemm_library(machine, ("float",))])
         self.loaded = LoadedImage(self.image.code)
-        self.entries = PoolEntries(*(self.loaded.address(self.image.offset(x)) for x in (WORKER_ENTRY, STOP_ENTRY)))
+        self.entries = PoolEntries(
+            self.loaded, *(self.loaded.address(self.image.offset(x)) for x in (WORKER_ENTRY, STOP_ENTRY))
+        )
 
     def seconds(self, name: str, frame: int, threads: int) -> float:
         """One fork-join over `threads` parts: the best of many short slices, so that other load matters little."""

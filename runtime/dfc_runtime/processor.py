@@ -7,21 +7,24 @@ from collections.abc import Sequence
 from dfc_runtime.errors import BundleError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import ImageEntry
+from dfc_runtime.processor_features import asked_bits
 
 CPU_INFO = "/proc/cpuinfo"
 
 
 def host_bits() -> frozenset[str]:
-    """The instruction-set bits of the first processor listed, by the names the kernel gives them."""
+    """The instruction-set bits of this processor, by the names the kernel gives them: as the kernel lists them, which
+    leaves out what it does not let anybody use; where it lists none (`/proc` is not mounted, or hidden), as the
+    processor says itself."""
     try:
         with open(CPU_INFO, encoding="utf-8", errors="replace") as file:
             for line in file:
                 key, _, value = line.partition(":")
-                if key.strip() in ("flags", "Features"):
+                if key.strip() in ("flags", "Features") and value.strip():
                     return frozenset(value.split())
     except OSError:
         pass
-    return frozenset()
+    return asked_bits()
 
 
 def choose_image(images: Sequence[ImageEntry], bits: frozenset[str] | None = None) -> ImageEntry:

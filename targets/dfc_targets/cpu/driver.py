@@ -50,7 +50,7 @@ class CpuDriver(OnHost):
         self._threads = threads
         self._host = HOST_CALL(host) if host is not None else NOBODY
         self._scratch_bytes = _scratch_bytes(notes, threads)
-        self._pool = PoolEntries(self._address("dfc_worker"), self._address("dfc_stop"))
+        self._pool = PoolEntries(self._image, self._address("dfc_worker"), self._address("dfc_stop"))
         self._local = threading.local()
         self._free = [self._context()]
 
@@ -69,8 +69,8 @@ class CpuDriver(OnHost):
 
     def entry(self, number: int) -> NativeFunction:
         """The native function of an entry."""
-        address = self._address(f"entry_{number}_0")
-        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(address)
+        address = self._symbols[f"entry_{number}_0"]
+        function = self._image.function(address, ctypes.c_int64, (ctypes.c_void_p, ctypes.c_void_p))
         free, make, note = self._free, self._context, self._note
 
         def call(slots: int) -> int:
@@ -96,7 +96,8 @@ class CpuDriver(OnHost):
         return site - 1, values
 
     def close(self) -> None:
-        """Nothing to end: the threads belong to the process, and mapped code stays."""
+        """Gives the code back. The threads belong to the process, and keep the code they are in."""
+        self._image.close()
 
 
 class CallContext:

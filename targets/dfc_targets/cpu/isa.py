@@ -1,11 +1,13 @@
 """Instruction-set variants of code images and what this processor can run.
 
-Assumes Linux (`/proc/cpuinfo`). Guarantees that nothing but the standard library is imported, that only real
+Assumes Linux. Guarantees that nothing but the standard library and the run side is imported, that only real
 instruction-set bits are looked at, and that an unknown processor is reported as running nothing.
 """
 
 import platform
 from pathlib import Path
+
+from dfc_runtime.processor_features import asked_bits
 
 _V2 = ("cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2")
 _V3 = (*_V2, "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
@@ -33,10 +35,12 @@ def parse_cpuinfo(text: str) -> frozenset[str]:
 
 
 def host_bits() -> frozenset[str]:
+    """What all processors have, as the kernel lists it; where it lists nothing, what this one says itself."""
     try:
-        return parse_cpuinfo(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"))
+        listed = parse_cpuinfo(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"))
     except OSError:
-        return frozenset()
+        listed = frozenset[str]()
+    return listed or asked_bits()
 
 
 def runnable_variants(bits: frozenset[str] | None = None, machine: str | None = None) -> tuple[str, ...]:

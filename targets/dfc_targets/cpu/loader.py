@@ -1,25 +1,23 @@
 """Code images in executable memory: the run half of `image.py`.
 
 Assumes that the caller has checked the hash of the image and that this processor runs its variant. Guarantees memory
-that is never writable and executable at once, and that stays mapped until the process is gone (another thread may be
-running it even while the interpreter shuts down). Needs the standard library only.
+that is never writable and executable at once, and that stays mapped while the image lives or until it is closed.
 """
 
 import ctypes
-import mmap
 from collections.abc import Callable, Sequence
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_LIBC.mmap.restype = ctypes.c_void_p
-_LIBC.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
-_MAP_FAILED = ctypes.c_void_p(-1).value
+from dfc_runtime.code_memory import MappedCode, map_memory
+
+__all__ = ["LoadedImage", "map_memory"]
 
 
 class LoadedImage:
     """A mapped image: its base address, and callables into it."""
 
     def __init__(self, code: bytes) -> None:
-        self.base = map_code(code)
+        self._mapped = MappedCode(code)
+        self.base = self._mapped.base
         self.size = len(code)
 
     def address(self, offset: int) -> int:
@@ -29,23 +27,14 @@ class LoadedImage:
 
     def function(self, offset: int, result: type | None, arguments: Sequence[type]) -> Callable[..., object]:
         """A callable of the C type given; the interpreter lock is released while it runs."""
-        return ctypes.CFUNCTYPE(result, *arguments)(self.address(offset))
+        made = ctypes.CFUNCTYPE(result, *arguments)(self.address(offset))
+        made.image = self  # whoever holds the function holds its code
+        return made
 
+    def keep(self) -> None:
+        """Never gives the memory back: threads may be in it as long as the process lives."""
+        self._mapped.keep()
 
-def map_code(code: bytes) -> int:
-    """Map a copy of the image, make it executable, and give its address."""
-    if not code:
-        raise ValueError("an empty image cannot be mapped")
-    address = map_memory(len(code))
-    ctypes.memmove(address, code, len(code))
-    if _LIBC.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(len(code)), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
-        raise OSError(ctypes.get_errno(), "the system forbids executable memory")
-    return address
-
-
-def map_memory(size: int) -> int:
-    """Zeroed, page-aligned memory of this process that nobody ever gives back."""
-    address = _LIBC.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-    if address == _MAP_FAILED:
-        raise OSError(ctypes.get_errno(), f"the system gives no {size} bytes of memory")
-    return address
+    def close(self) -> None:
+        """Gives the memory back, unless it is kept; nobody may be in the code, nor enter it again."""
+        self._mapped.close()

@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass
 
 from dfc_targets.cpu.context import ABI_VERSION, Context, Pool
-from dfc_targets.cpu.loader import map_memory
+from dfc_targets.cpu.loader import LoadedImage, map_memory
 
 THREADS_VARIABLE = "DFC_THREADS"
 _JOIN_SECONDS = 2.0
@@ -32,8 +32,9 @@ def usable_threads() -> int:
 
 @dataclass(frozen=True, slots=True)
 class PoolEntries:
-    """Addresses of the pool's functions in a loaded image."""
+    """Addresses of the pool's functions in a loaded image, which stays for good once threads are in it."""
 
+    image: LoadedImage
     worker: int
     stop: int
 
@@ -57,6 +58,7 @@ class ThreadPool:
         with self._lock:
             if self._entries is None:
                 self._entries = entries
+                entries.image.keep()
                 atexit.register(self.stop)
             while self.shared.workers < threads - 1:
                 self._start(self._entries)

@@ -71,7 +71,7 @@ def failing_part(m: ModuleText) -> str:
 
 
 def entries(code: Code) -> PoolEntries:
-    return PoolEntries(code.address("dfc_worker"), code.address("dfc_stop"))
+    return PoolEntries(code.loaded, code.address("dfc_worker"), code.address("dfc_stop"))
 
 
 def run(code: Code, name: str, context: Context, frame: np.ndarray, parts: int) -> None:
