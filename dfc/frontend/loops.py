@@ -208,11 +208,12 @@ def _while_round(
 
 
 def _check_ends(context: Context, node: tree.Loop, head: tree.WhileHead, carried: list[Carried], body: Body) -> None:
-    """E0602: nothing that the condition depends on ever changes."""
+    """E0602: nothing that the condition depends on ever changes. What a statement would have changed that was given up
+    (it has a mistake, or calls a function that only the caller knows) may do so."""
     names = {n.text for n in tree.walk(head.condition) if isinstance(n, tree.Name)}
     assert body.condition is not None
     reads_state = bool(body.condition.entering)
-    if names & body.state.rebound or reads_state or (context.generic and context.program.reporter.error_count):
+    if names & (body.state.rebound | body.state.failed) or reads_state:
         return
     if isinstance(head.condition, tree.BooleanLiteral) and not head.condition.value:
         return

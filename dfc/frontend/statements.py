@@ -78,6 +78,21 @@ def _introduced(context: Context, node: tree.Node) -> Iterator[tree.Identifier |
                 yield target
     elif isinstance(node, tree.Emit) and context.loop is not None:
         context.loop.failed.add(EMITTED)
+    elif isinstance(node, tree.If | tree.EachStatement) and context.loop is not None:
+        context.loop.failed |= _given_inside(node) & context.loop.carries.keys()
+
+
+def _given_inside(node: tree.Node) -> set[str]:
+    """The names that get a next value somewhere in a statement, but for what loops in it carry themselves."""
+    names: set[str] = set()
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, tree.Rebind):
+            names.update(target.text for target in current.targets if isinstance(target, tree.Name))
+        if not isinstance(current, tree.For | tree.Loop):
+            waiting += tree.children(current)
+    return names
 
 
 def _run(context: Context, suite: tree.Suite, statement: tree.Statement) -> None:
