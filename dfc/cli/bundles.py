@@ -16,6 +16,7 @@ from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.cluster import Cluster
+from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.hosts import Handler
 from dfc_runtime.measuring import TICK, Meter, is_timed
 
@@ -133,6 +134,12 @@ def cluster_of(path: str) -> Cluster | None:
         raise click.UsageError("ranks run bundles: compile the program first, with dfc compile --deploy")
     with opened(existing(path)) as bundle:
         return bundle.manifest.cluster
+
+
+def entry_of(path: str, name: str) -> Entry | None:
+    """What a bundle says of an entry, None if it has none of that name."""
+    with opened(existing(path)) as bundle:
+        return next((each for each in bundle.manifest.entries if each.name == name and not each.is_test), None)
 
 
 def existing(path: str) -> Path:

@@ -37,8 +37,8 @@ def check_once(plan: Plan, schedule: running.Schedule) -> None:
     """Refuses what makes sense for calls of an entry only."""
     if schedule.repeats:
         raise click.UsageError("--fetch makes one call: --batch, --epochs and --steps are for an ENTRY")
-    if plan.every is not None or plan.best is not None:
-        raise click.UsageError("--fetch makes one call: --save-every and --best are for an ENTRY")
+    if plan.every is not None or plan.best is not None or plan.again:
+        raise click.UsageError("--fetch makes one call: --save-every, --best and --again are for an ENTRY")
 
 
 def run_part(module: ClusterModule | Module, wanted: Wanted, plan: Plan) -> int:
@@ -46,17 +46,15 @@ def run_part(module: ClusterModule | Module, wanted: Wanted, plan: Plan) -> int:
     names, given = list(wanted.fetches), feeds(wanted.texts, ())
     cluster = module.manifest.cluster
     where = plan.or_else(cluster.checkpoint if cluster is not None else None)
-    keeper = Keeper(module, "", where, running.Schedule(), given)
+    keeper = Keeper(module, ", ".join(names), where, running.Schedule(), given, saves=False)
     keeper.restore()
-    if keeper.is_complete:
-        click.echo("all was saved before a rank died; the values are not told again", err=True)
-        return 0
     # An entry may be called `run`, and would then be found in its place.
     call = partial(ClusterModule.run if isinstance(module, ClusterModule) else Module.run, module)
     values, number = running.once(lambda: call(names, given))
     found = dict(zip(names, cast("tuple[object, ...]", values), strict=True))
     parts = cluster_parts_of(module) if isinstance(module, ClusterModule) else parts_of(module)
     if parts.signature(names, given).writes:
+        keeper.save_after_all()
         keeper.finish(running.Report(steps=1, total_steps=1, last=found))
     if wanted.out is not None:
         write_arrays(wanted.out, {name: np.asarray(value) for name, value in found.items()})

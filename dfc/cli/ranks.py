@@ -60,9 +60,9 @@ def communicator() -> MPI.Intracomm:
     return MPI.COMM_WORLD
 
 
-def supervise(launch: Launch, arguments: Sequence[str], folder: Path | None) -> int:
+def supervise(launch: Launch, arguments: Sequence[str], folder: Path | None, *, claims: bool) -> int:
     """Starts ranks with this command line of `dfc`, sees to them, and gives the exit code of the job. `folder` is where
-    its checkpoints lie."""
+    its checkpoints lie; if it `claims` the folder, other runs that save there end."""
     from dfc_runtime.distributed.coordinator import Policy
     from dfc_runtime.distributed.supervisor import Job, supervise
 
@@ -74,7 +74,7 @@ def supervise(launch: Launch, arguments: Sequence[str], folder: Path | None) -> 
         deaths.append(text)
         click.echo(f"dfc: {text}", err=True)
 
-    code = supervise(Job(["dfc", *arguments], policy, folder, told), tell)
+    code = supervise(Job(["dfc", *arguments], policy, folder if claims else None, told), tell)
     if code == RankError.exit_code and deaths:
         click.echo(f"  {_next(launch, folder)}", err=True)
     return code

@@ -18,7 +18,6 @@ from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.requests import warn_of_skipped
 from dfc_runtime.checkpoints.saving import Saver, Saving, wish
-from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.driver import Driver
 from dfc_runtime.finite import checked, has_checks
 from dfc_runtime.formats.manifest import Entry, Manifest
@@ -97,13 +96,16 @@ class Module:
         path: Folder,
         *,
         step: int | None = None,
-        keep: int = KEPT,
+        keep: int | None = None,
         best: float | None = None,
         progress: Progress | None = None,
+        epoch: int | None = None,
     ) -> Path:
-        """Saves all state as a new checkpoint in the folder `path`, and returns where it lies. The newest `keep` stay,
-        and the one with the lowest score, which is given as `best` (a loss, say). `progress` is kept with it."""
-        asked = wish(Path(path), step, keep, best, progress)
+        """Saves all state as a new checkpoint in the folder `path`, and returns where it lies. The newest `keep` stay
+        (as many as were said last for this folder, else two), and the one with the lowest score, which is given as
+        `best` (a loss, say). `progress` is kept with it. With an `epoch` (`dfc_runtime.distributed.epochs.take`) it is
+        refused once somebody else has taken the folder."""
+        asked = wish(Path(path), step, keep, best, progress, epoch)
         with self.state.alone:
             return self._saver.save(self._saved(), asked)
 
@@ -112,13 +114,14 @@ class Module:
         path: Folder,
         *,
         step: int | None = None,
-        keep: int = KEPT,
+        keep: int | None = None,
         best: float | None = None,
         progress: Progress | None = None,
+        epoch: int | None = None,
     ) -> Saving:
         """Like `save`, from a copy of the state as it is now, while the program goes on. `result()` of what comes back
         waits for the path; the program does not end before it is written."""
-        asked = wish(Path(path), step, keep, best, progress)
+        asked = wish(Path(path), step, keep, best, progress, epoch)
         with self.state.alone:
             return self._saver.begin(self._saved(), asked)
 

@@ -20,7 +20,7 @@ import pytest
 import dfc
 from dfc_runtime.checkpoints import format, store
 from dfc_runtime.errors import FileError
-from tests.mpi.test_run_command import FEEDS, _run, _start, digest
+from tests.mpi.test_run_command import FEEDS, _run, _start, digest, new
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(150)]
 
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(made / "y.npy", rng.integers(0, 3, 64).astype(np.int32))
     (made / "scratch").mkdir()
     code, _, err = _run(made, made / "scratch", *_words(made / "whole"))
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, new(made / "whole"))
     return made
 
 
@@ -198,4 +198,4 @@ def test_of_two_jobs_in_one_folder_the_older_one_ends_with_one_message(folder: P
     _, err = older.communicate(timeout=60)
     assert older.returncode == 75
     told = f"error[E0911]: another run saves in {saved} now: this one (session 1, the other is 2) ends\n"
-    assert err == told
+    assert err == new(saved) + told

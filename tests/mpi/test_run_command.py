@@ -109,11 +109,16 @@ def digest(saved: Path) -> str:
     return digest.hexdigest()
 
 
+def new(saved: Path) -> str:
+    """What is told where state is saved in a new folder."""
+    return f"{saved} is a new folder: the run starts from initial state\n"
+
+
 def train(folder: Path, tmp_path: Path, ranks: int, name: str, *words: object, steps: int = 60) -> str:
     saved = tmp_path / name
     asked = [*FEEDS, "--steps", steps, "--state", saved, "-n", ranks, "--job", f"worker={ranks}", *words]
     code, _, err = _run(folder, tmp_path, "train", *asked)
-    assert (code, err) == (0, ""), err
+    assert (code, err) == (0, new(saved)), err
     return digest(saved)
 
 
@@ -125,7 +130,7 @@ def test_a_run_goes_on_from_a_checkpoint_of_another_number_of_ranks(folder: Path
     whole = train(folder, tmp_path, 1, "whole", steps=60)
     saved = tmp_path / "changing"
     for ranks in (3, 1, 2):
-        asked = [*FEEDS, "--steps", 20, "--state", saved, "-n", ranks, "--job", f"worker={ranks}"]
+        asked = [*FEEDS, "--steps", 20, "--state", saved, "-n", ranks, "--job", f"worker={ranks}", "--again"]
         code, _, err = _run(folder, tmp_path, "train", *asked)
         assert code == 0, err
     assert digest(saved) == whole

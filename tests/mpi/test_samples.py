@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dfc import api
+from tests.mpi.test_run_command import new
 from tests.support.corpus import ROOT
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
@@ -36,7 +37,7 @@ def trained(folder: Path, name: str, ranks: int, workers: int) -> str:
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, new(saved))
     (file,) = saved.glob("step-*/task-*.safetensors")
     return hashlib.sha256(file.read_bytes()).hexdigest()
 

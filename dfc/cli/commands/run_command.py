@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, cast
 import click
 import numpy as np
 
-from dfc.cli import running
-from dfc.cli.bundles import Wishes, cluster_of, measure_on, open_module, open_on
+from dfc.cli import done_before, running
+from dfc.cli.bundles import Wishes, cluster_of, entry_of, measure_on, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.launchers import is_rank
 from dfc.cli.listeners import Bar, Both, Lines, Silent
@@ -30,7 +30,7 @@ from dfc.cli.ranks import (
     supervise,
     watched,
 )
-from dfc.cli.saving import Keeper, Plan
+from dfc.cli.saving import Keeper, Plan, refuse_checkpoint, saves
 from dfc.cli.values import Setting, feeds, named, plain, require_folder, require_no_file, settings, write_arrays
 from dfc_runtime import Module
 from dfc_runtime.checkpoints.store import KEPT
@@ -60,9 +60,16 @@ SIGNALLED = 128
 @click.option("--batch", type=click.IntRange(min=1), help="Cut the feeds into pieces of N along the symbolic size.")
 @click.option("--epochs", type=click.IntRange(min=1), help="Go through the feeds N times.")
 @click.option("--steps", type=click.IntRange(min=1), help="Make N calls, going through the feeds as often as needed.")
-@click.option("--state", metavar="DIR", help="Restore the state from DIR if it exists, and save it there at the end.")
+@click.option(
+    "--state",
+    metavar="DIR",
+    help="Restore the newest state in DIR if there is one, and save it there at the end, unless ENTRY is readonly. "
+    "A run that was done before is not made again.",
+)
+@click.option("--from", "start", metavar="DIR", help="Start from the state in DIR, or from a checkpoint DIR/step-N.")
+@click.option("--again", is_flag=True, help="Make a run once more that was done before, from where it ended.")
 @click.option("--save-every", type=click.IntRange(min=1), metavar="N", help="Save the state after every N steps, too.")
-@click.option("--keep", type=click.IntRange(min=KEPT), default=KEPT, show_default=True, help="How many saves stay.")
+@click.option("--keep", type=click.IntRange(min=KEPT), help=f"How many saves stay: {KEPT}, or as many as before.")
 @click.option("--best", metavar="RESULT", help="Never remove the save where this result, such as a loss, was lowest.")
 @click.option(
     "--out",
@@ -101,8 +108,10 @@ def command(
     epochs: int | None,
     steps: int | None,
     state: str | None,
+    start: str | None,
+    again: bool,
     save_every: int | None,
-    keep: int,
+    keep: int | None,
     best: str | None,
     out: str | None,
     summaries: str | None,
@@ -128,7 +137,8 @@ def command(
     _check_either(trace=trace, profile=profile)
     if state is not None:
         require_no_file(state)
-    plan = Plan(None if state is None else Path(state), save_every, keep, best)
+    begins = None if start is None else Path(start)
+    plan = Plan(None if state is None else Path(state), save_every, keep, best, start=begins, again=again)
     schedule = running.Schedule(batch, epochs, steps)
     if fetches:
         check_once(plan, schedule)
@@ -214,7 +224,11 @@ def _start(context: click.Context, asked: _Asked, launch: Launch) -> int:
     """Ranks that this process sees to."""
     cluster = cluster_of(asked.file)
     folder = asked.plan.or_else(None if cluster is None else cluster.checkpoint).folder
-    return supervise(launch, _words(context), folder)
+    entry = entry_of(asked.file, asked.entry)
+    claims = folder is not None and entry is not None and saves(entry)
+    if folder is not None and claims:
+        refuse_checkpoint(folder)
+    return supervise(launch, _words(context), folder, claims=claims)
 
 
 def _as_rank(
@@ -267,23 +281,24 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
     plan = asked.plan.or_else(module.manifest.cluster.checkpoint if module.manifest.cluster else None)
     if isinstance(module, ClusterModule):
         check_batches(module, signature, asked.schedule, given)
-    keeper = Keeper(module, signature.name, plan, asked.schedule, given)
+    keeper = Keeper(module, signature.name, plan, asked.schedule, given, saves=saves(signature))
     # Some launchers give their ranks a terminal of their own: what it shows is passed on to who knows where.
     is_watched = records is None and is_terminal(sys.stdout)
     listener = Silent() if asked.as_json else Bar(asked.entry) if is_watched else Lines()
     start = keeper.restore()
-    if keeper.is_complete:
-        click.echo(f"all {start} steps were saved before a rank died; their results are not told again", err=True)
-        return 0
+    if keeper.is_over:
+        return done_before.tell(asked.entry, start, keeper.results, plan.folder, asked.out, as_json=asked.as_json)
     told = listener if records is None else Both(listener, Pulse(records))
-    with listener:
+    with listener, keeper:
         call: running.Call = getattr(module, asked.entry)
         loop = running.Loop(asked.schedule, Both(told, keeper), gather=asked.out is not None, start=start)
         report, gathered = running.run(signature, call, given, loop)
-    keeper.finish(report)
-    if asked.out is not None:
-        arrays = gathered.arrays() if asked.schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
-        write_arrays(asked.out, arrays)
+    try:
+        if asked.out is not None:  # before the last save, which says that all is done
+            arrays = gathered.arrays() if asked.schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
+            write_arrays(asked.out, arrays)
+    finally:
+        keeper.finish(report)
     click.echo(_json(asked.entry, report) if asked.as_json else _text(asked.entry, report))
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
 

@@ -1,7 +1,8 @@
 """One checkpoint: a folder with `manifest.json` and one safetensors file per task.
 
 The manifest holds the format's number, the step, the program's name, how many tasks wrote it, size and hash of each
-file, and its own hash; and, where it was given them, a score and how far a run had come. Tensors carry the full names
+file, and its own hash; and, where it was given them, a score, how far which run had come, and how many checkpoints are
+to stay in the folder. Tensors carry the full names
 of the state they are. Where several tasks wrote it, it says which state is in which file, and which rows of it if it
 is sharded; what is read is whole, whoever wrote it.
 
@@ -41,12 +42,14 @@ Progress = Mapping[str, int | str]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a checkpoint says of itself. The lower the `score`, the better; `progress` is for whoever saved it."""
+    """What a checkpoint says of itself. The lower the `score`, the better; `progress` is for whoever saved it; `keep`
+    is how many are to stay beside it, if somebody has said so."""
 
     step: int
     program: str
     score: float | None = None
     progress: Progress = field(default_factory=dict[str, "int | str"])
+    keep: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ def manifest_of(about: About, state: Types, files: Mapping[str, TaskFile]) -> st
         data["score"] = about.score
     if about.progress:
         data["progress"] = dict(about.progress)
+    if about.keep is not None:
+        data["keep"] = about.keep
     return strict_json.dump({**data, "sha256": _own_hash(data)})
 
 
@@ -152,6 +157,7 @@ def _described(folder: Path) -> tuple[About, Files, Types]:
         record.text("program"),
         record.optional("score", _score, None),
         record.optional("progress", _progress, {}),
+        record.optional("keep", _keep, None),
     )
     files, state = record.table("files", _file), record.table("state", _type)
     record.done()
@@ -180,6 +186,10 @@ def _score(value: object, where: str) -> float | None:
     if not isinstance(value, float | int) or isinstance(value, bool) or not math.isfinite(value):
         raise ValueError(f"{where} is not a number")
     return float(value)
+
+
+def _keep(value: object, where: str) -> int | None:
+    return fields.integer(value, where, 1)
 
 
 def _progress(value: object, where: str) -> Progress:

@@ -16,27 +16,38 @@ from functools import partial
 from pathlib import Path
 
 from dfc_runtime.checkpoints import store
+from dfc_runtime.checkpoints.files import Disk
 from dfc_runtime.checkpoints.format import About, Progress, Saved
+from dfc_runtime.distributed import epochs
 from dfc_runtime.errors import FeedError, LimitError
 from dfc_runtime.state import State
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How a checkpoint is to be saved. `best` is its score, the lower the better; the best of a folder stays."""
+    """How a checkpoint is to be saved. `best` is its score, the lower the better; the best of a folder stays. Without
+    `keep` as many stay as were said before. With an `epoch` it is saved only while no newer one was taken."""
 
     folder: Path
     step: int | None = None
-    keep: int = store.KEPT
+    keep: int | None = None
     best: float | None = None
     progress: Progress = field(default_factory=dict[str, "int | str"])
+    epoch: int | None = None
 
 
-def wish(path: Path, step: object, keep: object, best: object, progress: Progress | None = None) -> Wish:
+def wish(
+    path: Path,
+    step: object,
+    keep: object,
+    best: object,
+    progress: Progress | None = None,
+    epoch: int | None = None,
+) -> Wish:
     """What a caller asks for, checked. A score that is no number, as of a run that went astray, is none."""
     if step is not None and (not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 10**18):
         raise FeedError("step wants a whole number from 0 on", code="E0901")
-    if not isinstance(keep, int):
+    if keep is not None and not isinstance(keep, int):
         raise FeedError(f"keep wants a number of checkpoints, at least {store.KEPT}", code="E0901")
     score: float | None = None
     if best is not None:
@@ -46,7 +57,8 @@ def wish(path: Path, step: object, keep: object, best: object, progress: Progres
             raise FeedError(
                 "best wants a number: the score of the checkpoint, the lower the better", code="E0901"
             ) from None
-    return Wish(path, step, keep, score if score is not None and math.isfinite(score) else None, progress or {})
+    score = score if score is not None and math.isfinite(score) else None
+    return Wish(path, step, keep, score, progress or {}, epoch)
 
 
 class Saving:
@@ -139,4 +151,11 @@ class Saver:
 
 def publish(program: str, state: Sequence[Saved], asked: Wish) -> Path:
     about = About(asked.step or 0, program, asked.best, asked.progress)
-    return store.publish(asked.folder, about, state, numbered=asked.step is not None, keep=asked.keep)
+    write = store.own_file(state)
+
+    def contents(disk: Disk, folder: Path, about: About) -> str:
+        text = write(disk, folder, about)
+        epochs.check(asked.folder, asked.epoch)
+        return text
+
+    return store.publish(asked.folder, about, contents, numbered=asked.step is not None, keep=asked.keep)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dfc_runtime.checkpoints import files, format
+from dfc_runtime.checkpoints import files, format, nearby
 from dfc_runtime.checkpoints.files import DISK, Disk
 from dfc_runtime.checkpoints.format import About, Checkpoint, Saved
 from dfc_runtime.errors import CheckpointError, FeedError, FileError
@@ -84,8 +84,11 @@ def find(folder: Path, *, best: bool = False) -> Found:
 
 def _missing(folder: Path, best: bool) -> str:
     if folder.is_dir():
-        return f"holds no checkpoint{' with a score' if best else ''}"
-    return "is no folder, and checkpoints lie in folders" if folder.exists() else "does not exist"
+        text = f"holds no checkpoint{' with a score' if best else ''}"
+        return text + ("" if best else nearby.inside(folder, steps_in))
+    if os.path.lexists(folder):
+        return "is no folder, and checkpoints lie in folders"
+    return f"does not exist{nearby.beside(folder, steps_in)}"
 
 
 def by_score(folder: Path, disk: Disk = DISK) -> list[int]:
@@ -118,14 +121,15 @@ class Begun:
     about: About
     temporary: Path
     target: Path
-    keep: int
 
 
-def begin(folder: Path, about: About, *, numbered: bool = False, keep: int = KEPT, disk: Disk = DISK) -> Begun:
+def begin(folder: Path, about: About, *, numbered: bool = False, keep: int | None = None, disk: Disk = DISK) -> Begun:
     """Makes the folder of a checkpoint that is written bit by bit, under its number. `finish` or `give_up` follows."""
     _check_kept(keep)
+    require_folder_of_checkpoints(folder)
     with _publishing, _told(folder):
         _make_folders(folder, disk)
+        about = replace(about, keep=keep if keep is not None else remembered(folder, disk))
         _remove_leftovers(folder, disk)
         number = about.step if numbered else _next_number(folder, disk)
         target, temporary = folder / f"step-{number}", folder / f"step-{number}.tmp-{os.getpid()}"
@@ -133,7 +137,7 @@ def begin(folder: Path, about: About, *, numbered: bool = False, keep: int = KEP
             raise CheckpointError(f"{folder} has a checkpoint of step {number} already", code="E0908")
         disk.make_folder(temporary)
         _underway.add(temporary)
-        return Begun(replace(about, step=number), temporary, target, keep)
+        return Begun(replace(about, step=number), temporary, target)
 
 
 def finish(begun: Begun, manifest: str, disk: Disk = DISK) -> Path:
@@ -143,7 +147,7 @@ def finish(begun: Begun, manifest: str, disk: Disk = DISK) -> Path:
         _underway.discard(begun.temporary)
         if not _complete(disk, begun.temporary, begun.target, lambda: manifest):
             raise CheckpointError(f"{folder} has a checkpoint of step {begun.about.step} already", code="E0908")
-        return _looked_after(begun.target, begun.keep, disk)
+        return _looked_after(begun.target, begun.about.keep or KEPT, disk)
 
 
 def give_up(begun: Begun, disk: Disk = DISK) -> None:
@@ -159,23 +163,63 @@ def publish(
     state: Sequence[Saved] | Contents,
     *,
     numbered: bool = False,
-    keep: int = KEPT,
+    keep: int | None = None,
     disk: Disk = DISK,
 ) -> Path:
     """Writes a checkpoint and returns its path. Unless it is `numbered` it takes the number after the newest. `state`
-    is what this process saves, or a function by which several do."""
+    is what this process saves, or a function by which several do. The newest `keep` stay: as many as were said last for
+    this folder, or else `KEPT`."""
     _check_kept(keep)
-    contents = state if callable(state) else _own_file(state)
+    require_folder_of_checkpoints(folder)
+    contents = state if callable(state) else own_file(state)
     with _publishing:
         with _told(folder):
             _make_folders(folder, disk)
             _remove_leftovers(folder, disk)
+            about = replace(about, keep=keep if keep is not None else remembered(folder, disk))
             path = _publish(folder, about, contents, numbered, disk)
-        return _looked_after(path, keep, disk)
+        return _looked_after(path, about.keep or KEPT, disk)
 
 
-def _check_kept(keep: int) -> None:
-    if isinstance(keep, bool) or keep < KEPT:
+def is_checkpoint(path: Path) -> bool:
+    """Whether a folder is one checkpoint, whole or not, instead of holding some; or would be taken for one, by its name
+    among others."""
+    if os.path.lexists(path / format.MANIFEST) or os.path.lexists(path / format.TASK_FILE):
+        return True
+    if _STEP.fullmatch(path.name) is None or steps_in(path):
+        return False
+    others = (path.parent / f"step-{step}" for step in steps_in(path.parent))
+    return any(os.path.lexists(other / format.MANIFEST) for other in others if other != path)
+
+
+def require_folder_of_checkpoints(folder: Path) -> None:
+    """`CheckpointError` where new checkpoints would lie inside of another one, and be lost with it."""
+    if is_checkpoint(folder):
+        text = f"{folder} is one checkpoint, and a new one lies beside it, not in it: save in {folder_of(folder)}"
+        raise CheckpointError(text, code="E0908")
+
+
+def folder_of(checkpoint: Path) -> Path:
+    """Where a checkpoint and those beside it lie."""
+    return checkpoint.parent if checkpoint.name not in ("", "..") else checkpoint.resolve().parent
+
+
+def newest_about(folder: Path, disk: Disk = DISK) -> About | None:
+    """What the newest checkpoint says of itself, of those that do; whether it is whole is not looked at."""
+    for step in steps_in(folder, disk):
+        with contextlib.suppress(ValueError, OverflowError, FileError):
+            return format.about(folder / f"step-{step}")
+    return None
+
+
+def remembered(folder: Path, disk: Disk = DISK) -> int | None:
+    """How many checkpoints are to stay in a folder, as its newest one says; None if it does not."""
+    newest = newest_about(folder, disk)
+    return None if newest is None else newest.keep
+
+
+def _check_kept(keep: int | None) -> None:
+    if keep is not None and (isinstance(keep, bool) or keep < KEPT):
         text = f"keep wants a number of checkpoints, at least {KEPT}: while one is written, another must be whole"
         raise FeedError(text, code="E0901")
 
@@ -190,7 +234,7 @@ def _told(folder: Path) -> Generator[None]:
         raise FileError(f"cannot save a checkpoint in {folder}: {reason}", code="E0909") from None
 
 
-def _own_file(state: Sequence[Saved]) -> Contents:
+def own_file(state: Sequence[Saved]) -> Contents:
     """One file with all of it."""
 
     def write(disk: Disk, folder: Path, about: About) -> str:

@@ -16,7 +16,6 @@ from typing import NoReturn, cast
 
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.saving import Saving, wish
-from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.distributed.client import Client
 from dfc_runtime.distributed.cluster_state import SpreadState
 from dfc_runtime.distributed.comm import Array
@@ -144,13 +143,14 @@ class ClusterModule:
         path: Folder,
         *,
         step: int | None = None,
-        keep: int = KEPT,
+        keep: int | None = None,
         best: float | None = None,
         progress: Progress | None = None,
+        epoch: int | None = None,
     ) -> Path:
         """Saves the state of all ranks as one new checkpoint in the folder `path`, which all of them share; what it
         holds can be restored on any number of ranks. The rest is as for a program on one rank."""
-        asked = wish(Path(path), step, keep, best, progress)
+        asked = wish(Path(path), step, keep, best, progress, epoch)
 
         def work(client: Client) -> Answer:
             return {"path": str(self._saver.save(client, self._saved(), asked))}, []
@@ -162,14 +162,15 @@ class ClusterModule:
         path: Folder,
         *,
         step: int | None = None,
-        keep: int = KEPT,
+        keep: int | None = None,
         best: float | None = None,
         progress: Progress | None = None,
+        epoch: int | None = None,
     ) -> Saving:
         """Like `save`, from copies of the state as it is now, which the ranks write while the program goes on; the
         checkpoint stands when all parts are durable. `result()` of what comes back waits for the path. What was begun
         before is waited for."""
-        asked = wish(Path(path), step, keep, best, progress)
+        asked = wish(Path(path), step, keep, best, progress, epoch)
 
         answer = self.together("save_async", lambda client: self._saver.begin(client, self._saved(), asked))
         return self._saver.begun(answer[0])

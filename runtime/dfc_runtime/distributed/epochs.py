@@ -1,16 +1,23 @@
-"""Epochs: a number that rises with every session of a job, taken by creating a file that nobody else can create.
+"""Epochs: a number that rises with every session that saves in a folder, taken by creating a file that nobody else can
+create. Every session of ranks takes one, and every command on one rank that saves.
 
-A rank that publishes a checkpoint looks whether a higher epoch exists; if so, another session has taken over, and it
-stops. Assumes a folder all ranks share. Guarantees that no two sessions have the same epoch, and that it only rises.
+Whoever publishes a checkpoint looks whether a higher epoch exists; if so, another session has taken over, and it stops.
+Assumes a folder all ranks share. Guarantees that no two sessions that live have the same epoch, that it only rises, and
+that nothing outside of the folder is written or removed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+from collections.abc import Generator
 from pathlib import Path
 
+from dfc_runtime.checkpoints import files
+from dfc_runtime.checkpoints.files import DISK
 from dfc_runtime.checkpoints.store import EPOCHS as FOLDER
-from dfc_runtime.errors import RankError
+from dfc_runtime.errors import FileError, RankError
 
 
 class ReplacedError(RankError):
@@ -18,21 +25,42 @@ class ReplacedError(RankError):
 
 
 def check(folder: Path, mine: int | None) -> None:
-    """Refuses to publish for a session that another one has replaced; None is one without a supervisor."""
+    """Refuses to publish for a session that another one has replaced; None is one without an epoch."""
     if mine is not None and newest(folder) > mine:
         text = f"another run saves in {folder} now: this one (session {mine}, the other is {newest(folder)}) ends"
         raise ReplacedError(text, code="E0911")
 
 
 def take(folder: Path) -> int:
-    """The next epoch of a folder of checkpoints, taken for good."""
-    epochs = folder / FOLDER
-    epochs.mkdir(parents=True, exist_ok=True)
-    number = newest(folder)
+    """The next epoch of a folder of checkpoints, taken for good; the folder is made if it is not there. `FileError`
+    where no checkpoint could be saved."""
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with files.opened(DISK, folder) as outer:
+            _try(outer)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(FOLDER, dir_fd=outer)
+            inner = DISK.open_inside(outer, FOLDER)
+            try:
+                return _taken(inner)
+            finally:
+                os.close(inner)
+
+
+def _try(outer: int) -> None:
+    """Whether a checkpoint could be made here; what a process leaves that dies just now, the next save removes."""
+    name = f"step-0.tmp-{os.getpid()}"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=outer)
+        os.rmdir(name, dir_fd=outer)
+
+
+def _taken(inner: int) -> int:
+    number = _highest(os.listdir(inner))
     while True:
         number += 1
         try:
-            descriptor = os.open(epochs / str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            descriptor = os.open(str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=inner)
         except FileExistsError:
             continue
         os.fsync(descriptor)
@@ -40,10 +68,43 @@ def take(folder: Path) -> int:
         return number
 
 
+def release(folder: Path, number: int) -> None:
+    """Removes the folder that a session has made by taking its epoch, if nothing else came to be in it."""
+    with contextlib.suppress(OSError), files.opened(DISK, folder) as outer:
+        inner = DISK.open_inside(outer, FOLDER)
+        try:
+            if os.listdir(inner) == [str(number)]:
+                DISK.remove(inner, str(number))
+        finally:
+            os.close(inner)
+        DISK.remove_folder(outer, FOLDER)
+        os.rmdir(folder)
+
+
 def newest(folder: Path) -> int:
     """The highest epoch taken so far, 0 if none was."""
     try:
-        names = os.listdir(folder / FOLDER)
+        with files.opened(DISK, folder) as outer:
+            inner = DISK.open_inside(outer, FOLDER)
+            try:
+                return _highest(os.listdir(inner))
+            finally:
+                os.close(inner)
     except (FileNotFoundError, NotADirectoryError):
         return 0
+
+
+def _highest(names: list[str]) -> int:
     return max((int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 19), default=0)
+
+
+@contextlib.contextmanager
+def _told(folder: Path) -> Generator[None]:
+    """What the file system refuses, as a user reads it."""
+    try:
+        yield
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        if problem.errno in (errno.ENOTDIR, errno.ELOOP) and os.path.lexists(folder / FOLDER):
+            reason = f"{folder / FOLDER} is no folder"
+        raise FileError(f"cannot save checkpoints in {folder}: {reason}", code="E0909") from None

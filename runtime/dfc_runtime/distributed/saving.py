@@ -109,7 +109,7 @@ class ClusterSaver:
 
     def _manifest(self, names: Sequence[str], asked: Wish, about: About, written: Sequence[Written]) -> str:
         """The manifest of the files of all writers; `ReplacedError` if this session may publish nothing any more."""
-        epochs.check(asked.folder, current_epoch())
+        epochs.check(asked.folder, asked.epoch if asked.epoch is not None else current_epoch())
         types = {name: (entry.dtype, entry.shape) for name, entry in self._state.entries.items() if name in names}
         each = zip(self._writers(names), written, strict=True)
         files = [file.task_file(self._parts(rank)) for rank, file in each]

@@ -158,9 +158,7 @@ def test_the_number_of_threads_changes_no_bit(threads: int, folder: Path, dfc: C
     assert again.state["w"].tobytes() == model.state["w"].tobytes()
 
 
-@pytest.mark.parametrize(
-    "words", [("--out", "/proc/out.npz"), ("--out", "nowhere/out.npz"), ("--state", "/proc/state")]
-)
+@pytest.mark.parametrize("words", [("--out", "/proc/out.npz"), ("--out", "nowhere/out.npz")])
 def test_what_cannot_be_written_is_told(words: tuple[str, str], folder: Path, dfc: Command) -> None:
     ended = dfc(*PREDICT, *words)
     assert ended.code == 6

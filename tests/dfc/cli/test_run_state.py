@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dfc_runtime.checkpoints import store
 from tests.support.command_line import TOOL, Command, environment
 from tests.support.line_program import FEEDS, bits, wait_for_handlers
 
@@ -39,13 +40,27 @@ def test_a_readonly_entry_sees_what_was_trained(folder: Path, dfc: Command) -> N
     assert told.endswith("total 0\n")
 
 
-@pytest.mark.parametrize("name", ["empty", "line.dfg"])
-def test_a_state_that_is_none_is_refused(name: str, folder: Path, dfc: Command) -> None:
-    (folder / "empty").mkdir()
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("full", "full holds no checkpoint; it holds notes"),
+        ("line.dfg", "is no folder, and checkpoints lie in folders"),
+    ],
+)
+def test_a_state_that_is_none_is_refused(name: str, told: str, folder: Path, dfc: Command) -> None:
+    (folder / "full").mkdir()
+    (folder / "full" / "notes").touch()
     ended = dfc(*TRAIN, "--state", name)
     assert ended.code == 5
-    assert "error[E0908]" in ended.message
-    assert ("is no folder, and checkpoints lie in folders" in ended.message) == (name == "line.dfg")
+    assert "error[E0908]" in ended.message and told in ended.message
+    assert [path.name for path in (folder / "full").iterdir()] == ["notes"]
+
+
+def test_a_run_begins_in_an_empty_folder(folder: Path, dfc: Command) -> None:
+    (folder / "empty").mkdir()
+    ended = dfc(*TRAIN, "--state", "empty")
+    assert (ended.code, ended.err) == (0, "empty is a new folder: the run starts from initial state\n")
+    assert store.steps_in(folder / "empty") == [1]
 
 
 def test_the_state_of_another_program_is_refused_whole(folder: Path, dfc: Command) -> None:
@@ -59,9 +74,13 @@ def test_the_state_of_another_program_is_refused_whole(folder: Path, dfc: Comman
 
 
 def test_a_run_that_fails_saves_nothing(folder: Path, dfc: Command) -> None:
-    ended = dfc("run", "line.bundle", "share", "--feed", "part=1", "--feed", "whole=0", "--state", "state")
+    ended = dfc(*TRAIN[:-2], "--feed", "rate=x.npy", "--state", "state")
     assert ended.code == 2
     assert not (folder / "state").exists()
+    assert dfc(*TRAIN, "--state", "state").code == 0
+    before = sorted(path.name for path in (folder / "state").iterdir())
+    assert dfc(*TRAIN[:-2], "--feed", "rate=x.npy", "--state", "state").code == 2
+    assert sorted(path.name for path in (folder / "state").iterdir()) == before
 
 
 @contextmanager
@@ -88,7 +107,7 @@ def test_a_signal_ends_the_run_between_two_steps_and_saves(
     with running(*TRAIN, *ENDLESS, "--state", "stopped") as process:
         os.kill(process.pid, number)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (code, "")
+    assert (process.returncode, err) == (code, "stopped is a new folder: the run starts from initial state\n")
     assert "stopped by a signal" in out
     steps = int.from_bytes(bits("stopped")["steps"], "little")
     assert steps > 0

@@ -25,7 +25,9 @@ def test_as_many_stay_as_are_asked_for(tmp_path: Path, model: Module) -> None:
         Module.save(model, tmp_path, keep=4)
     assert store.steps_in(tmp_path) == [6, 5, 4, 3]
     Module.save(model, tmp_path)
-    assert store.steps_in(tmp_path) == [7, 6]
+    assert store.steps_in(tmp_path) == [7, 6, 5, 4], "as many as were said last"
+    Module.save(model, tmp_path, keep=2)
+    assert store.steps_in(tmp_path) == [8, 7]
 
 
 def test_the_best_stays_and_can_be_restored(tmp_path: Path, model: Module) -> None:
