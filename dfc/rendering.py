@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dfc.source import SourceFile, Span
+from dfc_runtime.terminal import visible
 
 TAB_WIDTH = 4
 WINDOW = 180
@@ -91,7 +92,7 @@ def _by_file(marks: Iterable[Mark]) -> list[tuple[SourceFile, list[Mark]]]:
 
 def _draw_file(file: SourceFile, marks: list[Mark], number: int, pad: str, paint: Paint) -> Iterator[str]:
     arrow = "-->" if number == 0 else ":::"
-    yield f"{pad}{paint(BLUE, arrow)} {marks[0].span}"
+    yield f"{pad}{paint(BLUE, arrow)} {_place(marks[0].span)}"
     yield f"{pad} {paint(BLUE, '|')}"
     by_line: defaultdict[int, list[Mark]] = defaultdict(list)
     for mark in marks:
@@ -102,6 +103,11 @@ def _draw_file(file: SourceFile, marks: list[Mark], number: int, pad: str, paint
             yield "..."
         yield from _draw_line(file, line, by_line[line], pad, paint)
         previous = line
+
+
+def _place(span: Span) -> str:
+    """File, line and column. Names of files keep their letters, whatever these are."""
+    return visible(str(span)).replace("\n", "\\n")
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,12 @@ def _sarif_location(label: Label) -> dict[str, object]:
 def _uri(name: str) -> str:
     """A path as a relative reference: only what may stand in one stays as it is."""
     kept = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~")
-    return "".join(c if c in kept else "".join(f"%{byte:02X}" for byte in c.encode()) for c in name)
+    return "".join(c if c in kept else "".join(f"%{byte:02X}" for byte in _bytes(c)) for c in name)
+
+
+def _bytes(char: str) -> bytes:
+    """As in names of files: bytes that spell no character are halves of one here."""
+    return char.encode(errors="surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass")
 
 
 def _github(diagnostic: Diagnostic) -> str:

@@ -12,39 +12,44 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from typing import TextIO
 
 import click
 
+from dfc.cli.output import echo_drawn, escaping
+from dfc.cli.output import is_terminal as is_terminal
 from dfc_runtime.errors import DfcError
 
 INTERNAL, USAGE, INPUT_OUTPUT, LIMIT, INTERRUPTED = 1, 2, 6, 7, 130
 
 
 def guarded(action: Callable[[], object]) -> int:
-    """Runs a command; whatever it raises becomes a message and an exit code."""
-    try:
-        result = action()
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        complain("stopped")
-        return INTERRUPTED
-    except SystemExit:  # so click ends, quietly, when whoever reads its output has gone away
-        return 0
-    except Exception as failure:
-        return report(failure)
-    return result if isinstance(result, int) else 0
+    """Runs a command; whatever it raises becomes a message and an exit code. What it prints is visible."""
+    with escaping():
+        try:
+            result = action()
+        except click.exceptions.Exit as stop:
+            return stop.exit_code
+        except (KeyboardInterrupt, click.Abort):
+            complain("stopped")
+            return INTERRUPTED
+        except SystemExit:  # so click ends, quietly, when whoever reads its output has gone away
+            return 0
+        except Exception as failure:
+            return report(failure)
+        return result if isinstance(result, int) else 0
 
 
 def complain(message: str) -> None:
     """One line on standard error, in the voice of all messages."""
-    click.echo(f"error: {message}", err=True)
+    _say(f"error: {message}")
 
 
-def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody watches; a stream that was closed before the start is None."""
-    return stream is not None and stream.isatty()
+def _say(text: str) -> None:
+    """Lines on standard error. If it takes none, the exit code says it all."""
+    try:
+        click.echo(text, err=True, color=True)
+    except OSError:
+        return
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -75,12 +80,12 @@ def report(failure: Exception) -> int:
 def _report_usage(failure: click.ClickException) -> int:
     """One line; what click itself finds wrong with the words of a command is followed by where to look."""
     if type(failure).__name__ == "NoArgsIsHelpError":  # its message is the help; older versions of click lack it
-        click.echo(failure.format_message(), err=True)
+        _say(failure.format_message())
         return USAGE
     complain(failure.format_message())
     context = failure.ctx if isinstance(failure, click.UsageError) else None
     if context is not None and type(failure) is not click.UsageError:
-        click.echo(f"  `{context.command_path} --help` lists what there is", err=True)
+        _say(f"  `{context.command_path} --help` lists what there is")
     return USAGE
 
 
@@ -90,8 +95,11 @@ def _report_mistake(failure: DfcError) -> int:
         from dfc.diagnostics import render  # only a compiler's error needs the compiler's drawing
 
         texts = [render(diagnostic, colour=is_terminal(sys.stderr)) for diagnostic in diagnostics]
-        click.echo("\n\n".join(texts), err=True)
+        try:
+            echo_drawn("\n\n".join(texts))
+        except OSError:
+            return failure.exit_code
     else:
         code = f"[{failure.code}]" if failure.code else ""
-        click.echo(f"error{code}: {failure.message}", err=True)
+        _say(f"error{code}: {failure.message}")
     return failure.exit_code

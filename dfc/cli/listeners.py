@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Self
 
 import click
 
+from dfc.cli.output import escaping, raw
 from dfc.cli.running import Report, described
+from dfc_runtime.terminal import visible
 
 LINE_EVERY_S = 1.0
 REFRESH_EVERY_S = 0.1
@@ -64,28 +67,32 @@ class Bar(Silent):
 
     def __init__(self, title: str) -> None:
         # rich costs start-up time that only a terminal needs
+        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
-            TextColumn("[bold]{task.description}"),
+            TextColumn("{task.description}", "bold", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[told]}", markup=False),
         )
-        self._progress = Progress(*columns, transient=True)
-        self._task = self._progress.add_task(title, total=None, told="")
+        self._progress = Progress(*columns, transient=True, console=Console(file=raw(sys.stdout)))
+        self._task = self._progress.add_task(visible(title), total=None, told="")
         self._next = 0.0
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        self._progress.start()  # which prints above the bar what is written from now on
+        self._escaping = escaping()
+        self._escaping.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._escaping.__exit__(None, None, None)
         self._progress.stop()
 
     def step(self, report: Report) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + REFRESH_EVERY_S
-            told = f"{report.rate:.0f}/s  {described(report.last)}"
+            told = f"{report.rate:.0f}/s  {visible(described(report.last))}"
             self._progress.update(self._task, completed=report.steps, total=report.total_steps, told=told)

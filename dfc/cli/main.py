@@ -13,7 +13,7 @@ from importlib import import_module
 
 import click
 
-from dfc.cli import failures
+from dfc.cli import failures, output
 
 COMMANDS: dict[str, str] = {
     "check": "Read a program and report its mistakes.",
@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "color": True})
 @click.version_option(package_name="dfc", message="dfc %(version)s")
 def cli() -> None:
     """From a dataflow graph in text to native code: compile, train and run .dfg programs."""
@@ -66,12 +66,13 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits with the code of what happened. Warnings of libraries are one line each."""
     warnings.showwarning = _show_warning
-    sys.exit(failures.guarded(lambda: cli.main(arguments, prog_name="dfc", standalone_mode=False)))
+    code = failures.guarded(lambda: cli.main(arguments, prog_name="dfc", standalone_mode=False))
+    sys.exit(code if output.close_streams() else code or failures.INPUT_OUTPUT)
 
 
 def _show_warning(message: Warning | str, *_place: object, **_more: object) -> None:
     """In place of the library's own, which also prints a line of this program: that means nothing to its user."""
-    click.echo(f"warning: {message}", err=True)
+    click.echo(f"warning: {message}", err=True, color=True)
 
 
 if __name__ == "__main__":

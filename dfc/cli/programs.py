@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from dfc.cli.failures import is_terminal
+from dfc.cli.output import echo_drawn, is_terminal
 from dfc.diagnostics import Diagnostic, render
 from dfc.frontend.syntax.reading import decode_source, read_source
 from dfc.source import SourceFile
@@ -31,7 +31,7 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     colour = is_terminal(sys.stderr)
     text = "\n\n".join(render(d, colour=colour) for d in diagnostics)
     if text:
-        click.echo(text, err=True)
+        echo_drawn(text)
 
 
 def print_warnings(diagnostics: Iterable[Diagnostic]) -> None:

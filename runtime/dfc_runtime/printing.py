@@ -12,6 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.terminal import visible
+
 _SIGNS = re.compile(r"\{\{|\}\}|\{\}|[{}]")
 
 
@@ -39,6 +41,9 @@ def formatted(format_: str, values: Iterable[NDArray[np.generic]]) -> str:
 
 
 def print_line(text: str) -> None:
-    """One line on the standard error, whole even if threads print at the same time."""
-    sys.stderr.write(text + "\n")
+    """One line on the standard error, whole even if threads print at the same time. Where it was closed before the
+    start there is nobody to print for."""
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        return
+    sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()

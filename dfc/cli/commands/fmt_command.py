@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dfc.cli.output import echo_program
 from dfc.cli.programs import count, source_of
 from dfc.deployment.formatter import format_deployment
 from dfc.frontend.deployment import is_deployment
@@ -35,7 +36,7 @@ def _format(path: str, check: bool) -> bool:
     source = source_of(path)
     text = format_deployment(source) if is_deployment(source) else format_source(source)
     if path == "-" and not check:
-        click.echo(text, nl=False)
+        echo_program(text)
     elif text != source.text and not check:
         try:
             replace_file(Path(path), [text.encode()])

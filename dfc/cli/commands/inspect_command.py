@@ -10,6 +10,7 @@ import click
 import dfc_runtime
 from dfc.cli.bundles import existing
 from dfc.cli.clusters import cluster_lines
+from dfc.cli.output import echo_program
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.inspection import Inspection, state_bytes
 from dfc_runtime.kernel_reports import KernelInfo, call_reports, kernel_reports
@@ -25,7 +26,7 @@ def command(bundle: str, source: bool) -> int:
     """Prints entries, state, memory, code and settings of BUNDLE. Nothing in it is executed."""
     found = dfc_runtime.inspect(existing(bundle))
     if source:
-        click.echo(found.source, nl=False)
+        echo_program(found.source)
         return 0
     _print_head(found)
     _print_entries(found)

@@ -9,6 +9,7 @@ import click
 
 from dfc.backend.target import installed_targets, lacking, load_target
 from dfc.cli.failures import did_you_mean
+from dfc.cli.output import echo_heading
 from dfc.frontend.foreign import STD
 from dfc.ops import registry
 from dfc.ops.record import OpRecord
@@ -35,7 +36,7 @@ def _list(records: tuple[OpRecord, ...]) -> None:
     lacks = _lacks()
     width = len(" ".join(lacks))
     for family in dict.fromkeys(record.family for record in records):
-        click.echo(click.style(family, bold=True))
+        echo_heading(family)
         for record in (r for r in records if r.family == family):
             mark = "d" if record.gradient else " "
             where = " ".join(kind if record.name not in ops else " " * len(kind) for kind, ops in lacks.items())

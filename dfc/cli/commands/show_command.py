@@ -6,6 +6,7 @@ import click
 
 from dfc import api
 from dfc.cli import passes
+from dfc.cli.output import echo_program
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, variants
 from dfc.options import CompileOptions, TargetOptions
@@ -76,5 +77,5 @@ def _show_role(file: str, deploy: str, role: str, pairs: tuple[str, ...]) -> int
 
 def _print(shown: api.Shown) -> int:
     print_warnings(shown.diagnostics)
-    click.echo(shown.text, nl=not shown.text.endswith("\n"))
+    echo_program(shown.text, nl=not shown.text.endswith("\n"))
     return 0

@@ -147,15 +147,19 @@ def test_a_reader_that_goes_away_is_no_failure(tmp_path: Path) -> None:
         ("dfc check - <&-", 0),
         ("dfc check - >&- 2>&- </dev/null", 0),
         ("dfc ops >/dev/full", 6),
+        ("dfc ops >/dev/full 2>&1", 6),
+        ("dfc check missing.dfg 2>/dev/full", 2),
     ],
 )
-def test_streams_that_are_closed_or_full_do_no_harm(line: str, code: int, tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["bash", "-c", line], env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_streams_that_are_closed_or_full_do_no_harm(line: str, code: int, unbuffered: str, tmp_path: Path) -> None:
+    """With buffers and without: what is left in one is written once more when Python ends."""
+    variables = environment(PYTHONUNBUFFERED=unbuffered)
+    done = subprocess.run(["bash", "-c", line], env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert "a bug" not in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 @pytest.mark.parametrize(("ignored", "code"), [(False, 130), (True, 0)])
