@@ -6,14 +6,17 @@ them into the folder.
     supervisor: ok
 
 Assumes that hosts reach the one of the supervisor, as the launcher itself does. Guarantees that only who knows the
-token is heard, that what comes is bounded and checked before it becomes a file, and that a rank notices the end of the
-supervisor as the end of the connection.
+token is heard: each job has its own, nothing else is read before it, it has a time limit, and strangers who keep silent
+make room for whoever comes. What comes is bounded and checked before it becomes a file, and a rank notices the end of
+the supervisor as the end of the connection. Connections are taken at the addresses that ranks are told, and no others.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hmac
+import ipaddress
 import json
 import os
 import secrets
@@ -22,7 +25,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -32,11 +35,18 @@ POST_VARIABLE = "DFC_POST"
 KINDS = ("done", "failed", "beat")
 REACHED_WITHIN = 2.0
 """Seconds for one address to answer."""
+PROVED_WITHIN = 10.0
+"""Seconds in which who has connected has said the token, and has been answered."""
+MOST_STRANGERS = 64
+"""Connections that have not said it yet: one more ends the oldest."""
+_PORTS_TRIED = 16
 _LOST_AFTER_MS = 10_000
 _LONGEST = 1 << 16
 _MOST_RANKS = 1 << 16
 _OK = b"ok\n"
 _SIOCGIFADDR = 0x8915
+_WIDE = "00"
+"""The scope of addresses that lead here from anywhere."""
 
 
 def put(folder: Path, epoch: int, rank: int, kind: str, data: Mapping[str, object]) -> None:
@@ -52,52 +62,78 @@ class Post:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._token = secrets.token_hex(16)
-        self._server = _listening()
+        self._addresses = _own_addresses()
+        self._servers = _listening(self._addresses)
         self._open: set[socket.socket] = set()
+        self._strangers: dict[socket.socket, None] = {}
         self._lock = threading.Lock()
+        self._over = threading.Event()
 
     @property
     def address(self) -> str:
         """What ranks need to know."""
-        return " ".join([str(self._server.getsockname()[1]), self._token, *_own_addresses()])
+        port = self._servers[0].getsockname()[1] if self._servers else 0
+        return " ".join([str(port), self._token, *self._addresses])
 
     def __enter__(self) -> Post:
-        threading.Thread(target=self._accept, name="dfc-post", daemon=True).start()
+        for server in self._servers:
+            threading.Thread(target=self._accept, args=(server,), name="dfc-post", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            for each in (self._server, *self._open):
+            self._over.set()
+            for each in (*self._servers, *self._strangers, *self._open):
                 _end(each)
 
-    def _accept(self) -> None:
-        while True:
+    def _accept(self, server: socket.socket) -> None:
+        while not self._over.is_set():
             try:
-                end, _ = self._server.accept()
-            except OSError:
-                return  # it is over
+                end, _ = server.accept()
+            except OSError:  # it is over; or who called has gone, or there is no room for one more at the moment
+                self._over.wait(0.05)
+                continue
+            with self._lock:
+                self._strangers[end] = None
+                if len(self._strangers) > MOST_STRANGERS:
+                    oldest = next(iter(self._strangers))
+                    del self._strangers[oldest]
+                    _hang_up(oldest)
             threading.Thread(target=self._serve, args=(end,), name="dfc-post", daemon=True).start()
 
     def _serve(self, end: socket.socket) -> None:
-        with self._lock:
-            self._open.add(end)
         try:
-            end.settimeout(REACHED_WITHIN)
-            lines = end.makefile("rb")
-            if not hmac.compare_digest(lines.readline(_LONGEST), f"{self._token}\n".encode()):
+            if not self._is_known(end):
                 return
+            with self._lock:
+                self._open.add(end)
+                self._strangers.pop(end, None)
             end.sendall(_OK)
             end.settimeout(None)
+            lines = end.makefile("rb")
             while line := lines.readline(_LONGEST):
                 self._take(line)
         except (OSError, ValueError):
             return  # the connection is lost, or it is none of a rank
         finally:
             with self._lock:
+                self._strangers.pop(end, None)
                 self._open.discard(end)
             _end(end)
+
+    def _is_known(self, end: socket.socket) -> bool:
+        """Whether it says the token, and that in time: not a byte more is read."""
+        token, said = f"{self._token}\n".encode(), b""
+        until = time.monotonic() + PROVED_WITHIN
+        while len(said) < len(token):
+            end.settimeout(max(until - time.monotonic(), 0.001))
+            piece = end.recv(len(token) - len(said))
+            if not piece or time.monotonic() > until:
+                return False
+            said += piece
+        return hmac.compare_digest(said, token)
 
     def _take(self, line: bytes) -> None:
         data = fields.mapping(strict_json.parse(line.decode()), "a record")
@@ -124,6 +160,7 @@ class Line:
         for host in hosts:
             try:
                 end = socket.create_connection((host, int(port)), REACHED_WITHIN)
+                end.settimeout(PROVED_WITHIN)
                 end.sendall(f"{token}\n".encode())
                 if end.recv(len(_OK)) == _OK:
                     end.settimeout(REACHED_WITHIN)
@@ -151,14 +188,37 @@ class Line:
         return bool(poll.poll(0))  # it has said all it says: what comes now is the end
 
 
-def _listening() -> socket.socket:
-    if socket.has_dualstack_ipv6():
-        return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("", 0))
+def _listening(addresses: Iterable[str]) -> list[socket.socket]:
+    """A socket at each of these, which may be names, too: all have the same port. A port that is free at one address
+    may be taken at another one: then there are others."""
+    found: list[socket.socket] = []
+    for _ in range(_PORTS_TRIED):
+        port, taken = 0, False
+        for address in filter(_is_number, addresses):
+            try:
+                family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                found.append(socket.create_server((address, port), family=family))
+                port = found[0].getsockname()[1]
+            except OSError as problem:
+                taken = taken or problem.errno == errno.EADDRINUSE  # else it has just gone, and nobody gets there
+        if not taken:
+            break
+        while found:
+            found.pop().close()
+    return found
+
+
+def _is_number(address: str) -> bool:
+    """Whether it is an address, and not a name of one."""
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True
 
 
 def _own_addresses() -> list[str]:
-    """The name of this host, and the addresses of its devices but for the one that leads back to it."""
+    """The name of this host, and the addresses of its devices but for those that lead back to it."""
     found = [socket.gethostname()]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for _, name in socket.if_nameindex():
@@ -167,12 +227,27 @@ def _own_addresses() -> list[str]:
             except OSError:
                 continue  # it has none
             found.append(socket.inet_ntoa(answer[20:24]))
-    return [each for each in found if not each.startswith("127.")]
+    return [*(each for each in found if not each.startswith("127.")), *_own_wide_addresses()]
+
+
+def _own_wide_addresses() -> list[str]:
+    """Likewise of version 6, but for those that only neighbours on one link understand."""
+    try:
+        lines = Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return []  # there is no such version here
+    words = (line.split() for line in lines)
+    return [str(ipaddress.IPv6Address(int(each[0], 16))) for each in words if each[3] == _WIDE]
+
+
+def _hang_up(end: socket.socket) -> None:
+    """Ends a connection that another thread waits for, and closes."""
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
 
 
 def _end(end: socket.socket) -> None:
-    try:
-        end.shutdown(socket.SHUT_RDWR)  # wakes who waits for it
-    except OSError:
-        pass
+    _hang_up(end)  # wakes who waits for it
     end.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -117,3 +119,75 @@ def test_the_addresses_of_this_host_lead_here(tmp_path: Path) -> None:
         assert name == socket.gethostname()
         for host in addresses:
             socket.create_connection((host, int(port)), 20).close()
+
+
+def test_silent_strangers_keep_nobody_out(folder: Path) -> None:
+    address = post.os.environ[POST_VARIABLE]
+    strangers = [_connection(address) for _ in range(post.MOST_STRANGERS + 20)]
+    with Told(2) as told:
+        assert told.is_heard
+    until(lambda: (folder / "3-2.done").exists())
+    ended = [each for each in strangers if select.select([each], [], [], 0)[0]]
+    assert len(ended) >= 20 and ended[0] is strangers[0]
+    for each in strangers:
+        each.close()
+
+
+def test_who_says_the_token_too_slowly_is_not_heard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(post, "PROVED_WITHIN", 0.3)
+    address = post.os.environ[POST_VARIABLE]
+    end = _connection(address)
+    with pytest.raises(ConnectionError):
+        for char in address.split()[1]:
+            end.sendall(char.encode())
+            time.sleep(0.1)  # 32 of them take ten times as long as there is
+
+
+def test_nothing_behind_the_token_is_read_before_it_was_compared(folder: Path) -> None:
+    port, token, *_ = post.os.environ[POST_VARIABLE].split()
+    end = _connection(port)
+    end.sendall(b"x" * (len(token) + 1) + b"x" * (1 << 20))
+    with pytest.raises(ConnectionError):  # what was sent was not read: the connection is reset
+        while end.recv(10) or True:
+            end.sendall(b"x")
+
+
+def test_connections_are_taken_at_the_addresses_that_are_told_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(post, "_own_addresses", lambda: ["a-name", "127.0.0.2", "127.0.0.3", "192.0.2.77"])
+    with Post(tmp_path) as open_:
+        port, _, *hosts = open_.address.split()
+        assert hosts == ["a-name", "127.0.0.2", "127.0.0.3", "192.0.2.77"]
+        for host in ("127.0.0.2", "127.0.0.3"):
+            socket.create_connection((host, int(port)), 20).close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", int(port)), 20)
+
+
+def test_a_host_without_addresses_has_no_listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(post, "_own_addresses", lambda: ["a-name"])
+    with Post(tmp_path) as open_:
+        monkeypatch.setenv(POST_VARIABLE, open_.address)
+        assert open_.address.startswith("0 ")
+        assert Line.to_supervisor() is None
+
+
+def test_every_job_has_a_token_of_its_own(tmp_path: Path) -> None:
+    tokens = {Post(tmp_path).address.split()[1] for _ in range(5)}
+    assert len(tokens) == 5 and {len(each) for each in tokens} == {32}
+
+
+def test_a_listener_without_room_for_one_more_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`accept` fails for reasons of the moment, which a stranger can bring about."""
+    failures = iter([OSError(errno.EMFILE, "too many open files"), OSError(errno.ECONNABORTED, "gone")])
+    accept = socket.socket.accept
+
+    def fails(server: socket.socket) -> tuple[socket.socket, object]:
+        for problem in failures:
+            raise problem
+        return accept(server)
+
+    monkeypatch.setattr(socket.socket, "accept", fails)
+    _connection(post.os.environ[POST_VARIABLE]).close()  # for the call that waits already
+    assert Line.to_supervisor() is not None
