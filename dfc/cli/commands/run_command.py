@@ -222,6 +222,8 @@ def _only_rank(asked: _Asked, tasks: int) -> int:
 
 def _start(context: click.Context, asked: _Asked, launch: Launch) -> int:
     """Ranks that this process sees to."""
+    if asked.entry == ":":  # no entry, and for launchers no word: it would become another one
+        raise click.UsageError("there is no entry ':'")
     cluster = cluster_of(asked.file)
     folder = asked.plan.or_else(None if cluster is None else cluster.checkpoint).folder
     entry = entry_of(asked.file, asked.entry)
@@ -336,20 +338,21 @@ _OF_RANKS = _OF_THE_LAUNCH | {"jobs", "deadline"}
 
 
 def _words(context: click.Context) -> list[str]:
-    """The command line without what is for the process that starts the ranks."""
-    words = ["run"]
+    """The command line without what is for the process that starts the ranks. Launchers take a word `:` as the end of
+    a command, wherever it stands: values are in one word with their option, and a file of this name is `./:`."""
+    words, named = ["run"], ["--"]
     for parameter in context.command.params:
         value = context.params[parameter.name or ""]
         if isinstance(parameter, click.Argument):
-            words += [] if value is None else [str(value)]
+            named += [] if value is None else ["./:" if value == ":" else str(value)]
         elif parameter.name not in _OF_THE_LAUNCH and value is not None and value != parameter.default:
             flag = max(parameter.opts, key=len)
             if isinstance(parameter, click.Option) and parameter.is_flag:
                 words += [flag] if value else []
             else:
                 given = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
-                words += [word for each in given for word in (flag, str(each))]
-    return words
+                words += [f"{flag}={each}" for each in given]
+    return [*words, *named]
 
 
 def _check_names(entry: str | None, fetches: Sequence[str]) -> None:
