@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dfc_runtime.checkpoints.requests import checkpoint_handlers
 from dfc_runtime.checkpoints.saving import Saver
 from dfc_runtime.formats.manifest import Manifest
+from dfc_runtime.gate import Serving
 from dfc_runtime.hosts import Handler, HostRequest, Hosts
 from dfc_runtime.measuring import TICK
 from dfc_runtime.printing import formatted, print_line
@@ -25,12 +26,13 @@ class Answers:
     summaries: Destination | None = None
     recorder: Recorder | None = None
 
-    def hosts(self, manifest: Manifest, state: State, saver: Saver) -> Hosts:
+    def hosts(self, manifest: Manifest, state: State, saver: Saver, serving: Serving) -> Hosts:
         """The requests of a program that is being loaded; opens the files for its summaries."""
         sink = opened(self.summaries)
         own = {**own_handlers(sink), **checkpoint_handlers(state, saver)}
         answering = {**own, **self.handlers}
-        return Hosts(manifest, answering if self.recorder is None else self.recorder.handlers(answering), sink)
+        handlers = answering if self.recorder is None else self.recorder.handlers(answering)
+        return Hosts(manifest, handlers, sink, serving)
 
 
 def own_handlers(sink: Sink) -> Mapping[str, Handler]:

@@ -7,6 +7,7 @@ program that uses it is loaded; whoever is loaded first initialises it. Assumes 
 
 from __future__ import annotations
 
+import os
 import threading
 from weakref import WeakValueDictionary
 
@@ -52,6 +53,15 @@ class Container:
 
 _shared: WeakValueDictionary[str, Container] = WeakValueDictionary()
 _finding = threading.Lock()
+
+
+def _after_fork() -> None:
+    """In a forked child, whoever was loading is not there."""
+    global loading, _finding
+    loading, _finding = threading.RLock(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def container(name: str) -> Container:

@@ -22,6 +22,7 @@ from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import HANDED, HostSite, Manifest, SiteOperand
+from dfc_runtime.gate import Serving
 from dfc_runtime.summaries import Sink
 
 Array = NDArray[np.generic]
@@ -57,7 +58,8 @@ class HostRequest:
 
 
 Handler = Callable[[HostRequest], None]
-"""Answers requests, of several threads at once where entries are concurrent. It must not call the program it serves."""
+"""Answers requests, of several threads at once where entries are concurrent. It must not call the program it serves,
+nor read, save or close it: that is a `RunError`."""
 
 
 class _Local(threading.local):
@@ -69,8 +71,11 @@ class _Local(threading.local):
 class Hosts:
     """The requests of one program, and what they raised: kept for each thread until its call takes it."""
 
-    def __init__(self, manifest: Manifest, handlers: Mapping[str, Handler], summaries: Sink) -> None:
+    def __init__(
+        self, manifest: Manifest, handlers: Mapping[str, Handler], summaries: Sink, serving: Serving | None = None
+    ) -> None:
         self.handlers = handlers
+        self.serving = Serving() if serving is None else serving
         self.summaries = summaries
         self._module = manifest.name
         self._sites = [_Site(site, _handler(site, handlers)) for site in manifest.sites]
@@ -82,7 +87,7 @@ class Hosts:
 
     def of(self, manifest: Manifest, handlers: Mapping[str, Handler] | None = None) -> Hosts:
         """The same handlers for another program, but for those of some kinds."""
-        return Hosts(manifest, {**self.handlers, **(handlers or {})}, self.summaries)
+        return Hosts(manifest, {**self.handlers, **(handlers or {})}, self.summaries, self.serving)
 
     def call(self, number: int, frame: int) -> None:
         """What native code calls. The first word of its frame says that the request failed until it is cleared: an
@@ -91,12 +96,15 @@ class Hosts:
         words = site.words(frame)
         try:
             inputs, outputs = site.operands(words)
+            self.serving.request = site.told
             site.handler(HostRequest(site.site, inputs, outputs, self._module, self._local.call))
             words[0] = 0
         except BaseException as problem:
             words[0] = 1
             _note(problem, site.site)
             self._local.problem = problem
+        finally:
+            self.serving.request = ""
 
     def counted(self, entry: str, function: Callable[..., object]) -> Callable[..., object]:
         """The function of an entry, with its calls counted if they make requests."""
@@ -131,11 +139,14 @@ class Hosts:
         request = None
         try:
             for handler, request in requests:
+                self.serving.request = _told(request.site)
                 handler(request)
         except BaseException as problem:
             if request is not None:
                 _note(problem, request.site)
             raise
+        finally:
+            self.serving.request = ""
 
     def tell(self, texts: Mapping[int, str], options: Mapping[str, object]) -> None:
         """More about the call that this thread makes."""
@@ -145,6 +156,10 @@ class Hosts:
         """What stopped the last call of this thread. A signal that came before the handler has left nothing."""
         problem: BaseException | None = self._local.__dict__.pop("problem", None)
         return problem if problem is not None else KeyboardInterrupt()
+
+
+def _told(site: HostSite) -> str:
+    return f"`{shown(site.kind)}` of `{shown(site.entry)}` at {site.place}"
 
 
 def _note(problem: BaseException, site: HostSite) -> None:
@@ -173,10 +188,11 @@ class _Site:
     """A site with all that can be known before a call. What a program passes is mostly the same in call after call, so
     the last words and operands are kept: each in one tuple, as several threads may be here."""
 
-    __slots__ = ("_frame", "_inputs", "_last", "_last_words", "_operands", "handler", "site")
+    __slots__ = ("_frame", "_inputs", "_last", "_last_words", "_operands", "handler", "site", "told")
 
     def __init__(self, site: HostSite, handler: Handler) -> None:
         self.site = site
+        self.told = _told(site)
         self.handler = handler
         operands = (*site.inputs, *site.outputs)
         self._inputs = len(site.inputs)

@@ -271,12 +271,13 @@ def _require_one_rank(bundle: OpenBundle) -> None:
 def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: Answers) -> Module:
     """The module, its state set: by captured state, else by `init`, but for what other programs have set already."""
     has_concurrent = any(entry.concurrent for entry in bundle.manifest.entries)
-    gate = Queue() if running.is_role else Gate(has_concurrent=has_concurrent)
+    asks = bool(bundle.manifest.sites)
+    gate = Queue(has_requests=asks) if running.is_role else Gate(has_concurrent=has_concurrent, has_requests=asks)
     state = State(bundle.manifest.state, gate, running.limit)
     others = state.set_by_others()
     captured = _restore_captured(bundle, state, others)
     saver = Saver(state, bundle.manifest.name)
-    hosts = answers.hosts(bundle.manifest, state, saver)
+    hosts = answers.hosts(bundle.manifest, state, saver, gate.serving)
     module = _make(bundle, state, gate, running, hosts, saver)
     init = module.entries.get(INIT)
     if initialise and init is not None and not captured and not (init.signature.parameters or init.signature.dim_feeds):

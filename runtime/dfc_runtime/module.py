@@ -150,6 +150,8 @@ class Module:
     def close(self) -> None:
         """Waits for calls that run, and ends the driver. Afterwards no entry can be called; state can still be read
         and saved."""
+        if self.state.is_broken:
+            return  # the process has another one, whose calls go on
         with self.state.alone:
             self._saver.wait()
             if self.state.is_closed:

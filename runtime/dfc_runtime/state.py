@@ -7,18 +7,20 @@ works in the memory of a device, the arrays here are copies: they are brought up
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.containers import container
+from dfc_runtime.containers import Container, container
 from dfc_runtime.driver import DeviceMemory
 from dfc_runtime.element_types import numpy_dtype, numpy_name
 from dfc_runtime.errors import FeedError, RunError
 from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, Entry, StateEntry, described
-from dfc_runtime.gate import Gate, Mode, Together
+from dfc_runtime.gate import Gate, Mode, Serving, Together
 from dfc_runtime.memory import check_limit
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.scalars import as_number
@@ -28,6 +30,39 @@ Array = NDArray[np.generic]
 
 _SHARED = threading.Lock()
 _CLOSED = ""  # among the names of what is not set: makes every call ask `require`
+_FORKED = "\0"  # likewise
+_IN_CHILD = (
+    "this process was forked while a call of the program ran, which does not go on here\n"
+    "  load the program in the child, or fork while no call runs"
+)
+_STATES: WeakValueDictionary[int, State] = WeakValueDictionary()
+
+
+def _after_fork() -> None:
+    """In a forked child: programs that other threads were in are no more to be used."""
+    states = list(_STATES.values())
+    shared = {id(each): each.door for state in states for each in state.shared()}
+    busy = {key for key, door in shared.items() if door.forget_threads()}
+    for state in states:
+        state.forget_threads(busy)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Unbroken:
+    """A mode in which Python looks at state, which must not be what a call has left that is not going on."""
+
+    def __init__(self, mode: Mode, state: State) -> None:
+        self._mode, self._unset = mode, state.unset
+
+    def __enter__(self) -> None:
+        if _FORKED in self._unset:
+            raise RunError(f"the state is of no use: {_IN_CHILD}", code="E0903")
+        self._mode.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._mode.__exit__(None, None, None)
 
 
 class UnknownStateError(FeedError, KeyError):
@@ -49,11 +84,33 @@ class State(Mapping[str, "Array | np.generic"]):
         self.arrays: dict[str, Array] = {e.name: self.containers[e.container].array(e) for e in entries}
         self.unset: set[str] = {e.name for e in entries if e.kind == "variable" and not self._is_set_by_others(e)}
         doors = [each.door.alone for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
-        self.alone: Mode = Together([gate.whole, *doors]) if doors else gate.whole
+        self.alone: Mode = _Unbroken(Together([gate.whole, *doors]) if doors else gate.whole, self)
         """Held by Python while it looks at or changes state; nothing else does meanwhile."""
-        self.turn = _SHARED if doors else threading.Lock()
+        self.turn = gate.turn(_SHARED if doors else None)
         """Held through calls that may put state back: by one after the other, of all programs that share state."""
         self._memory: DeviceMemory | None = None
+        self._gate = gate
+        _STATES[id(self)] = self
+
+    def shared(self) -> list[Container]:
+        """The containers that other programs may use, too."""
+        return [each for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
+
+    def forget_threads(self, busy: Set[int]) -> None:
+        """In a forked child: calls of other threads do not go on here, and what they left is of no use. `busy` are the
+        containers of which that is known."""
+        if self._gate.forget_threads() or any(id(each) in busy for each in self.shared()):
+            self.unset.add(_FORKED)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether this is a child that was forked while a call ran."""
+        return _FORKED in self.unset
+
+    @property
+    def serving(self) -> Serving:
+        """Which request of the program this thread answers."""
+        return self._gate.serving
 
     def attach(self, memory: DeviceMemory | None) -> None:
         """From now on the program works on copies in the memory of a device."""
@@ -136,6 +193,8 @@ class State(Mapping[str, "Array | np.generic"]):
         """`RunError` if the entry reads what nothing has set yet, or may not be called any more."""
         if self.is_closed:
             raise RunError(f"`{entry.name}` cannot run: the module was closed", code="E0903")
+        if self.is_broken:
+            raise RunError(f"`{entry.name}` cannot run: {_IN_CHILD}", code="E0903")
         missing = [name for name in entry.reads if name in self.unset]
         missing = [name for name in missing if not self._is_set_by_others(self.entries[name])]
         if missing and entry.name != "init":

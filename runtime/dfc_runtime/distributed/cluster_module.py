@@ -29,6 +29,7 @@ from dfc_runtime.distributed.stepping import CheckpointSteps, warn_of
 from dfc_runtime.distributed.waiting import Waiting
 from dfc_runtime.errors import BundleError, FeedError
 from dfc_runtime.formats.manifest import Manifest
+from dfc_runtime.gate import Refusing, Serving
 from dfc_runtime.module import INIT, CallableEntry, Module
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.summaries import Sink
@@ -41,13 +42,18 @@ class ClusterEntry(CallableEntry):
     """An entry of a program on many ranks."""
 
     def __init__(
-        self, plan: EntryPlan, end: Client | Follower, limit: int, lock: threading.RLock, steps: CheckpointSteps
+        self, plan: EntryPlan, end: Client | Follower, limit: int, lock: Refusing, steps: CheckpointSteps
     ) -> None:
         self.signature = plan.entry
         self._lock = lock
         wrap = wrapper(plan)
         if isinstance(end, Follower):
-            self.function = self._documented(lambda *_, **__: wrap(end.call(plan)))
+
+            def follow(*_: object, **__: object) -> object:
+                lock.refuse()
+                return wrap(end.call(plan))
+
+            self.function = self._documented(follow)
             return
         requests, client = Requests(plan, limit), end
         if plan.cut.steps:
@@ -74,7 +80,8 @@ class ClusterModule:
         self._rank = rank
         self._parts = parts
         self._end: Client | Follower = Client(rank) if rank.number == 0 else Follower(rank)
-        self._lock = threading.RLock()
+        serving = rank.inner.state.serving if rank.inner is not None else Serving()
+        self._lock = Refusing(threading.RLock(), serving)
         self.state = SpreadState(manifest.state, rank, self._end)
         self._saver = ClusterSaver(rank, self.state, manifest.name)
         steps = CheckpointSteps(self._saver, self._saved())
@@ -196,6 +203,7 @@ class ClusterModule:
         """Does something with all ranks: rank 0 does the work, giving commands; ranks that do not serve call this, too,
         with the same label, and get the same answer. For saving and restoring, say."""
         if isinstance(self._end, Follower):
+            self._lock.refuse()
             return self._end.together(label)
         client = self._end
         with self._lock:

@@ -5,7 +5,6 @@ Assumes an entry that does nothing else. Guarantees that ranks which call along 
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from dfc_runtime.distributed.entry_plan import EntryPlan
 from dfc_runtime.distributed.requests import Requests
 from dfc_runtime.distributed.saving import ClusterSaver
 from dfc_runtime.formats.cluster import CheckpointStep
+from dfc_runtime.gate import Mode
 
 
 class CheckpointSteps:
@@ -25,9 +25,7 @@ class CheckpointSteps:
         self._saver = saver
         self._saved = frozenset(saved)
 
-    def function(
-        self, plan: EntryPlan, client: Client, requests: Requests, lock: threading.RLock
-    ) -> Callable[..., None]:
+    def function(self, plan: EntryPlan, client: Client, requests: Requests, lock: Mode) -> Callable[..., None]:
         """The entry as rank 0 calls it."""
 
         def call(*feeds: object, **named: object) -> None:
