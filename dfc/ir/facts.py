@@ -3,13 +3,15 @@
 Assumes that every symbol is a whole number >= 0. Guarantees that `canonical` only rewrites with facts that hold, so
 two sizes whose canonical forms are the same are equal; and that answers are True (proved), False (refuted) or None.
 There is no search: a bound is proved if it is a sum of terms that cannot be negative, after taking away at most two
-known bounds.
+known bounds. What this leaves open is asked again of the difference's normal form under all equations
+(`dfc.ir.normal_forms`), which is no form to show: it proves what is equal inside of products, quotients and extremes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations_with_replacement
 
 from dfc.ir.dims import (
@@ -25,6 +27,7 @@ from dfc.ir.dims import (
     dim,
     floor_divide,
 )
+from dfc.ir.normal_forms import NormalForms, TooLargeError, normal_forms
 
 RELATIONS = ("==", "!=", "<", "<=", ">", ">=")
 OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -39,6 +42,7 @@ class Facts:
     divisions: frozenset[tuple[Dim, Dim]] = frozenset()
     bounds: tuple[Dim, ...] = ()
     unequal: frozenset[Dim] = frozenset()
+    equations: tuple[Dim, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.replacements or self.divisions or self.bounds or self.unequal)
@@ -48,7 +52,8 @@ class Facts:
         a, b = self.canonical(dim(left)), self.canonical(dim(right))
         match relation:
             case "==":
-                return self._assume_equal(a, b)
+                known = replace(self, equations=(*self.equations, dim(left) - dim(right)))
+                return known._assume_equal(a, b)
             case "!=":
                 return replace(self, unequal=self.unequal | {a - b, b - a})
             case ">=":
@@ -83,39 +88,47 @@ class Facts:
         difference = self.canonical(difference)
         if difference.constant is None:
             difference = _with_floors(difference)
-        match relation:
-            case "==":
-                return self._is_zero(difference)
-            case "!=":
-                return _not(self._is_zero(difference))
-            case ">=":
-                return self._sign(difference)
-            case ">":
-                return self._sign(difference - 1)
-            case "<=":
-                return self._sign(-difference)
-            case _:
-                return self._sign(-difference - 1)
+        answer = self._compare(difference, relation, self.bounds)
+        if answer is None and (self.equations or not _is_plain(difference)):
+            form, bounds = _normal(self, dim(left) - dim(right))
+            answer = self._compare(form, relation, bounds) if form is not None else None
+        return answer
 
     # ------------------------------------------------------------- inside --
 
-    def _is_zero(self, difference: Dim) -> bool | None:
+    def _compare(self, difference: Dim, relation: str, bounds: tuple[Dim, ...]) -> bool | None:
+        """Whether `difference relation 0`; the same for a positive multiple, since it is about whole numbers."""
+        match relation:
+            case "==":
+                return self._is_zero(difference, bounds)
+            case "!=":
+                return _not(self._is_zero(difference, bounds))
+            case ">=":
+                return self._sign(difference, bounds)
+            case ">":
+                return self._sign(difference - 1, bounds)
+            case "<=":
+                return self._sign(-difference, bounds)
+            case _:
+                return self._sign(-difference - 1, bounds)
+
+    def _is_zero(self, difference: Dim, bounds: tuple[Dim, ...]) -> bool | None:
         if difference.constant is not None:
             return difference.constant == 0
-        if difference in self.unequal or self._proved(difference - 1) or self._proved(-difference - 1):
+        if difference in self.unequal or self._proved(difference - 1, bounds) or self._proved(-difference - 1, bounds):
             return False
-        return True if self._proved(difference) and self._proved(-difference) else None
+        return True if self._proved(difference, bounds) and self._proved(-difference, bounds) else None
 
-    def _sign(self, size: Dim) -> bool | None:
-        if self._proved(size):
+    def _sign(self, size: Dim, bounds: tuple[Dim, ...]) -> bool | None:
+        if self._proved(size, bounds):
             return True
-        return False if self._proved(-size - 1) else None
+        return False if self._proved(-size - 1, bounds) else None
 
-    def _proved(self, size: Dim) -> bool:
+    def _proved(self, size: Dim, bounds: tuple[Dim, ...]) -> bool:
         """Whether `size` >= 0 follows."""
         if _cannot_be_negative(size):
             return True
-        known = (*self.bounds, *_bounds_of_atoms(size))
+        known = (*bounds, *_bounds_of_atoms(size))
         if any(_cannot_be_negative(size - bound) for bound in known):
             return True
         if len(known) > 24:
@@ -139,7 +152,7 @@ class Facts:
         older = tuple((x, rewritten.canonical(y)) for x, y in self.replacements)
         bounds = tuple(rewritten.canonical(bound) for bound in self.bounds)
         divisions = frozenset((rewritten.canonical(x), rewritten.canonical(y)) for x, y in self.divisions)
-        return Facts((*older, solved), divisions, bounds, self.unequal)
+        return Facts((*older, solved), divisions, bounds, self.unequal, self.equations)
 
     def _assume_divides(self, a: Dim, b: Dim) -> Facts | None:
         """From `x % y == 0`: y divides x."""
@@ -195,8 +208,40 @@ class Facts:
                 return floor_divide(left, right)
         return FUNCTIONS[atom.function](left, right)
 
+    def proved(self, size: Dim) -> bool:
+        """Whether `size` >= 0 follows, without any normal form."""
+        canonical = self.canonical(size)
+        return self._proved(canonical, self.bounds)
+
 
 NO_FACTS = Facts()
+
+
+@lru_cache(maxsize=64)
+def _forms(facts: Facts) -> tuple[NormalForms, tuple[Dim, ...]]:
+    """The normal forms under the equations, and the bounds in these forms."""
+    forms = normal_forms(facts.equations, facts.proved)
+    bounds: list[Dim] = []
+    for bound in facts.bounds:
+        try:
+            bounds.append(forms.of(bound)[0])
+        except TooLargeError:
+            continue
+    return forms, tuple(bounds)
+
+
+@lru_cache(maxsize=4096)
+def _normal(facts: Facts, difference: Dim) -> tuple[Dim | None, tuple[Dim, ...]]:
+    """A positive multiple of a difference in normal form (None if it would be too large), and the bounds likewise."""
+    forms, bounds = _forms(facts)
+    try:
+        return forms.of(difference)[0], bounds
+    except TooLargeError:
+        return None, ()
+
+
+def _is_plain(size: Dim) -> bool:
+    return all(isinstance(atom, Symbol) for monomial, _ in size.terms for atom in monomial)
 
 
 def _with_floors(size: Dim) -> Dim:
