@@ -19,10 +19,10 @@ from dfc.ir.dims import ZERO, Atom, Compound, Dim, Monomial, dim
 Proved = Callable[[Dim], bool]
 """Whether a size >= 0 follows from what is known."""
 
-MOST_TERMS = 200
-MOST_STEPS = 400
-MOST_EQUATIONS = 24
-MOST_PAIRS = 120
+MOST_TERMS = 80
+MOST_STEPS = 200
+MOST_EQUATIONS = 16
+MOST_PAIRS = 60
 MOST_NESTED = 24
 
 
@@ -57,7 +57,7 @@ class NormalForms:
 
     def plain(self, size: Dim, depth: int = 0) -> Dim:
         """The size over symbols, quotients and `max(_, 0)` of normal forms, before equations rewrite its terms."""
-        if depth > MOST_NESTED:
+        if depth > MOST_NESTED or len(size.terms) > MOST_TERMS:
             raise TooLargeError
         total = ZERO
         for monomial, coefficient in size.terms:
