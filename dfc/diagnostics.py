@@ -8,9 +8,10 @@ everywhere (`dfc.rendering` draws it).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from dfc.fixes import Edit, Fix, Help, text_of
 from dfc.rendering import Drawing, Mark, draw
 from dfc.source import NOWHERE, Span
 from dfc_runtime.errors import DfcError
@@ -36,7 +37,10 @@ class Label:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message: a title that stands alone, marked places, and remedies as text to type."""
+    """One message: a title that stands alone, marked places, and remedies as text to type.
+
+    `fixes` are the helps that can be applied mechanically: their texts are among `helps`.
+    """
 
     code: str
     title: str
@@ -44,6 +48,7 @@ class Diagnostic:
     notes: tuple[str, ...] = ()
     helps: tuple[str, ...] = ()
     severity: Severity = Severity.ERROR
+    fixes: tuple[Fix, ...] = ()
 
     @property
     def span(self) -> Span:
@@ -53,6 +58,17 @@ class Diagnostic:
     @property
     def is_error(self) -> bool:
         return self.severity is Severity.ERROR
+
+    def with_helps(self, helps: Iterable[Help]) -> Diagnostic:
+        """The same message with other remedies."""
+        texts, fixes = _split(helps)
+        return replace(self, helps=texts, fixes=fixes)
+
+    @property
+    def remedies(self) -> tuple[Help, ...]:
+        """The helps, in their order, those that can be applied as such."""
+        known = {fix.help: fix for fix in self.fixes}
+        return tuple(known.get(text, text) for text in self.helps)
 
     def __str__(self) -> str:
         return render(self)
@@ -66,10 +82,11 @@ def error(
     *,
     secondary: Iterable[tuple[Span, str]] = (),
     notes: Iterable[str] = (),
-    helps: Iterable[str] = (),
+    helps: Iterable[Help] = (),
 ) -> Diagnostic:
     """A message about a mistake: `span` is what is wrong, `secondary` places say why."""
-    return Diagnostic(code, title, _labels(span, label, secondary), tuple(notes), tuple(helps))
+    texts, fixes = _split(helps)
+    return Diagnostic(code, title, _labels(span, label, secondary), tuple(notes), texts, fixes=fixes)
 
 
 def warning(
@@ -80,11 +97,16 @@ def warning(
     *,
     secondary: Iterable[tuple[Span, str]] = (),
     notes: Iterable[str] = (),
-    helps: Iterable[str] = (),
+    helps: Iterable[Help] = (),
 ) -> Diagnostic:
     """Like `error`, for something that is allowed but probably not meant."""
-    labels = _labels(span, label, secondary)
-    return Diagnostic(code, title, labels, tuple(notes), tuple(helps), Severity.WARNING)
+    texts, fixes = _split(helps)
+    return Diagnostic(code, title, _labels(span, label, secondary), tuple(notes), texts, Severity.WARNING, fixes)
+
+
+def _split(helps: Iterable[Help]) -> tuple[tuple[str, ...], tuple[Fix, ...]]:
+    given = tuple(helps)
+    return tuple(text_of(each) for each in given), tuple(each for each in given if isinstance(each, Fix))
 
 
 def _labels(span: Span, text: str, secondary: Iterable[tuple[Span, str]]) -> tuple[Label, ...]:
@@ -121,7 +143,12 @@ def to_json(diagnostic: Diagnostic) -> dict[str, object]:
         ],
         "notes": list(diagnostic.notes),
         "helps": list(diagnostic.helps),
+        "fixes": [{"help": fix.help, "edits": [_edit_to_json(edit) for edit in fix.edits]} for fix in diagnostic.fixes],
     }
+
+
+def _edit_to_json(edit: Edit) -> dict[str, object]:
+    return {**_span_to_json(edit.span), "text": edit.text}
 
 
 def _span_to_json(span: Span) -> dict[str, object]:

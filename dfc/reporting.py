@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from dfc.diagnostics import Diagnostic, Label, to_json
+from dfc.fixes import Fix
 from dfc.source import Span
 from dfc.version import __version__
 
@@ -65,17 +66,31 @@ def _sarif_result(diagnostic: Diagnostic) -> dict[str, object]:
     placed = [each for each in diagnostic.labels if not each.span.is_nowhere]
     result["locations"] = [_sarif_location(each) for each in placed if each.primary]
     result["relatedLocations"] = [_sarif_location(each) for each in placed if not each.primary]
+    result["fixes"] = [_sarif_fix(fix) for fix in diagnostic.fixes]
     return {key: value for key, value in result.items() if value != []}
 
 
-def _sarif_location(label: Label) -> dict[str, object]:
-    span = label.span
-    region = {
+def _sarif_fix(fix: Fix) -> dict[str, object]:
+    """The edits of a fix all lie in one file."""
+    replacements = [
+        {"deletedRegion": _sarif_region(edit.span), "insertedContent": {"text": edit.text}} for edit in fix.edits
+    ]
+    change = {"artifactLocation": {"uri": _uri(fix.edits[0].span.name)}, "replacements": replacements}
+    return {"description": {"text": fix.help}, "artifactChanges": [change]}
+
+
+def _sarif_region(span: Span) -> dict[str, object]:
+    return {
         "startLine": span.line,
         "startColumn": span.column,
         "endLine": span.end_line,
         "endColumn": span.end_column,
     }
+
+
+def _sarif_location(label: Label) -> dict[str, object]:
+    span = label.span
+    region = _sarif_region(span)
     location: dict[str, object] = {"physicalLocation": {"artifactLocation": {"uri": _uri(span.name)}, "region": region}}
     if label.text:
         location["message"] = {"text": label.text}

@@ -35,12 +35,21 @@ _LOOSER = frozenset("+-*/%@<>=!|")  # what operators that bind less tightly than
 
 def converted(text: str, dtype: object) -> str:
     """An expression of the author with a conversion behind it, which binds more tightly than most operators."""
+    return f"({text}) as {dtype}" if _has_operator(text) else f"{text} as {dtype}"
+
+
+def grouped(text: str) -> str:
+    """An expression of the author where an operand of any operator, or of brackets behind it, may stand."""
+    return f"({text})" if _has_operator(text) or text.startswith("-") else text
+
+
+def _has_operator(text: str) -> bool:
     depth = 0
     for place, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
         if depth == 0 and (character.isspace() or (place > 0 and character in _LOOSER)):
-            return f"({text}) as {dtype}"
-    return f"{text} as {dtype}"
+            return True
+    return False
 
 
 def _likeness(name: str, candidate: str) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dfc.fixes import Help, replacing
 from dfc.frontend.context import Context
 from dfc.frontend.convert import element_type, is_operand, not_an_operand, snapshot, tensor
 from dfc.frontend.effects import record_effect
@@ -15,13 +16,14 @@ from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.names import no_such_name
 from dfc.frontend.operations import Place, assuming
 from dfc.frontend.operators import whole_quotient
-from dfc.frontend.rebinding import split
+from dfc.frontend.rebinding import never_changes, split
 from dfc.frontend.scope import Binding, Role
 from dfc.frontend.syntax import tree
 from dfc.frontend.values import (
     Constant,
     Entity,
     Opaque,
+    Tensor,
     TupleValue,
     Unknown,
     VariableValue,
@@ -34,7 +36,7 @@ from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector
 from dfc.ops.broadcasting import stretches_to
 from dfc.source import Span
-from dfc.suggestions import converted
+from dfc.suggestions import converted, grouped
 
 
 def run_update(context: Context, statement: tree.Update) -> None:
@@ -45,14 +47,17 @@ def run_update(context: Context, statement: tree.Update) -> None:
         for each, part in zip(statement.targets, split(entity, len(statement.targets), value.span), strict=True):
             _update(context, statement, each, part)
         return
-    known = _target(context, target)
+    known = _target(context, target, statement)
     expected = known.variable.type if isinstance(known, VariableValue) and not isinstance(target, tree.Index) else None
     entity = snapshot(context, context.engine.right_hand_side(context, value, expected), value.span)
     _update(context, statement, target, entity)
 
 
-def _target(context: Context, place: tree.Expression) -> Entity:
+def _target(context: Context, place: tree.Expression, statement: tree.Update | None = None) -> Entity:
     if isinstance(place, tree.Index):
+        binding = context.scope.find(place.operand.text) if isinstance(place.operand, tree.Name) else None
+        if binding is not None and binding.role in (Role.LOOP, Role.LET) and isinstance(binding.value, Tensor):
+            raise never_changes(place, binding.value)
         return _target(context, place.operand)
     if isinstance(place, tree.Call):
         raise mistake("E0406", "the result of a call cannot be written to", place.span)
@@ -68,23 +73,38 @@ def _target(context: Context, place: tree.Expression) -> Entity:
         raise Abandoned
     if binding.role is Role.LOOP:
         title = f"`{place.text}` is a loop variable; it is given its next value with `=`"
-        raise mistake("E0404", title, place.span, secondary=[(binding.span, "carried by this loop")])
+        helps = _next_value(place, statement) if statement is not None else []
+        raise mistake("E0404", title, place.span, secondary=[(binding.span, "carried by this loop")], helps=helps)
     if binding.role is Role.PARAMETER:
-        raise _a_copy(binding, place)
+        raise _a_copy(context, binding, place)
     if not isinstance(entity, VariableValue | TupleValue):
         raise _not_a_variable(binding, place, entity)
     return entity
 
 
-def _a_copy(binding: Binding, place: tree.Name) -> Mistake:
+def _next_value(place: tree.Name, statement: tree.Update) -> list[Help]:
+    """`k = k + 1` for `k += 1`"""
+    value = statement.value.span.text
+    if len(statement.targets) != 1 or "\n" in value:
+        return []
+    sign = statement.operator.removesuffix("=")
+    text = f"{place.text} = {value}" if sign == ":" else f"{place.text} = {place.text} {sign} {grouped(value)}"
+    return [replacing(f"write `{text}`", place.span.to(statement.value.span), text)]
+
+
+def _a_copy(context: Context, binding: Binding, place: tree.Name) -> Mistake:
     text = binding.span.text
     name = place.text
+    helps: list[Help] = []
+    if context.frame.routine is not None and not text.startswith(("const ", "ref ")) and "=" not in text:
+        words = f"declare it as `ref {text}`, so that the caller passes the variable itself"
+        helps = [replacing(words, Span(binding.span.file, binding.span.start, binding.span.start), "ref ")]
     return mistake(
         "E0406",
         f"`{name}` is a copy; writing to it would have no effect outside",
         place.span,
         secondary=[(binding.span, "a value parameter")],
-        helps=(f"declare it as `ref {text}`, so that the caller passes the variable itself",),
+        helps=helps,
     )
 
 
@@ -207,7 +227,8 @@ def _check_value(
     wanted = TensorType(variable.type.dtype, target)
     text = statement.targets[0].span.text
     if got.dtype != wanted.dtype:
-        helps = (f"write `{converted(span.text, wanted.dtype)}`",) if "\n" not in span.text else ()
+        conversion = converted(span.text, wanted.dtype)
+        helps = (replacing(f"write `{conversion}`", span, conversion),) if "\n" not in span.text else ()
         note = "nothing is converted silently in .dfg, not even to a wider type"
         raise mistake("E0302", f"`{text}` is {wanted}, but this is {got}", span, notes=(note,), helps=helps)
     with assuming(context.facts):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from dfc.fixes import replacing
 from dfc.frontend.context import Context, Expected, Outcome
 from dfc.frontend.convert import condition, default_type, element_type, is_operand, tensor
 from dfc.frontend.fitting import same_shape
@@ -114,8 +115,9 @@ def _elementwise(expression: tree.Conditional, problem: Mistake) -> Mistake:
     texts = [part.span.text for part in (expression.condition, expression.then, expression.otherwise)]
     if found.code != "E0308" or "per element" not in found.title or any("\n" in text for text in texts):
         return problem
-    written = f"to choose element by element, write `select({', '.join(texts)})`"
-    return Mistake(replace(found, helps=(written, *found.helps)))
+    text = f"select({', '.join(texts)})"
+    written = replacing(f"to choose element by element, write `{text}`", expression.span, text)
+    return Mistake(found.with_helps([written, *found.remedies]))
 
 
 # ---------------------------------------------------------------- deciding --

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dfc.fixes import replacing
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.draws import call_rng_method
@@ -91,7 +92,14 @@ def _not_callable(function: Entity, arguments: Sequence[Argument], span: Span) -
     text = span.text.split("(")[0]
     if isinstance(function, ElementType | SpecialType):
         inner = converted(arguments[0].span.text if arguments else "x", text)
-        return mistake("E0207", f"`{text}` is not a function", span, helps=(f"to convert, write `{inner}`",))
+        if len(arguments) != 1:
+            return mistake("E0207", f"`{text}` is not a function", span, helps=(f"to convert, write `x as {text}`",))
+        return mistake(
+            "E0207",
+            f"`{text}` is not a function",
+            span,
+            helps=(replacing(f"to convert, write `{inner}`", span, inner),),
+        )
     helps = ()
     if isinstance(function, Tensor | VariableValue):
         helps = (f"to multiply, write `{text} * (...)`", f"to take elements, write `{text}[...]`")

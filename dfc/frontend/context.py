@@ -92,6 +92,8 @@ class Root:
     name: str
     generic: bool = False
     readonly: tree.EntryItem | None = None
+    entry: tree.EntryItem | None = None
+    lost: set[str] = field(default_factory=set[str])  # names whose statements were given up
     checks: list[DimCheck] = field(default_factory=list[DimCheck])
     effects: list[Effect] = field(default_factory=list[Effect])
     loop_writes: dict[tuple[str, int], frozenset[str]] = field(default_factory=dict[tuple[str, int], frozenset[str]])

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from dfc.fixes import Help, replacing
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Abandoned, mistake
 from dfc.frontend.values import (
@@ -141,7 +142,7 @@ def not_an_operand(entity: Entity, span: Span) -> Exception:
         case Text() | Constant():
             return mistake("E0316", "a string is not a number", span)
         case _:
-            helps = []
+            helps = list[str]()
     return mistake("E0316", f"a tensor is needed here, and this is {describe(entity)}", span, helps=helps)
 
 
@@ -164,11 +165,14 @@ def check_fits(value: int | float, dtype: Element, span: Span) -> None:
     """E0311 for a number that an element type cannot hold."""
     text = _short(span)
     if dtype.is_bool:
-        raise mistake("E0302", f"`{text}` is a number, and a bool is needed", span, helps=(f"write `{text} != 0`",))
+        written = "true" if value else "false"
+        title = f"`{text}` is a number, and a bool is needed"
+        known = value in (0, 1)
+        raise mistake("E0302", title, span, helps=(replacing(f"write `{written}`", span, written),) if known else ())
     if isinstance(value, float) and not dtype.is_float:
-        helps: list[str] = []
+        helps: list[Help] = []
         if value.is_integer():
-            helps.append(f"write `{int(value)}`")
+            helps.append(replacing(f"write `{int(value)}`", span, str(int(value))))
         helps.append("convert the other operand: `... as f32`")
         raise mistake("E0311", f"`{text}` is not a whole number, but {dtype} is needed", span, helps=helps)
     if isinstance(dtype, DTypeVariable):
@@ -193,7 +197,7 @@ def _listed(context: Context, entity: ListValue, span: Span, dtype: Element | No
             "E0316",
             "a list of tensors is not a tensor",
             span,
-            helps=("to put them side by side on a new axis, write `stack([...])`",),
+            helps=(_stacking(span),),
         )
     try:
         array = np.array(nested, dtype=np.float64 if isinstance(wanted, DTypeVariable) else wanted.numpy)
@@ -203,6 +207,11 @@ def _listed(context: Context, entity: ListValue, span: Span, dtype: Element | No
     type_ = TensorType(wanted if isinstance(wanted, DType) else F64, tuple(dim(n) for n in array.shape))
     value = builder.add("constant", (), (type_,), ConstantAttributes(Literal(array))).result
     return builder.cast(value, wanted)
+
+
+def _stacking(span: Span) -> Help:
+    words = "to put them side by side on a new axis, write `stack([...])`"
+    return replacing(words, span, f"stack({span.text})") if span.text.startswith("[") else words
 
 
 def _numbers(entity: Entity, dtype: Element, span: Span) -> object:
@@ -256,9 +265,9 @@ def condition(context: Context, entity: Entity, span: Span, word: str) -> bool |
         raise not_an_operand(entity, span)
     value = tensor(context, entity, span)
     if value.tensor.dtype != BOOL:
-        raise mistake(
-            "E0308", f"`{word}` needs a bool", span, f"{value.tensor}", helps=(f"write `{word} {_short(span)} != 0`",)
-        )
+        written = f"{span.text} != 0"
+        helps = (replacing(f"write `{word} {_short(span)} != 0`", span, written),) if not value.tensor.shape else ()
+        raise mistake("E0308", f"`{word}` needs a bool", span, f"{value.tensor}", helps=helps)
     if value.tensor.shape:
         raise _many_conditions(span, word, value)
     return value
@@ -270,5 +279,9 @@ def _many_conditions(span: Span, word: str, value: Value) -> Exception:
         f"`{word}` needs a single bool, not one per element",
         span,
         str(value.tensor),
-        helps=(f"to ask about all of them at once, write `{word} all({_short(span)})`",),
+        helps=(
+            replacing(
+                f"to ask about all of them at once, write `{word} all({_short(span)})`", span, f"all({span.text})"
+            ),
+        ),
     )

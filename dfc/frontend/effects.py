@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Help, replacing
 from dfc.frontend.context import Context, Effect, Frame, Root
 from dfc.frontend.mistakes import Mistake, mistake
 from dfc.frontend.syntax import tree
@@ -34,8 +33,16 @@ def _effect_in_function(frame: Frame, verb: str, resource: str, span: Span, dire
         span,
         f"{verb} `{resource}`",
         secondary=[(frame.span, "this promises to have no effect")],
-        helps=("make it a `proc`: its calls then happen in the order in which they are written",),
+        helps=(_as_procedure(frame),),
     )
+
+
+def _as_procedure(frame: Frame) -> Help:
+    words = "make it a `proc`: its calls then happen in the order in which they are written"
+    item = frame.routine.item if frame.routine is not None else None
+    if not isinstance(item, tree.FunctionItem) or item.gradient is not None:
+        return words
+    return replacing(words, Span(item.span.file, item.span.start, item.span.start + len("fn")), "proc")
 
 
 def effect_in_operand(span: Span, effect: Effect) -> Mistake:
@@ -53,11 +60,11 @@ def with_remedy(diagnostic: Diagnostic, statement: tree.Node) -> Diagnostic:
     """E0403 with the statement written out on several lines, once the statement is known."""
     if diagnostic.code != "E0403" or diagnostic.helps:
         return diagnostic
-    text = separate_lines(diagnostic.span, statement)
-    return replace(diagnostic, helps=(text,)) if text else diagnostic
+    help_ = separate_lines(diagnostic.span, statement)
+    return diagnostic.with_helps([help_]) if help_ else diagnostic
 
 
-def separate_lines(span: Span, statement: tree.Node) -> str:
+def separate_lines(span: Span, statement: tree.Node) -> Help:
     """`let a = f(x)`, `let b = f(y)` and the statement with `a` and `b` in their place."""
     culprit = next((n for n in tree.walk(statement) if isinstance(n, tree.Call) and n.span == span), None)
     if culprit is None or "\n" in statement.span.text:
@@ -68,10 +75,16 @@ def separate_lines(span: Span, statement: tree.Node) -> str:
     names = [name for name in "abcdeuvw" if name not in used]
     text, start = statement.span.text, statement.span.start
     lets: list[str] = []
+    file = statement.span.file
+    above = file.text.rfind("\n", 0, start) + 1
+    indent = file.text[above:start]
     for call, name in sorted(zip(same, names, strict=False), key=lambda pair: -pair[0].span.start):
         text = text[: call.span.start - start] + name + text[call.span.end - start :]
-        lets.insert(0, f"`let {name} = {call.span.text}`")
-    return f"write {', '.join(lets)} and `{text}`"
+        lets.insert(0, f"let {name} = {call.span.text}")
+    words = f"write {', '.join(f'`{each}`' for each in lets)} and `{text}`"
+    if indent.strip():
+        return words  # it does not stand on a line of its own
+    return replacing(words, statement.span, f"\n{indent}".join([*lets, text]))
 
 
 def _inside(inner: Span, outer: Span) -> bool:
@@ -130,7 +143,10 @@ def _trace(effect: Effect) -> tuple[str, ...]:
     return (f"{path} {effect.verb} {short} at {effect.span.name}:{effect.span.line}",)
 
 
-def _remedy(span: Span, entry: tree.EntryItem) -> tuple[str, ...]:
-    if "training = true" in span.text:
-        return ("write `training = false`",)
-    return (f"drop `readonly`: `entry {entry.name.text}` may write",)
+def _remedy(span: Span, entry: tree.EntryItem) -> tuple[Help, ...]:
+    text, wanted = "training = true", "training = false"
+    if text in span.text:
+        start = span.start + span.text.index(text)
+        return (replacing(f"write `{wanted}`", Span(span.file, start, start + len(text)), wanted),)
+    promise = Span(entry.span.file, entry.span.start, entry.span.start + len("readonly "))
+    return (replacing(f"drop `readonly`: `entry {entry.name.text}` may write", promise, ""),)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dfc.diagnostics import warning
+from dfc.fixes import replacing
 from dfc.frontend.branches import leaves
 from dfc.frontend.context import Argument, Context, Frame, Outcome, Program, Root
 from dfc.frontend.convert import constant_of, tensor
@@ -32,7 +33,7 @@ from dfc.source import NOWHERE, Span
 def build_entry(program: Program, scope: Scope, item: tree.EntryItem) -> Entry | None:
     """The entry, or None if it has mistakes (which are reported)."""
     name = item.name.text
-    root = Root(name, readonly=item if item.readonly else None)
+    root = Root(name, readonly=item if item.readonly else None, entry=item)
     frame = Frame("entry", name, name, item.name.span, root)
     context = Context(program, frame, Region(), scope, NO_FACTS, label=name)
     before = program.reporter.error_count
@@ -75,7 +76,7 @@ def _read_settings(context: Context, item: tree.EntryItem) -> bool:
         if name != "concurrent":
             if name == "exclusive":
                 raise unsupported("the setting `exclusive` of an entry is", setting.span)
-            helps = ("write `with concurrent = true`",)
+            helps = ("the only setting of an entry is `concurrent = true`",)
             raise mistake("E0204", f"an entry has no setting `{name}`", setting.name.span, helps=helps)
         entity = context.engine.evaluate(context, setting.value)
         value = constant_of(context, entity, setting.value.span, f"the setting `{name}`")
@@ -196,7 +197,7 @@ def _warn_about_order(context: Context, item: tree.EntryItem, result: DeclaredTy
             span,
             f"returned as `{', '.join(returned)}`",
             secondary=[(inside, "declared in this order")],
-            helps=(f"write `return {', '.join(result.names)}`",),
+            helps=(replacing(f"write `return {', '.join(result.names)}`", span, ", ".join(result.names)),),
         )
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
+from dfc.fixes import replacing
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import check_fits, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.indexing import index
@@ -141,7 +142,8 @@ def _logical(context: Context, node: tree.LogicalAnd | tree.LogicalOr, left: Ent
         dtype = element_type(entity)
         if is_operand(entity) and dtype != BOOL:
             shown = describe(entity)
-            helps = (f"write `{operand.span.text} != 0`",) if "\n" not in operand.span.text else ()
+            text = f"{operand.span.text} != 0"
+            helps = (replacing(f"write `{text}`", operand.span, text),) if dtype is not None else ()
             raise mistake("E0302", f"`{op}` needs two bools", operand.span, f"this is {shown}", helps=helps)
     if isinstance(left, Constant):
         return right

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dfc.fixes import Help, replacing
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import is_operand, not_an_operand, tensor
@@ -87,7 +88,7 @@ def _loss(context: Context, argument: Argument, targets: Argument) -> Value:
             argument.span,
             f"{loss.tensor}{per_example}",
             helps=(
-                f"average them: `grad(mean({text}), {targets.span.text})`",
+                replacing(f"average them: `grad(mean({text}), {targets.span.text})`", argument.span, f"mean({text})"),
                 "for one row per element of the loss, use `jacobian`",
             ),
         )
@@ -175,8 +176,13 @@ def _explain(
                 for each in carried
             ),
         ],
-        helps=(f"if that is intended, write `zeros_like({name})`",),
+        helps=(_zeros(name, given["targets"].span, span),),
     )
+
+
+def _zeros(name: str, target: Span, span: Span) -> Help:
+    words = f"if that is intended, write `zeros_like({name})`"
+    return replacing(words, span, f"zeros_like({name})") if target.text == name else words
 
 
 def _cut(path: list[Value], name: str, loss: str, span: Span) -> Mistake:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, Diagnostics, error, warning
+from dfc.fixes import Help
 from dfc.source import Span
 
 LIMIT = "E1002"
@@ -35,12 +36,12 @@ def mistake(
     *,
     secondary: Iterable[tuple[Span, str]] = (),
     notes: Iterable[str] = (),
-    helps: Iterable[str] = (),
+    helps: Iterable[Help] = (),
 ) -> Mistake:
     return Mistake(error(code, title, span, label, secondary=secondary, notes=notes, helps=helps))
 
 
-def unsupported(what: str, span: Span, *, helps: Iterable[str] = ()) -> Mistake:
+def unsupported(what: str, span: Span, *, helps: Iterable[Help] = ()) -> Mistake:
     """A construct of the language that this version does not compile."""
     return mistake(NOT_SUPPORTED_YET, f"{what} not supported yet", span, helps=helps)
 
@@ -60,7 +61,7 @@ class Reporter:
             self._known.add(key)
             self.diagnostics.add(diagnostic)
 
-    def warn(self, code: str, title: str, span: Span, helps: Iterable[str] = ()) -> None:
+    def warn(self, code: str, title: str, span: Span, helps: Iterable[Help] = ()) -> None:
         self.report(warning(code, title, span, helps=helps))
 
     @property

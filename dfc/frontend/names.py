@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dfc.fixes import replacing
+from dfc.frontend import inserting
 from dfc.frontend.context import Context
 from dfc.frontend.foreign import STD, known_elsewhere
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
@@ -28,6 +30,8 @@ RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "
 
 def look_up(context: Context, name: str, span: Span) -> Binding:
     binding = context.scope.find(name)
+    if binding is None and name in context.frame.root.lost:
+        raise Abandoned
     if binding is None:
         raise no_such_name(context, name, span)
     if binding.role is Role.ENTRY and not context.frame.root.in_test:
@@ -51,7 +55,7 @@ def no_such_name(context: Context, name: str, span: Span) -> Mistake:
         span,
         did_you_mean(near),
         secondary=secondary,
-        helps=(f"change `{name}` to `{near}`",),
+        helps=(replacing(f"change `{name}` to `{near}`", span, near),),
     )
 
 
@@ -121,7 +125,8 @@ def missing_export(module: str, scope: Scope, name: tree.Identifier) -> Mistake:
     notes = (f"{module} offers {listed(names)}",) if names else (f"{module} offers nothing",)
     title = f"`{module}` has no `{name.text}`"
     if module == "std" and (STD / f"{name.text}.dfg").is_file():
-        helps = (f"write `import std.{name.text}` at the top of the file",)
+        words = f"write `import std.{name.text}` at the top of the file"
+        helps = (inserting.importing(words, f"import std.{name.text}", name.span),)
         return mistake("E0203", title, name.span, "not imported", helps=helps)
     return mistake("E0203", title, name.span, did_you_mean(near), notes=notes)
 

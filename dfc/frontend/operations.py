@@ -7,23 +7,27 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from dfc.fixes import Edit, Help, editing, replacing
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Mistake, mistake
 from dfc.frontend.origins import origins, remedies
 from dfc.frontend.scope import Role
+from dfc.frontend.syntax import tree
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim
 from dfc.ir.facts import Facts
 from dfc.ir.graph import Value
-from dfc.ops.broadcasting import dims_equal
+from dfc.ops.broadcasting import ONE_NAME, dims_equal
 from dfc.ops.builder import Builder
-from dfc.ops.record import OPERATOR, OpError
+from dfc.ops.record import EXPRESSION, OPERATOR, OpError
 from dfc.source import Span
 
 Result = TypeVar("Result")
+Declared = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem
 _VERBS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 FOUND_OUT = "every call that finds out a size has one of its own: name them, `let [N] ...`, and `assert N == M` above"
 _QUOTED = re.compile(r"`(\w+)`")
+_TYPED = re.compile(r"`([^`]+)`")
 
 
 class Place:
@@ -95,15 +99,28 @@ def explained(context: Context, problem: OpError, place: Place, operands: Sequen
         for number, words in filled.operand_labels.items()
         if number < len(place.operands) and place.operands[number] != span
     ]
-    helps = list(filled.helps)
+    helps = [_typed(place, text, filled.replaces.get(number)) for number, text in enumerate(filled.helps)]
     label = filled.label
     if problem.code == "E0305":
         label = label.replace(" against ", f" {_VERBS.get(place.op, 'against')} ")
         introduced = list(_introductions(context, filled.title))
         secondary += introduced or origins(context, operands)
-        helps = list(remedies(context, operands)) or [_one_name(context, filled.title, help_) for help_ in helps]
+        helps = list(remedies(context, operands)) or [_promised(context, filled.title, help_) for help_ in helps]
         helps = [FOUND_OUT] if _is_found_out(context, filled.title) else helps
     return mistake(problem.code, filled.title, span, label, secondary=secondary, notes=filled.notes, helps=helps)
+
+
+def _typed(place: Place, text: str, replaced: int | str | None) -> Help:
+    """A help of an op; with the edit, if it says what its last quoted text stands in place of."""
+    if replaced is None:
+        return text
+    span: Span | None = place.span
+    if isinstance(replaced, int):
+        span = place.operands[replaced] if replaced < len(place.operands) else None
+    elif replaced != EXPRESSION:
+        span = place.arguments.get(replaced)
+    written = _TYPED.findall(text)
+    return replacing(text, span, written[-1]) if span is not None and written else text
 
 
 def _introductions(context: Context, title: str) -> Iterator[tuple[Span, str]]:
@@ -120,18 +137,53 @@ def _is_found_out(context: Context, title: str) -> bool:
     return bool(found) and not found.isdisjoint(_QUOTED.findall(title))
 
 
-def _one_name(context: Context, title: str, text: str) -> str:
-    """Spells out "use one name for both" with the author's own declaration, if it is short."""
-    routine = context.frame.routine
+def _promised(context: Context, title: str, help_: Help) -> Help:
+    """Spells out "use one name for both", and where a `where` goes, with the author's own declaration."""
+    item = context.frame.routine.item if context.frame.routine is not None else context.frame.root.entry
     names = _QUOTED.findall(title)
-    if text != "if they are always equal, use one name for both" or routine is None or len(names) != 2:
-        return text
-    item = routine.item
-    if not item.parameters:
+    if item is None or len(names) != 2 or not isinstance(help_, str):
+        return help_
+    own = [each.name.text for each in item.generics]
+    if not set(names) <= set(own):
+        return help_
+    if help_ == ONE_NAME:
+        return _one_name(context, item, names, help_)
+    return replacing(help_, _behind_signature(item), _where(item, *names))
+
+
+def _one_name(context: Context, item: Declared, names: Sequence[str], text: str) -> Help:
+    if not item.parameters or len(item.generics) < 2:
         return text
     parameters = ", ".join(parameter.span.text for parameter in item.parameters)
     kept, dropped = names
     generics = [generic.span.text for generic in item.generics if generic.span.text != dropped]
     renamed = re.sub(rf"\b{dropped}\b", kept, parameters)
     signature = f"{context.frame.kind} {item.name.text}[{', '.join(generics)}]({renamed})"
-    return f"if they are always equal, use one name: `{signature}`" if len(signature) < 80 else text
+    words = f"if they are always equal, use one name: `{signature}`" if len(signature) < 80 else text
+    return editing(words, _renamed(item, kept, dropped))
+
+
+def _renamed(item: Declared, kept: str, dropped: str) -> Iterator[Edit]:
+    """One dimension of a declaration under the name of another one, wherever it stands."""
+    for number, generic in enumerate(item.generics):
+        if generic.name.text == dropped:
+            near = item.generics[number - 1].span if number else item.generics[1].span
+            first, last = (near.end, generic.span.end) if number else (generic.span.start, near.start)
+            yield Edit(Span(generic.span.file, first, last), "")
+    for node in tree.walk(item):
+        if isinstance(node, tree.Name) and node.text == dropped:
+            yield Edit(node.span, kept)
+
+
+def _behind_signature(item: Declared) -> Span:
+    """The place where a `where` stands, or the end of the one that stands there."""
+    if item.where:
+        return item.where[-1].span.after()
+    if item.result is not None:
+        return item.result.span.after()
+    start = item.parameters[-1].span.end if item.parameters else item.generics[-1].span.end
+    return Span(item.span.file, *([item.span.file.text.index(")", start) + 1] * 2))
+
+
+def _where(item: Declared, left: str, right: str) -> str:
+    return f", {left} == {right}" if item.where else f" where {left} == {right}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dfc.fixes import replacing
 from dfc.frontend.context import Context
 from dfc.frontend.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.mistakes import Abandoned, mistake
@@ -127,7 +128,9 @@ def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
         raise mistake("E0311", "this power is too large for a constant", place.span)
     if op == "**" and whole and right < 0:
         title = "a whole number to a negative power is no whole number"
-        raise mistake("E0311", title, place.span, helps=(f"write `{place.operands[0].text}.0 ** {right}`",))
+        base = place.operands[0]
+        helps = (replacing(f"write `{base.text}.0 ** {right}`", base, f"{base.text}.0"),) if base.text.isdigit() else ()
+        raise mistake("E0311", title, place.span, helps=helps)
     try:
         result = _FOLDS[op](left, right)
     except ZeroDivisionError:
@@ -144,13 +147,16 @@ def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
 def whole_quotient(label: str, place: Place) -> Exception:
     left, right = (span.text for span in place.operands)
     divisor = right if right.isdigit() else converted(right, "f32")
-    exact = f"write `{left}.0 / {divisor}`" if left.isdigit() else f"write `{converted(left, 'f32')} / {divisor}`"
+    exact = f"{left}.0 / {divisor}" if left.isdigit() else f"{converted(left, 'f32')} / {divisor}"
     return mistake(
         "E0303",
         "`/` is for floating-point numbers",
         place.operator,
         label,
-        helps=(f"write `{left} // {right}` for the whole part", f"{exact} for the exact quotient"),
+        helps=(
+            replacing(f"write `{left} // {right}` for the whole part", place.operator, "//"),
+            replacing(f"write `{exact}` for the exact quotient", place.span, exact),
+        ),
     )
 
 

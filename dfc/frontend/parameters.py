@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dfc.fixes import replacing
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import constant_of, default_type, element_type, tensor
@@ -175,13 +176,14 @@ def _match_tensor(
 
 
 def _wrong_element(name: str, function: str, span: Span, wanted: TensorType, got: TensorType) -> Mistake:
+    text = converted(span.text, wanted.dtype)
     return mistake(
         "E0302",
         f"the argument `{name}` of `{function}` must be {wanted.dtype}, not {got.dtype}",
         span,
         f"this is {got}",
         notes=("nothing is converted silently in .dfg, not even to a wider type",),
-        helps=(f"write `{converted(span.text, wanted.dtype)}`",) if "\n" not in span.text else (),
+        helps=(replacing(f"write `{text}`", span, text),) if "\n" not in span.text else (),
     )
 
 

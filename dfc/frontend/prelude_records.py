@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dfc.fixes import Help, replacing
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import constant_of, default_type, element_type, is_operand, not_an_operand, tensor
@@ -177,7 +178,7 @@ def _const(context: Context, function: str, parameter: Parameter, entity: Entity
     if isinstance(entity, Opaque):
         raise Abandoned
     if isinstance(entity, Tensor | VariableValue):
-        raise not_constant(context, function, parameter.name, span)
+        raise not_constant(context, function, parameter, span)
     value = plain(entity)
     if value is None:
         raise mistake("E0315", f"the argument `{parameter.name}` of `{function}` is of the wrong kind", span)
@@ -187,18 +188,22 @@ def _const(context: Context, function: str, parameter: Parameter, entity: Entity
     return value
 
 
-def not_constant(context: Context, function: str, parameter: str, span: Span) -> Exception:
+def not_constant(context: Context, function: str, parameter: Parameter, span: Span) -> Exception:
     found = context.scope.find(span.text)
     ordinary = found is not None and found.role is Role.PARAMETER and not found.span.is_nowhere
-    kind = {"axis": "int", "keep_dims": "bool", "size": "int", "stride": "int"}.get(parameter, "int")
+    kind = {"ints": "int"}.get(parameter.type, parameter.type)
+    helps: tuple[Help, ...] = ()
+    if found is not None and ordinary and context.frame.kind != "entry" and kind in ("int", "bool", "float", "str"):
+        text = f"const {span.text}: {kind}"
+        helps = (replacing(f"declare the parameter as `{text}`", found.span, text),)
     return mistake(
         "E0309",
-        f"the argument `{parameter}` of `{function}` must be a constant",
+        f"the argument `{parameter.name}` of `{function}` must be a constant",
         span,
         "only known when the program runs",
         secondary=[(found.span, "an ordinary parameter")] if found is not None and ordinary else [],
-        notes=(DECIDING[parameter],) if parameter in DECIDING else (),
-        helps=(f"declare the parameter as `const {span.text}: {kind}`",) if ordinary else (),
+        notes=(DECIDING[parameter.name],) if parameter.name in DECIDING else (),
+        helps=helps,
     )
 
 

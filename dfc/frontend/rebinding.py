@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from dfc.fixes import Fix, Help, replacing
+from dfc.frontend.carrying import carrying, crossed, giving, outermost, path_to, rebound
 from dfc.frontend.context import Context
-from dfc.frontend.convert import snapshot
+from dfc.frontend.convert import default_type, snapshot
 from dfc.frontend.fitting import fit
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.scope import Binding, Role
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, TupleType
 from dfc.frontend.values import (
+    NOTHING,
+    Constant,
     Entity,
     ListValue,
+    Size,
     Tensor,
     TupleValue,
     Unknown,
+    VariableValue,
     describe,
 )
 from dfc.ir.types import TensorType
@@ -42,14 +49,7 @@ def _expected(targets: Sequence[Binding]) -> TensorType | None:
 
 def _loop_variable(context: Context, target: tree.Place, statement: tree.Rebind) -> Binding:
     if not isinstance(target, tree.Name):
-        place = target.operand.span if isinstance(target, tree.Index | tree.Member) else target.span
-        raise mistake(
-            "E0404",
-            "variables are written with `:=`",
-            target.span,
-            "`=` gives a new value to a loop variable",
-            helps=(f"write `{target.span.text} := {statement.value.span.text}`",) if place is not target.span else (),
-        )
+        raise _no_name(context, target, statement)
     name = target.text
     binding = context.scope.find(name)
     if binding is not None and binding.role in (Role.STATE, Role.REFERENCE):
@@ -69,15 +69,63 @@ def _loop_variable(context: Context, target: tree.Place, statement: tree.Rebind)
     return binding
 
 
+def _no_name(context: Context, target: tree.Place, statement: tree.Rebind) -> Mistake:
+    """`x[i] = v`, `net.w = v`: a variable is written with `:=`; parts of other values cannot be written."""
+    entity = _root(context, target)
+    if isinstance(entity, Unknown):
+        return mistake("E0404", "only a loop variable is given a value with `=`", target.span)
+    if isinstance(target, tree.Index) and isinstance(entity, Tensor | TupleValue | ListValue | Constant):
+        return never_changes(target, entity)
+    helps: list[Help] = []
+    if isinstance(entity, VariableValue) and isinstance(target, tree.Index | tree.Member):
+        value = statement.value.span.text
+        between = statement.span.file.text[target.span.end : statement.value.span.start]
+        place = target.span.end + between.index("=")
+        sign = Span(target.span.file, place, place + 1)
+        helps = [replacing(f"write `{target.span.text} := {value}`", sign, ":=")] if "\n" not in value else []
+    label = "`=` gives a new value to a loop variable"
+    return mistake("E0404", "variables are written with `:=`", target.span, label, helps=helps)
+
+
+def never_changes(target: tree.Index, entity: Entity) -> Mistake:
+    """Elements of what is no variable are written to."""
+    name = target.operand.span.text
+    return mistake(
+        "E0404",
+        f"`{name}` is a value, and values never change",
+        target.span,
+        f"this is {describe(entity)}",
+        helps=(
+            "to make it element by element, collect it: `let ... = for ... { emit ... }`",
+            f"to change some elements, make a new one: `select(mask, ..., {name})`",
+            "what changes in place is declared at the top of the file: `var ... = ...`",
+        ),
+    )
+
+
+def _root(context: Context, place: tree.Expression) -> Entity:
+    """What the name at the bottom of `x[i].y[j]` stands for; the member where it is one."""
+    while isinstance(place, tree.Index):
+        place = place.operand
+    if isinstance(place, tree.Call):
+        return NOTHING
+    try:
+        return context.engine.evaluate(context.operand(), place)
+    except (Mistake, Abandoned):
+        return Unknown()
+
+
 def _equals_sign(binding: Binding, target: tree.Name, statement: tree.Rebind) -> Mistake:
     value = statement.value.span.text
     start = statement.span.text.find("=", target.span.end - statement.span.start)
     place = statement.span.start + start
-    helps = [f"write `{target.text} := {value}`"] if "\n" not in value else []
+    written = replacing(f"write `{target.text} := {value}`", Span(target.span.file, place, place + 1), ":=")
+    helps: list[Help] = [written] if "\n" not in value else []
     for sign in ("+", "-", "*"):
         prefix = f"{target.text} {sign} "
         if value.startswith(prefix) and "\n" not in value and _simple(value[len(prefix) :], sign):
-            helps.append(f"or shorter: `{target.text} {sign}= {value[len(prefix) :]}`")
+            text = f"{target.text} {sign}= {value[len(prefix) :]}"
+            helps.append(replacing(f"or shorter: `{text}`", target.span.to(statement.value.span), text))
     return mistake(
         "E0404",
         "variables are written with `:=`",
@@ -94,15 +142,11 @@ def _simple(rest: str, sign: str) -> bool:
 
 
 def _no_loop_variable(context: Context, target: tree.Name, statement: tree.Rebind, binding: Binding | None) -> Mistake:
-    name, value = target.text, statement.value.span.text
-    helps = [f"write `let {name} = {value}`"] if "\n" not in value else [f"write `let {name} = ...`"]
+    name = target.text
     if binding is None or binding.role is Role.PRELUDE:
         label = "a new name is introduced with `let`"
+        helps = _with_let(context, statement, name)
         return mistake("E0405", f"there is no loop variable `{name}`", target.span, label, helps=helps)
-    if context.loop is not None:
-        helps = [f"carry it through the loop: `loop {name} = {name} for ...`, or `loop {name} = {name} while ...`"]
-    else:
-        helps = [f"{helps[0]}: a new name may hide an old one"]
     label = f"a {binding.role.value} keeps its value" if binding.role is not Role.LET else "a name keeps its value"
     return mistake(
         "E0405",
@@ -110,8 +154,95 @@ def _no_loop_variable(context: Context, target: tree.Name, statement: tree.Rebin
         target.span,
         label,
         secondary=[(binding.span, "defined here")] if not binding.span.is_nowhere else [],
-        helps=helps,
+        helps=_with_new_value(context, statement, binding),
     )
+
+
+def _function(context: Context) -> tree.Node | None:
+    """The function or entry that is being elaborated."""
+    routine = context.frame.routine
+    return routine.item if routine is not None else context.frame.root.entry
+
+
+def _let(statement: tree.Rebind) -> list[Help]:
+    if not all(isinstance(target, tree.Name) for target in statement.targets):
+        return []
+    left = ", ".join(target.span.text for target in statement.targets)
+    value = statement.value.span.text
+    shown = value if "\n" not in value else "..."
+    start = Span(statement.span.file, statement.span.start, statement.span.start)
+    return [replacing(f"write `let {left} = {shown}`", start, "let ")]
+
+
+def _with_let(context: Context, statement: tree.Rebind, name: str) -> list[Help]:
+    """A new name lives to the end of the braces it is made in; nothing is offered where it is used behind them."""
+    item = _function(context)
+    path = path_to(item, statement) if item is not None else []
+    suites = [node for node in path if isinstance(node, tree.Suite)]
+    if item is None or not suites:
+        return _let(statement)
+    inside = suites[-1].span
+    uses = [node.span for node in tree.walk(item) if isinstance(node, tree.Name) and node.text == name]
+    if all(inside.start <= use.start < inside.end for use in uses):
+        return _let(statement)
+    context.frame.root.lost.add(name)
+    return giving(crossed(path, name, is_outside=True), name)
+
+
+def _with_new_value(context: Context, statement: tree.Rebind, binding: Binding) -> list[Help]:
+    """A `let` where it hides the name for all lines that follow; otherwise what carries the value out."""
+    item = _function(context)
+    path = path_to(item, statement) if item is not None else []
+    if not path or binding.role not in (Role.LET, Role.PARAMETER):
+        return []
+    below = crossed(path, binding.name, binding.role is Role.PARAMETER)
+    construct = outermost(below)
+    if construct is None:
+        return [replace(each, help=f"{each.help}: a new name may hide an old one") for each in _fixes(_let(statement))]
+    if _is_counted(construct, binding):
+        return []
+    helps = carrying(below, lambda each: _carried_type(context, statement, construct, each))
+    for each in rebound(construct):  # one message for all that is carried, and none about what follows from it
+        other = context.scope.find(each)
+        if other is not None and other.role in (Role.LET, Role.PARAMETER):
+            other.entity = Unknown()
+    return helps
+
+
+def _fixes(helps: Sequence[Help]) -> list[Fix]:
+    return [each for each in helps if isinstance(each, Fix)]
+
+
+def _is_counted(construct: tree.Node, binding: Binding) -> bool:
+    """The name is what a `for` goes over: it has a new value in every round anyway."""
+    return any(isinstance(node, tree.Binding) and node.name.span == binding.span for node in tree.walk(construct))
+
+
+def _carried_type(context: Context, statement: tree.Rebind, construct: tree.Node, name: str) -> str | None:
+    """What stands behind a carried name: the type of its next value if the first one is a number of no type yet."""
+    binding = context.scope.find(name)
+    first = binding.value if binding is not None and binding.role in (Role.LET, Role.PARAMETER) else None
+    rebinds = [node for node in tree.walk(construct) if isinstance(node, tree.Rebind)]
+    values = [node.value for node in rebinds if [target.span.text for target in node.targets] == [name]]
+    if first is None or not values:
+        return None
+    following = _type_of(context, statement.value if statement.value in values else values[0])
+    if isinstance(first, Tensor):
+        return "" if following is None or following == str(first.value.tensor) else None
+    if isinstance(first, Constant | Size):
+        return f": {following}" if following is not None else None
+    return None
+
+
+def _type_of(context: Context, value: tree.RightHandSide) -> str | None:
+    """The type of an expression; None if it is wrong, or only known with another name's next value."""
+    try:
+        entity = context.engine.right_hand_side(context.operand(), value, None)
+    except (Mistake, Abandoned):
+        return None
+    if isinstance(entity, Constant) and isinstance(entity.value, int | float):
+        return None if isinstance(entity.value, bool) else str(default_type(entity))
+    return str(entity.value.tensor) if isinstance(entity, Tensor) else None
 
 
 def declared_of(entity: Entity) -> DeclaredType:

@@ -6,9 +6,11 @@ reported already; one that only shows with these arguments is reported at its pl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dfc.fixes import Help, replacing, text_of
 from dfc.frontend.context import CALL_COST, DEPTH_LIMIT, Argument, Context, Expected, Frame, Outcome
 from dfc.frontend.custom_gradients import with_gradient
 from dfc.frontend.fitting import Complain, fit
@@ -17,7 +19,7 @@ from dfc.frontend.growth import refuse_growth
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.obligations import assume_all, require, where_conditions
 from dfc.frontend.parameters import bind_all, match_arguments, require_all_known
-from dfc.frontend.scope import Scope
+from dfc.frontend.scope import Role, Scope
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, TupleType, expected_of
 from dfc.frontend.values import NOTHING, UNKNOWN, Entity, Routine, Tensor, TupleValue, describe
@@ -190,38 +192,63 @@ def finish(
             secondary=[(written.span, "promised here")],
         )
     if isinstance(result, TupleType) and isinstance(value, TupleValue):
-        return _fit_list(context, value, result, outcome, name, written.span)
-    return fit(context, value, result, outcome.span, broken_promise(name, written.span, outcome.span))
+        return _fit_list(context, value, result, outcome, name, written)
+    return fit(context, value, result, outcome.span, broken_promise(context, name, written.span, outcome.span))
 
 
 def _fit_list(
-    context: Context, value: TupleValue, promised: TupleType, outcome: Outcome, name: str, written: Span
+    context: Context,
+    value: TupleValue,
+    promised: TupleType,
+    outcome: Outcome,
+    name: str,
+    written: tree.TypeExpression,
 ) -> Entity:
     """A list of results that were promised one by one; a message is about the one that does not fit."""
     spans, fields = outcome.spans, promised.fields
     if not len(value.items) == len(fields) == len(spans):
-        return fit(context, value, promised, outcome.span, broken_promise(name, written, outcome.span))
+        return fit(context, value, promised, outcome.span, broken_promise(context, name, written.span, outcome.span))
+    places = _promises(written, len(fields))
     fitted: list[Entity] = []
     names = promised.names or ("",) * len(fields)
-    for item, type_, called, span in zip(value.items, fields, names, spans, strict=True):
+    for item, type_, called, span, place in zip(value.items, fields, names, spans, places, strict=True):
         whose = f"{called}` of `{name}" if called else name
-        fitted.append(fit(context, item, type_, span, broken_promise(whose, written, span)))
+        fitted.append(fit(context, item, type_, span, broken_promise(context, whose, place, span)))
     return TupleValue(tuple(fitted), promised.names)
 
 
-def broken_promise(name: str, promised: Span, returned: Span) -> Complain:
+def _promises(written: tree.TypeExpression, count: int) -> list[Span]:
+    """Where the type of each result is promised; an alias promises all of them in one place."""
+    if not isinstance(written, tree.TupleType) or len(written.fields) != count:
+        return [written.span] * count
+    return [field.type.span if isinstance(field, tree.NamedField) else field.span for field in written.fields]
+
+
+SIZES = (Role.DIMENSION, Role.CONST, Role.PRELUDE)  # what a size in a type is made of
+
+
+def _can_be_promised(context: Context, got: str) -> bool:
+    """Every size in a type has a name that the signature knows, and no size is found out while running."""
+    inside = got.partition("[")[2]
+    bindings = (context.scope.find(name) for name in re.findall(r"[A-Za-z_]\w*", inside))
+    return "?" not in got and all(b is not None and b.role in SIZES for b in bindings)
+
+
+def broken_promise(context: Context, name: str, promised: Span, returned: Span) -> Complain:
     def complain(wanted: str, got: str) -> Exception:
-        helps = [f"promise `{got}`"]
+        words = f"promise `{got}`"
+        helps: list[Help] = [replacing(words, promised, got)] if _can_be_promised(context, got) else []
         wanted_dtype, got_dtype = wanted.split("[")[0], got.split("[")[0]
         if wanted_dtype != got_dtype and wanted.partition("[")[2] == got.partition("[")[2]:
-            helps.append(f"or convert: `{converted(returned.text, wanted_dtype)}`")
+            text = converted(returned.text, wanted_dtype)
+            helps.append(replacing(f"or convert: `{text}`", returned, text))
         return mistake(
             "E0307",
             f"`{name}` promises {wanted} but returns {got}",
             returned,
             got,
             secondary=[(promised, "promised here")],
-            helps=helps if "\n" not in returned.text else helps[:1],
+            helps=[each for each in helps if "\n" not in text_of(each)],
         )
 
     return complain

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from dfc.fixes import replacing
 from dfc.frontend.assignments import run_update
 from dfc.frontend.branches import run_if
 from dfc.frontend.context import EMITTED, Context, Expected
@@ -20,6 +21,7 @@ from dfc.frontend.obligations import add_check, append_assert, assume_all, compa
 from dfc.frontend.rebinding import run_rebind
 from dfc.frontend.scope import PROTECTED, Role
 from dfc.frontend.syntax import tree
+from dfc.frontend.syntax.situation import alone
 from dfc.frontend.telling import waited_for
 from dfc.frontend.types import expected_of, resolve_type
 from dfc.frontend.values import (
@@ -306,7 +308,8 @@ def _run_call(context: Context, statement: tree.CallStatement) -> None:
         raise Abandoned
     if entity is not NOTHING and len(context.frame.root.effects) == before and not context.generic:
         text = statement.call.span.text
-        helps = (f"write `let result = {text}`",) if "\n" not in text else ()
+        helps = [replacing("delete the line, if it is not needed", alone(statement.span), "")]
+        helps += [f"or bind the result and use it: `let result = {text}`"] if "\n" not in text else []
         title = "the result of this call is not used, and it has no effect"
         context.program.reporter.warn("W0407", title, statement.span, helps=helps)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from dfc.fixes import replacing
+from dfc.frontend import inserting
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
 from dfc.frontend.scope import Role, Scope
@@ -322,9 +324,12 @@ def undeclared_dimension(context: Context, name: str, span: Span) -> Exception:
         notes = [f"{what[frame.kind]} is generic over the dimensions listed after its name"]
         listed = ", ".join([*_declared_dimensions(context), name])
         tail = "(...)" if frame.kind in ("fn", "proc", "entry") else ""
-        helps = [f"write `{frame.kind} {frame.name}[{listed}]{tail}`"]
+        words = f"write `{frame.kind} {frame.name}[{listed}]{tail}`"
+        helps = [inserting.generic(words, name, frame.name, frame.span)]
     else:
         notes, helps = [], [f"write `const {name} = ...` above it"]
+    if near:
+        helps = [replacing(f"change `{name}` to `{near}`", span, near)]
     label = did_you_mean(near) or "first use"
     return mistake("E0202", f"the dimension `{name}` is not declared", span, label, notes=notes, helps=helps)
 

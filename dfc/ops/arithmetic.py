@@ -16,7 +16,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
 from dfc.ops.gradients import div, mul, scaled, select, sub, unbroadcast
 from dfc.ops.numeric import Numeric, pointwise
-from dfc.ops.record import OPERATOR, Elementwise, Gradient, OpError, OpRecord, Parameter, Sample
+from dfc.ops.record import EXPRESSION, OPERATOR, Elementwise, Gradient, OpError, OpRecord, Parameter, Sample
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError
 
@@ -94,6 +94,7 @@ def _infer_div(types: Sequence[TensorType], _attributes: Attributes) -> Sequence
             blame=OPERATOR,
             label=f"{a.dtype} divided by {b.dtype}",
             helps=("write `{0} // {1}` for the whole part", "write `{0 as f32} / {1 as f32}` for the exact quotient"),
+            replaces={0: EXPRESSION, 1: EXPRESSION},
         )
     return (elementwise(types, "float"),)
 

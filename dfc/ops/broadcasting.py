@@ -13,11 +13,12 @@ from operator import eq
 
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.types import TensorType
-from dfc.ops.record import OpError, applied
+from dfc.ops.record import EXPRESSION, OpError, applied
 
 Shape = tuple[Dim, ...]
 DimsEqual = Callable[[Dim, Dim], bool]
 
+ONE_NAME = "if they are always equal, use one name for both"
 dims_equal: ContextVar[DimsEqual] = ContextVar("dims_equal", default=eq)
 
 
@@ -76,23 +77,25 @@ def _unequal(types: Sequence[TensorType], a: Dim, b: Dim, first: int, number: in
     first, number, a, b = (first, number, a, b) if first < number else (number, first, b, a)
     label = f"{types[first]} against {types[number]}"
     if (a - b).constant is not None:
-        return OpError("E0305", f"`{a}` and `{b}` are never equal", label=label, helps=_new_axis_help(types))
+        helps, replaces = _new_axis_help(types)
+        title = f"`{a}` and `{b}` are never equal"
+        return OpError("E0305", title, label=label, helps=helps, replaces=replaces)
     where = f"if that is a promise of the caller, add `where {a} == {b}`; it is checked when the entry is called"
     return OpError(
         "E0305",
         f"`{a}` and `{b}` are not known to be equal",
         label=label,
-        helps=("if they are always equal, use one name for both", where),
+        helps=(ONE_NAME, where),
     )
 
 
-def _new_axis_help(types: Sequence[TensorType]) -> tuple[str, ...]:
+def _new_axis_help(types: Sequence[TensorType]) -> tuple[tuple[str, ...], dict[int, int]]:
     """For `[B, K] + [B]`: the vector was probably meant along another axis."""
     for number, short in enumerate(types):
         for other in types:
             if short.rank == 1 and other.rank == 2 and same_dim(short.shape[0], other.shape[0]):
-                return (f"to repeat it along the last axis, write `{{{number}}}[:, new]`",)
-    return ("only an axis of size 1 is stretched",)
+                return (f"to repeat it along the last axis, write `{{{number} grouped}}[:, new]`",), {0: number}
+    return ("only an axis of size 1 is stretched",), {}
 
 
 def _all_pairs(types: Sequence[TensorType], shape: Shape, full: int, number: int) -> OpError:
@@ -103,9 +106,9 @@ def _all_pairs(types: Sequence[TensorType], shape: Shape, full: int, number: int
     helps: tuple[str, ...] = ()
     if len(shape) == 2 and len(short) == 1 and len(types) == 2:
         paired = [f"{{{number}}}", f"{{{number}}}"]
-        paired[full] = f"{{{full}}}[:, 0]"
+        paired[full] = f"{{{full} grouped}}[:, 0]"
         every = [f"{{{full}}}", f"{{{full}}}"]
-        every[number] = f"{{{number}}}[new, :]"
+        every[number] = f"{{{number} grouped}}[new, :]"
         helps = (
             f"if each `{{{full}}}` belongs to one `{{{number}}}`, write `{applied(*paired)}`",
             f"if you do want all pairs, write `{applied(*every)}`",
@@ -116,4 +119,5 @@ def _all_pairs(types: Sequence[TensorType], shape: Shape, full: int, number: int
         label=f"would be {result}",
         notes=("an operand may gain axes only if the other one then needs no stretching",),
         helps=helps,
+        replaces=dict.fromkeys(range(len(helps)), EXPRESSION),
     )

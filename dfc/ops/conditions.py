@@ -8,7 +8,7 @@ from dfc.ir.dims import Dim
 from dfc.ir.dtypes import BOOL, DType, DTypeVariable, in_class
 from dfc.ir.types import TensorType
 from dfc.ops.broadcasting import broadcast
-from dfc.ops.record import OpError, applied
+from dfc.ops.record import EXPRESSION, OpError, applied
 
 WANTED = {
     "float": "floating-point numbers",
@@ -17,7 +17,7 @@ WANTED = {
     "bool": "truth values",
     "any": "values",
 }
-REMEDY = {"float": "{%d} as f32", "int": "{%d} as i64", "number": "{%d} as i32", "bool": "{%d} != 0"}
+REMEDY = {"float": "{%d as f32}", "int": "{%d as i64}", "number": "{%d as i32}", "bool": "{%d} != 0"}
 
 
 def belongs(dtype: DType | DTypeVariable, bound: str) -> bool:
@@ -32,9 +32,9 @@ def require_class(types: Sequence[TensorType], bound: str, only: Sequence[int] |
             raise OpError("E1001", "complex numbers are not supported yet", blame=number, label=str(types[number]))
         if not belongs(dtype, bound):
             helps = (f"write `{REMEDY[bound] % number}`",) if bound in REMEDY else ()
-            raise OpError(
-                "E0302", f"`{{op}}` needs {WANTED[bound]}", blame=number, label=str(types[number]), helps=helps
-            )
+            title = f"`{{op}}` needs {WANTED[bound]}"
+            replaces = {0: number} if helps else {}
+            raise OpError("E0302", title, blame=number, label=str(types[number]), helps=helps, replaces=replaces)
 
 
 def require_same_dtype(types: Sequence[TensorType], only: Sequence[int] | None = None) -> None:
@@ -52,6 +52,7 @@ def require_same_dtype(types: Sequence[TensorType], only: Sequence[int] | None =
                 notes=("nothing is converted silently in .dfg, not even to a wider type",),
                 helps=(f"write `{_conversion(a, b, first, number, pair=len(types) == 2)}`",),
                 operand_labels={first: str(a), number: str(b)},
+                replaces={0: EXPRESSION if len(types) == 2 else _narrower(a, b, first, number)},
             )
 
 
@@ -63,6 +64,10 @@ def _conversion(a: TensorType, b: TensorType, first: int, number: int, *, pair: 
         return applied(left, wide) if pair else wide
     wide = f"{{{first} as {b.dtype}}}"
     return applied(wide, right) if pair else wide
+
+
+def _narrower(a: TensorType, b: TensorType, first: int, number: int) -> int:
+    return number if _breadth(a.dtype) > _breadth(b.dtype) else first
 
 
 def _breadth(dtype: DType | DTypeVariable) -> tuple[int, int]:

@@ -15,7 +15,19 @@ from dfc.ir.types import TensorType
 from dfc.ops import samples
 from dfc.ops.attributes import AssertAttributes, ForAttributes
 from dfc.ops.conditions import require_class
-from dfc.ops.record import Array, Effect, Evaluate, InferTypes, OpError, OpRecord, Parameter, Sample, Sizes, Structural
+from dfc.ops.record import (
+    EXPRESSION,
+    Array,
+    Effect,
+    Evaluate,
+    InferTypes,
+    OpError,
+    OpRecord,
+    Parameter,
+    Sample,
+    Sizes,
+    Structural,
+)
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError
 
@@ -88,7 +100,8 @@ def _infer_assert(types: Sequence[TensorType], _attributes: Attributes) -> Seque
             "`assert` needs a single bool, not one per element",
             blame=0,
             label=str(types[0]),
-            helps=("to ask about all of them at once, write `assert all({0})`",),
+            helps=("to ask about all of them at once, write `all({0})`",),
+            replaces={0: 0},
         )
     return ()
 
@@ -142,6 +155,7 @@ def _infer_grad(types: Sequence[TensorType], _attributes: Attributes) -> Sequenc
             blame=0,
             label=str(loss),
             helps=("average them: `grad(mean({0}), {1})`", "for one row per element of the loss, use `jacobian`"),
+            replaces={0: EXPRESSION},
         )
     require_class(types, "float")
     return tuple(targets)

@@ -16,7 +16,18 @@ from dfc.ops.broadcasting import same_dim, same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
 from dfc.ops.numeric import narrow, widen
-from dfc.ops.record import OPERATOR, Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes, Structural
+from dfc.ops.record import (
+    EXPRESSION,
+    OPERATOR,
+    Arguments,
+    Array,
+    OpError,
+    OpRecord,
+    Parameter,
+    Sample,
+    Sizes,
+    Structural,
+)
 from dfc.ops.registry import register
 
 Cotangents = Sequence[Value | None]
@@ -46,7 +57,7 @@ def _infer(types: Sequence[TensorType], _attributes: Attributes) -> Sequence[Ten
     for number, type_ in enumerate(types):
         if type_.rank == 0:
             raise OpError("E0301", "`@` needs matrices or vectors", blame=number, label=f"{type_} is a single number",
-                          helps=("write `{0} * {1}`",))  # fmt: skip
+                          helps=("write `{0 grouped} * {1 grouped}`",), replaces={0: EXPRESSION})  # fmt: skip
     result = _product(a, b)
     if result is None:
         raise _misfit(a, b)
@@ -62,7 +73,7 @@ def _misfit(a: TensorType, b: TensorType) -> OpError:
         label = f"{a.shape[-1]} against {b.shape[-2 if b.rank > 1 else 0]}"
         note = "in `a @ b`, the last axis of `a` must equal the first matrix axis of `b`"
         swapped = _product(b, a)
-        help_ = () if swapped is None else (f"`{{1}} @ {{0}}` does multiply, and gives {swapped}",)
+        help_ = () if swapped is None else (f"`{{1 grouped}} @ {{0 grouped}}` does multiply, and gives {swapped}",)
     return OpError(
         "E0301",
         "these shapes do not multiply",
@@ -70,6 +81,7 @@ def _misfit(a: TensorType, b: TensorType) -> OpError:
         label=label,
         notes=(note,),
         helps=help_,
+        replaces=dict.fromkeys(range(len(help_)), EXPRESSION),
         operand_labels={0: str(a), 1: str(b)},
     )
 

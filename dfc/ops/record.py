@@ -16,7 +16,7 @@ from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
-from dfc.suggestions import converted
+from dfc.suggestions import converted, grouped
 
 if TYPE_CHECKING:
     from dfc.kernels.body import BodyBuilder
@@ -30,6 +30,7 @@ ConstArgument: TypeAlias = (
 """A constant argument of a call: lists are tuples, sizes `Dim` or int, `into = i64` a DType, `f32[B]` a TensorType."""
 Arguments = Mapping[str, ConstArgument]
 WORDS = frozenset({"and", "or", "not"})  # ops whose names are keywords of the language
+EXPRESSION = "@expression"  # a place of `replaces`: the whole expression
 OPERATOR = "@operator"  # a `blame`: the operator sign of the expression (the whole call if there is none)
 
 
@@ -37,6 +38,7 @@ _APPLIED = re.compile(r"<<(.*?)\|\|(.*?)>>")
 
 
 _CONVERTED = re.compile(r"\{(\d+) as (\w+)\}")
+_GROUPED = re.compile(r"\{(\d+) grouped\}")
 _LITERAL = re.compile(r"-?[0-9][\w.]*")
 
 
@@ -51,7 +53,11 @@ class OpError(Exception):
     `blame` is the operand number, the parameter name or `OPERATOR`: where the caret belongs; None for the whole
     expression. `operand_labels` are words to put under operands besides. All texts may hold `{0}`, `{1}`, ..: the text
     of that operand as the author wrote it, `{0 as T}`: converted (a number adapts by itself), `{op}`: the operator or
-    function as written, and what `applied` makes: the whole expression with other operands. `filled` puts them in.
+    function as written, `{0 grouped}`: in parentheses if an operator stands in it, and what `applied` makes: the whole
+    expression with other operands. `filled` puts them in.
+
+    `replaces` says of a help, by its number, that its last quoted text is to be typed in place of something: an operand
+    (its number), an argument (the parameter's name), or the whole expression (`EXPRESSION`).
     """
 
     def __init__(
@@ -64,6 +70,7 @@ class OpError(Exception):
         notes: Sequence[str] = (),
         helps: Sequence[str] = (),
         operand_labels: Mapping[int, str] | None = None,
+        replaces: Mapping[int, int | str] | None = None,
     ) -> None:
         super().__init__(title)
         self.code = code
@@ -73,6 +80,7 @@ class OpError(Exception):
         self.notes = tuple(notes)
         self.helps = tuple(helps)
         self.operand_labels = dict(operand_labels or {})
+        self.replaces = dict(replaces or {})
 
     def filled(self, op: str, operands: Sequence[str]) -> OpError:
         """The same error with the author's own texts in place of `{op}`, `{0}`, `{1}` .."""
@@ -85,8 +93,11 @@ class OpError(Exception):
             operand = operands[int(match[1])] if int(match[1]) < len(operands) else match[0]
             return operand if _LITERAL.fullmatch(operand) else converted(operand, match[2])
 
+        def group(match: re.Match[str]) -> str:
+            return grouped(operands[int(match[1])]) if int(match[1]) < len(operands) else match[0]
+
         def fill(text: str) -> str:
-            text = _CONVERTED.sub(convert, _APPLIED.sub(apply, text).replace("{op}", op))
+            text = _CONVERTED.sub(convert, _GROUPED.sub(group, _APPLIED.sub(apply, text)).replace("{op}", op))
             for number, operand in enumerate(operands):
                 text = text.replace(f"{{{number}}}", operand)
             return text
@@ -99,6 +110,7 @@ class OpError(Exception):
             notes=[fill(text) for text in self.notes],
             helps=[fill(text) for text in self.helps],
             operand_labels={number: fill(text) for number, text in self.operand_labels.items()},
+            replaces=self.replaces,
         )
 
 

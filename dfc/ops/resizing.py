@@ -43,7 +43,13 @@ def _infer(types: Sequence[TensorType], attributes: Attributes) -> Sequence[Tens
         words = "`{op}` needs the axes batch, one or more places, channels, and a size for each place"
         raise OpError("E0313", words, blame=0, label=f"{x} has {x.rank} axes")
     if it.method not in METHODS:
-        raise OpError("E0315", f'there is no method "{it.method}"', blame="method", helps=('write `"linear"`',))
+        raise OpError(
+            "E0315",
+            f'there is no method "{it.method}"',
+            blame="method",
+            helps=('write `"linear"`',),
+            replaces={0: "method"},
+        )
     for old, new in zip(x.shape[1:-1], it.sizes, strict=True):
         require_size(new, "size", "a size")
         if old.constant == 0 and new.constant != 0:

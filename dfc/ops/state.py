@@ -73,6 +73,7 @@ def _infer_assign(types: Sequence[TensorType], attributes: Attributes) -> Sequen
             blame=0,
             label=str(value),
             helps=(f"write `{{0 as {variable.dtype}}}`",),
+            replaces={0: 0},
         )
     if how.mode not in MODES:
         raise OpError("E0315", f"there is no assignment `{how.mode}`")

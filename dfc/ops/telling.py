@@ -47,7 +47,8 @@ def _infer_scalar(types: Sequence[TensorType], attributes: Attributes) -> Sequen
             "`summary.scalar` wants a single number",
             blame=0,
             label=str(types[0]),
-            helps=("write `mean({0})`, or `summary.histogram` for the distribution of all",),
+            helps=("write `mean({0})`", "or `summary.histogram` for the distribution of all"),
+            replaces={0: 0},
         )
     return _infer_histogram(types, attributes)
 

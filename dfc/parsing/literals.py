@@ -6,6 +6,7 @@ import math
 import re
 
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import replacing
 from dfc.source import Span
 
 DIGIT_LIMIT = 400
@@ -20,7 +21,9 @@ def integer_value(text: str, span: Span, problems: list[Diagnostic]) -> int:
         problems.append(error("E0145", f"a number has at most {DIGIT_LIMIT} digits", span, "too long"))
         return 0
     if digits == "0x":
-        problems.append(error("E0145", "a hexadecimal number needs digits", span, helps=["write `0x0`"]))
+        problems.append(
+            error("E0145", "a hexadecimal number needs digits", span, helps=[replacing("write `0x0`", span, "0x0")])
+        )
         return 0
     return int(digits, 16) if digits.startswith("0x") else int(digits)
 
@@ -65,7 +68,7 @@ def _bad_escape(escape: str, place: Span) -> Diagnostic:
         f"the escape `{escape}` means nothing",
         place,
         notes=['the escapes are \\" \\\\ \\n \\t and \\u{...}'],
-        helps=["for a backslash, write `\\\\`"],
+        helps=[replacing("for a backslash, write `\\\\`", place, "\\" + escape)],
     )
 
 

@@ -6,12 +6,18 @@ tells that this bracket was never closed.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Help, replacing
 from dfc.frontend.syntax.limits import CLOSERS, OPENERS
 from dfc.parsing.lexer import Token
 from dfc.source import SourceFile, Span
 
 TEXTS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
+CODE = re.compile(r"""(?:"(?:\\.|[^"\\])*"|[^"#])*""")  # what stands before a comment
+GOES_ON = re.compile(r"([-+*/%@=<>,(\[]|\b(and|or|not|as|then|else))$")
 
 
 def is_balanced(tokens: list[Token]) -> bool:
@@ -52,14 +58,14 @@ def explain_brackets(file: SourceFile, tokens: list[Token]) -> Diagnostic | None
                 return _closes_nothing(file, token)
             opener = stack.pop()
             if OPENERS[opener.kind] != token.kind:
-                return _mismatch(file, opener, token)
+                return _mismatch(file, opener, token, tokens)
             if suspect is None and _outdented(file, opener, token):
                 suspect = (opener, token)
     if not stack:
         return None
     if suspect is not None:
-        return unclosed(file, suspect[0], suspect[1], "closes it, but stands further left")
-    return unclosed(file, stack[-1], tokens[-1], "nothing closes it up to here")
+        return unclosed(file, suspect[0], suspect[1], "closes it, but stands further left", tokens)
+    return unclosed(file, stack[-1], tokens[-1], "nothing closes it up to here", tokens)
 
 
 def _outdented(file: SourceFile, opener: Token, closer: Token) -> bool:
@@ -78,14 +84,15 @@ def _indentation(file: SourceFile, offset: int) -> int:
 
 def _closes_nothing(file: SourceFile, closer: Token) -> Diagnostic:
     title = f"this `{closer.text}` closes nothing"
-    return error("E0110", title, Span(file, closer.start, closer.end), helps=["delete it"])
+    place = Span(file, closer.start, closer.end)
+    return error("E0110", title, place, helps=[replacing("delete it", place, "")])
 
 
-def _mismatch(file: SourceFile, opener: Token, closer: Token) -> Diagnostic:
+def _mismatch(file: SourceFile, opener: Token, closer: Token, tokens: Sequence[Token]) -> Diagnostic:
     if opener.kind == "LBRACE":  # a line is more often wrong than the frame of a body
         return _closes_nothing(file, closer)
     if "\n" in file.text[opener.end : closer.start]:
-        return unclosed(file, opener)
+        return unclosed(file, opener, tokens=tokens)
     return error(
         "E0111",
         f"`{opener.text}` is closed by `{closer.text}`",
@@ -95,13 +102,54 @@ def _mismatch(file: SourceFile, opener: Token, closer: Token) -> Diagnostic:
     )
 
 
-def unclosed(file: SourceFile, opener: Token, witness: Token | None = None, words: str = "") -> Diagnostic:
+def _closing(file: SourceFile, opener: Token, closer: str, tokens: Sequence[Token]) -> list[Help]:
+    """The bracket at the end of a line, before its comment or the `{` of a body.
+
+    Nothing if the line goes on, or if a comma in inner parentheses tells that it is these that end too late.
+    """
+    line = file.position(opener.start)[0]
+    if _has_pair(file, [each for each in tokens if each.start >= opener.end], line):
+        return []
+    arrow = next((each for each in tokens if each.kind == "ARROW" and each.start > opener.start), None)
+    if arrow is not None and file.position(arrow.start)[0] == line:
+        start = len(file.text[: arrow.start].rstrip())
+        return [replacing(f"add `{closer}` before the `->`", Span(file, start, start), closer)]
+    code = CODE.match(file.line_text(line))
+    text = code.group().rstrip() if code is not None else ""
+    if text.endswith("{"):
+        text, remedy = text[:-1].rstrip(), f"add `{closer}` before the `{{` in line {line}"
+    else:
+        remedy = f"add `{closer}` at the end of line {line}"
+    end = file.line_starts[line - 1] + len(text)
+    return [] if GOES_ON.search(text) else [replacing(remedy, Span(file, end, end), closer)]
+
+
+def _has_pair(file: SourceFile, tokens: Sequence[Token], line: int) -> bool:
+    """`(a, b)` that is no list of arguments stands among the tokens of a line."""
+    groups: list[bool] = []
+    previous = ""
+    for token in tokens:
+        if file.position(token.start)[0] != line:
+            return False
+        if token.kind in OPENERS:
+            groups.append(token.kind == "LPAR" and previous not in ("NAME", "RPAR", "RSQB"))
+        elif token.kind in CLOSERS and groups:
+            groups.pop()
+        elif token.kind == "COMMA" and groups and groups[-1]:
+            return True
+        previous = token.kind
+    return False
+
+
+def unclosed(
+    file: SourceFile, opener: Token, witness: Token | None = None, words: str = "", tokens: Sequence[Token] = ()
+) -> Diagnostic:
     """The message about a bracket; a witness tells more about a `{`, whose closer may be far away."""
     closer = TEXTS[OPENERS[opener.kind]]
     place = Span(file, opener.start, opener.end)
     title, label = f"this `{opener.text}` is never closed", f"the matching `{closer}` is missing"
     if closer != "}":
-        return error("E0112", title, place, label, helps=[f"add `{closer}` at the end of line {place.line}"])
+        return error("E0112", title, place, label, helps=_closing(file, opener, closer, tokens))
     if witness is None or "\n" not in file.text[opener.end : witness.start]:
         return error("E0112", title, place, label)
     return error("E0112", title, place, label, secondary=[(Span(file, witness.start, witness.end), words)])

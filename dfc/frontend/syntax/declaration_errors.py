@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Help, replacing
 from dfc.frontend.syntax.situation import (
     ITEM_KEYWORDS,
     STATEMENT_KEYWORDS,
     Situation,
+    alone,
     shown,
 )
 
+MODULE = re.compile(r"\.?[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 STATEMENT_SIGNS = frozenset({"LPAR", "DOT", "EQUAL", "UPDATE", "LSQB"})
 
 
@@ -27,8 +31,13 @@ def quoted_import(situation: Situation) -> Diagnostic | None:
     token, previous = situation.token, situation.previous
     if token.kind != "STRING" or previous is None or previous.kind not in ("IMPORT", "FROM"):
         return None
-    title, text = "a module is named without quotes", "write `std.nn`, or `.helpers` for a file beside this one"
-    return situation.error("E0152", title, token, "", text)
+    title, name = "a module is named without quotes", token.text.strip('"').removesuffix(".dfg").replace("/", ".")
+    library = name.startswith("std.")
+    name = name if library else "." + name.lstrip(".")
+    if not MODULE.fullmatch(name):
+        return situation.error("E0152", title, token, "", "write `std.nn`, or `.helpers` for a file beside this one")
+    remedy = f"write `{name}`" if library else f"write `{name}`, a file beside this one"
+    return situation.error("E0152", title, token, "", situation.replacing(remedy, token, name))
 
 
 def parameter_without_type(situation: Situation) -> Diagnostic | None:
@@ -37,9 +46,12 @@ def parameter_without_type(situation: Situation) -> Diagnostic | None:
         return None
     if situation.opener_kind != "LPAR":
         return None
-    kind = token.text if token.kind == "NAME" else "f32[...]"
     title, label = f"the parameter `{shown(previous)}` has no type", "expected `: type`"
-    return situation.error("E0124", title, previous, label, f"write `{previous.text}: {kind}`")
+    if token.kind != "NAME":
+        return situation.error("E0124", title, previous, label, f"write `{previous.text}: f32[...]`")
+    place = situation.span(previous).to(situation.span(token))
+    text = f"{previous.text}: {token.text}"
+    return situation.error("E0124", title, previous, label, replacing(f"write `{text}`", place, text))
 
 
 def missing_initial_value(situation: Situation) -> Diagnostic | None:
@@ -54,7 +66,7 @@ def missing_initial_value(situation: Situation) -> Diagnostic | None:
         f"the variable `{shown(name)}` has no initial value",
         situation.behind(previous),
         "expected `= ...`",
-        helps=["write `= 0`, or an initialiser such as `= glorot_uniform()`"],
+        helps=[situation.adding("write `= 0`", previous, " = 0"), "or an initialiser, such as `= glorot_uniform()`"],
     )
 
 
@@ -84,9 +96,17 @@ def declaration_in_body(situation: Situation) -> Diagnostic | None:
         return None
     if token.kind in ("CONST", "VAR", "PARAM"):
         title = f"`{token.text}` is a declaration and cannot stand among statements"
-        return situation.error("E0148", title, token, "", "write `let` for a value of this call")
+        if token.kind == "CONST":
+            remedy = situation.replacing("write `let` for a value of this call", token, "let")
+            return situation.error("E0148", title, token, "", remedy)
+        return situation.error("E0148", title, token, "", *_without_state(situation))
     title = f"`{token.text}` cannot stand among statements"
     return situation.error("E0148", title, token, "", "declare it at the top of the file")
+
+
+def _without_state(situation: Situation) -> list[Help]:
+    """What is written into later is declared at the top; a value of this call is not."""
+    return ["what outlives a call is declared at the top of the file", "a value of this call is bound with `let`"]
 
 
 def statement_at_top(situation: Situation) -> Diagnostic | None:
@@ -98,9 +118,11 @@ def statement_at_top(situation: Situation) -> Diagnostic | None:
         return situation.error("E0149", title, token, "", "write it into an `entry` or a `proc`")
     if token.kind not in STATEMENT_KEYWORDS:
         return None
-    helps = {"LET": "write `const` for a constant, `var` or `param` for state"}
     title = f"`{token.text}` stands in the body of a function or an entry, not at the top of a file"
-    return situation.error("E0149", title, token, "", helps.get(token.kind, "write it into an `entry` or a `proc`"))
+    if token.kind == "LET":
+        remedy = situation.replacing("write `const` for a constant", token, "const")
+        return situation.error("E0149", title, token, "", remedy, "or `var` or `param` for state")
+    return situation.error("E0149", title, token, "", "write it into an `entry` or a `proc`")
 
 
 def statement_in_block(situation: Situation) -> Diagnostic | None:
@@ -118,7 +140,9 @@ def misplaced_edition(situation: Situation) -> Diagnostic | None:
     if token.kind != "DFG":
         return None
     title = "the edition stands on the first line of a file, and only there"
-    return situation.error("E0003", title, token, "", "delete this line")
+    number = situation.at(1)
+    place = situation.span(token).to(situation.span(number if number is not None and number.kind == "INT" else token))
+    return situation.error("E0003", title, token, "", replacing("delete this line", alone(place), ""))
 
 
 DECLARATION_RULES: tuple[Callable[[Situation], Diagnostic | None], ...] = (

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from dfc.diagnostics import Diagnostic, error, warning
+from dfc.fixes import replacing
 from dfc.frontend.syntax.tree import Call, CallStatement, Final, Module, Node, Statement
 from dfc.parsing.lexer import Token
 from dfc.source import SourceFile
@@ -63,7 +64,8 @@ def check_items(file: SourceFile, items: Sequence[Node]) -> Iterator[Diagnostic]
 def _one_per_line(what: str, file: SourceFile, node: Node) -> Diagnostic:
     word = FIRST_WORD.match(file.text, node.span.start)
     place = file.span(node.span.start, word.end() if word else node.span.end)
-    return error("E0106", f"every {what} stands on a line of its own", place, "expected a new line before this")
+    title = f"every {what} stands on a line of its own"
+    return error("E0106", title, place, "expected a new line before this")
 
 
 def check_edition(file: SourceFile, tokens: list[Token]) -> Diagnostic | None:
@@ -77,7 +79,10 @@ def check_edition(file: SourceFile, tokens: list[Token]) -> Diagnostic | None:
         f"this version of dfc reads edition {EDITION} only",
         file.span(tokens[1].start, tokens[1].end),
         f"edition {tokens[1].text[:20]}",
-        helps=[f"write `dfg {EDITION}`, or install the version of dfc that the program was written for"],
+        helps=[
+            replacing(f"write `dfg {EDITION}`", file.span(tokens[1].start, tokens[1].end), str(EDITION)),
+            "or install the version of dfc that the program was written for",
+        ],
     )
 
 
@@ -85,7 +90,9 @@ def check_style(source: SourceFile, module: Module) -> Iterator[Diagnostic]:
     """Warns about what `dfc check` alone should mention: no edition, long lines."""
     if module.edition is None:
         remedy = f"write `dfg {EDITION}` on the first line"
-        yield warning("W0001", "this file names no edition", source.span(0, 0), helps=[remedy])
+        top = source.span(0, 0)
+        helps = [replacing(remedy, top, f"dfg {EDITION}\n\n")]
+        yield warning("W0001", "this file names no edition", top, helps=helps)
     for number, start in enumerate(source.line_starts, 1):
         length = len(source.line_text(number))
         if length > LONGEST_LINE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Help, replacing
 from dfc.source import SourceFile
 
 SIGNS = {
@@ -14,7 +15,7 @@ SIGNS = {
     "|": ("E0102", "`|` is spelled `or`", "write `or`"),
     "!": ("E0102", "`!` is spelled `not`", "write `not`"),
     "^": ("E0102", "`^` is not an operator", "write `**` for a power"),
-    "~": ("E0102", "`~` is not an operator", "write `not`"),
+    "~": ("E0102", "`~` is not an operator; what is true or false is negated with `not`", "write `not`"),
     "$": ("E0100", "`$` means nothing in .dfg", "delete it"),
     "\\": ("E0107", "a line needs no `\\` to go on", "delete the `\\`: line ends are white space"),
     "`": ("E0103", "strings are written with double quotes", 'write `"`'),
@@ -30,6 +31,7 @@ SIGNS = {
 QUOTED = re.compile(r"'([^'\n]*)'")
 CURLY = re.compile("[\u201c\u201d\u201e\u2018\u2019]([^\u201c\u201d\u2018\u2019\n]*)[\u201c\u201d\u2018\u2019]?")
 WORD = re.compile(r"\w+")
+WRITTEN = re.compile(r"write `(\S+)`")
 
 
 def explain_character(file: SourceFile, offset: int) -> Diagnostic:
@@ -38,7 +40,8 @@ def explain_character(file: SourceFile, offset: int) -> Diagnostic:
     rest = text[offset : offset + 200]
     if rest.startswith(";"):
         label = "statements end where the next line begins"
-        return error("E0101", "`;` is not used in .dfg", file.span(offset, offset + 1), label, helps=["delete the `;`"])
+        place = file.span(offset, offset + 1)
+        return error("E0101", "`;` is not used in .dfg", place, label, helps=[_without_semicolon(file, offset)])
     if rest.startswith('"'):
         return _unclosed_string(file, offset)
     for quotes in (QUOTED, CURLY):
@@ -48,8 +51,33 @@ def explain_character(file: SourceFile, offset: int) -> Diagnostic:
     for sign in (rest[:2], rest[:1]):
         if sign in SIGNS:
             code, title, remedy = SIGNS[sign]
-            return error(code, title, file.span(offset, offset + len(sign)), helps=[remedy])
+            place = file.span(offset, offset + len(sign))
+            return error(code, title, place, helps=[_respelled(file, remedy, offset, len(sign))])
     return _strange_character(file, offset, rest)
+
+
+def _without_semicolon(file: SourceFile, offset: int) -> Help:
+    """What follows it on its line, if it is no comment, begins a line of its own then."""
+    rest = file.text[offset + 1 :].partition("\n")[0]
+    if not rest.strip() or rest.strip().startswith("#"):
+        return replacing("delete the `;`", file.span(offset, offset + 1), "")
+    start = file.text.rfind("\n", 0, offset) + 1
+    line = file.text[start:offset]
+    indent = line[: len(line) - len(line.lstrip())]
+    blank = len(rest) - len(rest.lstrip())
+    return replacing("write a new line", file.span(offset, offset + 1 + blank), f"\n{indent}")
+
+
+def _respelled(file: SourceFile, remedy: str, offset: int, length: int) -> Help:
+    """A word stands apart from what surrounds it."""
+    quoted = WRITTEN.match(remedy)
+    if quoted is None:
+        return replacing(remedy, file.span(offset, offset + length), "")
+    text = quoted.group(1)
+    before, behind = file.text[max(0, offset - 1) : offset], file.text[offset + length : offset + length + 1]
+    if text.isalpha():
+        text = " " * bool(WORD.match(before)) + text + " " * (behind not in ("", " ", "\n"))
+    return replacing(remedy, file.span(offset, offset + length), text)
 
 
 def _unclosed_string(file: SourceFile, offset: int) -> Diagnostic:
@@ -61,14 +89,16 @@ def _unclosed_string(file: SourceFile, offset: int) -> Diagnostic:
 def _wrong_quotes(file: SourceFile, offset: int, found: re.Match[str]) -> Diagnostic:
     title = "strings are written with double quotes"
     remedy = f'write `"{found.group(1)}"`'
-    return error("E0103", title, file.span(offset, offset + len(found.group())), helps=[remedy])
+    place = file.span(offset, offset + len(found.group()))
+    return error("E0103", title, place, helps=[replacing(remedy, place, f'"{found.group(1)}"')])
 
 
 def _strange_character(file: SourceFile, offset: int, rest: str) -> Diagnostic:
     char = rest[:1]
     if char.isspace() or char in "\u200b\u2060\ufeff":
         title = f"U+{ord(char):04X} is no white space in .dfg"
-        return error("E0108", title, file.span(offset, offset + 1), helps=["replace it by a plain space"])
+        place = file.span(offset, offset + 1)
+        return error("E0108", title, place, helps=[replacing("replace it by a plain space", place, " ")])
     word = WORD.match(rest)
     if word and char.isalnum():
         title = "names consist of the letters a to z, A to Z, digits and `_`"

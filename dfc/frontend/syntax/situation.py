@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Help, replacing
 from dfc.frontend.syntax.limits import CLOSERS, OPENERS
 from dfc.parsing.automaton import Automaton
 from dfc.parsing.lexer import END, Token
@@ -122,8 +123,31 @@ class Situation:
         """The place just behind a token, where something is missing."""
         return Span(self.file, token.end, token.end)
 
-    def error(self, code: str, title: str, token: Token, label: str = "", *helps: str) -> Diagnostic:
+    def replacing(self, help_: str, token: Token, text: str) -> Help:
+        """A help that puts `text` in place of a token."""
+        return replacing(help_, self.span(token), text)
+
+    def adding(self, help_: str, token: Token, text: str) -> Help:
+        """A help that puts `text` behind a token."""
+        return replacing(help_, self.behind(token), text)
+
+    def deleting(self, help_: str, token: Token) -> Help:
+        """A help that deletes a token, or its line if it stands there alone."""
+        return replacing(help_, alone(self.span(token)), "")
+
+    def error(self, code: str, title: str, token: Token, label: str = "", *helps: Help) -> Diagnostic:
         return error(code, title, self.span(token), label, helps=helps)
+
+
+def alone(span: Span) -> Span:
+    """The whole line if nothing else stands on it, with the blanks behind it otherwise."""
+    text = span.file.text
+    start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
+    end = len(text) if end < 0 else end
+    if not text[start : span.start].strip() and not text[span.end : end].strip():
+        return Span(span.file, start, min(end + 1, len(text)))
+    rest = text[span.end : end]
+    return Span(span.file, span.start, span.end + len(rest) - len(rest.lstrip()))
 
 
 def shown(token: Token) -> str:

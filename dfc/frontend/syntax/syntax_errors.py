@@ -6,11 +6,21 @@ one always has something to say. Lexical mistakes and brackets are explained els
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Help, replacing
 from dfc.frontend.syntax.declaration_errors import DECLARATION_RULES
+from dfc.frontend.syntax.remedies import (
+    begins_line,
+    comment,
+    comparing,
+    two_comparisons,
+    without_decorator,
+    without_parentheses,
+)
 from dfc.frontend.syntax.situation import (
     OPERATORS,
     STATEMENT_KEYWORDS,
@@ -51,6 +61,7 @@ BORROWED = {
     "using": "write `import`",
     "include": "write `import`",
 }
+WORD = re.compile(r"write `([a-z ]+)`")  # a remedy that is a word for a word
 UNFINISHED = OPERATORS | {"EQUAL", "UPDATE", "NOT", "ARROW", "MAPS_TO", "AS", "IN", "DOT", "COLON"}
 
 
@@ -67,7 +78,7 @@ def comment_sign(situation: Situation) -> Diagnostic | None:
     sign = _comment_sign(situation)
     if sign is None:
         return None
-    return situation.error("E0109", "comments begin with `#`", sign, "", "write `# ...`")
+    return situation.error("E0109", "comments begin with `#`", sign, "", comment(situation, sign))
 
 
 def _comment_sign(situation: Situation) -> Token | None:
@@ -97,10 +108,10 @@ def tuple_on_the_left(situation: Situation) -> Diagnostic | None:
         return None
     if previous.kind == "LET" and token.kind == "LPAR":
         title = "names on the left of `=` take no parentheses"
-        return situation.error("E0120", title, token, "", "write `let a, b = ...`")
+        return situation.error("E0120", title, token, "", *without_parentheses(situation))
     if token.kind in ("EQUAL", "UPDATE") and previous.kind == "RPAR" and situation.opener_kind == "LBRACE":
         opener = situation.matching_opener(situation.index - 1)
-        if opener is not None and _begins_line(situation, opener.start):
+        if opener is not None and begins_line(situation, opener.start):
             return situation.error(
                 "E0120",
                 "a statement cannot begin with `(`",
@@ -109,11 +120,6 @@ def tuple_on_the_left(situation: Situation) -> Diagnostic | None:
                 "to bind several names, write `let a, b = ...`",
             )
     return None
-
-
-def _begins_line(situation: Situation, offset: int) -> bool:
-    text = situation.file.text
-    return not text[text.rfind("\n", 0, offset) + 1 : offset].strip()
 
 
 def keyword_as_name(situation: Situation) -> Diagnostic | None:
@@ -145,15 +151,19 @@ def chained_comparison(situation: Situation) -> Diagnostic | None:
     if "AND" not in situation.expected:
         return None
     title = "comparisons cannot be chained"
-    return situation.error("E0122", title, token, "a second comparison", "write `a < b and b < c`")
+    return situation.error("E0122", title, token, "a second comparison", two_comparisons(situation))
 
 
 def cast_to_shape(situation: Situation) -> Diagnostic | None:
     token, previous, before = situation.token, situation.previous, situation.at(-2)
     if token.kind != "LSQB" or previous is None or before is None or before.kind != "AS":
         return None
-    help_text = f"write `as {previous.text}`; use `reshape(x, [...])` for the shape"
-    return situation.error("E0123", "`as` changes the element type, never the shape", token, "", help_text)
+    title, helps = "`as` changes the element type, never the shape", list[Help]()
+    closer = next((each for each in situation.tokens[situation.index :] if each.kind == "RSQB"), None)
+    if closer is not None:
+        place = situation.span(token).to(situation.span(closer))
+        helps = [replacing(f"write `as {previous.text}`", place, "")]
+    return situation.error("E0123", title, token, "", *helps, "use `reshape(x, [...])` for the shape")
 
 
 def bare_point(situation: Situation) -> Diagnostic | None:
@@ -166,12 +176,12 @@ def bare_point(situation: Situation) -> Diagnostic | None:
     if token.kind == "DOT" and following is not None and following.kind == "INT":
         place = situation.span(token).to(situation.span(following))
         title, digits = "a number needs a digit before the point", following.text
-        return error("E0125", title, place, helps=[f"write `0.{digits}`"])
+        return error("E0125", title, place, helps=[replacing(f"write `0.{digits}`", place, f"0.{digits}")])
     number, point = (previous, token) if token.kind == "DOT" else (before, previous)
     if number is not None and point is not None and number.kind == "INT" and point.kind == "DOT":
         place = situation.span(number).to(situation.span(point))
         title = "a number needs a digit after the point"
-        return error("E0125", title, place, helps=[f"write `{number.text}.0`"])
+        return error("E0125", title, place, helps=[replacing(f"write `{number.text}.0`", place, f"{number.text}.0")])
     return None
 
 
@@ -185,7 +195,7 @@ def missing_else(situation: Situation) -> Diagnostic | None:
         "`if ... then ...` is a value, so it needs an `else`",
         situation.behind(previous),
         "expected `else`",
-        helps=["write `if c then a else b`"],
+        helps=["write what the value is otherwise: `if ... then ... else ...`"],
     )
 
 
@@ -193,13 +203,15 @@ def assignment_in_expression(situation: Situation) -> Diagnostic | None:
     token, previous, expected = situation.token, situation.previous, situation.expected
     if token.kind == "UPDATE" and "EQUAL" in expected and _line_has(situation, "LET"):
         title = f"`let` binds with `=`; `{token.text}` writes a variable"
-        return situation.error("E0139", title, token, "", "write `=`")
+        if token.text != ":=":
+            return situation.error("E0139", title, token, "", "to write a variable, leave out `let`")
+        return situation.error("E0139", title, token, "", situation.replacing("write `=`", token, "="))
     if token.kind not in ("EQUAL", "UPDATE") or previous is None:
         return None
     if situation.opener_kind == "LPAR" and "RPAR" in expected:
         return situation.error("E0127", "only a plain name can stand before `=` in a call", token)
     if token.kind == "EQUAL" and "COMPARE" in expected and _line_has(situation, "IF", "WHILE", "ASSERT", "WHERE"):
-        return situation.error("E0129", "`=` does not compare", token, "", "write `==`")
+        return situation.error("E0129", "`=` does not compare", token, "", comparing(situation, token))
     return None
 
 
@@ -221,7 +233,10 @@ def colon_instead_of_brace(situation: Situation) -> Diagnostic | None:
         following = situation.at(1)
         if following is not None and situation.same_line(token, following):
             title = "the type of a result stands behind `->`"
-            return situation.error("E0150", title, token, "expected `->`", f"write `-> {following.text}`")
+            tight = token.start > 0 and not situation.file.text[token.start - 1].isspace()
+            arrow = " " * tight + "->" + " " * (following.start == token.end)
+            remedy = situation.replacing(f"write `-> {following.text}`", token, arrow)
+            return situation.error("E0150", title, token, "expected `->`", remedy)
     title, remedy = "a block is written in braces", "write `{ ... }`; indentation has no meaning"
     previous = situation.previous
     if token.kind == "COLON":
@@ -268,9 +283,12 @@ def lost_value(situation: Situation) -> Diagnostic | None:
     title = "a statement is a `let`, an assignment or a call"
     following, previous = situation.at(1), situation.previous
     doubled = following is not None and following.text == token.text and following.start == token.end
-    if doubled and previous is not None and token.text in ("+", "-"):
-        remedy = f"write `{previous.text} {token.text}= 1`"
-        return situation.error("E0137", f"`{token.text * 2}` is not used in .dfg", token, "", remedy)
+    if doubled and following is not None and previous is not None and token.text in ("+", "-"):
+        text = f"{previous.text} {token.text}= 1"
+        place = situation.span(previous).to(situation.span(following))
+        alone = previous.kind == "NAME" and begins_line(situation, previous.start)
+        helps = [replacing(f"write `{text}`", place, text)] if alone else []
+        return situation.error("E0137", f"`{token.text * 2}` is not used in .dfg", token, "", *helps)
     return situation.error("E0137", title, token, "this makes it an expression whose value is lost")
 
 
@@ -290,7 +308,8 @@ def missing_between(situation: Situation) -> Diagnostic | None:
         return None
     if situation.opener_kind in ("LPAR", "LSQB") and "COMMA" in situation.expected:
         text = shown(token)
-        return situation.error("E0130", "a comma is missing", token, "expected `,` before this", f"write `, {text}`")
+        remedy = situation.adding(f"write `, {text}`", previous, "," if previous.end < token.start else ", ")
+        return situation.error("E0130", "a comma is missing", token, "expected `,` before this", remedy)
     if situation.same_line(previous, token):
         title = f"an operator is missing between `{shown(previous)}` and `{shown(token)}`"
         return situation.error("E0132", title, token, "or a new line, if a statement ends here")
@@ -321,7 +340,10 @@ def _may_begin(situation: Situation, index: int) -> bool:
 
 def _not_a_keyword(situation: Situation, token: Token) -> Diagnostic:
     title = f"`{token.text}` is not a keyword of .dfg"
-    return situation.error("E0131", title, token, "", BORROWED[token.text])
+    remedy = BORROWED[token.text]
+    word = WORD.fullmatch(remedy)
+    helps: list[Help] = [situation.replacing(remedy, token, word[1]) if word is not None else remedy]
+    return situation.error("E0131", title, token, "", *helps)
 
 
 def wrong_context(situation: Situation) -> Diagnostic | None:
@@ -330,7 +352,7 @@ def wrong_context(situation: Situation) -> Diagnostic | None:
         text = "write `loop while c { ... }`, with what changes after `loop`"
         return situation.error("E0131", "`while` stands behind `loop`", token, "", text)
     if token.text == "@" and "FN" in expected:
-        return situation.error("E0131", "there are no decorators in .dfg", token, "", "delete it")
+        return situation.error("E0131", "there are no decorators in .dfg", token, "", *without_decorator(situation))
     if token.kind == "ELSE":
         return situation.error("E0151", "this `else` has no `if`", token, "", "write it behind the `}` of an `if`")
     return None

@@ -124,6 +124,28 @@ def test_json_holds_what_the_text_says(folder: Path, dfc: Command) -> None:
     assert "write `n // 2` for the whole part" in first["helps"]
 
 
+def test_json_carries_the_edits_of_a_help(folder: Path, dfc: Command) -> None:
+    ended = dfc("check", write(folder, "a half.dfg", MISTAKE), "--format=json")
+    first = json.loads(ended.out)["diagnostics"][0]
+    fix = first["fixes"][0]
+    (edit,) = fix["edits"]
+    assert (fix["help"], edit["text"]) == ("write `n // 2` for the whole part", "//")
+    line = MISTAKE.splitlines()[edit["line"] - 1]
+    assert line[edit["column"] - 1 : edit["end_column"] - 1] == "/"
+
+
+def test_sarif_carries_the_edits_of_a_help(folder: Path, dfc: Command) -> None:
+    ended = dfc("check", write(folder, "a half.dfg", MISTAKE), "--format=sarif")
+    fix = json.loads(ended.out)["runs"][0]["results"][0]["fixes"][0]
+    (change,) = fix["artifactChanges"]
+    (replacement,) = change["replacements"]
+    assert fix["description"]["text"] == "write `n // 2` for the whole part"
+    assert change["artifactLocation"]["uri"].endswith("a%20half.dfg")
+    assert replacement["insertedContent"] == {"text": "//"}
+    region = replacement["deletedRegion"]
+    assert region["endColumn"] - region["startColumn"] == 1
+
+
 def test_sarif_names_rule_level_and_region(folder: Path, dfc: Command) -> None:
     ended = dfc("check", write(folder, "a half.dfg", MISTAKE), "--format=sarif")
     log = json.loads(ended.out)

@@ -37,7 +37,7 @@ HELPS = {
     ),
     "a name that a loop should carry is carried, not hidden": (
         "fn f(x: f32) -> f32 {\n  let t = x\n  for i in 0..3 {\n    t = t + 1\n  }\n  return t\n}",
-        "loop t = t for ...",
+        "let t = loop t = t for i in 0..3 { ... }",
     ),
     "the bound that is no whole number is to blame": (
         "fn f(x: f32) -> i64[3] {\n  return for i in 0..x {\n    emit i\n  }\n}",

@@ -1,0 +1,59 @@
+"""Where a fix puts what is missing: an import, or a name in the brackets of a declaration."""
+
+from __future__ import annotations
+
+import re
+
+from dfc.fixes import Help, replacing
+from dfc.source import SourceFile, Span
+
+_IMPORT = re.compile(r"^(import|from)\b")
+_EDITION = re.compile(r"^dfg\b")
+
+
+def importing(help_: str, statement: str, span: Span) -> Help:
+    """A help that adds an import to the file of `span`."""
+    if span.is_nowhere:
+        return help_
+    place = _top(span.file)
+    before_import = _IMPORT.match(span.file.text[place.start :]) is not None
+    return replacing(help_, place, f"{statement}\n" if before_import else f"{statement}\n\n")
+
+
+def _top(file: SourceFile) -> Span:
+    """The first line of the imports, or that of the first declaration, with what documents it."""
+    lines = file.text.split("\n")
+    at = next((number for number, line in enumerate(lines) if _IMPORT.match(line)), None)
+    if at is None:
+        at = _first_item(lines)
+    start = file.line_starts[at]
+    return Span(file, start, start)
+
+
+def _first_item(lines: list[str]) -> int:
+    """Behind the edition and the documentation of the file, which ends with an empty line."""
+    at = 0
+    while at < len(lines) and (_EDITION.match(lines[at]) or not lines[at].strip()):
+        at += 1
+    end = at
+    while end < len(lines) and lines[end].startswith("#"):
+        end += 1
+    while end < len(lines) and end > at and not lines[end].strip():
+        end, at = end + 1, end + 1
+    return min(at, len(lines) - 1)
+
+
+def generic(help_: str, name: str, declared: str, frame: Span) -> Help:
+    """A help that adds `name` to the generic names of `declared`, whose declaration begins at `frame` or before it."""
+    if frame.is_nowhere:
+        return help_
+    text = frame.file.text
+    found = re.compile(rf"\b{re.escape(declared)}\b[ ]*(\[[^\]]*\])?").search(text, frame.start)
+    if found is None:
+        return help_
+    brackets = found.group(1)
+    if brackets is None:
+        at, added = found.start() + len(declared), f"[{name}]"
+    else:
+        at, added = found.end() - 1, name if not brackets[1:-1].strip() else f", {name}"
+    return replacing(help_, Span(frame.file, at, at), added)
