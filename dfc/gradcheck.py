@@ -1,15 +1,16 @@
 """Gradients against central differences: every `grad` of every entry, in double precision.
 
 The graph is written as a program, its element types are widened to f64, and that program is built and evaluated by the
-reference evaluator: `grad` as the compiler expands it, and the loss at two points along random directions. Assumes a
-graph as the front end makes it. Guarantees that feeds, sizes and directions follow from the seed, and that a gradient
-that is not compared is told with the reason, never counted as right.
+reference evaluator: `grad` as the compiler expands it, and the loss on both sides along random directions. This is done
+at several points, of different sizes: a gradient that takes the wrong side of a choice is right wherever the choice
+falls the other way. Assumes a graph as the front end makes it. Guarantees that feeds, sizes and directions follow from
+the seed, and that a gradient that is not compared is told with the reason, never counted as right.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +33,8 @@ from dfc.source import SourceFile, Span
 from dfc_runtime.errors import UnsupportedError
 
 DIRECTIONS = 3
-STEP = 1e-6
+SCALES = (1.0, 3.0, 0.3)  # a point is drawn for each: standard normal numbers times this
+STEPS = (1e-6, 1e-5, 1e-7)  # the later ones where the first is not fine enough, or drowns in the rounding of the loss
 TOLERANCE = 1e-5
 SIZE = 3
 _NARROW = re.compile(r"\b(?:f32|f16|bf16)\b")
@@ -100,36 +102,42 @@ class _Entry:
             if reason:
                 yield from (Compared(original.name, name, written.span, reason=reason) for name in names)
                 continue
-            feeds = {name: self._drawn(value) for name, value in self._parameters}
+            points = [{name: self._drawn(value, scale) for name, value in self._parameters} for scale in SCALES]
             for number, name in enumerate(names):
-                yield self._compare(node, number, Compared(original.name, name, written.span), feeds)
+                yield self._compare(node, number, Compared(original.name, name, written.span), points)
 
-    def _drawn(self, value: Value) -> Array:
-        """A feed: standard normal numbers, or zeros and ones, which are indices almost everywhere."""
+    def _drawn(self, value: Value, scale: float) -> Array:
+        """A feed: normal numbers, or zeros and ones, which are indices almost everywhere."""
         shape = [extent.evaluate(self._sizes) for extent in value.tensor.shape]
         dtype = value.tensor.machine.numpy
         if value.tensor.machine.is_float:
-            return self._rng.standard_normal(shape).astype(dtype)
+            return (scale * self._rng.standard_normal(shape)).astype(dtype)
         return self._rng.integers(0, 2, shape).astype(dtype)
 
-    def _compare(self, node: Node, number: int, told: Compared, feeds: Mapping[str, Array]) -> Compared:
-        loss, target, slope = node.operands[0], node.operands[number + 1], node.results[number]
+    def _compare(self, node: Node, number: int, told: Compared, points: list[dict[str, Array]]) -> Compared:
+        """The worst error of all points where the loss is finite."""
+        target = node.operands[number + 1]
         if _is_read(target) and not _is_first(target, self._entry.block):
             return Compared(told.entry, told.target, told.span, reason="is read after it was written")
+        errors = [error for feeds in points for error in self._errors(node, number, feeds)]
+        return Compared(told.entry, told.target, told.span, max(errors, default=np.inf))
+
+    def _errors(self, node: Node, number: int, feeds: Mapping[str, Array]) -> Iterator[float]:
+        """At one point, along random directions; infinite for a gradient that is not finite."""
+        loss, target, slope = node.operands[0], node.operands[number + 1], node.results[number]
         at, analytic = self._values([target, slope], feeds, None)
-        worst = 0.0
+        size = max(1.0, float(np.abs(at).max(initial=0)))
         for _ in range(DIRECTIONS):
             direction = self._rng.standard_normal(at.shape)
             direction /= max(float(np.linalg.norm(direction)), 1e-30)
-            step = STEP * max(1.0, float(np.abs(at).max(initial=0)))
-            ahead, behind = (
-                float(self._values([loss], feeds, (target, at + sign * step * direction))[0]) for sign in (1, -1)
-            )
-            numeric, mine = (ahead - behind) / (2 * step), float(np.sum(analytic * direction))
-            scale = max(abs(numeric), abs(mine), STEP * max(abs(ahead), 1.0))
-            error = abs(numeric - mine) / scale
-            worst = max(worst, error if np.isfinite(error) else np.inf)
-        return Compared(told.entry, told.target, told.span, worst)
+
+            def along(step: float, direction: Numbers = direction) -> float:
+                return float(self._values([loss], feeds, (target, at + step * direction))[0])
+
+            here = along(0.0)
+            if np.isfinite(here):
+                mine = float(np.sum(analytic * direction))
+                yield _least_error(mine, here, along, size) if np.isfinite(mine) else np.inf
 
     def _values(
         self, wanted: list[Value], feeds: Mapping[str, Array], moved: tuple[Value, Numbers] | None
@@ -155,6 +163,24 @@ class _Entry:
         kept = {name: array for name, array in given.items() if name in entry.parameter_names}
         dims = {str(symbol): self._sizes[symbol] for symbol in entry.dim_feeds}
         return [np.asarray(each, np.float64) for each in evaluate(ready, entry, kept, state, dims).results]
+
+
+def _least_error(mine: float, here: float, along: Callable[[float], float], size: float) -> float:
+    """With the first step that tells the slope to be right, or the best one."""
+    least = np.inf
+    for step in STEPS:
+        least = min(least, _error(mine, here, along, step * size))
+        if least <= TOLERANCE:
+            break
+    return least
+
+
+def _error(mine: float, here: float, along: Callable[[float], float], step: float) -> float:
+    """Of a slope, relative: compared with the difference over both sides, or over one side if the other has a kink."""
+    ahead, behind = along(step), along(-step)
+    numeric = [(ahead - behind) / (2 * step), (ahead - here) / step, (here - behind) / step]
+    errors = [abs(each - mine) / max(abs(each), abs(mine), STEPS[0] * max(abs(here), 1.0)) for each in numeric]
+    return min((error for error in errors if np.isfinite(error)), default=np.inf)
 
 
 def _is_read(value: Value) -> bool:

@@ -93,17 +93,15 @@ def _emit_clamp(body: BodyBuilder, arguments: Sequence[int], _node: Node) -> int
 
 
 def _clamp_gradient(b: Builder, node: Node, cotangents: Sequence[Value | None]) -> Sequence[Value | None]:
+    """One operand gets it all: `high` where the larger one of x and `low` is above it, whichever that is."""
     (dy,) = cotangents
     x, low, high = node.operands
     if dy is None:
         return (None, None, None)
     zero = b.scalar_like(0, dy)
-    below, above = b.apply("less", x, low), b.apply("greater", x, high)
-    rows = (
-        select(b, below, zero, select(b, above, zero, dy)),
-        select(b, below, dy, zero),
-        select(b, above, dy, zero),
-    )
+    below, above = b.apply("less", x, low), b.apply("greater", b.apply("maximum", x, low), high)
+    inside = select(b, above, zero, dy)
+    rows = (select(b, below, zero, inside), select(b, below, inside, zero), select(b, above, dy, zero))
     return [unbroadcast(b, row, v.tensor.shape) for row, v in zip(rows, node.operands, strict=True)]
 
 
@@ -113,6 +111,7 @@ def _clamp_samples() -> Sequence[Sample]:
     found.append(samples.sample(samples.numbers((9,), np.float64), np.array(-0.5), np.array(0.75)))
     found.append(samples.sample(samples.numbers((9,), np.int32), np.array(-2, np.int32), np.array(3, np.int32)))
     found.append(samples.sample(samples.numbers((2, 3)), np.full(3, -0.5, np.float32), np.full(3, 0.25, np.float32)))
+    found.append(samples.sample(samples.numbers((9,), np.float64), np.array(0.4), np.array(-0.6)))  # limits cross
     found.append(samples.sample(np.array(samples.SPECIAL, np.float32), low, high, kind="edge"))
     found.append(samples.sample(np.zeros((0, 2), np.float32), low, high, kind="edge"))
     found.append(samples.sample(np.array(3, np.float32), low, high, kind="edge"))
@@ -124,7 +123,10 @@ register(
     OpRecord(
         name="clamp",
         family="element-wise",
-        summary="x limited to [low, high]: minimum(maximum(x, low), high). The slope at the limits belongs to x.",
+        summary=(
+            "x limited to [low, high]: minimum(maximum(x, low), high), which is `high` where the limits cross. "
+            "The slope at the limits belongs to x."
+        ),
         signature="fn clamp[T: number, ..S](x: T[..S], low: T[..S], high: T[..S]) -> T[..S]",
         parameters=(Parameter("x"), Parameter("low"), Parameter("high")),
         infer=infer_binary("number"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 
 from dfc.frontend import build
 from dfc.gradcheck import Compared, gradcheck, widened
-from dfc.ir.graph import Graph
+from dfc.ir.graph import Graph, Node, Value
 from dfc.ir.walk import nodes
 from dfc.ops import registry
+from dfc.ops.builder import Builder
+from dfc.ops.gradients import unbroadcast
 from dfc.source import SourceFile
 from tests.support.command_line import command
 
@@ -102,3 +105,28 @@ def test_the_command_tells_the_seed_and_fails_on_a_wrong_gradient(
     assert ended.code == 2
     assert "WRONG" in ended.out
     assert dfc("gradcheck", "model.dfg", "--entry", "slop").code == 2
+
+
+LIMITS = """dfg 1
+
+readonly entry limits[N](x: f32[N], low: f32, high: f32) -> (g: f32) {
+  return grad(sum(clamp(x, 2.0 + low * 0.1, -2.0 + high * 0.1)), high)
+}
+"""
+
+
+def test_a_row_that_is_right_on_one_side_of_a_choice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = registry.record("clamp")
+
+    def by_x_alone(b: Builder, node: Node, cotangents: Sequence[Value | None]) -> Sequence[Value | None]:
+        x, _, high = node.operands
+        (dy,) = cotangents
+        assert dy is not None
+        above = b.apply("select", b.apply("greater", x, high), dy, b.scalar_like(0, dy))
+        return None, None, unbroadcast(b, above, high.tensor.shape)
+
+    wrong = replace(right, gradient=by_x_alone)
+    find = registry.record
+    assert verdicts(gradcheck(graph(LIMITS), 0, {"N": 20})) == {("limits", "high"): False}
+    monkeypatch.setattr(registry, "record", lambda name: wrong if name == "clamp" else find(name))
+    assert verdicts(gradcheck(graph(LIMITS), 0, {"N": 20})) == {("limits", "high"): True}

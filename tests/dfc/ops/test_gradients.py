@@ -173,6 +173,13 @@ def test_clamp_gives_the_slope_at_its_limits_to_x() -> None:
     assert _slope("clamp", x, low, high, of=2) == 1
 
 
+def test_limits_that_cross_give_the_whole_slope_to_the_upper_one() -> None:
+    x, low, high = np.array([-2.0, 0.0, 2.0]), np.array(1.0), np.array(-1.0)
+    np.testing.assert_array_equal(_slope("clamp", x, low, high), [0, 0, 0])
+    assert _slope("clamp", x, low, high, of=1) == 0
+    assert _slope("clamp", x, low, high, of=2) == 3
+
+
 def test_logsumexp_of_minus_infinity_has_no_nan_slope() -> None:
 
     slope = _slope("logsumexp", np.full(3, -np.inf), attributes=ReduceAttributes((0,)))
