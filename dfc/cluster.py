@@ -89,6 +89,7 @@ def spread_by(
         check_parts(parts)
     found = {role: on_devices(role, part, resolution, costs) for role, part in parts.graphs.items()}
     devices = {role: each for role, each in found.items() if each is not None}
+    remarks = (*remarks, *(each for cut in replicated.values() for each in cut.remarks))
     return Spread(deployment, resolution, whole, replicated, divided, placed, parts, devices, remarks)
 
 
@@ -195,7 +196,7 @@ def mistakes_by(resolution: Resolution, whole: Graph) -> tuple[Diagnostic, ...]:
         return failure.diagnostics
     except PlacementError as problem:
         return (_unplaceable(deployment, problem),)
-    return ()
+    return tuple(each for cut in replicated.values() for each in cut.remarks)
 
 
 def resolution_of(built: Graph, source: SourceFile) -> Resolution:

@@ -76,7 +76,7 @@ def step_mistakes(built: Graph, source: SourceFile) -> list[Diagnostic]:
     for step in around.resolution.deployment.steps:
         try:
             graph, resolution = _fitted(_selected(built, step), around)
-            found += cluster.mistakes_by(resolution, pipeline.optimise(graph))
+            found += [each for each in cluster.mistakes_by(resolution, pipeline.optimise(graph)) if each.is_error]
         except CompileError as failure:
             found += failure.diagnostics
     return found

@@ -8,8 +8,8 @@ computes them. It may differ from that of the undivided program in the last bits
 batch has another tree.
 
 The parts: `draws` random numbers by their place, `states` what a block has of a value, `rules*` what each op makes of
-it, `analysis` the way through an entry, `degrees` whether gradients are means or sums, `levels` the order of loops and
-common nodes, `emit` and `rewrite` the new entry, `mistakes` what cannot be done.
+it, `analysis` the way through an entry, `growth` and `degrees` whether gradients are means or sums, `levels` the order
+of loops and common nodes, `emit` and `rewrite` the new entry, `mistakes` what cannot be done.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dfc.deployment.model import Replicate
-from dfc.diagnostics import CompileError
+from dfc.diagnostics import CompileError, Diagnostic
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph
@@ -27,7 +27,7 @@ from dfc.ops.known_sizes import sizes_compared
 from dfc.passes.dce import dce
 from dfc.passes.replicate import mistakes, rules_shape, rules_sums
 from dfc.passes.replicate.analysis import Cuts, analyse
-from dfc.passes.replicate.degrees import ANY, degree_of_sum, degrees, gradients, sums
+from dfc.passes.replicate.degrees import degrees, gradients, is_wrong, sums
 from dfc.passes.replicate.draws import numbered
 from dfc.passes.replicate.model import Combination, Piece, Replication, RowUses
 from dfc.passes.replicate.rewrite import Shape, rewritten
@@ -60,7 +60,7 @@ def replicate(
         feeds = _feeds(entry, cuts)
         if not feeds:
             raise CompileError([mistakes.no_feed(statement, entry)])
-        _check_combine(graph, entry, statement, cuts, rows)
+        remarks = _check_combine(graph, entry, statement, cuts, rows)
         shape = Shape(_free(entry, "NB"), _free(entry, "FIRST"), statement.job)
         changed, combinations = rewritten(entry, cuts, shape)
         after = dce(replace(graph, entries={**graph.entries, entry.name: changed}))
@@ -70,21 +70,34 @@ def replicate(
         if isinstance(state := cuts.state(value), Split)
     }
     about = Replication(
-        entry.name, statement.job, statement.blocks, symbol, shape.count, shape.first, feeds, results, combinations
+        entry.name,
+        statement.job,
+        statement.blocks,
+        symbol,
+        shape.count,
+        shape.first,
+        feeds,
+        results,
+        combinations,
+        remarks,
     )
     return after, about
 
 
-def _check_combine(graph: Graph, entry: Entry, statement: Replicate, cuts: Cuts, rows: RowUses) -> None:
-    """Whether gradients grow with the batch as the deployment file says."""
+def _check_combine(
+    graph: Graph, entry: Entry, statement: Replicate, cuts: Cuts, rows: RowUses
+) -> tuple[Diagnostic, ...]:
+    """Whether gradients grow with the batch as the file says: an error if not, a warning if that is unclear."""
     trained = frozenset(name for name, resource in graph.resources.items() if resource.trained)
     found = degrees(entry, cuts.cutting)
-    for value in gradients(entry, cuts, trained, rows, found):
-        degree = degree_of_sum(value, cuts, found)
-        is_unclear = degree is None and statement.combine == "mean"
-        if is_unclear or degree not in (None, ANY, 0 if statement.combine == "mean" else 1):
+    judged = gradients(entry, cuts, trained, rows, found)
+    for value, degree in judged.items():
+        if degree is not None and is_wrong(statement.combine, degree):
             losses = sums(entry, cuts, found)
-            raise CompileError([mistakes.wrong_combine(statement, value, degree, losses[0] if losses else None)])
+            message = mistakes.wrong_combine(statement, value, degree.power, losses[0] if losses else None)
+            raise CompileError([message])
+    unclear = next((value for value, degree in judged.items() if degree is None), None)
+    return () if unclear is None else (mistakes.unclear_combine(statement, unclear),)
 
 
 def _feeds(entry: Entry, cuts: Cuts) -> dict[str, Piece]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dfc.deployment.model import Replicate
-from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error
+from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error, warning
 from dfc.ir.graph import Entry, Node, Value
+from dfc.source import Span
 
 NO_SUCH_SIZE = "E0803"
 COMBINE = "E0831"
+UNCLEAR = "W0831"
 
 
 def no_such_size(statement: Replicate, entry: Entry) -> Diagnostic:
@@ -47,26 +49,39 @@ def differs_between_tasks(statement: Replicate, node: Node) -> Diagnostic:
     )
 
 
-def wrong_combine(statement: Replicate, gradient: Value, degree: float | None, loss: Value | None) -> Diagnostic:
-    """The gradients are not what `combine` says."""
+def wrong_combine(statement: Replicate, gradient: Value, power: float, loss: Value | None) -> Diagnostic:
+    """The gradients are not what `combine` says: they grow as this power of the batch."""
     word, size = statement.combine, statement.split
-    says = {0: f"a mean over `{size}`", 1: f"a sum over `{size}`"}
-    if degree is None:
-        title = f"it cannot be seen that the gradients of `{statement.entry}` are a {word} over `{size}`"
-    else:
-        is_ = says.get(int(degree), f"no {word} over `{size}`")
-        title = f'`combine = "{word}"`, but the gradients of `{statement.entry}` are {is_}'
-    places = [(gradient.node.span, "a gradient goes back through this line")] if gradient.node is not None else []
-    if loss is not None and loss.node is not None:
-        places.append((loss.node.span, f"this is a sum over `{size}`"))
+    says = {0.0: f"a mean over `{size}`", 1.0: f"a sum over `{size}`"}
+    are = says.get(power, f"no {word} over `{size}`: they grow as {size}^{power:g}")
+    title = f'`combine = "{word}"`, but the gradients of `{statement.entry}` are {are}'
     helps = [f'write `combine = "{"sum" if word == "mean" else "mean"}"`']
-    if word == "mean":
+    if word == "mean" and loss is not None:
         helps.append("take the `mean` of the losses, not their sum")
     return error(
         COMBINE,
         title,
         statement.setting_span("combine"),
-        secondary=places,
+        secondary=_lines(gradient, loss, size),
         notes=["the weights are the same either way: `combine` says what the author of the file takes the loss for"],
         helps=helps,
     )
+
+
+def unclear_combine(statement: Replicate, gradient: Value) -> Diagnostic:
+    """Whether the gradients are what `combine` says cannot be seen."""
+    word, size = statement.combine, statement.split
+    return warning(
+        UNCLEAR,
+        f"it cannot be seen that the gradients of `{statement.entry}` are a {word} over `{size}`",
+        statement.setting_span("combine"),
+        secondary=_lines(gradient, None, size),
+        notes=["the weights are the same either way: `combine` says what the author of the file takes the loss for"],
+    )
+
+
+def _lines(gradient: Value, loss: Value | None, size: str) -> list[tuple[Span, str]]:
+    places = [(gradient.node.span, "a gradient goes back through this line")] if gradient.node is not None else []
+    if loss is not None and loss.node is not None:
+        places.append((loss.node.span, f"this is a sum over `{size}`"))
+    return places

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dfc.diagnostics import Diagnostic
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Node
 from dfc.ir.types import TensorType
@@ -49,7 +50,7 @@ class Replication:
     first axis of every feed that is cut) as `count`, and the number of its first one as `first`.
 
     `feeds` and `results` have those that are cut, by name; the other feeds go to all tasks whole, the other results
-    are the same on all of them."""
+    are the same on all of them. `remarks` are warnings about it."""
 
     entry: str
     job: str
@@ -60,3 +61,4 @@ class Replication:
     feeds: Mapping[str, Piece]
     results: Mapping[str, Piece]
     combinations: tuple[Combination, ...]
+    remarks: tuple[Diagnostic, ...] = ()

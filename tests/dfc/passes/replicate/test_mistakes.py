@@ -85,8 +85,18 @@ def test_what_goes_into_a_gradient_on_the_way_is_not_judged() -> None:
     accepted(training("mean(errors)", write), "mean")
 
 
-def test_gradients_that_are_neither_are_no_means() -> None:
-    assert "it cannot be seen that" in refused(training("log(sum(errors) + 1.0)"))
+@pytest.mark.parametrize("combine", ["mean", "sum"])
+def test_either_word_stands_where_nothing_can_be_seen(combine: str) -> None:
+    graph = optimised("dfg 1\n" + dedent(training("log(sum(errors) + 1.0)")))
+    _, about = replicate(graph, statement("f", 4, combine=combine))
+    (remark,) = about.remarks
+    assert (remark.code, remark.is_error) == ("W0831", False)
+    assert f"it cannot be seen that the gradients of `f` are a {combine} over `B`" in remark.title
+
+
+def test_what_is_seen_is_not_remarked_on() -> None:
+    graph = optimised("dfg 1\n" + dedent(training("mean(errors)")))
+    assert replicate(graph, statement("f", 4))[1].remarks == ()
 
 
 def test_state_that_is_not_trained_is_not_judged() -> None:
