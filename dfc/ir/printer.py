@@ -19,6 +19,8 @@ What the front end has to understand besides the language itself:
 - rounds of a `for` are known if both bounds are results of `dim` or `constant` nodes.
 - what is no single expression (an initial value, the condition of a loop) is a call of a function without effects.
 
+Names that are printed are those that the text gives, so that printing what was built of it prints the same text.
+
 Assumes nothing about validity, so that broken graphs can be shown: `notes` are printed behind the nodes they are about.
 `spell` may give a node a shorter form than `graph.OP(..)`, if building that gives the same node. Does not recurse.
 """
@@ -216,10 +218,11 @@ class _Printer:
         plain = [v for v in node.results if not v.is_token]
         if not plain:
             return ""
-        alone = identifier(node.name.removeprefix(scope.prefix)) if len(plain) == 1 else None
+        name = scope.define(plain[0], identifier(node.name.removeprefix(scope.prefix)))
+        behind = [(value, scope.define(value, f"{name}_{value.index}")) for value in plain[1:]]
         symbol = measured(node)
         size = f"[{symbol}] " if symbol is not None else ""
-        return f"let {size}{', '.join(typed(scope.define(v, alone), v) for v in plain)} = "
+        return f"let {size}{', '.join(typed(text, value) for value, text in [(plain[0], name), *behind])} = "
 
     def _region_node(self, node: Node, scope: _Scope) -> Iterator[_Steps]:
         """`if`, `while` and `for`; anything else with regions is shown as blocks, which no front end accepts."""
@@ -260,7 +263,7 @@ class _Printer:
         plain = [v for v in node.operands if not v.is_token]
         carries = len(plain) - 2
         let = self._let(node, scope)
-        index = scope.define(body.parameters[0])
+        index = scope.define(body.parameters[0], "index")  # what the front end calls it
         carried = self._carries(body, plain[2:], scope, first=1)
         head = f"loop {carried} for" if carries else "for"
         bounds = f"{scope.of(plain[0])}..{scope.of(plain[1])}"
@@ -305,15 +308,15 @@ class _Printer:
             v: names.get(v) or scope.of(v) for v in (*block.parameters, *walk.free_values(block)) if not v.is_token
         }
         text = expression(block, known, self._text)
-        return text if text is not None else self._function(block, known, function)
+        return text if text is not None else self._function(block, known, function, scope.prefix)
 
-    def _function(self, block: Block, known: Mapping[Value, str], name: str) -> str:
-        """Writes `fn` above the current declaration and returns the call."""
+    def _function(self, block: Block, known: Mapping[Value, str], name: str, prefix: str) -> str:
+        """Writes `fn` above the current declaration and returns the call; what calls it is named with this prefix."""
         name = self._globals.fresh(name)
         own = measured_in(block)
         dims = sorted(_symbols(block) - own.keys(), key=str)
         outer, self._lines, indent, self._indent = self._lines, list[str](), self._indent, 0
-        scope = self._scope((*dims, *own), "")
+        scope = self._scope((*dims, *own), f"{prefix}{name}/")
         parameters = [typed(scope.define(value, text), value) for value, text in known.items()]
         results = [_with_open_sizes(v.type, frozenset(own)) for v in block.outputs if not v.is_token]
         self._write(f"fn {name}{_generics(dims)}({', '.join(parameters)}) -> {listed(results)} {{")

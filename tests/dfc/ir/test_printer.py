@@ -192,12 +192,12 @@ def test_for_with_carries_and_emits() -> None:
     )
     assert body(print_graph(graph(entry("e", (start, stop, x), (loop,), loop.results, dims=[N])))) == text("""
         entry e[N](a: i64, b: i64, x: f32) -> (r0: f32, r1: f32, r2: f32[N]) {
-          let loop_0: f32, loop_1: f32, loop_2: f32[N] = loop h: f32 = x, g: f32 = x for i in a..b {
+          let loop_: f32, loop__1: f32, loop__2: f32[N] = loop h: f32 = x, g: f32 = x for index in a..b {
             let both: f32 = graph.add(h, g)
             emit both
             h, g = (g, h)
           }
-          return loop_0, loop_1, loop_2
+          return loop_, loop__1, loop__2
         }
     """)
 
@@ -225,7 +225,7 @@ def test_a_statement_if_and_a_bare_for() -> None:
           if c {
             graph.assert_(c, message = "no \\"c\\"", condition_text = "c")
           }
-          for i in a..a {
+          for index in a..a {
           }
         }
     """)

@@ -1,10 +1,11 @@
-"""Printing a graph and building the text gives an equal graph: at every stage before fusion, on random graphs."""
+"""Printing a graph and building the text gives an equal graph, which prints the same text: samples, and random graphs at
+every stage before fusion."""
 
 import numpy as np
 import pytest
 
 from dfc import pipeline
-from dfc.frontend.build import build
+from dfc.frontend.build import build, elaborate
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import ALL, F32, F64, I64, U64
@@ -15,11 +16,13 @@ from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.spelling import show
 from dfc.source import NOWHERE, SourceFile
 from tests.support.agreeing import verified
+from tests.support.corpus import ROOT
 from tests.support.graphs import entry, graph
 from tests.support.making import Making
 from tests.support.random_graphs import random_case
 
 N = Symbol("N")
+SAMPLES = ROOT / "samples"
 
 
 def rebuilt(printed: str) -> Graph:
@@ -28,8 +31,10 @@ def rebuilt(printed: str) -> Graph:
 
 def assert_round_trip(original: Graph, what: str = "") -> None:
     printed = show(original)
-    words = difference(original, rebuilt(printed))
+    again = rebuilt(printed)
+    words = difference(original, again)
     assert words is None, f"{what}: {words}\n{printed}"
+    assert show(again) == printed, what  # names, too
 
 
 @pytest.mark.parametrize("block", range(6))
@@ -42,6 +47,16 @@ def test_random_graphs_at_every_stage(block: int) -> None:
             if after is not current:
                 assert_round_trip(after, f"seed {seed} after {phase.name}")
             current = after
+
+
+@pytest.mark.parametrize("sample", sorted(str(path.relative_to(SAMPLES)) for path in SAMPLES.rglob("*.dfg")))
+def test_what_is_shown_of_a_sample_is_shown_again(sample: str) -> None:
+    made, mistakes = elaborate(SourceFile(sample, (SAMPLES / sample).read_text(encoding="utf-8")), {})
+    if made is None:
+        assert mistakes  # one that is refused as it stands
+        return
+    assert_round_trip(made)
+    assert_round_trip(pipeline.optimise(made))
 
 
 SPECIAL = {
