@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dfc.fixes import replacing
 from dfc.frontend.context import Context
 from dfc.frontend.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
-from dfc.frontend.mistakes import Abandoned, mistake
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.operations import Place, apply, operate
 from dfc.frontend.values import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown
 from dfc.ir.dims import Dim, dim
@@ -127,10 +127,8 @@ def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
     if op == "**" and (abs(right) > 4096 or (whole and abs(left) > 1 and abs(right) > 64)):
         raise mistake("E0311", "this power is too large for a constant", place.span)
     if op == "**" and whole and right < 0:
-        title = "a whole number to a negative power is no whole number"
-        base = place.operands[0]
-        helps = (replacing(f"write `{base.text}.0 ** {right}`", base, f"{base.text}.0"),) if base.text.isdigit() else ()
-        raise mistake("E0311", title, place.span, helps=helps)
+        base = place.operands[0].text
+        raise _negative_power(f"{base}.0" if base.isdigit() else None, place)
     try:
         result = _FOLDS[op](left, right)
     except ZeroDivisionError:
@@ -232,10 +230,24 @@ def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: P
         raise whole_quotient(f"{_kind(left)} divided by {_kind(right)}", place)
     a = tensor(context, left, place.operands[0], None if known_left else dtype)
     b = tensor(context, right, place.operands[1], None if known_right else dtype)
+    if op == "**" and isinstance(right, Constant) and b.tensor.dtype.is_integer and _is_negative(right):
+        raise _negative_power(f"({converted(place.operands[0].text, 'f32')})", place)
     if op == "@":
         record = registry.record("matmul")
         return Tensor(operate(context, place, lambda builder: binding.call(builder, record, [a, b], {})))
     return Tensor(apply(context, OPERATORS[op], [a, b], place))
+
+
+def _is_negative(constant: Constant) -> bool:
+    return isinstance(constant.value, int) and constant.value < 0
+
+
+def _negative_power(base: str | None, place: Place) -> Mistake:
+    """E0311, with the base to write instead where there is one."""
+    title = "a whole number to a negative power is no whole number"
+    left, right = place.operands
+    helps = () if base is None else (replacing(f"write `{base} ** {right.text}`", left, base),)
+    return mistake("E0311", title, place.span, helps=helps)
 
 
 def _kind(entity: Entity) -> str:

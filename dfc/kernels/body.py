@@ -9,8 +9,9 @@ Scalar functions (all targets implement exactly these; semantics are those of Nu
           (round is half to even; rsqrt is 1 / sqrt(x); sign keeps zero and NaN; integers wrap)
   binary  add sub mul div floordiv mod pow minimum maximum equal not_equal less less_equal greater greater_equal
           and or xor (bit by bit on integers, as is not) shift_left shift_right (by 0 .. width - 1; the sign fills in)
-          (minimum and maximum propagate NaN; floordiv and mod floor; integer floordiv and mod fail on zero: the
-          instruction carries a `Fault` site; floats follow NumPy; comparison with NaN is false, not_equal true)
+          (minimum and maximum propagate NaN; floordiv and mod floor; integer floordiv and mod fail on zero, integer pow
+          on a negative exponent: the instruction carries a `Fault` site; floats follow NumPy; comparison with NaN is
+          false, not_equal true)
   ternary select (mask, a, b: both sides are evaluated), fma (one rounding)
   cast    to the instruction's dtype: float to integer truncates and saturates, NaN gives 0; to bool is != 0
 """
@@ -50,7 +51,14 @@ ARITHMETIC = frozenset(["add", "sub", "mul", "div", "floordiv", "mod", "pow", "m
 LOGIC = frozenset(["and", "or", "xor", "shift_left", "shift_right"])
 BINARY = COMPARISONS | ARITHMETIC | LOGIC
 TERNARY = frozenset(("select", "fma"))
+DIVISIONS = frozenset(("floordiv", "mod"))
 FUNCTIONS = UNARY | BINARY | TERNARY | {"cast"}
+
+
+def is_partial(function: str, dtype: DType) -> bool:
+    """Whether a function of this element type fails for some second operands: integers divided by 0, or to a negative
+    power."""
+    return dtype.is_integer if function in DIVISIONS else function == "pow" and dtype.kind == "signed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +148,7 @@ class Philox:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A scalar function; `fault` is the site reported when an integer division is by zero (-1: cannot fail)."""
+    """A scalar function; `fault` is the site reported where it has no value (see `is_partial`; -1: cannot fail)."""
 
     function: str
     fault: int = -1

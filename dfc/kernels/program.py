@@ -155,7 +155,7 @@ Step = Launch | Copy | If | While | For | Check | Measure | HostCall | Locked
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A place where a program can fail when it runs: `kind` is assert, index, division; the message for the user."""
+    """A place where a program can fail when it runs: `kind` is assert, index, division, power; the user's message."""
 
     kind: str
     message: str

@@ -119,13 +119,9 @@ def _pow(x: Numeric, y: Numeric) -> object:
         # Whole arrays of exponents: for a single 0.5 NumPy takes the square root, which gives NaN for -inf and not inf.
         base, exponent = (np.ascontiguousarray(each) for each in np.broadcast_arrays(x, y))
         return np.power(base, exponent).reshape(np.broadcast_shapes(x.shape, y.shape))
-    whole = np.power(x, np.maximum(y, y.dtype.type(0)))
-    if x.dtype.kind == "u":
-        return whole
-    one, minus_one = np.ones((), x.dtype), np.full((), -1, x.dtype)
-    odd: Numeric = np.where(np.equal(np.mod(y, 2), 0), one, minus_one)
-    inverse: Numeric = np.where(x == 1, one, np.where(x == -1, odd, np.zeros((), x.dtype)))
-    return np.where(y < 0, inverse, whole)
+    if bool(np.any(np.broadcast_arrays(x, y)[1] < 0)):
+        raise RunError("an integer to a negative power", code="E0903")
+    return np.power(x, y)
 
 
 def _emit_pow(body: BodyBuilder, arguments: Sequence[int], node: Node) -> int:
@@ -236,7 +232,7 @@ binary(
 binary(
     "pow",
     "number",
-    "a to the power b. Integers wrap; a negative power of an integer is truncated (0 unless a is 1 or -1).",
+    "a to the power b. Integers wrap; an integer to a negative power is an error when the program runs.",
     _pow,
     _pow_row,
     operator="**",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node
+from dfc.kernels.body import is_partial
 from dfc.ops import registry
 from dfc.ops.record import Effect, HostCall
 
@@ -36,6 +37,12 @@ def block_effects(block: Block) -> frozenset[Effect]:
 def is_pure(node: Node) -> bool:
     """Whether a node may be shared, folded and moved: the same operands give the same results, and nothing else."""
     return effect(node) is Effect.PURE if not node.regions else not effects(node)
+
+
+def may_have_no_value(node: Node) -> bool:
+    """Whether an element-wise node fails for some values of its second operand: it must not run where it was not asked
+    for."""
+    return bool(node.results) and not node.result.is_token and is_partial(node.op, node.result.tensor.machine)
 
 
 def is_ordered(node: Node) -> bool:

@@ -131,7 +131,7 @@ class Elementwise:
     """Lowering: each output element from the operands' elements at the same (broadcast) point.
 
     `emit(body, arguments, node)` appends instructions and returns the index of the result. It gives no fault sites:
-    whoever calls it gives one to each integer `floordiv` and `mod` it appended.
+    whoever calls it gives one to each instruction it appended that may fail.
     """
 
     emit: Callable[[BodyBuilder, Sequence[int], Node], int]

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dfc_runtime.errors import RunError
 from dfc_runtime.formats.manifest import FaultSite
 
-_CODES = {"assert": "E0903", "index": "E0904", "division": "E0903", "finite": "E0910", "size": "E0903"}
+_CODES = {
+    "assert": "E0903",
+    "index": "E0904",
+    "division": "E0903",
+    "power": "E0903",
+    "finite": "E0910",
+    "size": "E0903",
+}
 
 
 def run_error(sites: Sequence[FaultSite], site: int, values: tuple[int, ...]) -> RunError:

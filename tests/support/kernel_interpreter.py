@@ -27,6 +27,7 @@ from dfc.kernels.body import (
     Philox,
     Reduced,
     Size,
+    is_partial,
 )
 from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Stage, Store
 from dfc.kernels.program import (
@@ -142,7 +143,7 @@ def apply(operation: Apply, arguments: list[Any], dtype: DType) -> Any:
         return arguments[1] if arguments[0] else arguments[2]
     if name == "fma":
         return computing(dtype).type(np.float64(arguments[0]) * np.float64(arguments[1]) + np.float64(arguments[2]))
-    if name in ("floordiv", "mod") and dtype.is_integer and arguments[1] == 0:
+    if is_partial(name, dtype) and (arguments[1] < 0 if name == "pow" else arguments[1] == 0):
         raise Failed(operation.fault)
     result = UNARY[name](*arguments) if name in UNARY else BINARY[name](*arguments)
     return np.bool_(result) if dtype.is_bool else computing(dtype).type(result)

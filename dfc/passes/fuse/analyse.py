@@ -13,6 +13,7 @@ from bisect import bisect_right
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import Role
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
+from dfc.ops.effects import may_have_no_value
 from dfc.passes.fuse.absorb import FIRST
 from dfc.passes.fuse.collect import Collected
 from dfc.passes.fuse.indexing import Point, along
@@ -22,7 +23,6 @@ from dfc.passes.fuse.places import Storage
 from dfc.passes.fuse.scope import Scope, base_of
 
 LAST = 1 << 20  # behind everything that happens at a position
-DIVISIONS = frozenset(("floordiv", "mod"))
 
 
 def analyse(scope: Scope, found: Collected) -> None:
@@ -114,7 +114,7 @@ def _below(node: Node, point: Point | None) -> list[Leaf]:
 
 
 def _may_fail(node: Node) -> bool:
-    return node.op in ("gather", PICK) or (node.op in DIVISIONS and node.result.tensor.machine.is_integer)
+    return node.op in ("gather", PICK) or may_have_no_value(node)
 
 
 def _store_may_fail(item: Item) -> bool:

@@ -11,7 +11,19 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import ZERO, Dim, dim
 from dfc.ir.dtypes import I64, U64
 from dfc.ir.graph import Node, Value
-from dfc.kernels.body import Affine, Apply, BodyBuilder, Computed, Index, Instruction, Load, Mask, Number, Philox
+from dfc.kernels.body import (
+    Affine,
+    Apply,
+    BodyBuilder,
+    Computed,
+    Index,
+    Instruction,
+    Load,
+    Mask,
+    Number,
+    Philox,
+    is_partial,
+)
 from dfc.ops import registry
 from dfc.ops.attributes import (
     ConstantAttributes,
@@ -33,7 +45,7 @@ Key = tuple[Value, Point]
 Resolve = Callable[["Expressions", Value, Point], int | None]
 
 OUT_OF_RANGE = "index out of range"
-ZERO_DIVISION = "integer division by zero"
+NO_VALUE = {"power": "an integer to a negative power", "division": "integer division by zero"}
 
 
 class Expressions:
@@ -120,12 +132,13 @@ class Expressions:
         return result
 
     def _add_faults(self, node: Node, first: int) -> None:
-        """Gives a fault site to each integer division that was appended."""
+        """Gives a fault site to each instruction that was appended and may fail."""
         for position in range(first, len(self.body.instructions)):
             instruction = self.body.instructions[position]
             operation = instruction.operation
-            if _may_divide_by_zero(instruction) and isinstance(operation, Apply) and operation.fault < 0:
-                site = self.scope.fault(node, "division", ZERO_DIVISION, node.span)
+            if isinstance(operation, Apply) and operation.fault < 0 and _may_fail(self.body, instruction):
+                kind = "power" if operation.function == "pow" else "division"
+                site = self.scope.fault(node, kind, NO_VALUE[kind], node.span)
                 changed = Apply(operation.function, site)
                 self.body.instructions[position] = Instruction(changed, instruction.arguments, instruction.dtype)
 
@@ -209,9 +222,14 @@ class Expressions:
         return total
 
 
-def _may_divide_by_zero(instruction: Instruction) -> bool:
+def _may_fail(body: BodyBuilder, instruction: Instruction) -> bool:
+    """A constant exponent that is not negative never does."""
     operation = instruction.operation
-    return isinstance(operation, Apply) and operation.function in ("floordiv", "mod") and instruction.dtype.is_integer
+    if not isinstance(operation, Apply) or not is_partial(operation.function, instruction.dtype):
+        return False
+    second = body.instructions[instruction.arguments[1]].operation
+    known = operation.function == "pow" and isinstance(second, Number)
+    return not (known and int.from_bytes(second.bits, "little", signed=True) >= 0)
 
 
 def _first_bytes(literal: Literal) -> bytes:

@@ -17,11 +17,11 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured_in, mentioned
 from dfc.ir.rewrite import Pass, Site, rebuild, with_parts
 from dfc.ir.symbols import symbols_of
-from dfc.ops.effects import effect
+from dfc.ops.effects import effect, may_have_no_value
 from dfc.ops.record import Effect
 from dfc.passes.fuse.inline import is_inline, weight
 
-FAILING = frozenset(("gather", "scatter_add", "floordiv", "mod", "range"))
+FAILING = frozenset(("gather", "scatter_add", "range"))
 EXPENSIVE = 4  # weight of an element-wise node that is worth memory
 
 
@@ -87,7 +87,9 @@ def _mentions(node: Node, sizes: frozenset[Symbol]) -> bool:
 
 def _is_free(node: Node) -> bool:
     """Whether a node may run more or less often, or earlier, than it is written."""
-    return effect(node) in (Effect.PURE, Effect.RANDOM) and not node.regions and node.op not in FAILING
+    if effect(node) not in (Effect.PURE, Effect.RANDOM) or node.regions:
+        return False
+    return node.op not in FAILING and not may_have_no_value(node)
 
 
 def _is_expensive(node: Node) -> bool:

@@ -119,7 +119,8 @@ class BodyCode(MemoryCode):
     def _apply(self, operation: Apply, one: Instruction, arguments: list[Value], point: Point, varies: bool) -> Value:
         types = [self.body[i].dtype for i in one.arguments]
         if operation.fault >= 0:
-            self._fail_if(self.f.icmp("eq", arguments[1], zero(arguments[1].type)), point, operation.fault, [])
+            bad = "slt" if operation.function == "pow" else "eq"
+            self._fail_if(self.f.icmp(bad, arguments[1], zero(arguments[1].type)), point, operation.fault, [])
         return self.site.functions.apply(self.f, operation.function, arguments, types, one.dtype)
 
     def _checked(self, lookup: Lookup, point: Point) -> Value:

@@ -1,4 +1,4 @@
-"""Reporting a fault from generated code: an index out of range, a division by zero, a failed check.
+"""Reporting a fault from generated code: an index out of range, a division by zero, a negative power, a failed check.
 
 Guarantees that the site and its values are in the context's error record before the function is left; sites in the
 record count from 1.

@@ -17,7 +17,7 @@ def float_floor_divide(module: ModuleText, f: FunctionText, a: Value, b: Value) 
 
 
 def integer_power(module: ModuleText, f: FunctionText, a: Value, b: Value) -> Value:
-    """Wraps; a negative exponent gives the power of its bits read as unsigned, wrapped."""
+    """Wraps; a negative exponent is reported before this is called, and gives some number."""
     return _by_lanes(f, _power(module, element_type(a.type)), a, b)
 
 

@@ -138,7 +138,7 @@ class BodyWriter(MemoryWriter):
                 return self._each(one, point, varies, self._random)
             case Apply():
                 if operation.fault >= 0:
-                    self.check_divisor(point, point.values[one.arguments[1]], operation.fault)
+                    self.check_second(operation.function, point, point.values[one.arguments[1]], operation.fault)
                 return self._each(one, point, varies, self._apply)
 
     def _each(self, one: Instruction, point: Point, varies: bool, write: _Write) -> list[str]:

@@ -74,12 +74,13 @@ class MemoryWriter(ABC):
             point.checked[lookup.key] = checks
             point.checks.append(checks)
 
-    def check_divisor(self, point: Point, divisor: list[str], site: int) -> None:
-        """Reports a divisor that is zero."""
+    def check_second(self, function: str, point: Point, second: list[str], site: int) -> None:
+        """Reports a divisor that is zero, an exponent that is negative."""
+        allowed = ">= 0" if function == "pow" else "!= 0"
         checks: list[str] = []
-        for lane, value in enumerate(divisor):
-            fine = self.lines.let(f"{value} != 0", "ok")
-            bad = both([*self._on(point, lane, len(divisor) > 1), f"not {fine}"])
+        for lane, value in enumerate(second):
+            fine = self.lines.let(f"{value} {allowed}", "ok")
+            bad = both([*self._on(point, lane, len(second) > 1), f"not {fine}"])
             with self.lines.block(f"if {bad}"):
                 self.lines.add(f"report(error, {site}, 0, 0)")
             checks.append(fine)

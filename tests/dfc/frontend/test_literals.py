@@ -45,10 +45,17 @@ def test_a_number_alone_has_a_default_type(text: str, expected: str) -> None:
         ("x + 1e5", "f16"),
         ("x + 2147483648", "i32"),
         ("x // 0.0", "i64"),
+        ("x ** -1", "i32"),
     ],
 )
 def test_a_number_that_does_not_fit_is_refused(text: str, given: str) -> None:
     assert codes(f"entry f(x: {given}) -> {given} {{ return {text} }}") == ["E0311"]
+
+
+def test_a_negative_power_of_a_whole_number_offers_a_fraction() -> None:
+    text = messages("entry f(x: i32[3]) -> i32[3] { return x ** -1 }")
+    assert "help: write `(x as f32) ** -1`" in text
+    assert not codes("entry f(x: i32[3]) -> f32[3] { return (x as f32) ** -1 }")
 
 
 def test_the_message_names_the_limits() -> None:

@@ -120,7 +120,7 @@ WHOLE: dict[str, Callable[..., int]] = {
     "mul": lambda a, b: a * b,
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
-    "pow": lambda a, b: a**b if b >= 0 else (1 if a == 1 or (a == -1 and b % 2 == 0) else -1 if a == -1 else 0),
+    "pow": lambda a, b: a**b,
     "bit_not": lambda x: ~x,
     "bit_and": lambda a, b: a & b,
     "bit_or": lambda a, b: a | b,
@@ -263,6 +263,13 @@ def test_integers_divided_by_zero_stop_the_program(name: str, dtype: type) -> No
     with pytest.raises(RunError, match="by zero"):
         _apply(name, np.array([1, 2], dtype), np.array([1, 0], dtype))
     assert _apply(name, np.zeros(0, dtype), np.zeros((), dtype)).shape == (0,)
+
+
+@pytest.mark.parametrize("base", [2, 1, -1, 0])
+def test_a_negative_power_of_an_integer_stops_the_program(base: int) -> None:
+    with pytest.raises(RunError, match="negative power"):
+        _apply("pow", np.array([base, base], np.int32), np.array([3, -1], np.int32))
+    assert _apply("pow", np.zeros(0, np.int32), np.full((), -1, np.int32)).shape == (0,)
 
 
 def test_the_lowest_integer_wraps_where_its_negative_does_not_exist() -> None:

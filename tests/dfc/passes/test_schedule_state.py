@@ -141,6 +141,22 @@ def test_integer_division_by_zero_names_its_fault():
     assert program.faults[failed.value.site].kind == "division"
 
 
+def test_a_negative_power_of_an_integer_names_its_fault():
+    m = Making()
+    x, y = m.feed("x", tensor(I32, 3)), m.feed("y", tensor(I32, 3))
+    program, _ = agree(m.graph(m.op("pow", x, y)), {"x": np.int32([7, -7, 3]), "y": np.int32([2, 0, 5])})
+    with pytest.raises(Failed) as failed:
+        run(program, "e", [np.int32([1, 2, 3]), np.int32([1, -1, 1])])
+    assert program.faults[failed.value.site].kind == "power"
+
+
+def test_a_constant_power_that_is_not_negative_needs_no_check():
+    m = Making()
+    x = m.feed("x", tensor(I32, 3))
+    program, _ = agree(m.graph(m.op("pow", x, m.constant(5, I32))), {"x": np.int32([7, -7, 3])})
+    assert not program.faults
+
+
 def test_an_assertion_that_fails():
     m = Making(resources=[S])
     x = m.feed("x", tensor(F64))

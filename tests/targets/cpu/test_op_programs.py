@@ -67,6 +67,23 @@ def _module(text: str, folder: Path) -> dfc.Module:
     return dfc.load(folder / "p.bundle")
 
 
+POWERS = """dfg 1
+
+readonly entry power[N](x: i64[N], y: i64[N]) -> (z: i64[N]) {
+  return x ** y
+}
+
+readonly entry guarded(x: i32, y: i32) -> (z: i32) {
+  return if y < 0 then 0 else x ** y
+}
+
+readonly entry folded() -> (z: i32) {
+  let x = stack([2, 3]) as i32
+  return sum(x ** (x - 4))
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def order(tmp_path_factory: pytest.TempPathFactory) -> dfc.Module:
     return _module(ORDER, tmp_path_factory.mktemp("order"))
@@ -208,3 +225,17 @@ def test_draws_that_make_no_sense_are_refused(call: str, message: str) -> None:
     text = f"dfg 1\n\nvar dice: rng = philox(seed = 3)\n\nentry e() {{\n  let x = {call}\n}}\n"
     with pytest.raises(CompileError, match=message):
         dfc.compile(text=text)
+
+
+def test_whole_numbers_have_no_negative_powers(tmp_path: Path) -> None:
+    module = _module(POWERS, tmp_path)
+    x, y = np.array([2, -3, 0, 1, -1] * 9), np.array([3, 2, 0, 7, 3] * 9)
+    np.testing.assert_array_equal(module.power(x=x, y=y).z, x**y)
+    for place in (0, 17, 44):
+        exponents = y.copy()
+        exponents[place] = -1
+        with pytest.raises(dfc.RunError, match=r"an integer to a negative power at .*:4:10"):
+            module.power(x=x, y=exponents)
+    assert module.guarded(x=3, y=-2).z == 0 and module.guarded(x=3, y=2).z == 9
+    with pytest.raises(dfc.RunError, match=r"an integer to a negative power at .*:13:14"):
+        module.folded()

@@ -259,6 +259,16 @@ def test_the_first_fault_of_the_program_is_told() -> None:
     assert run.attempt("f", [a, a, x, x])[0] == 0
 
 
+def test_whole_numbers_have_no_negative_powers() -> None:
+    program = program_of("readonly entry f(a: i32[40], b: i32[40]) -> (p: i32[40]) {\n  return a ** b\n}")
+    run = SimulatedRun(program)
+    a, b = np.arange(-20, 20, dtype=np.int32), np.full(40, 3, np.int32)
+    np.testing.assert_array_equal(run.call("f", [a, b])[0], a**3)
+    b[33] = -1
+    assert run.attempt("f", [a, b])[0] == 1
+    assert program.faults[run.driver.last_fault()[0]].kind == "power"
+
+
 @pytest.mark.parametrize("holds", [True, False])
 def test_copies_into_state_look_for_faults(holds: bool) -> None:
     """A copy of the driver would not: it is a kernel where something may have failed."""
