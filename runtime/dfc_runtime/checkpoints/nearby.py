@@ -5,10 +5,12 @@ Guarantees that a look costs little, however full a folder is, and that names ar
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dfc_runtime.errors import FileError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.names import did_you_mean
 
@@ -42,7 +44,11 @@ def inside(folder: Path, steps_in: Steps) -> str:
 
 def _holding(folder: Path, steps_in: Steps) -> list[str]:
     """The names of the folders in a folder that hold checkpoints."""
-    return [name for name in _names(folder) if steps_in(folder / name)]
+    found: list[str] = []
+    for name in _names(folder):
+        with contextlib.suppress(FileError):  # not everybody's folders are ours to read
+            found += [name] if steps_in(folder / name) else []
+    return found
 
 
 def _names(folder: Path) -> list[str]:

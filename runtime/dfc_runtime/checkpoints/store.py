@@ -32,6 +32,7 @@ EPOCHS = "epochs"
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 _LEFTOVER = re.compile(r"step-[0-9]{1,18}\.tmp-([0-9]{1,18})")
 _ATTEMPTS = 100
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 """What the system says of a folder that is to get a name which a folder, a file or a link has."""
 _publishing = threading.Lock()
@@ -50,11 +51,14 @@ class Found:
 
 
 def steps_in(folder: Path, disk: Disk = DISK) -> list[int]:
-    """The numbers of the checkpoints, newest first."""
+    """The numbers of the checkpoints, newest first. `FileError` if the folder cannot be read."""
     try:
         names = disk.names(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    except OSError as problem:
+        if problem.errno in _ABSENT:
+            return []
+        text = f"cannot read {shown(str(folder), 120)}: {problem.strerror or problem}"
+        raise FileError(text, code="E0909") from None
     return sorted((int(m.group(1)) for name in names if (m := _STEP.fullmatch(name))), reverse=True)
 
 
