@@ -1,6 +1,6 @@
 """What is in a bundle, for those who want to look: parsing only. Nothing is executed, mapped or written.
 
-Assumes nothing of the bytes. Needs the standard library only, no NumPy.
+Assumes nothing of the bytes. Needs the standard library only, no NumPy, but for `verify` of bundles for many ranks.
 """
 
 from __future__ import annotations
@@ -68,6 +68,13 @@ def inspect(path: str | os.PathLike[str] | bytes) -> Inspection:
 
 
 def verify(path: str | os.PathLike[str] | bytes) -> Manifest:
-    """Checks lengths, hashes and schema; returns the manifest, or raises `BundleError`."""
+    """Checks lengths, hashes, schema and seals, of all that is inside as well: for many ranks also that the program of
+    each fits what is said of all, which is what they check when they load it. Returns the manifest, or raises
+    `BundleError`."""
     with opened(path) as bundle:
+        devices_in(bundle)
+        if bundle.manifest.cluster is not None:
+            from dfc_runtime.distributed.bundle_checks import check_ranks  # needs NumPy, as ranks do
+
+            check_ranks(bundle)
         return bundle.manifest

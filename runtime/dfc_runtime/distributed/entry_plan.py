@@ -5,7 +5,7 @@ Assumes a manifest and a topology that belong together. Guarantees that what one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -118,6 +118,19 @@ class EntryPlan:
             self.cut.first: first,
         }
         return {name: own[name] for name in wanted}
+
+
+def own_signature(plan: EntryPlan, part: TaskPart, entries: Iterable[Entry]) -> Entry:
+    """What the program of a task's role says of its part of an entry; `BundleError` if that is not what the plan says:
+    it wants what the task does not get, or lacks what it is to give."""
+    found = next((each for each in entries if (each.name, each.is_test) == (plan.entry.name, plan.entry.is_test)), None)
+    if found is None:
+        raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0906")
+    given = {plan.entry.parameters[number].name for number in part.feeds}
+    picked = {plan.entry.results[number].name for number in part.results}
+    if not {each.name for each in found.parameters} <= given or not picked <= {each.name for each in found.results}:
+        raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")
+    return found
 
 
 def cut_fault(cut: ClusterEntry, size: int) -> str:

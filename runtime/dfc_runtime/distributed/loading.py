@@ -13,25 +13,21 @@ from typing import TYPE_CHECKING, cast
 
 from dfc_runtime import loading
 from dfc_runtime.distributed import records
+from dfc_runtime.distributed.bundle_checks import check_ahead, check_part, plans_of
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.edges import Edges
-from dfc_runtime.distributed.entry_plan import EntryPlan
 from dfc_runtime.distributed.part_sources import part_sources
 from dfc_runtime.distributed.parts import ClusterParts, Loader
 from dfc_runtime.distributed.rank import Rank
-from dfc_runtime.distributed.role_checks import check_role
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.tracing import Tracer, answer_ready
 from dfc_runtime.distributed.waiting import Waiting, deadline
 from dfc_runtime.distributed.watching import noting_kernels
 from dfc_runtime.errors import DfcError, RankCountError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
-from dfc_runtime.formats import manifest_writing, seal
 from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.cluster import ROLE, ClusterRole
-from dfc_runtime.formats.fields import shown
-from dfc_runtime.formats.manifest import Manifest
+from dfc_runtime.formats.cluster import ROLE
 from dfc_runtime.hosts import Handler
 from dfc_runtime.kinds import require_kind
 from dfc_runtime.memory import memory_limit
@@ -161,7 +157,7 @@ def _loaded_or_told(
 
 
 def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _Wishes) -> tuple[Rank, ClusterModule]:
-    manifest, cluster = bundle.manifest, topology.cluster
+    manifest = bundle.manifest
     edges = Edges(topology, waiting)
     role = topology.by_rank[waiting.comm.rank].role
     handlers = wishes.answering(edges.handlers, waiting)
@@ -171,25 +167,18 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
         inner = loading.load_role(
             bundle.read(ROLE + role.name), threads, wishes.limit, handlers, wishes.summaries, wishes.device, near
         )
-        _require_same(manifest, inner.manifest, role)
-    cuts = {each.name: each for each in cluster.entries}
-    plans = [EntryPlan(i, entry, cuts[entry.name], topology) for i, entry in enumerate(manifest.entries)]
+    plans = plans_of(manifest, topology)
     rank = Rank(topology, waiting, edges, plans, inner, {})
-    if inner is not None:
-        check_role(inner.manifest, manifest, topology, topology.by_rank[waiting.comm.rank])
+    if inner is not None:  # now, so that a bundle that contradicts itself is refused before anything runs
+        check_part(manifest, inner.manifest, topology, topology.by_rank[waiting.comm.rank], plans)
+    check_ahead(bundle)
     for plan in plans:
-        rank.own_part(plan)  # now, so that a bundle that contradicts itself is refused before anything runs
+        rank.own_part(plan)
     answer_ready(rank, is_traced=wishes.recorder is not None)
     limit = memory_limit(wishes.limit)
     loader = Loader(limit, lambda handlers: wishes.answering(handlers, waiting))
     parts = ClusterParts(rank, part_sources(bundle), loader)
     return rank, ClusterModule(manifest, rank, parts, limit, bundle.header.metadata["manifest_sha256"])
-
-
-def _require_same(program: Manifest, own: Manifest, role: ClusterRole) -> None:
-    """A role belongs to the manifest around it: it says nothing else of all ranks than what the code was made for."""
-    if own.notes.get(seal.PROGRAM) != seal.program(manifest_writing.to_json(program)):
-        raise ValueError(f"its manifest is not the one that {shown(ROLE + role.name)} was compiled with")
 
 
 def _threads(stated: int | None, comm: Comm) -> int | None:
