@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dfc_runtime import feeds
 from dfc_runtime.binding import Binder, Bound
 from dfc_runtime.device_arrays import DeviceArray, DeviceFeed
-from dfc_runtime.driver import Driver
+from dfc_runtime.driver import Driver, Interruptible
 from dfc_runtime.element_types import kind_of, numpy_dtype
 from dfc_runtime.errors import LimitError
 from dfc_runtime.faults import run_error
@@ -212,10 +212,19 @@ class EntryCall:
         self.machinery.hosts.tell(texts, bound.options if bound is not None else {})
 
     def fault(self) -> BaseException:
-        """The error for the call that just failed."""
-        site, values = self.machinery.driver.last_fault()
+        """The error for the call that just failed. Called with the gate held: what a signal has stopped leaves state as
+        it was before the call."""
+        driver = self.machinery.driver
+        site, values = driver.last_fault()
+        if site < 0 and isinstance(driver, Interruptible):
+            problem = driver.interruption()
+            if problem is not None:
+                return problem
         if site < 0 and self.machinery.hosts:
-            return self.machinery.hosts.take()
+            problem = self.machinery.hosts.take()
+            if isinstance(problem, KeyboardInterrupt) and isinstance(driver, Interruptible) and not driver.undo():
+                problem.add_note(f"state keeps what `{self.entry.name}` had written by then")
+            return problem
         return run_error(self.machinery.manifest.faults, site, values)
 
     def reserve(self, frame: Frame, size: int) -> int:

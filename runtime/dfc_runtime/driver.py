@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +123,21 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Ends threads; nothing is called afterwards."""
+        ...
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A driver whose calls can be stopped from outside, and then leave state as it was before them."""
+
+    def interruption(self) -> BaseException | None:
+        """What stopped the last failed call of this thread: what the handler of a signal has raised, or
+        `KeyboardInterrupt`; None if it failed otherwise. State is as before the call."""
+        ...
+
+    def undo(self) -> bool:
+        """Puts state back as it was before the last failed call of this thread, of which the caller still holds the
+        gate; False where that cannot be done any more."""
         ...
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.driver import Driver, NativeFunction, find_driver
+from dfc_runtime.driver import Driver, Interruptible, NativeFunction, find_driver
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.instances import image_for
 from dfc_runtime.memory import Arena, aligned
@@ -153,6 +153,19 @@ class MixedDriver:
     def last_fault(self) -> Fault:
         """The site (counted from 0 through all devices; -1: a host call) and the values of the last failed call."""
         return self._fault
+
+    def interruption(self) -> BaseException | None:
+        """What stopped the part of the calling thread."""
+        for unit in self.units:
+            problem = unit.driver.interruption() if isinstance(unit.driver, Interruptible) else None
+            if problem is not None:
+                problem.add_note("state keeps what the parts on other devices had written by then")
+                return problem
+        return None
+
+    def undo(self) -> bool:
+        """The parts of a call on several devices are not put back together."""
+        return False
 
     def close(self) -> None:
         """Ends all devices; state that lies on them is to be fetched before."""

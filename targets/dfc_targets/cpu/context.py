@@ -29,7 +29,11 @@ class Context(ctypes.Structure):
         ("constants", ctypes.c_void_p),  # the blob of constants; offsets are in the code
         ("locks", ctypes.c_void_p),  # table of pointers to locks, one per container of state
         ("host_call", ctypes.c_void_p),  # `void (i64 site, ptr frame)`: calls the run side; see `lower_steps`
-        ("spare", ctypes.c_int64 * 8),
+        ("attention", ctypes.c_int64),  # not 0: native code is to call `poll` where it next looks
+        ("poll", ctypes.c_void_p),  # `void (i64)`: clears `stopping` if the call is to go on
+        ("stopping", ctypes.c_int64),
+        ("committed", ctypes.c_int64),  # not 0: the call has begun the changes that it does not stop in
+        ("spare", ctypes.c_int64 * 4),
     )
 
     def take_error(self) -> tuple[int, tuple[int, ...]] | None:

@@ -1,4 +1,4 @@
-"""Generated access to the context: fields, and the error record.
+"""Generated access to the context: fields, the error record, and asking whether to stop.
 
 Assumes the context's ABI of `context.py`. Guarantees that of several errors of one call the one with the lowest
 (site, payload) is kept, so that what is reported does not depend on the threads.
@@ -18,6 +18,22 @@ def field_address(f: FunctionText, structure: type[ctypes.Structure], base: Valu
 def load_field(f: FunctionText, context: Value, field: str) -> Value:
     """The value of a scalar field of the context."""
     return f.load(llvm_type_of(Context, field), field_address(f, Context, context, field))
+
+
+def poll_now(module: ModuleText) -> str:
+    """`i64 (ptr context)`: has the run side look whether the call is to stop; 0 if it goes on."""
+    return module.define("poll_now", lambda: _poll_now(module))
+
+
+def _poll_now(module: ModuleText) -> FunctionText:
+    """`stopping` is set beforehand: a signal may come before the first line of the run side."""
+    f = module.function("poll_now", "i64", [Parameter("ptr", "context")], attributes="nounwind noinline cold")
+    (context,) = f.arguments
+    stopping = field_address(f, Context, context, "stopping")
+    f.store(i64(1), stopping)
+    f.call_pointer(load_field(f, context, "poll"), "void", [i64(0)])
+    f.ret(f.load("i64", stopping))
+    return f
 
 
 def report_error(module: ModuleText) -> str:

@@ -6,17 +6,21 @@ call allocates nothing, unless more calls overlap than ever before. Needs the st
 
 import ctypes
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime import interrupting
 from dfc_runtime.driver import NativeFunction, OnHost
 from dfc_targets.cpu.context import Context, Lock
 from dfc_targets.cpu.loader import LoadedImage
 from dfc_targets.cpu.pool import PoolEntries, new_context
+from dfc_targets.cpu.watching import WATCH
 
 ALIGNMENT = 64
+copyto = np.copyto
+POLL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 NOBODY = HOST_CALL(lambda site, frame: None)
 """Answers no request, so that code which makes one that its program does not list stops with a fault."""
@@ -48,6 +52,7 @@ class CpuDriver(OnHost):
         self._variables = np.array([a.ctypes.data for a in resources.values()], dtype=np.uint64)
         self._constants = constants.ctypes.data
         self._threads = threads
+        self._undo = Undo(notes, resources)
         self._host = HOST_CALL(host) if host is not None else NOBODY
         self._scratch_bytes = _scratch_bytes(notes, threads)
         self._pool = PoolEntries(self._image, self._address("dfc_worker"), self._address("dfc_stop"))
@@ -84,11 +89,43 @@ class CpuDriver(OnHost):
             free.append(context)
             return code
 
-        return NativeFunction(call)
+        saved, kept = self._undo.of(number)
+        if not saved and not kept:
+            return NativeFunction(call)
+
+        def undoable(slots: int) -> int:
+            for copy, array in saved:
+                copyto(copy, array)
+            context = free.pop() if free else make()
+            context.saved, context.kept = saved, kept
+            code = function(context.pointer, slots)
+            if code:
+                note(context)
+            context.saved, context.kept = (), ()
+            free.append(context)
+            return code
+
+        return NativeFunction(undoable)
 
     def _note(self, context: "CallContext") -> None:
-        """Keep the fault of a failed call for this thread."""
-        self._local.fault = context.structure.take_error()
+        """Keep what made a call fail for this thread."""
+        local, structure = self._local, context.structure
+        local.fault = structure.take_error()
+        local.problem = context.interruption()
+        local.undo = None if structure.committed else context.saved
+
+    def interruption(self) -> BaseException | None:
+        """What a signal, or another thread, stopped the last failed call of this thread with; state is as before it."""
+        problem: BaseException | None = getattr(self._local, "problem", None)
+        return problem
+
+    def undo(self) -> bool:
+        """Puts state back as it was before the last failed call of this thread, which no other call may follow; False
+        where that cannot be done any more."""
+        saved: Saved | None = getattr(self._local, "undo", None)
+        for copy, array in saved or ():
+            copyto(array, copy)
+        return saved is not None
 
     def last_fault(self) -> tuple[int, tuple[int, ...]]:
         """The site (counted from 0) and values of the last failed call of this thread."""
@@ -101,14 +138,85 @@ class CpuDriver(OnHost):
 
 
 class CallContext:
-    """A context with its scratch memory, ready to be passed."""
+    """A context with its scratch memory, ready to be passed, and what native code asks when its attention is drawn."""
 
-    __slots__ = ("pointer", "scratch", "structure")
+    __slots__ = ("_asked", "_problem", "_question", "kept", "pointer", "saved", "scratch", "structure")
 
     def __init__(self, structure: Context, scratch: NDArray[np.uint8]) -> None:
         self.structure = structure
         self.scratch = scratch
         self.pointer = ctypes.c_void_p(ctypes.addressof(structure))
+        self.saved: Saved = ()
+        self.kept: tuple[str, ...] = ()
+        self._problem: BaseException | None = None
+        self._listen()
+
+    def _listen(self) -> None:
+        """A generator is the only thing in Python that is entered inside of a `try`: handlers of signals run before the
+        first line of a function, and what they raise would be lost."""
+        asked = self._answers()
+        next(asked)
+        self._question = POLL(asked.send)
+        self.structure.poll = ctypes.cast(self._question, ctypes.c_void_p).value
+        self.structure.attention = 1
+
+    def _answers(self) -> Generator[None, int]:
+        structure = self.structure
+        while True:
+            try:
+                yield  # handlers of signals run here, as between two lines of Python
+                interrupting.check()
+                structure.attention = 0
+                WATCH.ask_again(structure)
+                structure.stopping = 0
+            except GeneratorExit:
+                return
+            except BaseException as problem:
+                self._problem = problem
+                for copy, array in self.saved:
+                    copyto(array, copy)
+
+    def interruption(self) -> BaseException | None:
+        """What stopped the call that has just failed, if it was stopped; whoever asks gets it once."""
+        stopped, self.structure.stopping = self.structure.stopping, 0
+        if not stopped:
+            return None
+        problem, self._problem = self._problem, None
+        self._listen()
+        if problem is None:
+            problem = KeyboardInterrupt()
+        if self.kept:
+            problem.add_note(f"{', '.join(self.kept)} may keep what the call had written; other state is as before it")
+        return problem
+
+
+class Undo:
+    """What to put back after calls that were interrupted: the arrays by entry, each with memory for a copy."""
+
+    def __init__(self, notes: Mapping[str, object], resources: Mapping[str, NDArray[np.generic]]) -> None:
+        self._undo, self._kept = _names_by_entry(notes, "undo"), _names_by_entry(notes, "kept")
+        names = {name for each in self._undo for name in each}
+        if not names <= resources.keys():
+            raise ValueError("the notes of the code image are damaged")
+        self._pairs = {name: (np.empty_like(resources[name]), resources[name]) for name in sorted(names)}
+
+    def of(self, number: int) -> tuple["Saved", tuple[str, ...]]:
+        """(copy, array) of an entry's variables, and the names of those that are not put back."""
+        saved = self._undo[number] if number < len(self._undo) else ()
+        return tuple(self._pairs[name] for name in saved), self._kept[number] if number < len(self._kept) else ()
+
+
+Saved = tuple[tuple[NDArray[np.generic], NDArray[np.generic]], ...]
+
+
+def _names_by_entry(notes: Mapping[str, object], key: str) -> list[tuple[str, ...]]:
+    """Lists of names, one for each entry; code of earlier versions has none."""
+    found = notes.get(key, [])
+    if not isinstance(found, list | tuple) or not all(isinstance(names, list | tuple) for names in found):
+        raise ValueError("the notes of the code image are damaged")
+    if not all(isinstance(name, str) for names in found for name in names):
+        raise ValueError("the notes of the code image are damaged")
+    return [tuple(names) for names in found]
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:

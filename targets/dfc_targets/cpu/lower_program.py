@@ -21,6 +21,7 @@ from dfc_targets.cpu.lower_product import lower_contraction, product_workspace_b
 from dfc_targets.cpu.lower_steps import EntryScope, Launchable, StepCode
 from dfc_targets.cpu.lower_whole import is_whole, lower_whole_kernel
 from dfc_targets.cpu.machine import Machine
+from dfc_targets.cpu.polling import Polling, plan_polling
 from dfc_targets.cpu.threads import stop_entry, worker_entry
 
 
@@ -33,6 +34,7 @@ class LoweredText:
     symbols: list[str]
     spill_bytes: int
     workspace_bytes: int
+    polling: list[Polling]
 
 
 def lower_program(program: Program, machine: Machine, constant_offsets: Sequence[int]) -> LoweredText:
@@ -45,16 +47,16 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     resources = {name: number for number, name in enumerate(program.resources)}
     containers = containers_of(program)
     symbols: list[str] = []
+    polling = [plan_polling(program, number, layout.steps) for number, layout in enumerate(layouts)]
     for number, (entry, layout) in enumerate(zip(program.entries, layouts, strict=True)):
-        scope = EntryScope(
-            lowering, program, entry, number, launchables, resources, containers, constant_offsets, layout.spilled
-        )
+        shared = (lowering, program, entry, number, launchables, resources, containers, constant_offsets)
+        scope = EntryScope(*shared, layout.spilled, polling[number])
         symbols.append(lower_entry(scope, layout))
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
     elements = product_elements(program.kernels)
     libraries = [gemm_library(machine, elements)] if elements else []
     workspace = max((product_workspace_bytes(machine, element) for element in elements), default=0)
-    return LoweredText([module.text()], libraries, symbols, spill, workspace)
+    return LoweredText([module.text()], libraries, symbols, spill, workspace, polling)
 
 
 def containers_of(program: Program) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from dfc.kernels.program import (
     While,
 )
 from dfc_targets.cpu.context import Context, offset_of
-from dfc_targets.cpu.context_code import load_field
+from dfc_targets.cpu.context_code import field_address, load_field, poll_now
 from dfc_targets.cpu.llvm_text import Parameter, Value
 from dfc_targets.cpu.llvm_values import constant, i64
 from dfc_targets.cpu.locks import give, take
@@ -39,6 +39,7 @@ from dfc_targets.cpu.lower_memory import Site
 from dfc_targets.cpu.lower_plan import LoopPlan
 from dfc_targets.cpu.lower_stages import LoopCode
 from dfc_targets.cpu.lower_types import is_signed, memory_type
+from dfc_targets.cpu.polling import Polling
 
 ENTRY = (Parameter("ptr", "context"), Parameter("ptr", "slots"))
 
@@ -66,6 +67,7 @@ class EntryScope:
     containers: Sequence[str]
     constant_offsets: Sequence[int]
     spilled: Mapping[int, int]  # registers that live in memory: buffer -> offset in the scratch memory
+    polling: Polling
 
 
 class StepCode:
@@ -162,7 +164,17 @@ class StepCode:
             Outlined: self._outlined,
         }
         for step in steps:
+            if id(step) == self.scope.polling.first_silent:
+                self.f.store(i64(1), field_address(self.f, Context, self.context, "committed"))
             table[type(step)](step)
+
+    def _poll(self) -> None:
+        """Leaves the call if it is to stop. A load and a branch; the run side sets the flag now and then."""
+        f = self.f
+        attention = f.atomic_load("i64", field_address(f, Context, self.context, "attention"), "monotonic")
+        with f.when(f.icmp("ne", attention, i64(0)), "asked"):
+            stops = f.call(poll_now(self.scope.lowering.module), "i64", [self.context])
+            self._leave_if(f.icmp("ne", stops, i64(0)))
 
     def _outlined(self, step: Outlined) -> None:
         failed = self.f.call(step.function, "i64", [self.context, self.slots])
@@ -235,6 +247,7 @@ class StepCode:
         self.steps(step.condition)
         self.f.branch_if(self._truth(step.test), body, after)
         self.f.begin(body)
+        self._poll()
         self.steps(step.body)
         self.f.branch(header)
         self.f.begin(after)
@@ -250,6 +263,7 @@ class StepCode:
         index.add(start, entry)
         f.branch_if(f.icmp("slt" if is_signed(dtype) else "ult", index.value, stop), body, after)
         f.begin(body)
+        self._poll()
         f.store(index.value, self.place(step.index))
         self.steps(step.body)
         index.add(f.add(index.value, constant(start.type, 1)), f.current)
@@ -279,6 +293,8 @@ class StepCode:
     def _call(self, step: Launch, launchable: Launchable) -> None:
         """Fills the frame, runs, takes scalars out again."""
         f = self.f
+        if id(step) not in self.scope.polling.silent:
+            self._poll()
         pointers = [self._passed(position, number) for position, number in enumerate(step.buffers)]
         self._fill_frame([*pointers, *(self.dims.value(size) for size in step.sizes)])
         f.call(launchable.function, "void", [self.context, self._frame_slot(0)])
@@ -328,6 +344,7 @@ class StepCode:
         return self.f.gep("i64", self._frame, i64(position))
 
     def clear_error(self) -> None:
-        """At the start of a call: nothing has failed yet."""
+        """At the start of a call: nothing has failed yet, and nothing is changed."""
         site = self.f.gep("i8", self.context, i64(offset_of(Context, "error_site")))
         self.f.store(i64(0), site)
+        self.f.store(i64(0), field_address(self.f, Context, self.context, "committed"))

@@ -28,6 +28,8 @@ class CpuTarget:
             "abi": ABI_VERSION,
             "containers": list(containers_of(program)),
             "spill_bytes": max(text.spill_bytes for _, text in lowered),
+            "undo": [list(each.copied) for each in lowered[0][1].polling],
+            "kept": [list(each.kept) for each in lowered[0][1].polling],
             "workspace_bytes": max(text.workspace_bytes for _, text in lowered),
         }
         listings = (
