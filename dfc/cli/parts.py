@@ -50,7 +50,7 @@ def run_part(module: ClusterModule | Module, wanted: Wanted, plan: Plan) -> int:
     keeper.restore()
     # An entry may be called `run`, and would then be found in its place.
     call = partial(ClusterModule.run if isinstance(module, ClusterModule) else Module.run, module)
-    values, number = running.once(lambda: call(names, given))
+    values, number = running.once(lambda: call(names, given), alone=isinstance(module, Module))
     found = dict(zip(names, cast("tuple[object, ...]", values), strict=True))
     parts = cluster_parts_of(module) if isinstance(module, ClusterModule) else parts_of(module)
     if parts.signature(names, given).writes:

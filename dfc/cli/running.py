@@ -1,27 +1,31 @@
 """Calling an entry again and again: epochs, batches, steps, stopping by a signal, and what is told on the way.
 
 Assumes feeds as arrays and numbers. Guarantees that a signal ends the loop between two steps, so that state can still
-be saved, and that a second one ends it at once.
+be saved, and that a second one, or a step of more than some seconds, is interrupted: state is then that of the last
+complete step.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Protocol, TypeVar, cast
 
+import click
 import numpy as np
 
+from dfc.cli.patience import SIGNALLED, STOPPING, Patience, end_at_once
 from dfc_runtime.batching import Batching, Gathered, plan_batches
 from dfc_runtime.formats.manifest import Entry
 
 Results = dict[str, object]
-SIGNALLED = 128
 LOOK_EVERY_S = 0.1
 Feeds = Mapping[str, object]
 T = TypeVar("T")
@@ -85,10 +89,13 @@ class Loop:
     listener: Listener
     gather: bool = False
     start: int = 0
+    alone: bool = True
+    """Whether no other ranks take part: only then a call can be interrupted."""
 
 
 class Stopper:
-    """Turns the first SIGINT or SIGTERM into a wish to stop after the step; a second one ends the process at once.
+    """Turns the first SIGINT or SIGTERM into a wish to stop after the step, and says so. A second one interrupts the
+    step, or ends the process at once where that cannot be; so does a third one.
 
     Handlers run between two steps of the interpreter, and native code is one of them however long it takes: the calls
     are therefore made by a thread of their own, while this one waits.
@@ -96,6 +103,8 @@ class Stopper:
 
     def __init__(self) -> None:
         self.signal = 0
+        self.signals = 0
+        self.patience: Patience | None = None
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Stopper:
@@ -108,32 +117,64 @@ class Stopper:
             signal.signal(number, handler)  # pyright: ignore[reportArgumentType]  # what `signal` itself returned
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        if self.signal:
-            os.write(2, b"error: stopped at once; state of this run is not saved\n")
-            os._exit(SIGNALLED + number)
-        self.signal = number
+        self.signals += 1
+        if self.signal and (self.patience is None or self.signals > 2):
+            end_at_once(number)
+        if not self.signal:
+            os.write(2, STOPPING)
+            self.signal = number
+
+    @contextmanager
+    def calling(self) -> Generator[None]:
+        """While a call is made, which may be interrupted."""
+        if self.patience is None:
+            yield
+            return
+        self.patience.calling = True
+        try:
+            yield
+        finally:
+            self.patience.calling = False
 
 
 def run(entry: Entry, call: Call, feeds: Feeds, loop: Loop) -> tuple[Report, Gathered]:
     """Calls the entry as scheduled, and can be stopped meanwhile."""
-    return _beside(lambda stopper: _run(entry, call, feeds, loop, stopper))
+    return _beside(lambda stopper: _run(entry, call, feeds, loop, stopper), alone=loop.alone)
 
 
-def once(call: Callable[[], T]) -> tuple[T, int]:
-    """What one call gives, and the number of the signal that came meanwhile, or 0."""
-    return _beside(lambda stopper: (call(), stopper.signal))
+def once(call: Callable[[], T], *, alone: bool = True) -> tuple[T, int]:
+    """What one call gives, and the number of the signal that came meanwhile, or 0. `Exit` if it was interrupted."""
+
+    def work(stopper: Stopper) -> tuple[T, int]:
+        try:
+            with stopper.calling():
+                return call(), stopper.signal
+        except KeyboardInterrupt:
+            click.echo("error: stopped", err=True)
+            raise click.exceptions.Exit(SIGNALLED + stopper.signal) from None
+
+    return _beside(work, alone=alone)
 
 
-def _beside(work: Callable[[Stopper], T]) -> T:
-    """Works in a thread of its own, while this one hears signals."""
+def _beside(work: Callable[[Stopper], T], *, alone: bool) -> T:
+    """Works in a thread of its own, while this one hears signals, and sees to it that the call ends if it is alone."""
     with Stopper() as stopper, ThreadPoolExecutor(1, "dfc-run") as calls:
+        if alone:
+            thread = calls.submit(threading.get_ident).result()
+            stopper.patience = Patience(lambda: stopper.signal, lambda: stopper.signals, thread)
         made = calls.submit(work, stopper)
-        while True:
-            try:
-                return made.result(timeout=LOOK_EVERY_S)
-            except TimeoutError:
-                if made.done():
-                    raise
+        try:
+            while True:
+                try:
+                    return made.result(timeout=LOOK_EVERY_S)
+                except TimeoutError:
+                    if made.done():
+                        raise
+                    if stopper.patience is not None:
+                        stopper.patience.look()
+        finally:
+            if stopper.patience is not None:
+                stopper.patience.withdraw()
 
 
 def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -> tuple[Report, Gathered]:
@@ -149,7 +190,8 @@ def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -
             report.steps += 1
             if report.steps <= loop.start:
                 continue
-            report.last = named(entry, call(**batch))
+            if not _step(entry, call, batch, report, stopper):
+                break
             report.seconds = time.perf_counter() - start
             if loop.gather:
                 gathered.add(report.last)
@@ -161,6 +203,19 @@ def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -
             break
     report.stopped_by = stopper.signal
     return report, gathered
+
+
+def _step(entry: Entry, call: Call, batch: Feeds, report: Report, stopper: Stopper) -> bool:
+    """Makes one call; False if it was interrupted, which leaves state as it was after the step before."""
+    try:
+        with stopper.calling():
+            report.last = named(entry, call(**batch))
+    except KeyboardInterrupt:
+        if not stopper.signal:
+            raise
+        report.steps -= 1
+        return False
+    return True
 
 
 def named(entry: Entry, value: object) -> Results:

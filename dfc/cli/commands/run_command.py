@@ -293,10 +293,13 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
     told = listener if records is None else Both(listener, Pulse(records))
     with listener, keeper:
         call: running.Call = getattr(module, asked.entry)
-        loop = running.Loop(asked.schedule, Both(told, keeper), gather=asked.out is not None, start=start)
+        gathers, alone = asked.out is not None, isinstance(module, Module)
+        loop = running.Loop(asked.schedule, Both(told, keeper), gather=gathers, start=start, alone=alone)
         report, gathered = running.run(signature, call, given, loop)
     try:
-        if asked.out is not None:  # before the last save, which says that all is done
+        if asked.out is not None and (
+            report.last or not report.stopped_by
+        ):  # before the last save, which says that all is done
             arrays = gathered.arrays() if asked.schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
             write_arrays(asked.out, arrays)
     finally:
@@ -376,7 +379,7 @@ def _signature(module: ClusterModule | Module, name: str) -> Entry:
 
 def _text(entry: str, report: running.Report) -> str:
     told = running.described(report.last)
-    if report.total_steps == 1:
+    if report.total_steps == 1 and report.steps:
         return told or f"{entry}: done"
     stopped = ", stopped by a signal" if report.stopped_by else ""
     head = f"{entry}: {report.steps} steps in {report.seconds:.2f} s ({report.rate:.0f} steps/s){stopped}"

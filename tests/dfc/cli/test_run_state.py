@@ -107,7 +107,9 @@ def test_a_signal_ends_the_run_between_two_steps_and_saves(
     with running(*TRAIN, *ENDLESS, "--state", "stopped") as process:
         os.kill(process.pid, number)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (code, "stopped is a new folder: the run starts from initial state\n")
+    begun, *stopping = err.splitlines()
+    assert begun == "stopped is a new folder: the run starts from initial state"
+    assert (process.returncode, stopping) == (code, ["stopping after this step; again to stop now"])
     assert "stopped by a signal" in out
     steps = int.from_bytes(bits("stopped")["steps"], "little")
     assert steps > 0
