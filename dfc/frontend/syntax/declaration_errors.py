@@ -9,11 +9,13 @@ from dfc.diagnostics import Diagnostic, error
 from dfc.fixes import Help, replacing
 from dfc.frontend.syntax.situation import (
     ITEM_KEYWORDS,
+    OPERATORS,
     STATEMENT_KEYWORDS,
     Situation,
     alone,
     shown,
 )
+from dfc.parsing.lexer import END
 
 MODULE = re.compile(r"\.?[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 STATEMENT_SIGNS = frozenset({"LPAR", "DOT", "EQUAL", "UPDATE", "LSQB"})
@@ -135,6 +137,47 @@ def statement_in_block(situation: Situation) -> Diagnostic | None:
     return situation.error("E0149", title, token, "expected `param`, `var`, `const`, `fn` or `proc`")
 
 
+def body_behind_equals_sign(situation: Situation) -> Diagnostic | None:
+    """`entry f(x: f32) -> f32 = 2 * x`: only functions have bodies that are a value."""
+    token, owner = situation.token, _braced_item(situation)
+    if token.kind != "EQUAL" or "LBRACE" not in situation.expected or owner is None:
+        return None
+    item = situation.tokens[owner]
+    article = "an" if item.text == "entry" else "a"
+    title = f"the body of {article} {item.text} is written in braces"
+    returns = any(each.kind == "ARROW" for each in situation.tokens[owner : situation.index])
+    written = _rest_of_line(situation)
+    body = f"return {written}" if returns and written else written
+    helps = [f"write `{{ {body} }}`"] if body and (returns or item.kind != "ENTRY") else []
+    return error("E0136", title, situation.span(token), "expected `{`", helps=helps)
+
+
+def _braced_item(situation: Situation) -> int | None:
+    """Where the item begins whose body should begin here, if it is one that needs braces."""
+    for index in range(situation.index - 1, -1, -1):
+        kind = situation.tokens[index].kind
+        if kind in ("ENTRY", "TEST", "RUNNER"):
+            return index
+        if kind in ITEM_KEYWORDS or kind in ("LBRACE", "RBRACE", "EQUAL"):
+            return None
+    return None
+
+
+def _rest_of_line(situation: Situation) -> str:
+    """What stands behind the token on its line, if it is all of an expression or statement; else nothing."""
+    tokens = situation.tokens[situation.index + 1 :]
+    line = [each for each in tokens if situation.same_line(situation.token, each) and each.kind != END]
+    depth = sum((each.kind in _OPENING) - (each.kind in _CLOSING) for each in line)
+    following = tokens[len(line)] if len(line) < len(tokens) else None
+    goes_on = following is not None and following.kind in OPERATORS | {"DOT"}
+    if not line or depth or goes_on or line[-1].kind in OPERATORS:
+        return ""
+    return situation.file.text[line[0].start : line[-1].end]
+
+
+_OPENING, _CLOSING = ("LPAR", "LSQB", "LBRACE"), ("RPAR", "RSQB", "RBRACE")
+
+
 def misplaced_edition(situation: Situation) -> Diagnostic | None:
     token = situation.token
     if token.kind != "DFG":
@@ -154,5 +197,6 @@ DECLARATION_RULES: tuple[Callable[[Situation], Diagnostic | None], ...] = (
     declaration_in_body,
     statement_at_top,
     statement_in_block,
+    body_behind_equals_sign,
     misplaced_edition,
 )
