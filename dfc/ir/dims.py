@@ -33,7 +33,7 @@ class Compound:
 
     def __str__(self) -> str:
         if self.function in ("//", "%"):
-            return f"({_operand(self.left)} {self.function} {_operand(self.right)})"
+            return f"({factor_text(self.left)} {self.function} {factor_text(self.right)})"
         return f"{self.function}({self.left}, {self.right})"
 
 
@@ -339,7 +339,8 @@ def _collect(terms: Iterable[tuple[Monomial, int]]) -> Dim:
     return Dim(tuple(sorted(kept, key=lambda term: (-len(term[0]), str([str(a) for a in term[0]])))))
 
 
-def _operand(d: Dim) -> str:
+def factor_text(d: Dim) -> str:
+    """The size as it stands in a product: sums, and products after `//` or `%`, are in parentheses."""
     simple = d.constant is not None or d.symbol is not None or _is_atom(d)
     return str(d) if simple else f"({d})"
 

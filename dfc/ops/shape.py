@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dfc.ir.attributes import Attributes
-from dfc.ir.dims import Dim, dim, product
+from dfc.ir.dims import Dim, dim, factor_text, product
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops import samples
@@ -33,7 +33,7 @@ Cotangents = Sequence[Value | None]
 
 def elements_text(shape: Sequence[Dim]) -> str:
     """`B * 3136`: the symbols as they stand, then the number."""
-    number, words = 1, [str(d) for d in shape if d.constant is None]
+    number, words = 1, [factor_text(d) for d in shape if d.constant is None]
     for d in shape:
         number *= d.constant if d.constant is not None else 1
     return " * ".join([*words, str(number)] if number != 1 or not words else words)
@@ -63,7 +63,7 @@ def _last_axis_help(old: Sequence[Dim], new: Sequence[Dim]) -> tuple[str, ...]:
     if kept < 0 or kept >= len(old) or not all(map(same_dim, old[:kept], new[:kept])):
         return ()
     rest = old[kept:]
-    factors = " * ".join(map(str, rest))
+    factors = " * ".join(map(factor_text, rest))
     return (f"the last axis should be {factors} = {product(rest)}" if len(rest) > 1 else f"the last axis is {rest[0]}",)
 
 

@@ -105,7 +105,7 @@ def _applied(function: str, left: tuple[str, int], right: tuple[str, int]) -> tu
     if strength is None:
         return f"{function}({left[0]}, {right[0]})", _ATOM
     a = left[0] if left[1] >= strength else f"({left[0]})"
-    needs = strength if function in "+*" else strength + 1
+    needs = strength if function == "+" else strength + 1  # `a * (b // c)` is another size than `a * b // c`
     b = right[0] if right[1] >= needs else f"({right[0]})"
     return f"{a} {function} {b}", strength
 

@@ -46,6 +46,9 @@ def test_text_has_the_brackets_it_needs_and_no_others() -> None:
     assert str(Formula(("$B", 1, "+", 2, "*"))) == "(B + 1) * 2"
     assert str(Formula(("$B", 2, "*", 1, "+"))) == "B * 2 + 1"
     assert str(Formula(("$A", "$B", "$C", "-", "-"))) == "A - (B - C)"
+    assert str(Formula(("$A", "$B", "$C", "//", "*"))) == "A * (B // C)"
+    assert str(Formula(("$A", "$B", "$C", "%", "*"))) == "A * (B % C)"
+    assert str(Formula(("$A", "$B", "*", "$C", "//"))) == "A * B // C"
     assert str(Formula(("$A", "$B", "min", 4, "ceil_div"))) == "ceil_div(min(A, B), 4)"
 
 
