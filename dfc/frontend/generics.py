@@ -252,6 +252,22 @@ class Matching:
         packs = [n for n, d in self.signature.packs.items() if d not in self.packs]
         return [*sizes, *packs, *(n for n, t in self.signature.dtypes.items() if t not in self.dtypes)]
 
+    def shown(self) -> list[tuple[str, bool]] | None:
+        """Each generic name as a call would give it in brackets, and whether it is decided; None where a pack makes
+        that impossible. A name that nothing decides stands for itself."""
+        found: list[tuple[str, bool]] = []
+        for generic in self.signature.generics:
+            name = generic.name.text
+            if name in self.signature.packs:
+                return None
+            if name in self.signature.dtypes:
+                known = self.dtypes.get(self.signature.dtypes[name])
+            else:
+                symbol = self.signature.symbols[name].symbol
+                known = self.sizes.get(symbol) if symbol is not None else None
+            found.append((str(known) if known is not None else name, known is not None))
+        return found
+
     def instantiate(self, type_: DeclaredType) -> DeclaredType:
         """A type of the signature with what was found in place of the generic names."""
         match type_:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dfc.fixes import Edit, Help, editing, replacing
 from dfc.frontend.context import Context
-from dfc.frontend.mistakes import Mistake, mistake
+from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.origins import origins, remedies
 from dfc.frontend.scope import Role
 from dfc.frontend.syntax import tree
@@ -76,6 +76,8 @@ def operate(
         with assuming(context.facts):
             return build(builder)
     except OpError as problem:
+        if problem.code == "E0309" and context.generic:  # a size that has a number in every call, perhaps
+            raise Abandoned from None
         raise explained(context, problem, place, operands) from None
 
 

@@ -273,14 +273,18 @@ def _origin(context: Context, span: Span) -> list[tuple[Span, str]]:
 
 def require_all_known(matching: Matching, name: str, span: Span) -> None:
     missing = matching.missing()
-    if missing:
-        listed = ", ".join(g.span.text for g in matching.signature.generics)
-        raise mistake(
-            "E0316",
-            f"nothing decides `{missing[0]}` in this call of `{name}`",
-            span,
-            helps=(f"give it: `{name}[{listed}](...)`",),
-        )
+    if not missing:
+        return
+    helps: list[str] = []
+    given = matching.shown()
+    if given is not None:
+        open_ones = [text for text, decided in given if not decided]
+        listed = ", ".join(text if decided else "..." for text, decided in given)
+        what = "its value" if len(open_ones) == 1 else "their values"
+        helps.append(f"give it in brackets: `{name}[{listed}](...)`, with {what} in place of `...`")
+    declared = ", ".join(generic.span.text for generic in matching.signature.generics)
+    title = f"nothing decides `{missing[0]}` in this call of `{name}`"
+    raise mistake("E0316", title, span, notes=(f"it is declared as `{name}[{declared}]`",), helps=helps)
 
 
 def bind_all(inner: Context, matching: Matching, bound: Sequence[Bound]) -> None:

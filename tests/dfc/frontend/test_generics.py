@@ -52,6 +52,46 @@ def test_a_size_nobody_decides_is_refused() -> None:
     assert "nothing decides `N`" in messages("fn r[N]() -> f32[N] = iota(f32[N])\nentry f() -> f32 { return sum(r()) }")
 
 
+def test_what_the_arguments_decide_is_filled_in_and_the_rest_is_not_guessed() -> None:
+    program = """
+        fn pick[N, K, T: float](x: T[N]) -> T[N] = x * (K as T)
+        readonly entry f[M](x: f64[M + 1]) -> (y: f64[M + 1]) { return pick(x) }
+    """
+    text = messages(program)
+    assert "nothing decides `K` in this call of `pick`" in text
+    assert "give it in brackets: `pick[M + 1, ..., f64](...)`, with its value in place of `...`" in text
+    typed = program.replace("pick(x) }", "pick[M + 1, 3, f64](x) }")
+    np.testing.assert_array_equal(result(typed, x=np.array([1.0, 2.0])), [3, 6])
+
+
+def test_a_shape_that_nothing_decides_has_no_place_in_brackets() -> None:
+    text = messages("fn r[..S, K](const n: int) -> f32 = n as f32\nentry f() -> f32 { return r(3) }")
+    assert "nothing decides" in text and "help" not in text
+
+
+@pytest.mark.parametrize("call", ["c(x)", "conv(x, c.w)", "pooled[B, 2](x)"])
+def test_the_size_of_a_window_is_generic(call: str) -> None:
+    program = f"""
+        fn conv[B, K, C](x: f32[B, 4, 4, C], w: f32[K, K, C, C]) -> f32[B, 4, 4, C] = conv2d(x, w, pad = "same")
+        fn pooled[B, P](x: f32[B, 4, 4, 1]) -> f32[B, 4 // P, 4 // P, 1] where P >= 1 = max_pool(x, P)
+        block Conv[K, C] {{
+          param w: f32[K, K, C, C] = 1
+          fn apply[B](x: f32[B, 4, 4, C]) -> f32[B, 4, 4, C] = conv2d(x, w, pad = "same")
+        }}
+        var c = Conv[3, 1]()
+        readonly entry f[B](x: f32[B, 4, 4, 1]) -> (largest: f32) {{ return max({call}) }}
+    """
+    assert result(program, x=np.ones((1, 4, 4, 1), np.float32)) == (1 if "pooled" in call else 9)
+
+
+def test_a_window_whose_size_only_the_run_knows_is_refused_at_the_call() -> None:
+    program = """
+        fn conv[B, K](x: f32[B, 4, 4, 1], w: f32[K, K, 1, 1]) -> f32[B, 4, 4, 1] = conv2d(x, w, pad = "same")
+        readonly entry f[B, K](x: f32[B, 4, 4, 1], w: f32[K, K, 1, 1]) -> (y: f32[B, 4, 4, 1]) { return conv(x, w) }
+    """
+    assert codes(program) == ["E0309"]
+
+
 def test_functions_as_constants() -> None:
     program = """
         fn twice[N](x: f32[N], const g: fn(f32[N]) -> f32[N], const times: int) -> f32[N] {
