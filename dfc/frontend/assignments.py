@@ -17,6 +17,7 @@ from dfc.frontend.names import no_such_name
 from dfc.frontend.operations import Place, assuming
 from dfc.frontend.operators import whole_quotient
 from dfc.frontend.rebinding import never_changes, split
+from dfc.frontend.reduced import kept_axes_for
 from dfc.frontend.scope import Binding, Role
 from dfc.frontend.syntax import tree
 from dfc.frontend.values import (
@@ -234,11 +235,13 @@ def _check_value(
     with assuming(context.facts):
         if stretches_to(got.shape, target):
             return
+        helps = kept_axes_for(context, value, target, span)
     raise mistake(
         "E0305",
         f"`{text}` is {wanted}, but this is {got}",
         span,
         notes=("the value of an assignment is broadcast to its target, never the reverse",),
+        helps=helps,
     )
 
 

@@ -11,6 +11,7 @@ from dfc.fixes import Edit, Help, editing, replacing
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.origins import origins, remedies
+from dfc.frontend.reduced import kept_axes
 from dfc.frontend.scope import Role
 from dfc.frontend.syntax import tree
 from dfc.ir.attributes import Attributes
@@ -107,9 +108,18 @@ def explained(context: Context, problem: OpError, place: Place, operands: Sequen
         label = label.replace(" against ", f" {_VERBS.get(place.op, 'against')} ")
         introduced = list(_introductions(context, filled.title))
         secondary += introduced or origins(context, operands)
-        helps = list(remedies(context, operands)) or [_promised(context, filled.title, help_) for help_ in helps]
+        helps = (
+            _kept(context, place, operands)
+            or list(remedies(context, operands))
+            or [_promised(context, filled.title, help_) for help_ in helps]
+        )
         helps = [FOUND_OUT] if _is_found_out(context, filled.title) else helps
     return mistake(problem.code, filled.title, span, label, secondary=secondary, notes=filled.notes, helps=helps)
+
+
+def _kept(context: Context, place: Place, operands: Sequence[Value]) -> list[Help]:
+    with assuming(context.facts):
+        return kept_axes(context, operands, place.operands)
 
 
 def _typed(place: Place, text: str, replaced: int | str | None) -> Help:
@@ -150,7 +160,7 @@ def _promised(context: Context, title: str, help_: Help) -> Help:
         return help_
     if help_ == ONE_NAME:
         return _one_name(context, item, names, help_)
-    return replacing(help_, _behind_signature(item), _where(item, *names))
+    return replacing(help_, _behind_signature(item), _where(item, *names)) if "`where " in help_ else help_
 
 
 def _one_name(context: Context, item: Declared, names: Sequence[str], text: str) -> Help:

@@ -35,7 +35,7 @@ def origins(context: Context, operands: Sequence[Value]) -> list[tuple[Span, str
 
 def remedies(context: Context, operands: Sequence[Value]) -> Iterator[str]:
     """Which variable of the program would have fitted, and which declaration would."""
-    for number, value in enumerate(operands):
+    for number, value in enumerate(operands if len(operands) == 2 else ()):
         variable = _variable(context, value)
         other = operands[1 - number]
         if variable is None or value.tensor.rank > other.tensor.rank:

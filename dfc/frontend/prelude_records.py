@@ -83,7 +83,7 @@ def call_record(context: Context, record: OpRecord, arguments: Sequence[Argument
             consts[parameter.name] = _const(context, name, parameter, entity, argument.span)
     operands, spans = operands_of(context, record, entities, found, span)
     place = Place(name, span, spans, arguments={n: a.span for n, a in found.items()})
-    results = operate(context, place, lambda builder: binding.results(builder, record, operands, consts))
+    results = operate(context, place, lambda builder: binding.results(builder, record, operands, consts), operands)
     require_sizes(context, name, operands, results, span)
     node = results[0].node
     for low, high in record.demands([v.tensor for v in operands], node.attributes) if node is not None else ():

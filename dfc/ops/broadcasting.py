@@ -76,17 +76,14 @@ def _fit(types: Sequence[TensorType], shape: Shape, full: int, number: int) -> N
 def _unequal(types: Sequence[TensorType], a: Dim, b: Dim, first: int, number: int) -> OpError:
     first, number, a, b = (first, number, a, b) if first < number else (number, first, b, a)
     label = f"{types[first]} against {types[number]}"
+    helps, replaces = _new_axis_help(types)
     if (a - b).constant is not None:
-        helps, replaces = _new_axis_help(types)
         title = f"`{a}` and `{b}` are never equal"
+        helps = helps or ("only an axis of size 1 is stretched",)
         return OpError("E0305", title, label=label, helps=helps, replaces=replaces)
     where = f"if that is a promise of the caller, add `where {a} == {b}`; it is checked when the entry is called"
-    return OpError(
-        "E0305",
-        f"`{a}` and `{b}` are not known to be equal",
-        label=label,
-        helps=(ONE_NAME, where),
-    )
+    title = f"`{a}` and `{b}` are not known to be equal"
+    return OpError("E0305", title, label=label, helps=helps or (ONE_NAME, where), replaces=replaces)
 
 
 def _new_axis_help(types: Sequence[TensorType]) -> tuple[tuple[str, ...], dict[int, int]]:
@@ -95,7 +92,7 @@ def _new_axis_help(types: Sequence[TensorType]) -> tuple[tuple[str, ...], dict[i
         for other in types:
             if short.rank == 1 and other.rank == 2 and same_dim(short.shape[0], other.shape[0]):
                 return (f"to repeat it along the last axis, write `{{{number} grouped}}[:, new]`",), {0: number}
-    return ("only an axis of size 1 is stretched",), {}
+    return (), {}
 
 
 def _all_pairs(types: Sequence[TensorType], shape: Shape, full: int, number: int) -> OpError:
