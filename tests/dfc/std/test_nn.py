@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+import dfc
 from dfc.ops.evaluate import evaluate, initial_state
 from tests.support.building import graph_of
 
@@ -78,3 +81,40 @@ def test_dropout_zeroes_a_share_and_keeps_the_mean() -> None:
     assert abs((y == 0).mean() - 0.25) < 0.03
     np.testing.assert_allclose(y[y != 0], 1 / 0.75, rtol=1e-6)
     np.testing.assert_array_equal(evaluate(graph, "g", {"x": x}, initial_state(graph)).result, x)
+
+
+def test_a_batch_of_nothing_leaves_the_long_run_statistics_alone() -> None:
+    graph = graph_of(
+        "from std.nn import BatchNorm\nfrom std.metrics import RunningMean\n"
+        "var norm = BatchNorm[3](momentum = 0.9)\nvar seen = RunningMean()\n"
+        "entry train[B](x: f32[B, 2, 3]) -> (y: f32[B, 2, 3], m: f64) {\n"
+        "  let y = norm(x, training = true)\n  seen.add(x)\n  return y, seen.value()\n}\n"
+    )
+    state = initial_state(graph)
+    state["norm.usual_mean"] = RNG.random(3).astype(np.float32)
+    after = evaluate(graph, "train", {"x": np.zeros((0, 2, 3), np.float32)}, state)
+    assert after.results[0].shape == (0, 2, 3)
+    for name, value in state.items():
+        np.testing.assert_array_equal(after.state[name], value)
+    x = RNG.random((4, 2, 3)).astype(np.float32)
+    once = evaluate(graph, "train", {"x": x}, after.state)
+    np.testing.assert_allclose(once.results[1], x.astype(np.float64).mean())
+
+
+def test_a_batch_of_nothing_trains_nothing_through_normalised_layers(tmp_path: Path) -> None:
+    text = (
+        "dfg 1\n\nfrom std.nn import BatchNorm, Dense\nfrom std.optim import Adam\n\n"
+        "var dense = Dense[4, 3]()\nvar norm = BatchNorm[3]()\nvar adam = Adam(params(program))\n\n"
+        "entry train[B](x: f32[B, 4]) {\n  let y = norm(dense(x), training = true)\n"
+        "  adam.step(mean(square(y)))\n}\n"
+    )
+    bundle = tmp_path / "p.bundle"
+    dfc.compile(text=text).save(bundle)
+    model = dfc.load(bundle)
+    before = {name: np.array(model.state[name]) for name in model.state}
+    model.train(x=np.zeros((0, 4), np.float32))
+    for name, value in before.items():
+        after = np.array(model.state[name])
+        assert np.all(np.isfinite(after.astype(np.float64))), name
+        if name.startswith("norm.usual"):
+            np.testing.assert_array_equal(after, value)
