@@ -155,7 +155,7 @@ class _Making:
                     title = f"`{name}` means nothing where every task runs by itself"
                     helps = [f"delete `{name}`"]
                     self.problems.append(error("E0181", title, settings.span(name), helps=helps))
-        elif not split and settings.find("split") is None:
+        elif mode == "sync" and not split and settings.find("split") is None:
             title = f"it is not said along which dimension `{entry}` is cut"
             helps = ['add `split = "B"`, with a dimension of the entry']
             self.problems.append(error("E0181", title, settings.span("mode"), helps=helps))

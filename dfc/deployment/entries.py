@@ -14,8 +14,8 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
     """A message for each replication that has no meaning, or is not supported yet."""
     seen: dict[str, Replicate] = {}
     for each in deployment.replications:
-        yield from _unsupported(each)
         entry = graph.entries.get(each.entry)
+        yield from _unsupported(each, entry)
         if entry is None:
             label = did_you_mean(closest(each.entry, graph.entries))
             notes = [f"the entries are {listed(graph.entries)}"] if graph.entries else []
@@ -30,10 +30,12 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
         seen.setdefault(each.entry, each)
 
 
-def _unsupported(each: Replicate) -> Iterator[Diagnostic]:
+def _unsupported(each: Replicate, entry: Entry | None) -> Iterator[Diagnostic]:
     if each.mode == "async":
         title = "asynchronous steps are not supported yet"
-        yield error(NOT_SUPPORTED_YET, title, each.setting_span("mode"), helps=['write `mode = "sync"`'])
+        fed = _fed(entry) if entry is not None and not each.split else []
+        split = f', split = "{fed[0]}"' if fed else ""
+        yield error(NOT_SUPPORTED_YET, title, each.setting_span("mode"), helps=[f'write `mode = "sync"{split}`'])
     if any(option.name == "backups" and option.value for option in each.settings):
         title = "backup tasks are not supported yet: every task takes part in every step"
         yield error(NOT_SUPPORTED_YET, title, each.setting_span("backups"), helps=["leave `backups` out"])
@@ -49,12 +51,17 @@ def _independent(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
     yield error("E0808", title, each.setting_span("mode"), secondary=secondary, helps=helps)
 
 
+def _fed(entry: Entry) -> list[str]:
+    """The dimensions that a feed decides."""
+    return [symbol.name for symbol in entry.dims if symbol not in entry.dim_feeds]
+
+
 def _split(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
     dims = [symbol.name for symbol in entry.dims]
-    fed = [symbol.name for symbol in entry.dims if symbol not in entry.dim_feeds]
+    fed = _fed(entry)
     place = each.setting_span("split")
-    if each.split in fed:
-        return
+    if each.split in fed or not each.split:
+        return  # where none is written the parser has said so, unless there is no such mode yet
     declared = [(entry.span, f"its dimensions are {listed(dims)}" if dims else "it has no dimensions")]
     if each.split in dims:
         title = f"no feed of `{each.entry}` has an axis `{each.split}` that could be cut"

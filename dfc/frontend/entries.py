@@ -169,7 +169,7 @@ def _finish(
         parameter_docs=tuple(p.documentation for p in item.parameters),
         unnamed_result=signature.result is not None and not isinstance(signature.result, TupleType),
     )
-    unique_names(entry.block)
+    unique_names(entry.block, context.program.graph.bound)
     _report_ambiguous_gradients(context.program, entry.block)
     return entry
 
@@ -219,7 +219,7 @@ def build_init(program: Program) -> Entry | None:
         return None
     block = context.region.close([], touched([context.region]))
     entry = Entry("init", block, (), (), (), (), (), NOWHERE)
-    unique_names(entry.block)
+    unique_names(entry.block, {})
     return entry
 
 
@@ -236,7 +236,7 @@ def build_test(program: Program, scope: Scope, item: tree.TestItem) -> Entry | N
     entry = Entry(
         title, block, (), (), (), (), tuple(root.checks), item.title.span, is_test=True, doc=item.documentation
     )
-    unique_names(entry.block)
+    unique_names(entry.block, {})
     _report_ambiguous_gradients(program, entry.block)
     return entry
 

@@ -74,7 +74,7 @@ def initial_block(program: Program, variable: Variable) -> Block | None:
         return None
     assert value is not None
     block = region.close([value], touched([region]))
-    unique_names(block)
+    unique_names(block, {})
     program.initial_blocks[variable.name] = block
     return block
 

@@ -8,7 +8,7 @@ block around it, unless the variable is `pinned` because the body of a loop writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dfc.frontend.variables import Variable
 from dfc.ir import walk
@@ -180,12 +180,14 @@ def tokens_after(parent: Region, node: Node, resources: Sequence[str], regions: 
             parent.wrote(resource)
 
 
-def unique_names(block: Block) -> None:
-    """The last node of a statement keeps its name; those it is made of, and what is inside it, are told apart by op."""
+def unique_names(block: Block, bound: Mapping[str, Value]) -> None:
+    """The last node of a statement keeps its name; those it is made of, and what is inside it, are told apart by op. A
+    name that the author has `bound` means his value alone: `let low, steps = loop ..` makes two names for one node."""
     nodes = list(walk.nodes(block))
     inner_first = reversed(list(walk.blocks(block)))
     last = {node.name: node for each in inner_first for node in each.nodes}
-    names = NameSet(last)
+    taken = {name: value.node for name, value in bound.items()}
+    names = NameSet({**last, **taken})
     for node in nodes:
-        if last[node.name] is not node:
+        if taken.get(node.name, last[node.name]) is not node:
             rename(node, names.fresh(f"{node.name}/{node.op}"))

@@ -1,5 +1,5 @@
-"""Printing a graph and building the text gives an equal graph, which prints the same text: samples, and random graphs at
-every stage before fusion."""
+"""Printing a graph and building the text gives an equal graph, which prints the same text: samples, and random graphs
+at every stage before fusion."""
 
 import numpy as np
 import pytest
