@@ -297,9 +297,7 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
         loop = running.Loop(asked.schedule, Both(told, keeper), gather=gathers, start=start, alone=alone)
         report, gathered = running.run(signature, call, given, loop)
     try:
-        if asked.out is not None and (
-            report.last or not report.stopped_by
-        ):  # before the last save, which says that all is done
+        if asked.out is not None and (report.last or not report.stopped_by):  # the last save says that all is done
             arrays = gathered.arrays() if asked.schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
             write_arrays(asked.out, arrays)
     finally:

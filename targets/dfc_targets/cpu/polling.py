@@ -8,9 +8,9 @@ A call that is interrupted leaves state as it was. It asks before kernels and in
     launch 3 writes b   does not ask              launch 3 writes b       does not ask
 
 Once a call without further loops has begun to write, it does not ask any more: what is left is the rest of one pass.
-What is written before the end of the last loop is copied when the call begins. Where that would cost more than it is worth
-(a loop that writes a few rows of a large variable), and where other calls may have seen it already (concurrent entries,
-shared containers), the variable keeps what was written.
+What is written before the end of the last loop is copied when the call begins. Where that would cost more than it is
+worth (a loop that writes a few rows of a large variable), and where other calls may have seen it already (concurrent
+entries, shared containers), the variable keeps what was written.
 """
 
 from collections.abc import Iterator, Sequence

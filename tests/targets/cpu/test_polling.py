@@ -20,7 +20,7 @@ ENTRIES = {
     "a step of training": ("entry e(x: f32[8, 100]) { w -= 0.1 * grad(mean(square(x @ w)), w) }", [], []),
     "a draw and no loop": ("entry e() -> f32 { return dice.uniform(f32) }", [], []),
     "a draw before a loop": (
-        "entry e(to: i64) -> f32 { let u = dice.uniform(f32)\n let y = loop y = u for i in 0..to { y = y * y }\n return y }",
+        "entry e(to: i64) -> f32 { let u = dice.uniform(f32)\n return loop y = u for i in 0..to { y = y * y } }",
         ["dice"],
         [],
     ),
