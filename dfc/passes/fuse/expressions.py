@@ -228,8 +228,9 @@ def _may_fail(body: BodyBuilder, instruction: Instruction) -> bool:
     if not isinstance(operation, Apply) or not is_partial(operation.function, instruction.dtype):
         return False
     second = body.instructions[instruction.arguments[1]].operation
-    known = operation.function == "pow" and isinstance(second, Number)
-    return not (known and int.from_bytes(second.bits, "little", signed=True) >= 0)
+    if operation.function == "pow" and isinstance(second, Number):
+        return int.from_bytes(second.bits, "little", signed=True) < 0
+    return True
 
 
 def _first_bytes(literal: Literal) -> bytes:
