@@ -3,7 +3,8 @@
     let a: f32 = graph.constant(type_ = f32, value = 2.0)
     let b: f32 = a * a                                     ->  let b: f32 = graph.constant(type_ = f32, value = 4.0)
 
-Only pure ops; what grows beyond its operands stays as it is (a broadcast costs nothing when it is fused, a big constant
+Only pure ops with the same bits everywhere (`dfc.ops.exactness`): what is folded must be what the program would have
+computed. What grows beyond its operands stays as it is (a broadcast costs nothing when it is fused, a big constant
 does), and so does what would fail when it runs. A branch on a constant is replaced by the side that is taken, an
 assertion that holds by nothing, a loop of no rounds by what it starts with.
 """
@@ -21,6 +22,7 @@ from dfc.ir.rewrite import Cloner, Pass, Site, map_blocks, rebuild
 from dfc.ops.attributes import ConstantAttributes, ForAttributes
 from dfc.ops.effects import is_pure
 from dfc.ops.evaluate import evaluate_node
+from dfc.ops.exactness import is_exact
 from dfc.ops.record import Array
 from dfc.ops.rounds import rounds_between, size_of
 from dfc.passes.matching import GRADIENT_OPS, constant_of
@@ -73,7 +75,7 @@ class _Fold(Pass):
         known = [array for array in operands if array is not None]
         if len(known) != len(operands) or node.regions or node.op in GRADIENT_OPS:
             return None
-        if not is_pure(node) or not self._fits(site):
+        if not is_pure(node) or not is_exact(node) or not self._fits(site):
             return None
         try:
             results = evaluate_node(node, known, {})

@@ -1,0 +1,64 @@
+"""What is folded has the bits of what runs. The wide version is `tests/gate/op_samples.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dfc.ops import registry
+from dfc.ops.exactness import is_exact
+from dfc.ops.record import OpRecord
+from tests.gate.op_samples import Case, cases, chunks, differences, first_difference, records
+from tests.support.ops import Scratch
+
+
+def _some(record: OpRecord) -> list[Case]:
+    """Of each op the samples that differ most: single and double precision, and the last edge."""
+    every = list(cases(record, 0, np.random.default_rng(0)))
+    return [every[number] for number in sorted({0, min(1, len(every) - 1), len(every) - 1})]
+
+
+CHUNKS = list(chunks([case for record in records() for case in _some(record)]))
+
+
+@pytest.mark.parametrize("number", range(len(CHUNKS)))
+def test_folding_changes_no_bit(number: int) -> None:
+    assert differences(CHUNKS[number]) == []
+
+
+def test_awkward_operands_are_folded_as_they_run() -> None:
+    drawn = [case for name in ("add", "clamp", "sqrt", "exp", "sum") for case in cases(registry.record(name), 1, RNG)]
+    assert differences(drawn[:60]) == []
+
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.mark.parametrize(
+    ("name", "operand", "exact"),
+    [
+        ("sqrt", np.float32(2), True),
+        ("exp", np.float32(2), False),
+        ("asin", np.float32(0.5), False),
+        ("sum", np.ones(3, np.float32), False),
+        ("sum", np.ones(3, np.int32), True),
+        ("max", np.ones(3, np.float32), True),
+        ("softmax", np.ones(3, np.float32), False),
+        ("argsort", np.ones(3, np.float32), True),
+        ("cumsum", np.ones(3, np.float64), False),
+    ],
+)
+def test_only_what_is_rounded_alike_everywhere_is_folded(name: str, operand: np.ndarray, exact: bool) -> None:
+    record, scratch = registry.record(name), Scratch()
+    attributes = next(s.attributes for s in record.samples() if s.kind == "regular" and len(s.operands) == 1)
+    if operand.ndim == 1:
+        attributes = next(s.attributes for s in record.samples() if s.operands[0].ndim == 1 and s.kind != "invalid")
+    node = scratch.builder.node(name, [scratch.feed(np.asarray(operand))], attributes)
+    assert is_exact(node) is exact
+
+
+def test_differences_are_told_by_their_bits() -> None:
+    zero, nan = np.zeros(2, np.float32), np.array([np.nan], np.float32)
+    assert first_difference(zero, zero) == ""
+    assert first_difference(zero, -zero).startswith("element 0: ran")
+    assert first_difference(nan, -nan) == ""
