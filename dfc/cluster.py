@@ -32,10 +32,9 @@ from dfc.passes.partition.model import Role
 from dfc.passes.place import Costs, Placed, PlacementError, Wishes, place
 from dfc.passes.place.blocks import names_in_blocks, strays
 from dfc.passes.place.devices import OnDevices
-from dfc.passes.place.state import place_state
 from dfc.passes.replicate import Replication, replicate
 from dfc.passes.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
-from dfc.role_memory import early_memory
+from dfc.role_memory import check_memory, early_memory
 from dfc.source import SourceFile
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 
@@ -78,8 +77,9 @@ def spread_by(
     wishes = _fixed(wishes_of(graph, resolution), divided, replicated)
     wishes = replace(wishes, fixed={**(homes or {}), **wishes.fixed}, elastic=elastic)
     _check_blocks(graph, wishes)
+    known = _with_counts(costs or Costs(), replicated, deployment, graph)
     try:
-        placed = place(graph, wishes, _with_counts(costs or Costs(), replicated, deployment, graph))
+        placed = place(graph, wishes, known)
     except PlacementError as problem:
         raise CompileError([_unplaceable(deployment, problem)]) from problem
     with pipeline.guarded("partition", 0, graph):
@@ -87,6 +87,10 @@ def spread_by(
         for role, part in parts.graphs.items():
             pipeline.check(part, f"partition of {role.name}")
         check_parts(parts)
+    try:
+        check_memory(parts.graphs, deployment.jobs, replicated, known)
+    except PlacementError as problem:
+        raise CompileError([_unplaceable(deployment, problem)]) from problem
     found = {role: on_devices(role, part, resolution, costs) for role, part in parts.graphs.items()}
     devices = {role: each for role, each in found.items() if each is not None}
     remarks = (*remarks, *(each for cut in replicated.values() for each in cut.remarks))
@@ -191,7 +195,7 @@ def mistakes_by(resolution: Resolution, whole: Graph) -> tuple[Diagnostic, ...]:
         wishes = _fixed(wishes_of(graph, resolution), divided, replicated)
         _check_blocks(graph, wishes)
         if any(job.memory for job in deployment.jobs.values()):
-            place_state(graph, wishes)
+            spread_by(resolution, whole)
     except CompileError as failure:
         return failure.diagnostics
     except PlacementError as problem:

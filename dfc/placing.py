@@ -98,7 +98,7 @@ def report(spread: Spread, only: str | None = None, *, plans_memory: bool = Fals
         deployment.source.name,
         tuple(_devices(spread)),
         tuple(_rows(spread, placed.state, "", only)),
-        tuple(loads(spread.whole, placed.state, counts, memory)),
+        tuple(loads(spread.divided.graph, placed.state, counts, memory)),  # tables as each owner has them
         tuple(entries),
         tuple(_peaks(spread)) if plans_memory else (),
     )

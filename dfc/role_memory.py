@@ -1,19 +1,87 @@
-"""What roles would need if nothing was received later than it can be: what delaying receives saves.
+"""Memory of roles: what each of their tasks needs, and what it would need if nothing was received as late as it can be.
 
-Assumes graphs that `partition` made. Guarantees formulas over the names of the role's own entry.
+Assumes graphs that `partition` made. Guarantees formulas over the names of the role's own entry, and needs that no task
+of the role stays below: a size that no number is known for counts as 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
 
 from dfc import pipeline
 from dfc.backend.formulas import formula, name_symbols
+from dfc.deployment.model import Job
+from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Graph
 from dfc.passes.partition import Role
 from dfc.passes.partition.early import with_early_receives
+from dfc.passes.place import Costs, PlacementError
+from dfc.passes.place.cost import state_bytes
+from dfc.passes.replicate import Combination, Replication
 from dfc_runtime.formulas import Formula
+
+SUMMING = 2
+"""Arrays of the size of a sum that a task has while it is made with others: what it adds to, and the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Bytes of a task of a role: `working` memory and `messages` are those of the `entry` that needs the most."""
+
+    state: int
+    constants: int
+    entry: str
+    working: int
+    messages: int
+
+    @property
+    def total(self) -> int:
+        return self.state + self.constants + self.working + self.messages
+
+    def __str__(self) -> str:
+        parts = [f"{self.state:,} of state"]
+        parts += [f"{self.constants:,} of constants"] if self.constants else []
+        parts += [f"{self.working:,} for `{self.entry}` to work in"] if self.working else []
+        parts += [f"{self.messages:,} for its messages"] if self.messages else []
+        return ", ".join(parts)
+
+
+def check_memory(
+    graphs: Mapping[Role, Graph], jobs: Mapping[str, Job], replicated: Mapping[str, Replication], costs: Costs
+) -> None:
+    """Raises `PlacementError` for a role whose tasks need more than their job has."""
+    for role, graph in graphs.items():
+        limit = jobs[role.job].memory
+        needs = needed(graph, jobs[role.job], replicated, costs) if limit else None
+        if needs is not None and needs.total > limit:
+            text = f"`{role.name}` needs at least {needs.total:,} bytes ({needs}), but has {limit:,}"
+            raise PlacementError(role.job, text)
+
+
+def needed(graph: Graph, job: Job, replicated: Mapping[str, Replication], costs: Costs) -> Needs:
+    """What a task of a role needs at least, with the sizes that are known."""
+    program = pipeline.scheduled(graph)
+    state = sum(state_bytes(resource.type) for resource in graph.resources.values())
+    constants = sum(each.array.nbytes for each in program.constants)
+    most = Needs(state, constants, "", 0, 0)
+    for entry in program.entries:
+        sizes = costs.of_entry(entry.name).sizes
+        cut = replicated.get(entry.name)
+        sums = cut.combinations if cut is not None and cut.job == job.name and job.tasks > 1 else ()
+        own = Needs(state, constants, entry.name, _at(entry.arena, sizes), _summed(sums, sizes))
+        most = max(most, own, key=lambda each: each.total)
+    return most
+
+
+def _summed(combinations: Iterable[Combination], sizes: Mapping[Symbol, int]) -> int:
+    each = (prod(_at(size, sizes) for size in c.type.shape) * c.type.machine.size for c in combinations)
+    return SUMMING * sum(each)
+
+
+def _at(size: Dim, sizes: Mapping[Symbol, int]) -> int:
+    return size.evaluate({symbol: sizes.get(symbol, 1) for symbol in size.symbols()})
 
 
 def early_memory(graphs: Mapping[Role, Graph]) -> dict[tuple[str, str], Formula]:
