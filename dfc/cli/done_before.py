@@ -1,4 +1,4 @@
-"""What is told of a run that was done before: that it was, where it is saved, and how it ended.
+"""What is told of what was done before: that it was, where it is saved, how it ended, and what is lost of its results.
 
 Assumes that its last checkpoint was read. Guarantees exit code 0 only where all that the command asks for is there.
 """
@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
-from dfc.cli.running import Results, described
+from dfc.cli.running import Feeds, Results, Schedule, batching_of, described
 from dfc.cli.values import plain
+from dfc_runtime.formats.manifest import Entry
 
 _AGAIN = "--again makes it once more, from where it ended"
 
@@ -27,3 +28,15 @@ def tell(entry: str, steps: int, results: Results, folder: Path | None, out: str
     click.echo(json.dumps(data) if as_json else text)
     click.echo(f"this run was done before, and is saved in {folder}: {_AGAIN}", err=True)
     return 0
+
+
+def warn_of_lost(out: str, entry: Entry, schedule: Schedule, feeds: Feeds, start: int) -> None:
+    """A file of results has those of the last epoch; where a run goes on in the middle of it, some are not there."""
+    if schedule.batch is None or not start:
+        return
+    one = batching_of(entry, feeds).batches(schedule.batch)
+    total = one * schedule.rounds() if schedule.steps is None else min(schedule.steps, one * schedule.rounds())
+    lost = start - (total - 1) // one * one
+    if lost > 0:
+        text = f"{out} lacks the results of the first {lost} of {one} steps of the last epoch, which were made before"
+        click.echo(f"warning: {text}", err=True)

@@ -73,8 +73,9 @@ def checkpoint_in(rng: random.Random, folder: Path) -> Path:
 
 
 def file_in(rng: random.Random, folder: Path) -> Path:
-    files = sorted(path for path in checkpoint_in(rng, folder).iterdir() if path.is_file() and not path.is_symlink())
-    return rng.choice(files)
+    """A file that is one, and small: damages come on top of each other."""
+    files = (path for path in checkpoint_in(rng, folder).iterdir() if path.is_file() and not path.is_symlink())
+    return rng.choice(sorted(path for path in files if path.stat().st_size < 1 << 20))
 
 
 # ------------------------------------------------------------------ damages --

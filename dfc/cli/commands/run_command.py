@@ -290,6 +290,8 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
     start = keeper.restore()
     if keeper.is_over:
         return done_before.tell(asked.entry, start, keeper.results, plan.folder, asked.out, as_json=asked.as_json)
+    if asked.out is not None:
+        done_before.warn_of_lost(asked.out, signature, asked.schedule, given, start)
     told = listener if records is None else Both(listener, Pulse(records))
     with listener, keeper:
         call: running.Call = getattr(module, asked.entry)

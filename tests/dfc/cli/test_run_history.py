@@ -212,6 +212,19 @@ def test_a_run_that_starts_elsewhere_leaves_that_alone_and_goes_on_by_itself(fol
     assert ended.code == 5 and not (folder / "third").exists()
 
 
+@pytest.mark.parametrize(("done", "lost"), [(1, 0), (3, 0), (4, 1), (5, 2)])
+def test_results_that_a_resumed_run_does_not_have_are_told(done: int, lost: int, folder: Path, dfc: Command) -> None:
+    words = (*TRAIN, "--epochs", 2, "--state", "state", "--save-every", 1, "--keep", 9, "--out", "out.npz")
+    assert dfc(*words).code == 0
+    for later in range(done + 1, 7):
+        shutil.rmtree(folder / "state" / f"step-{later}")
+    told = f"warning: out.npz lacks the results of the first {lost} of 3 steps of the last epoch, "
+    lines = [f"the run goes on behind step {done} of 6", f"{told}which were made before"][: 1 + (lost > 0)]
+    ended = dfc(*words)
+    assert (ended.code, ended.err.splitlines()) == (0, lines)
+    assert np.load("out.npz")["loss"].shape == (3 - lost,)
+
+
 def test_again_wants_a_folder(folder: Path, dfc: Command) -> None:
     ended = dfc(*TRAIN, "--again")
     assert (ended.code, ended.err) == (2, "error: --again wants the folder of the run that is over: --state DIR\n")
