@@ -44,20 +44,22 @@ from dfc.source import Span
 def run_suite(context: Context, suite: tree.Suite) -> None:
     """Elaborates a block; `context.outcome` gets the value of its `return` or `yield`."""
     for number, statement in enumerate(suite.statements, 1):
-        _guarded(context, statement, lambda s=statement: _run(context, suite, s), suite.statements[number:])
+        _guarded(context, statement, lambda s=statement: _run(context, suite, s), lambda n=number: suite.statements[n:])
     if suite.final is not None:
         final = suite.final
         if not _guarded(context, final, lambda: _finish(context, final)) and context.outcome is not None:
             context.outcome.value = UNKNOWN
 
 
-def _guarded(context: Context, node: tree.Node, run: Callable[[], None], following: Sequence[tree.Node] = ()) -> bool:
-    """Whether a statement went well."""
+def _guarded(
+    context: Context, node: tree.Node, run: Callable[[], None], following: Callable[[], Sequence[tree.Node]] = tuple
+) -> bool:
+    """Whether a statement went well. What follows it is asked for if not: a copy of it for each would add up."""
     try:
         run()
         return True
     except Mistake as problem:
-        context.program.reporter.report(defined_later(with_remedy(problem.diagnostic, node), following))
+        context.program.reporter.report(defined_later(with_remedy(problem.diagnostic, node), following()))
     except Abandoned:
         pass
     for name in _introduced(context, node):

@@ -2,19 +2,76 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from types import FrameType
+
 import pytest
 
 from dfc.diagnostics import CompileError
+from dfc.frontend import statements
 from dfc.frontend.build import build, check
+from dfc.frontend.context import Context
+from dfc.frontend.syntax import tree
 from dfc.source import SourceFile
 from tests.support.building import codes, graph_of
 
 
-def test_a_hundred_thousand_statements() -> None:
-    lines = "".join(f"  let v{i + 1} = relu(v{i})\n" for i in range(100_000))
-    text = f"entry f(x: f32) -> f32 {{\n  let v0 = x\n{lines}  return v100000\n}}\n"
-    graph = build(SourceFile("long.dfg", text))
-    assert len(graph.entries["f"].block.nodes) == 100_000
+def long_program(count: int) -> SourceFile:
+    lines = "".join(f"  let v{i + 1} = relu(v{i})\n" for i in range(count))
+    return SourceFile("long.dfg", f"entry f(x: f32) -> f32 {{\n  let v0 = x\n{lines}  return v{count}\n}}\n")
+
+
+def test_statements_are_no_recursion() -> None:
+    """Ten times as many as Python has room for calls; `tests.gate.texts` has a hundred times."""
+    graph = build(long_program(10_000))
+    assert len(graph.entries["f"].block.nodes) == 10_000
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many calls of functions it makes, those of the interpreter included: the same on any machine."""
+    made = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal made
+        made += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return made
+
+
+def test_twice_as_many_statements_take_twice_as_many_steps() -> None:
+    build(long_program(1))  # what is read once is there now
+    some, twice = (calls_of(lambda n=n: build(long_program(n))) for n in (500, 1000))
+    assert twice < 2.5 * some, (some, twice)  # 4 times as many if each looked at all others
+
+
+class Copied(tuple[tree.Node, ...]):
+    """A tuple that counts the members of slices that are taken of it."""
+
+    members = 0
+
+    def __getitem__(self, place: object) -> object:
+        found = super().__getitem__(place)  # type: ignore[index]
+        Copied.members += len(found) if isinstance(place, slice) else 0
+        return found
+
+
+def test_no_statement_copies_those_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = statements.run_suite
+    monkeypatch.setattr(Copied, "members", 0)
+
+    def counted(context: Context, suite: tree.Suite) -> None:
+        run(context, replace(suite, statements=Copied(suite.statements)))
+
+    monkeypatch.setattr(statements, "run_suite", counted)
+    build(long_program(200))
+    assert Copied.members <= 200
 
 
 def test_a_chain_of_operands() -> None:
