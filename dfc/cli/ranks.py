@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from io import StringIO
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -24,7 +26,9 @@ from dfc.cli.bundles import cluster_of
 from dfc.cli.draining import until_read
 from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule, batching_of
+from dfc.cli.saving import Plan
 from dfc_runtime.checkpoints import store
+from dfc_runtime.distributed.records import STOPS, accept_signals
 from dfc_runtime.errors import DfcError, FeedError, FileError, RankError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry
 
@@ -60,8 +64,8 @@ def communicator() -> MPI.Intracomm:
     return MPI.COMM_WORLD
 
 
-def supervise(launch: Launch, arguments: Sequence[str], folder: Path | None, *, claims: bool) -> int:
-    """Starts ranks with this command line of `dfc`, sees to them, and gives the exit code of the job. `folder` is where
+def supervise(launch: Launch, arguments: Sequence[str], plan: Plan, *, claims: bool) -> int:
+    """Starts ranks with this command line of `dfc`, sees to them, and gives the exit code of the job. `plan` says where
     its checkpoints lie; if it `claims` the folder, other runs that save there end."""
     from dfc_runtime.distributed.coordinator import Policy
     from dfc_runtime.distributed.supervisor import Job, supervise
@@ -74,18 +78,22 @@ def supervise(launch: Launch, arguments: Sequence[str], folder: Path | None, *, 
         deaths.append(text)
         click.echo(f"dfc: {text}", err=True)
 
-    code = supervise(Job(["dfc", *arguments], policy, folder if claims else None, told), tell)
+    job = Job(["dfc", *arguments], policy, plan.folder if claims else None, told)
+    code = supervise(job, tell, lambda text: click.echo(text, err=True, nl=False))
     if code == RankError.exit_code and deaths:
-        click.echo(f"  {_next(launch, folder)}", err=True)
+        click.echo(f"  {_next(launch, plan)}", err=True)
     return code
 
 
-def _next(launch: Launch, folder: Path | None) -> str:
-    """What to type after a rank has died for the last time."""
-    if folder is None or not folder.is_dir() or store.holds_nothing(folder):
-        return "nothing was saved: --state DIR and --save-every N save on the way, and --max-restarts N starts it again"
-    text = f"the same command goes on from the newest checkpoint in {folder}"
-    return text if launch.restarts else f"{text}; with --max-restarts N it does so by itself"
+def _next(launch: Launch, plan: Plan) -> str:
+    """What to type after a rank has died for the last time: of the options that help, those that were not given."""
+    again = "" if launch.restarts else "; with --max-restarts N it does so by itself"
+    if plan.folder is not None and plan.folder.is_dir() and not store.holds_nothing(plan.folder):
+        return f"the same command goes on from the newest checkpoint in {plan.folder}{again}"
+    if plan.folder is None:
+        return f"nothing was saved: the same command starts over{again}; --state DIR and --save-every N save on the way"
+    text = f"nothing was saved in {plan.folder} yet: the same command starts over{again}"
+    return text if plan.saves_on_the_way else f"{text}; --save-every N saves on the way"
 
 
 def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
@@ -98,17 +106,50 @@ def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
     fault = launchers.separated(comm.size)
     if fault:
         return failures.report(click.UsageError(fault)) if comm.rank == _stated_rank() else failures.USAGE
-    stopped = _heed_signals(comm.rank)
-    with Told(comm.rank) as records:
+    records = Told(comm.rank)
+    _heed_signals(records, comm.rank)
+    with records:
         code = _unwatched(comm, records)
-        if not code:
-            code = failures.guarded(lambda: _told_once(lambda: body(comm, records), comm.rank))
-        code = 128 + stopped[0] if stopped else code
-        records.end(code)
-    if stopped or code not in (0, *STOPPED):
+        if code:
+            records.end(code)
+        else:
+            code = _reported(records, partial(_told_once, partial(body, comm, records), comm))
+    if records.is_interrupted or code not in (0, *STOPPED):
         until_read()
         comm.Abort(code)
     return code
+
+
+def _reported(records: Told, work: Callable[[], int]) -> int:
+    """Works, and gives the exit code. What is to be said of a failure goes to the supervisor with it, as launchers may
+    lose what was printed just before the end; without a supervisor it is printed."""
+    failure: BaseException | None = None
+    code, said = 0, StringIO()
+    try:
+        accept_signals()
+        code = work()
+    except BaseException as problem:
+        failure = problem
+    if failure is not None:
+        with redirect_stderr(said):
+            code = failures.guarded(partial(_fail, failure))
+    if records.signal and (code == 0 or records.is_interrupted):
+        code = 128 + records.signal
+    _end(records, code, said.getvalue())
+    return code
+
+
+def _fail(problem: BaseException) -> int:
+    raise problem
+
+
+def _end(records: Told, code: int, report: str) -> None:
+    """The last record; from here on a signal changes nothing."""
+    if threading.current_thread() is threading.main_thread():
+        for number in STOPS:
+            signal.signal(number, signal.SIG_IGN)
+    if not records.end(code, report=report):
+        click.echo(report, err=True, nl=False)
 
 
 def _unwatched(comm: MPI.Intracomm, records: Told) -> int:
@@ -131,21 +172,21 @@ def _stated_rank() -> int:
     return found.rank if found is not None else 0
 
 
-def _heed_signals(rank: int) -> list[int]:
-    """Rank 0 alone decides what a signal means, so the others do not hear of it. As long as there is no step to finish,
-    it means the end; the list then holds its number."""
-    heard: list[int] = []
+def _heed_signals(records: Told, rank: int) -> None:
+    """Rank 0 alone decides what a signal means: the others pass it on to rank 0, and to the supervisor. As long as
+    there is no step to finish, it means the end of rank 0; after the last step, what follows is done in any case."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        heard.append(number)
-        raise KeyboardInterrupt
+        records.on_stop(number)
+        if rank == 0 and not records.has_stepped and not records.is_interrupted:
+            records.is_interrupted = True
+            raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN if rank else stop)
-    return heard
+    for number in STOPS:
+        signal.signal(number, stop)
 
 
-def _told_once(body: Callable[[], int], rank: int) -> int:
+def _told_once(body: Callable[[], int], comm: MPI.Intracomm) -> int:
     """What ends a run is told once, by rank 0 if it can: it hears of what another rank has found, and what is wrong
     with a file all of them find. The others wait for the end, and speak, or end it, only if rank 0 is prevented."""
     from dfc_runtime.distributed.waiting import is_reported
@@ -153,7 +194,7 @@ def _told_once(body: Callable[[], int], rank: int) -> int:
     try:
         return body()
     except (DfcError, click.ClickException) as problem:
-        if rank == 0:
+        if comm.rank == 0:
             raise
         time.sleep(REPORTED_WITHIN)
         if not is_reported(problem):
@@ -170,12 +211,21 @@ def watched(module: ClusterModule, records: Told) -> Generator[None]:
 
     def end(text: str) -> None:
         failure = RankError(f"{text}\n  if it is no endless loop: --deadline SECONDS allows for more", code="E0911")
-        code = failures.report(failure)
-        records.end(code)
+        said = StringIO()
+        with redirect_stderr(said):
+            code = failures.report(failure)
+        _end(records, code, said.getvalue())
         until_read()
         os._exit(code)
 
+    def asked(number: int, origin: int) -> None:
+        if not records.signal:
+            records.origin = origin
+            os.kill(os.getpid(), number)  # the main thread hears of it, whichever thread this is
+
     records.doing = lambda: (0, module.waiting.busy()[1])
+    module.waiting.stopped_by = lambda: records.signal
+    module.waiting.on_stop = asked
     with Watchdog(module.waiting, end):
         yield
 
@@ -190,12 +240,14 @@ class Pulse(Silent):
     """A listener that lets the supervisor know how far the run is."""
 
     def __init__(self, records: Told) -> None:
+        self._records = records
         self._step = 0
         before = records.doing
         records.doing = lambda: (self._step, before()[1])
 
     def step(self, report: Report) -> None:
         self._step = report.steps
+        self._records.has_stepped = True
 
 
 def fitting_counts(path: str, asked: Mapping[str, int], size: int) -> Mapping[str, int]:

@@ -26,6 +26,8 @@ from dfc_runtime.batching import Batching, Gathered, plan_batches
 from dfc_runtime.formats.manifest import Entry
 
 Results = dict[str, object]
+SAME_WISH = 1.0
+"""Seconds in which a repeated signal is the same wish to stop, and no impatience."""
 LOOK_EVERY_S = 0.1
 Feeds = Mapping[str, object]
 T = TypeVar("T")
@@ -83,7 +85,8 @@ class Call(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """How to call, who is told, whether results of the last epoch are kept, and how many steps are done already."""
+    """How to call, who is told, whether results of the last epoch are kept, and how many steps are done already.
+    `on_stop` is told of signals, and says whether a later one may end the process at once."""
 
     schedule: Schedule
     listener: Listener
@@ -91,20 +94,25 @@ class Loop:
     start: int = 0
     alone: bool = True
     """Whether no other ranks take part: only then a call can be interrupted."""
+    on_stop: Callable[[int], bool] | None = None
+    """Is told of signals, and says whether it is left to this process what more of them mean."""
 
 
 class Stopper:
-    """Turns the first SIGINT or SIGTERM into a wish to stop after the step, and says so. A second one interrupts the
-    step, or ends the process at once where that cannot be; so does a third one.
+    """Turns the first SIGINT or SIGTERM into a wish to stop after the step, and says so, unless a supervisor does. A
+    second one interrupts the step where that can be; a further one ends the process at once, but not within a second of
+    the first: service managers signal all processes, and some of them pass it on.
 
     Handlers run between two steps of the interpreter, and native code is one of them however long it takes: the calls
     are therefore made by a thread of their own, while this one waits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_stop: Callable[[int], bool] | None = None) -> None:
         self.signal = 0
         self.signals = 0
         self.patience: Patience | None = None
+        self._at = 0.0
+        self._on_stop = on_stop
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Stopper:
@@ -117,12 +125,16 @@ class Stopper:
             signal.signal(number, handler)  # pyright: ignore[reportArgumentType]  # what `signal` itself returned
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
+        is_left = self._on_stop is None or self._on_stop(number)
         self.signals += 1
-        if self.signal and (self.patience is None or self.signals > 2):
-            end_at_once(number)
         if not self.signal:
-            os.write(2, STOPPING)
-            self.signal = number
+            if is_left:
+                os.write(2, STOPPING)
+            self.signal, self._at = number, time.monotonic()
+            return
+        can_interrupt = self.patience is not None and self.signals == 2
+        if is_left and not can_interrupt and time.monotonic() - self._at >= SAME_WISH:
+            end_at_once(number)
 
     @contextmanager
     def calling(self) -> Generator[None]:
@@ -139,7 +151,7 @@ class Stopper:
 
 def run(entry: Entry, call: Call, feeds: Feeds, loop: Loop) -> tuple[Report, Gathered]:
     """Calls the entry as scheduled, and can be stopped meanwhile."""
-    return _beside(lambda stopper: _run(entry, call, feeds, loop, stopper), alone=loop.alone)
+    return _beside(lambda stopper: _run(entry, call, feeds, loop, stopper), alone=loop.alone, on_stop=loop.on_stop)
 
 
 def once(call: Callable[[], T], *, alone: bool = True) -> tuple[T, int]:
@@ -156,9 +168,9 @@ def once(call: Callable[[], T], *, alone: bool = True) -> tuple[T, int]:
     return _beside(work, alone=alone)
 
 
-def _beside(work: Callable[[Stopper], T], *, alone: bool) -> T:
+def _beside(work: Callable[[Stopper], T], *, alone: bool, on_stop: Callable[[int], bool] | None = None) -> T:
     """Works in a thread of its own, while this one hears signals, and sees to it that the call ends if it is alone."""
-    with Stopper() as stopper, ThreadPoolExecutor(1, "dfc-run") as calls:
+    with Stopper(on_stop) as stopper, ThreadPoolExecutor(1, "dfc-run") as calls:
         if alone:
             thread = calls.submit(threading.get_ident).result()
             stopper.patience = Patience(lambda: stopper.signal, lambda: stopper.signals, thread)

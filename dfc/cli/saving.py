@@ -53,6 +53,11 @@ class Plan:
     again: bool = False
     is_asked: bool = True
 
+    @property
+    def saves_on_the_way(self) -> bool:
+        """Whether state is saved before the end, too."""
+        return (self.every, self.seconds) != (None, None)
+
     def or_else(self, policy: CheckpointPolicy | None) -> Plan:
         """What a deployment file says, where the command says nothing."""
         if policy is None or self.folder is not None:

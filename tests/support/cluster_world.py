@@ -27,6 +27,7 @@ class Session:
     launcher: bool = True
     halted: bool = False
     stopping: bool = False
+    signals: dict[int, int] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -52,6 +53,7 @@ class World:
         self.told: list[str] = []
         self.code: int | None = None
         self.interrupts = 0
+        self.signalled = False
         self.known = 0.0
 
     def run(self) -> int:
@@ -60,6 +62,9 @@ class World:
         if self.random.random() < 0.2:
             for _ in range(self.random.randint(1, 2)):
                 self._at(self.random.uniform(0, 40), c.Interrupted(0.0, self.random.choice([2, 15])))
+        if self.random.random() < 0.2:
+            for _ in range(self.random.randint(1, 2)):
+                self._at(self.random.uniform(0, 40), "signal")
         self._at(0.25, "tick")
         while self.code is None:
             self.time, _, what = heapq.heappop(self.queue)
@@ -76,6 +81,8 @@ class World:
             self._live()
             self._tell(c.Clock(self.time))
             self._at(0.25, "tick")
+        elif what == "signal":
+            self._signal_a_rank()
         elif isinstance(what, c.Interrupted):
             self.interrupts += 1
             self._tell(c.Interrupted(self.time, what.number))
@@ -115,6 +122,16 @@ class World:
         else:
             session.stopping = True
 
+    def _signal_a_rank(self) -> None:
+        """Somebody asks a rank to stop; it tells rank 0, unless that does not answer."""
+        session = self.session
+        if session is None or not session.alive:
+            return
+        rank = self.random.choice(sorted(session.alive))
+        session.signals.setdefault(rank, self.random.choice([2, 15]))
+        self.signalled = True
+        session.stopping = True
+
     def _late(self, event: object, record: bool = False) -> None:
         """What a supervisor notices later. It reads the records of a session before it looks for its processes, so
         nobody seems gone before what it left is known."""
@@ -152,7 +169,7 @@ class World:
     def _step(self, session: Session) -> None:
         for rank in sorted(session.alive):
             if rank not in session.hung and self.random.random() < 0.5:
-                self._late(c.Beat(0.0, session.epoch, rank, session.step, ""))
+                self._late(c.Beat(0.0, session.epoch, rank, session.step, "", session.signals.get(rank, 0)))
         if self.random.random() < self.faults:
             rank = self.random.choice(sorted(session.alive))
             match self.random.choice(["kill", "hang", "raise", "lie"]):
@@ -175,4 +192,6 @@ class World:
             for rank in sorted(session.alive):
                 session.done.add(rank)
                 session.alive.discard(rank)
-                self._late(c.Completed(0.0, session.epoch, rank), record=True)
+                heard = next(iter(session.signals.values()), 0)  # rank 0 hears of what others were asked
+                signal = session.signals.get(rank, 0) if rank else heard
+                self._late(c.Completed(0.0, session.epoch, rank, signal), record=True)

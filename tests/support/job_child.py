@@ -14,7 +14,7 @@ import time
 
 from mpi4py import MPI
 
-from dfc_runtime.distributed.records import Told, current_epoch
+from dfc_runtime.distributed.records import Told, accept_signals, current_epoch
 from dfc_runtime.errors import FeedError
 
 
@@ -48,6 +48,7 @@ def main(steps: int, faults: list[list[str]]) -> int:
     wishes: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda n, _frame: wishes.append(n))
+    accept_signals()
     at = 0
     for rank, _, fault in faults:
         if int(rank) == comm.rank and fault.endswith("?") and current_epoch() == 2:

@@ -225,12 +225,12 @@ def _start(context: click.Context, asked: _Asked, launch: Launch) -> int:
     if asked.entry == ":":  # no entry, and for launchers no word: it would become another one
         raise click.UsageError("there is no entry ':'")
     cluster = cluster_of(asked.file)
-    folder = asked.plan.or_else(None if cluster is None else cluster.checkpoint).folder
+    plan = asked.plan.or_else(None if cluster is None else cluster.checkpoint)
     entry = entry_of(asked.file, asked.entry)
-    claims = folder is not None and entry is not None and saves(entry)
-    if folder is not None and claims:
-        refuse_checkpoint(folder)
-    return supervise(launch, _words(context), folder, claims=claims)
+    claims = plan.folder is not None and entry is not None and saves(entry)
+    if plan.folder is not None and claims:
+        refuse_checkpoint(plan.folder)
+    return supervise(launch, _words(context), plan, claims=claims)
 
 
 def _as_rank(
@@ -296,7 +296,8 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
     with listener, keeper:
         call: running.Call = getattr(module, asked.entry)
         gathers, alone = asked.out is not None, isinstance(module, Module)
-        loop = running.Loop(asked.schedule, Both(told, keeper), gather=gathers, start=start, alone=alone)
+        on_stop = None if records is None else records.on_stop
+        loop = running.Loop(asked.schedule, Both(told, keeper), gathers, start, alone, on_stop)
         report, gathered = running.run(signature, call, given, loop)
     try:
         if asked.out is not None and (report.last or not report.stopped_by):  # the last save says that all is done

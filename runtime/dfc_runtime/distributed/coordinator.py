@@ -14,11 +14,33 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from dfc_runtime.distributed.events import (
+    Beat,
+    Clock,
+    Completed,
+    Effect,
+    Empty,
+    Event,
+    Failed,
+    Gone,
+    Interrupted,
+    Launch,
+    LauncherEnded,
+    LauncherStopped,
+    Over,
+    Report,
+    Send,
+    Started,
+    Tell,
+)
+
 SILENCE = 30.0
 STARTING = 30.0
 """Seconds that a rank has at least until it first says anything: it starts Python and MPI, maybe on a busy machine."""
 STOP_WITHIN = 9.0
 """Seconds to finish a step and save; what is left is killed, so that a wish to stop is met within ten."""
+SAME_WISH = 1.0
+"""Seconds in which a repeat is the same wish to stop, not impatience: service managers signal all processes at once."""
 KILL_AGAIN = 2.0
 PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -38,128 +60,6 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A session runs. `epoch` is higher than any before."""
-
-    time: float
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """A rank is alive; `step` and `doing` are for messages."""
-
-    time: float
-    epoch: int
-    rank: int
-    step: int
-    doing: str
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """A rank has left its record of completion."""
-
-    time: float
-    epoch: int
-    rank: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A rank has told what went wrong, and with which exit code it ends; no message: the user knows already."""
-
-    time: float
-    epoch: int
-    rank: int
-    code: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """The process of a rank is no more; `how` in words, if that is known."""
-
-    time: float
-    epoch: int
-    rank: int
-    how: str
-
-
-@dataclass(frozen=True, slots=True)
-class LauncherEnded:
-    """The process that started the ranks is over."""
-
-    time: float
-    epoch: int
-    code: int
-
-
-@dataclass(frozen=True, slots=True)
-class LauncherStopped:
-    """The process that started the ranks was stopped by a signal, or goes on."""
-
-    time: float
-    epoch: int
-    stopped: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """No process of the session is left."""
-
-    time: float
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    time: float
-
-
-@dataclass(frozen=True, slots=True)
-class Interrupted:
-    """Somebody wants the job to stop."""
-
-    time: float
-    number: int
-
-
-Event = Started | Beat | Completed | Failed | Gone | LauncherEnded | LauncherStopped | Empty | Clock | Interrupted
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Take an epoch and start a session of this many ranks."""
-
-    ranks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send a signal to all processes of the session."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """One line for the user."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Over:
-    """The job is over."""
-
-    code: int
-
-
-Effect = Launch | Send | Tell | Over
-
-
-@dataclass(frozen=True, slots=True)
 class Pulse:
     """What is known of a rank: when it beat last, what it was doing, and whether it has said anything yet."""
 
@@ -173,7 +73,7 @@ class Pulse:
 class State:
     """`phase`: launching, running, ending (the session is being killed or ends by itself), pausing (before a restart),
     over. `code` is what the job ends with if nothing better comes; `until` a time that the phase waits for; `halted` is
-    since when the launcher is stopped."""
+    since when the launcher is stopped. `stopped_by` is the signal that asked the job to stop, `stopped_at` when."""
 
     policy: Policy
     phase: str = "launching"
@@ -186,6 +86,7 @@ class State:
     code: int = 0
     until: float = 0.0
     stopped_by: int = 0
+    stopped_at: float = 0.0
     halted: float | None = None
 
 
@@ -212,7 +113,7 @@ def react(state: State, event: Event) -> Reaction:
     match event:
         case Beat():
             pulse = Pulse(event.time, event.step, event.doing, heard=True)
-            return replace(state, pulses={**state.pulses, event.rank: pulse}), ()
+            return _signalled(replace(state, pulses={**state.pulses, event.rank: pulse}), event)
         case Completed():
             return _completed(state, event)
         case Failed():
@@ -255,14 +156,31 @@ def _stop_early(state: State, time: float) -> Reaction:
 def _completed(state: State, event: Completed) -> Reaction:
     if not 0 <= event.rank < state.ranks:
         return state, ()
-    return replace(state, completed=state.completed | {event.rank}), ()
+    completed = replace(state, completed=state.completed | {event.rank})
+    return _signalled(completed, event) if event.rank == 0 else (completed, ())
+
+
+def _signalled(state: State, event: Beat | Completed) -> Reaction:
+    """Somebody has signalled a rank itself: that is a wish to stop, as if this process had been asked."""
+    if not event.signal or state.stopped_by or state.phase != "running":
+        return state, ()
+    asked = replace(state, stopped_by=event.signal, stopped_at=event.time, until=event.time + STOP_WITHIN)
+    rank = event.rank if event.origin < 0 else event.origin
+    told = Tell(f"rank {rank} was asked to stop by signal {event.signal}, so all ranks stop")
+    if event.rank == 0:
+        return asked, (told,)
+    if not state.pulses[0].heard:
+        ending, effects = _stop_early(asked, event.time)
+        return ending, (told, *effects)
+    return asked, (told, Send(event.signal))
 
 
 def _failed(state: State, event: Failed) -> Reaction:
     if state.phase != "running" or event.rank in state.completed:
         return state, ()
-    if not event.message:  # what the rank has told is on its way through the launcher, and it ends the others itself
-        return _end(state, event.time, event.code, "", at_once=False)
+    if not event.message:  # it ends the others itself, when the launcher has read what they have printed
+        ending, effects = _end(state, event.time, event.code, "", at_once=False)
+        return ending, (Report(event.report), *effects) if event.report else effects
     return _end(state, event.time, event.code, f"rank {event.rank}: {event.message}")
 
 
@@ -367,10 +285,14 @@ def _patience(state: State, pulse: Pulse) -> float:
 def _interrupted(state: State, event: Interrupted) -> Reaction:
     if state.phase == "pausing":
         return replace(state, phase="over", code=128 + event.number), (Over(128 + event.number),)
+    if state.stopped_by and event.time - state.stopped_at < SAME_WISH:
+        return state, ()
     if state.stopped_by:
         ending = replace(state, phase="ending", code=128 + state.stopped_by, until=event.time + KILL_AGAIN)
         return (ending, (Send(signal.SIGKILL),)) if state.phase != "launching" else (state, ())
-    stopped = replace(state, stopped_by=event.number, until=event.time + STOP_WITHIN)
+    stopped = replace(state, stopped_by=event.number, stopped_at=event.time, until=event.time + STOP_WITHIN)
+    if state.phase == "running" and not state.pulses[0].heard:
+        return _stop_early(stopped, event.time)
     if state.phase == "running":
-        return (stopped, (Send(event.number),)) if state.pulses[0].heard else _stop_early(stopped, event.time)
+        return stopped, (Tell("stopping after this step; again to stop now"), Send(event.number))
     return (replace(stopped, until=state.until), ()) if state.phase == "ending" else (stopped, ())

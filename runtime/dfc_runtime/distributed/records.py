@@ -9,12 +9,14 @@ Guarantees that what is damaged counts as not written, and that ranks whose supe
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,7 +35,12 @@ _ALIVE, _ALONE = "alive", 75
 _INTERNAL = 1
 _WELL = (0, 130, 143)
 """Exit codes of a rank that did what it was asked to: also to stop."""
+_NUMBERS = ("rank", "pid", "number", "step", "code", "signal", "origin")
 _LONGEST = 2000
+_LONGEST_REPORT = 40_000
+"""Bytes of a report as JSON: with the rest of its record it is less than a line of `post` may be."""
+STOPS = (signal.SIGINT, signal.SIGTERM)
+"""What asks a job to stop."""
 _MOST_NAMED = 8
 _LATE = 4 * EVERY
 """Seconds without a beat after which a rank no longer counts as one that computes."""
@@ -44,7 +51,8 @@ Doing = Callable[[], tuple[int, str]]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One file of one rank. `kind` is beat, done or failed; `pid` is a process of `host`."""
+    """One file of one rank. `kind` is beat, done or failed; `pid` is a process of `host`; `signal` the first that has
+    asked this rank to stop, or 0, which rank `origin` got (-1: this one); `report` is for the user, as it is."""
 
     kind: str
     rank: int
@@ -54,6 +62,9 @@ class Record:
     code: int = 0
     text: str = ""
     host: str = ""
+    signal: int = 0
+    origin: int = -1
+    report: str = ""
 
 
 @cache
@@ -109,7 +120,9 @@ def unseen(ranks: Sequence[Seen]) -> str:
 
 class Told:
     """Tells the supervisor of this process, as long as the block runs; does nothing without one. `is_heard` says
-    whether there is a way to it."""
+    whether there is a way to it; `signal` is the first that has asked this rank to stop, which the next record tells;
+    `has_stepped` whether a step was made, and `is_interrupted` whether a signal has ended the rank before that.
+    A supervisor starts its ranks with such signals held back: `accept_signals`."""
 
     def __init__(self, rank: int, doing: Doing | None = None) -> None:
         epoch = current_epoch()
@@ -121,6 +134,10 @@ class Told:
         self.is_heard = is_here or self._line is not None
         self._rank = rank
         self._number = 0
+        self.signal = 0
+        self.origin = rank
+        self.has_stepped = False
+        self.is_interrupted = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat_on, name="dfc-beats", daemon=True)
         self.doing: Doing = doing or (lambda: (0, ""))
@@ -139,17 +156,23 @@ class Told:
         code = _exit_code(problem)
         self.end(0 if code is None else code, "" if code is None else _words(problem))
 
-    def end(self, code: int, text: str = "") -> None:
+    def on_stop(self, number: int) -> bool:
+        """This rank was asked to stop by a signal; the first one counts. Whether it is left to this process what more
+        of them mean: a supervisor hears of the first, and sees to it that the job stops."""
+        self.signal = self.signal or number
+        return self._folder is None
+
+    def end(self, code: int, text: str = "", report: str = "") -> bool:
         """The last thing a rank tells: that it is done, or with which code it ends; later calls change nothing. Without
-        a text the user has been told already."""
+        a text the user has been told already, or is told the report: True if the supervisor has got it."""
         if self._folder is None or self._over.is_set():
-            return
+            return False
         self._over.set()
         self._thread.join()
         if code in _WELL:
-            self._write("done")
-        else:
-            self._write("failed", code=code, text=text)
+            return self._write("done", code=code)
+        fits = len(json.dumps(report)) <= _LONGEST_REPORT
+        return self._write("failed", code=code, text=text, report=report if fits else "") and fits
 
     def _beat_on(self) -> None:
         while not self._over.wait(EVERY):
@@ -172,17 +195,20 @@ class Told:
         step, text = self.doing()
         self._write("beat", step=step, text=text)
 
-    def _write(self, kind: str, **told: int | str) -> None:
+    def _write(self, kind: str, **told: int | str) -> bool:
+        """Whether it was passed on."""
         if self._folder is None:
-            return
-        data = {"rank": self._rank, "host": host(), "pid": os.getpid(), "number": self._number, **told}
+            return False
+        about = {"rank": self._rank, "host": host(), "pid": os.getpid(), "number": self._number}
+        data = {**about, "signal": self.signal, "origin": self.origin, **told}
         if self._line is not None:
             self._line.send(self._epoch, self._rank, kind, data)
-            return
+            return not self._line.is_over
         try:
             put(self._folder, self._epoch, self._rank, kind, data)
         except OSError:
-            return  # a supervisor that is gone has removed the folder
+            return False  # a supervisor that is gone has removed the folder
+        return True
 
 
 def heard(rank: int) -> str:
@@ -215,6 +241,22 @@ def _exit_code(problem: BaseException | None) -> int | None:
 def _words(problem: BaseException | None) -> str:
     text = problem.message if isinstance(problem, DfcError) else f"{type(problem).__name__}: {problem}"
     return text[:_LONGEST]
+
+
+@contextmanager
+def held_back() -> Generator[None]:
+    """What is started in this block gets signals that ask it to stop only when it accepts them; a launcher never, which
+    would end its ranks in the middle of a step."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def accept_signals() -> None:
+    """From here on this process gets signals that ask it to stop, also those that came before."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
 
 def watch_over(folder: Path) -> IO[bytes]:
@@ -259,10 +301,11 @@ def read_records(folder: Path, epoch: int) -> list[Record]:
 def _read(path: Path, kind: str) -> Record | None:
     try:
         data = fields.mapping(strict_json.parse(path.read_text(encoding="utf-8")), "a record")
-        rank, pid, number, step, code = (_whole(data.get(key, 0)) for key in ("rank", "pid", "number", "step", "code"))
+        numbers = {key: _whole(data.get(key, 0)) for key in _NUMBERS}
+        texts = {key: str(data.get(key, "")) for key in ("text", "host", "report")}
+        return Record(kind, **numbers, **texts)  # type: ignore[arg-type]
     except (OSError, ValueError):
         return None
-    return Record(kind, rank, pid, number, step, code, str(data.get("text", "")), str(data.get("host", "")))
 
 
 def _whole(value: object) -> int:

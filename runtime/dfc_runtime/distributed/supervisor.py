@@ -28,7 +28,15 @@ from dfc_runtime.distributed import coordinator as c
 from dfc_runtime.distributed import epochs, processes
 from dfc_runtime.distributed.launcher_output import Account, Filter
 from dfc_runtime.distributed.post import POST_VARIABLE, Post
-from dfc_runtime.distributed.records import EPOCH_VARIABLE, JOB_VARIABLE, Record, host, read_records, watch_over
+from dfc_runtime.distributed.records import (
+    EPOCH_VARIABLE,
+    JOB_VARIABLE,
+    Record,
+    held_back,
+    host,
+    read_records,
+    watch_over,
+)
 from dfc_runtime.errors import UnsupportedError
 
 LOOK_EVERY = 0.05
@@ -50,11 +58,12 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def supervise(job: Job, tell: Callable[[str], None]) -> int:
-    """Runs a job to its end and returns its exit code. `tell` gets a line for each thing the user should know."""
+def supervise(job: Job, tell: Callable[[str], None], report: Callable[[str], None] | None = None) -> int:
+    """Runs a job to its end and returns its exit code. `tell` gets a line for each thing the user should know, `report`
+    (else standard error) what a rank that fails says itself."""
     with tempfile.TemporaryDirectory(prefix="dfc-job-") as name, watch_over(Path(name)), Post(Path(name)) as post:
         told = {**job.environment, POST_VARIABLE: post.address}
-        return _Supervisor(replace(job, environment=told), Path(name), tell).run()
+        return _Supervisor(replace(job, environment=told), Path(name), tell, report or _to_errors).run()
 
 
 def find_launcher() -> str:
@@ -78,14 +87,15 @@ class _Session:
         self._mark = f"{JOB_VARIABLE}={folder}"
         variables = {JOB_VARIABLE: str(folder), EPOCH_VARIABLE: str(epoch), "TMPDIR": str(self._scratch)}
         command = [find_launcher(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", *job.command]
-        self.launcher = subprocess.Popen(
-            command,
-            env={**os.environ, **permissions(), **job.environment, **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with held_back():
+            self.launcher = subprocess.Popen(
+                command,
+                env={**os.environ, **permissions(), **job.environment, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
         self.pids: dict[int, int] = {}
         self.account = Account()
         self.known: dict[tuple[str, int], Record] = {}
@@ -184,10 +194,12 @@ class _Session:
         return "".join(f"and rank {rank} " for rank in close) + "have died"
 
     def send(self, number: int) -> None:
-        """Passes a signal on: a wish to stop to the rank that decides (the others follow it), the last one to all."""
-        first = self.pids.get(0)
-        gently = number != signal.SIGKILL and first is not None and processes.alive(first)
-        processes.signal_all([first] if gently and first is not None else self.processes(), number)
+        """Passes a signal on: a wish to stop to the rank that decides; where that is on another host, to those here,
+        which tell it. The last one goes to all, and to the launcher, too."""
+        if number == signal.SIGKILL:
+            processes.signal_all(self.processes(), number)
+        else:
+            processes.signal_all([self.pids[0]] if 0 in self.pids else list(self.pids.values()), number)
 
     def close(self) -> None:
         """After the last process is gone."""
@@ -199,10 +211,11 @@ class _Session:
 
 
 class _Supervisor:
-    def __init__(self, job: Job, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, job: Job, folder: Path, tell: Callable[[str], None], report: Callable[[str], None]) -> None:
         self._job = job
         self._folder = folder
         self._tell = tell
+        self._report = report
         self._session: _Session | None = None
         self._interrupts: list[int] = []
         self._code: int | None = None
@@ -250,6 +263,8 @@ class _Supervisor:
                         self._session.send(number)
                 case c.Tell(text):
                     self._tell(text)
+                case c.Report(text):
+                    self._report(text)
                 case c.Over(code):
                     self._code = code
 
@@ -296,16 +311,20 @@ class _Supervisor:
 def _event(record: Record, epoch: int) -> c.Event:
     now = time.monotonic()
     if record.kind == "done":
-        return c.Completed(now, epoch, record.rank)
+        return c.Completed(now, epoch, record.rank, record.signal, record.origin)
     if record.kind == "failed":
-        return c.Failed(now, epoch, record.rank, record.code, record.text)
-    return c.Beat(now, epoch, record.rank, record.step, record.text)
+        return c.Failed(now, epoch, record.rank, record.code, record.text, record.report)
+    return c.Beat(now, epoch, record.rank, record.step, record.text, record.signal, record.origin)
 
 
 def permissions() -> dict[str, str]:
     """What Open MPI wants to be told before it runs as root, or with more ranks than cores; others do not look."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
     return {**root, "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+
+
+def _to_errors(text: str) -> None:
+    _write(2, text.encode())
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -35,6 +35,8 @@ _LOOK_EVERY = 16
 
 FAILURE = "failure"
 """The signal of a rank that goes no further, to all others."""
+STOP = "stop_request"
+"""The signal of a rank that was asked to stop, to rank 0, which decides."""
 
 Data = dict[str, object]
 
@@ -82,7 +84,8 @@ class Computing(Protocol):
 class Waiting:
     """How one rank waits. `name` says which task a rank is; `on_signal` is asked about signals that are no questions,
     and raises what they mean; `on_silent` what else is known of a rank that does not answer; `kernel` which kernel
-    of the call began last, "" where nobody knows."""
+    of the call began last, "" where nobody knows; `stopped_by` which signal of the system has asked this rank to
+    stop, or 0: rank 0 hears of it, and `on_stop` is told there which signal which rank got."""
 
     def __init__(self, comm: Comm, seconds: float, name: Callable[[int], str]) -> None:
         self.comm = comm
@@ -91,6 +94,9 @@ class Waiting:
         self.on_signal: Callable[[Data], None] | None = None
         self.on_look: Callable[[], None] | None = None
         self.on_silent: Callable[[int], str] = lambda _: ""
+        self.on_stop: Callable[[int, int], None] | None = None
+        self.stopped_by: Callable[[], int] = lambda: 0
+        self._is_stop_told = False
         self.doing = "it has just started"
         self.kernel = ""
         self._part: Computing | None = None
@@ -197,11 +203,17 @@ class Waiting:
 
     def look(self) -> None:
         """Answers questions, and raises what other ranks have told."""
+        if self.comm.rank and not self._is_stop_told and (number := self.stopped_by()):
+            self._is_stop_told = True
+            self.signal([0], {"kind": STOP, "number": number})
         while (arrival := self.comm.arrival(None, SIGNAL)) is not None:
             data = self._unpacked(arrival)
             if data["kind"] == "question":
                 answer = {"number": data["number"], **self._status()}
                 self.post(packed(answer), arrival.source, ANSWER)
+            elif data["kind"] == STOP:
+                if self.on_stop is not None and isinstance(data["number"], int):
+                    self.on_stop(data["number"], arrival.source)
             elif data["kind"] == "report":
                 raise ReportedError(str(data["text"]), code="E0911")
             elif data["kind"] == FAILURE:

@@ -6,6 +6,7 @@ from dfc_runtime.distributed import coordinator as c
 from tests.support.cluster_world import World
 
 SEEDS, GROUPS = 20_000, 20
+STOPPING = c.Tell("stopping after this step; again to stop now")
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
@@ -22,8 +23,8 @@ def test_every_job_ends_with_one_session_at_a_time_and_never_a_false_success(gro
             assert session.done == set(range(session.ranks)), f"seed {seed}: success without completion"
             assert session.step >= world.total, f"seed {seed}"
         if code >= 128:
-            assert world.interrupts, f"seed {seed}"
-        if not world.faults and not world.interrupts:
+            assert world.interrupts or world.signalled, f"seed {seed}"
+        if not world.faults and not world.interrupts and not world.signalled:
             assert code == 0, f"seed {seed}: {world.told}"
 
 
@@ -103,6 +104,12 @@ def test_a_rank_that_has_told_the_user_itself_has_time_to_be_heard() -> None:
     assert _fed(state, c.Clock(1.1 + c.KILL_AGAIN))[1] == [c.Send(9)]
 
 
+def test_what_a_rank_reports_is_passed_on_as_it_is_and_once() -> None:
+    reports = [c.Failed(1.0, 1, rank, 2, "", f"error of {rank}\n  fix\n") for rank in (0, 1)]
+    _, effects = _fed(_running(c.Policy(2, restarts=1)), *reports, c.Empty(1.5, 1))
+    assert effects == [c.Report("error of 0\n  fix\n"), c.Over(2)]
+
+
 def test_two_sessions_without_a_step_cost_a_rank() -> None:
     state = _running(c.Policy(4, restarts=5, least=2))
     counts = []
@@ -115,13 +122,37 @@ def test_two_sessions_without_a_step_cost_a_rank() -> None:
 
 def test_a_wish_to_stop_is_passed_on_then_enforced() -> None:
     state, effects = _fed(_running(c.Policy(1)), c.Beat(4.0, 1, 0, 0, ""), c.Interrupted(5.0, 2))
-    assert effects == [c.Send(2)]
+    assert effects == [STOPPING, c.Send(2)]
     _, effects = _fed(state, c.Completed(6.0, 1, 0), c.LauncherEnded(6.0, 1, 0), c.Empty(6.1, 1))
     assert effects == [c.Over(130)]
     _, effects = _fed(state, c.Clock(15.1), c.Empty(15.2, 1))
     assert effects[-1] == c.Over(130)
-    _, effects = _fed(state, c.Interrupted(5.5, 2), c.Empty(5.6, 1))
+    _, effects = _fed(state, c.Interrupted(6.5, 2), c.Empty(6.6, 1))
     assert effects == [c.Send(9), c.Over(130)]
+
+
+def test_a_repeat_within_a_second_is_the_same_wish() -> None:
+    state = _fed(_running(c.Policy(1)), c.Beat(4.0, 1, 0, 3, ""), c.Interrupted(5.0, 15))[0]
+    assert _fed(state, c.Interrupted(5.0, 15), c.Interrupted(5.9, 2)) == (state, [])
+    assert _fed(state, c.Interrupted(6.1, 15))[1] == [c.Send(9)]
+
+
+def test_a_rank_that_was_asked_to_stop_itself_stops_the_job() -> None:
+    begun = _fed(_running(c.Policy(2, restarts=3)), c.Beat(1.0, 1, 0, 3, ""), c.Beat(1.0, 1, 1, 0, ""))[0]
+    state, effects = _fed(begun, c.Beat(1.5, 1, 1, 0, "", 15), c.Beat(2.0, 1, 1, 0, "", 15), c.Interrupted(2.1, 15))
+    assert effects == [c.Tell("rank 1 was asked to stop by signal 15, so all ranks stop"), c.Send(15)]
+    _, effects = _fed(state, c.Completed(2.0, 1, 0), c.Completed(2.0, 1, 1, 15), c.LauncherEnded(2.1, 1, 0))
+    assert effects == []
+    _, effects = _fed(state, c.Completed(2.0, 1, 0), c.Completed(2.0, 1, 1, 15), c.Empty(2.2, 1))
+    assert effects == [c.Over(143)]
+    assert _fed(state, c.Clock(1.6 + c.STOP_WITHIN))[1][-1] == c.Send(9)
+    _, effects = _fed(begun, c.Completed(2.0, 1, 0, 15), c.Completed(2.0, 1, 1), c.Empty(2.2, 1))
+    assert effects == [c.Tell("rank 0 was asked to stop by signal 15, so all ranks stop"), c.Over(143)]
+
+
+def test_a_rank_that_was_asked_to_stop_before_rank_0_is_there_ends_the_job_at_once() -> None:
+    _, effects = _fed(_running(c.Policy(2)), c.Beat(1.0, 1, 1, 0, "", 15), c.Empty(1.1, 1))
+    assert effects == [c.Tell("rank 1 was asked to stop by signal 15, so all ranks stop"), c.Send(9), c.Over(143)]
 
 
 def test_ranks_that_have_only_begun_are_ended_at_once_and_without_a_word() -> None:
