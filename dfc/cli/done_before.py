@@ -34,7 +34,7 @@ def warn_of_lost(out: str, entry: Entry, schedule: Schedule, feeds: Feeds, start
     """A file of results has those of the last epoch; where a run goes on in the middle of it, some are not there."""
     if schedule.batch is None or not start:
         return
-    one = batching_of(entry, feeds).batches(schedule.batch)
+    one = batching_of(entry, feeds, schedule).batches(schedule.batch)
     total = one * schedule.rounds() if schedule.steps is None else min(schedule.steps, one * schedule.rounds())
     lost = start - (total - 1) // one * one
     if lost > 0:

@@ -32,7 +32,7 @@ def fingerprint(manifest: Manifest, entry: str, schedule: Schedule, feeds: Feeds
     program = {n: digest for n, digest in manifest.tensors.items() if n.startswith(("source", "weights/"))}
     fed = {name: _feed(value) for name, value in feeds.items()}
     begins = None if start is None else str(start.resolve())
-    calls = [schedule.batch, schedule.epochs, schedule.steps]
+    calls = [schedule.batch, schedule.epochs, schedule.steps, schedule.last]
     text = json.dumps([manifest.name, program, dict(manifest.settings), entry, calls, fed, begins], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 

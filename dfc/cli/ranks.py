@@ -271,14 +271,18 @@ def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, given
     cut = next((each for each in cluster.entries if each.name == entry.name), None) if cluster else None
     if cut is None or schedule.batch is None:
         return
-    found = batching_of(entry, given)
+    found = batching_of(entry, given, schedule)
+    if found.dim != cut.split:
+        return
     reached = schedule.steps is None or schedule.steps >= found.batches(schedule.batch)
-    last = found.total % schedule.batch if reached else 0
-    for size in (min(schedule.batch, found.total), last):
-        fault = cut_fault(cut, size) if found.dim == cut.split else ""
+    first, last = min(schedule.batch, found.total), found.short(schedule.batch) if reached else 0
+    for size in (first, last):
+        fault = cut_fault(cut, size)
         if fault:
-            text = f"{found.total} rows in batches of {schedule.batch} make one of {size}"
-            raise FeedError(f"{text}: {fault}", code="E0901", spans=[entry.place])
+            text = f"{found.total} rows in batches of {schedule.batch} make one of {size}: {fault}"
+            can_drop = size == last and not cut_fault(cut, first) and found.total > schedule.batch
+            remedy = "\n  or leave it out of every epoch: --last drop" if can_drop else ""
+            raise FeedError(text + remedy, code="E0901", spans=[entry.place])
 
 
 def job_counts(pairs: Sequence[str]) -> Mapping[str, int]:

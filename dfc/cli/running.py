@@ -23,6 +23,7 @@ import numpy as np
 
 from dfc.cli.patience import SIGNALLED, STOPPING, Patience, end_at_once
 from dfc_runtime.batching import Batching, Gathered, plan_batches
+from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.manifest import Entry
 
 Results = dict[str, object]
@@ -35,11 +36,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often to call: `batch` cuts the feeds; an epoch is one pass over them (one call without `batch`)."""
+    """How often to call: `batch` cuts the feeds; an epoch is one pass over them (one call without `batch`). `last` says
+    what becomes of a last batch that is shorter: it runs as it is, or is dropped."""
 
     batch: int | None = None
     epochs: int | None = None
     steps: int | None = None
+    last: str = "run"
 
     @property
     def repeats(self) -> bool:
@@ -191,7 +194,7 @@ def _beside(work: Callable[[Stopper], T], *, alone: bool, on_stop: Callable[[int
 
 def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -> tuple[Report, Gathered]:
     schedule, listener = loop.schedule, loop.listener
-    batching = batching_of(entry, feeds) if schedule.batch is not None else None
+    batching = batching_of(entry, feeds, schedule) if schedule.batch is not None else None
     report = Report(loop.start, total_steps=_total(schedule, batching))
     dim = batching.dim if batching else None
     gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
@@ -240,10 +243,14 @@ def named(entry: Entry, value: object) -> Results:
     return dict(zip(names, cast("tuple[object, ...]", value), strict=True))
 
 
-def batching_of(entry: Entry, feeds: Feeds) -> Batching:
-    """How feeds of an entry are cut into batches."""
+def batching_of(entry: Entry, feeds: Feeds, schedule: Schedule) -> Batching:
+    """How feeds of an entry are cut into batches; raises `FeedError` where they make no batch at all."""
     axes = {p.name: [f.symbol for f in p.shape] for p in entry.parameters}
-    return plan_batches(entry.name, axes, feeds)
+    found = plan_batches(entry.name, axes, feeds, drops=schedule.last == "drop")
+    if found.drops and found.total and schedule.batch is not None and not found.batches(schedule.batch):
+        text = f"{found.total} rows make no whole batch of {schedule.batch}, and --last drop leaves out shorter ones"
+        raise FeedError(f"{text}\n  give a smaller --batch: {found.total} or less", code="E0901", spans=[entry.place])
+    return found
 
 
 def _epoch(feeds: Feeds, batching: Batching | None, size: int | None) -> Iterator[Feeds]:

@@ -1,7 +1,8 @@
 """Feeds cut into batches along one symbolic dim of an entry, and the results put together again.
 
 Assumes the axes of each parameter and result are given as names of dims (None for an axis that is no plain dim).
-Guarantees that every element is used exactly once an epoch, in order; the last batch may be shorter. Slices are views.
+Guarantees that every element is used exactly once an epoch, in order; the last batch may be shorter, or is left out if
+that is wanted. Slices are views.
 """
 
 from __future__ import annotations
@@ -17,19 +18,23 @@ from dfc_runtime.errors import FeedError
 
 Array = NDArray[np.generic]
 Axes = Sequence[str | None]
+LAST = ("run", "drop")
+"""What becomes of a last batch that is shorter than the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How the feeds of one entry are cut: along which axis of which parameter, and how many elements there are."""
+    """How the feeds of one entry are cut: along which axis of which parameter, and how many elements there are. `drops`
+    says that a last batch which is shorter than the others is left out."""
 
     dim: str
     axes: Mapping[str, int]
     total: int
+    drops: bool = False
 
     def cut(self, feeds: Mapping[str, object], size: int) -> Iterator[dict[str, object]]:
         """The feeds of each call; a feed without the dim is passed as it is."""
-        for first in range(0, self.total, size):
+        for first in range(0, self.batches(size) * size, size):
             yield {
                 name: _slice(value, self.axes[name], first, size) if name in self.axes else value
                 for name, value in feeds.items()
@@ -37,10 +42,16 @@ class Batching:
 
     def batches(self, size: int) -> int:
         """How many calls an epoch has."""
-        return -(-self.total // size)
+        return self.total // size if self.drops else -(-self.total // size)
+
+    def short(self, size: int) -> int:
+        """How many elements the last batch has if it is shorter than the others, and is not left out; else 0."""
+        return 0 if self.drops else self.total % size
 
 
-def plan_batches(entry: str, parameters: Mapping[str, Axes], feeds: Mapping[str, object]) -> Batching:
+def plan_batches(
+    entry: str, parameters: Mapping[str, Axes], feeds: Mapping[str, object], *, drops: bool = False
+) -> Batching:
     """Chooses the dim: the first one that stands on the first axis of a parameter, else on any axis.
 
     Raises `FeedError` if there is none, or if the feeds disagree on its size.
@@ -59,7 +70,7 @@ def plan_batches(entry: str, parameters: Mapping[str, Axes], feeds: Mapping[str,
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{size} in {name}" for name, size in sizes.items())
         raise FeedError(f"the feeds of `{entry}` disagree on `{dim}`: {told}", code="E0901")
-    return Batching(dim, axes, next(iter(sizes.values())))
+    return Batching(dim, axes, next(iter(sizes.values())), drops)
 
 
 def _dim_to_cut(parameters: Mapping[str, Axes]) -> str | None:

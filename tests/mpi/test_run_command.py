@@ -212,8 +212,12 @@ def test_a_batch_that_cannot_be_cut_is_refused_before_anything_runs(folder: Path
     assert err == (
         "error[E0901]: 63 rows in batches of 8 make one of 7: `train` is cut into 8 blocks along B, which is 7: less "
         "than one for each\n  give it 8, or a multiple of it; the number of blocks is written in the deployment file\n"
+        "  or leave it out of every epoch: --last drop\n"
     )
     assert _run(folder, tmp_path, "train", *feeds, "-n", 2, "--batch", 8, "--steps", 7)[0] == 0  # it is not reached
+    code, out, err = _run(folder, tmp_path, "train", *feeds, "-n", 2, "--batch", 8, "--last", "drop", "--epochs", 2)
+    assert code == 0, err
+    assert "14 steps" in out + err
 
 
 def _launched(folder: Path, scratch: Path, *words: str) -> subprocess.CompletedProcess[str]:

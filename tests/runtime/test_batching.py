@@ -26,6 +26,17 @@ def test_every_element_is_used_once_in_order(count: int, size: int) -> None:
     assert all(p["rate"] == 0.1 and len(p["images"]) == len(p["labels"]) <= size for p in parts)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("count", "size"), [(0, 3), (1, 3), (6, 3), (7, 3), (8, 3), (2, 100)])
+def test_a_shorter_last_batch_can_be_left_out(count: int, size: int) -> None:
+    given = feeds(count)
+    batching = plan_batches("train", PARAMETERS, given, drops=True)
+    parts = list(batching.cut(given, size))
+    assert len(parts) == batching.batches(size) == count // size
+    assert [len(p["labels"]) for p in parts] == [size] * (count // size)  # type: ignore[arg-type]
+    assert batching.short(size) == 0
+    assert plan_batches("train", PARAMETERS, given).short(size) == count % size
+
+
 def test_batches_are_views() -> None:
     given = feeds(4)
     first = next(plan_batches("train", PARAMETERS, given).cut(given, 2))

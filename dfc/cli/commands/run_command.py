@@ -33,6 +33,7 @@ from dfc.cli.ranks import (
 from dfc.cli.saving import Keeper, Plan, refuse_checkpoint, saves
 from dfc.cli.values import Setting, feeds, named, plain, require_folder, require_no_file, settings, write_arrays
 from dfc_runtime import Module
+from dfc_runtime.batching import LAST
 from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.comm import Comm
@@ -58,6 +59,13 @@ SIGNALLED = 128
 @click.option("--feed", "pairs", multiple=True, metavar="NAME=VALUE", help="A number, file.npy, or file.npz:key.")
 @click.option("--set", "settings_", multiple=True, metavar="NAME=VALUE", help="Override a setting of a program FILE.")
 @click.option("--batch", type=click.IntRange(min=1), help="Cut the feeds into pieces of N along the symbolic size.")
+@click.option(
+    "--last",
+    type=click.Choice(LAST),
+    default="run",
+    show_default=True,
+    help="What becomes of a last batch that is shorter: it runs as it is, or is left out of every epoch.",
+)
 @click.option("--epochs", type=click.IntRange(min=1), help="Go through the feeds N times.")
 @click.option("--steps", type=click.IntRange(min=1), help="Make N calls, going through the feeds as often as needed.")
 @click.option(
@@ -105,6 +113,7 @@ def command(
     pairs: tuple[str, ...],
     settings_: tuple[str, ...],
     batch: int | None,
+    last: str,
     epochs: int | None,
     steps: int | None,
     state: str | None,
@@ -139,7 +148,9 @@ def command(
         require_no_file(state)
     begins = None if start is None else Path(start)
     plan = Plan(None if state is None else Path(state), save_every, keep, best, start=begins, again=again)
-    schedule = running.Schedule(batch, epochs, steps)
+    schedule = running.Schedule(batch, epochs, steps, last)
+    if last == "drop" and batch is None:
+        raise click.UsageError("--last drop is about batches: add --batch N")
     if fetches:
         check_once(plan, schedule)
     texts = named(pairs, full=bool(fetches))
