@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 
 
 def closest(name: str, candidates: Iterable[str]) -> str:
@@ -13,7 +12,7 @@ def closest(name: str, candidates: Iterable[str]) -> str:
         score = _likeness(name, candidate)
         if score > best_score:
             best, best_score = candidate, score
-    return best if best_score >= 0.7 else ""
+    return best if best_score > 0 else ""
 
 
 def did_you_mean(name: str) -> str:
@@ -53,12 +52,39 @@ def _has_operator(text: str) -> bool:
 
 
 def _likeness(name: str, candidate: str) -> float:
+    """How likely it is that a name is a misspelling; 0 if it is more likely to be another word.
+
+    Few letters differ in a misspelling: one, or two of seven and more; digits are never misspelt.
+    """
+    if len(name) < 2:
+        return 0.0
     if name.lower().replace("_", "") == candidate.lower().replace("_", ""):
         return 0.99
-    if abs(len(name) - len(candidate)) > max(len(name), len(candidate)) // 2 + 1:
+    shorter, longer = sorted((name, candidate), key=len)
+    if len(shorter) >= 5 and longer.lower().startswith(shorter.lower()):
+        return 0.5
+    if abs(len(name) - len(candidate)) > 2 or not _same_digits(name, candidate):
         return 0.0
-    score = SequenceMatcher(None, name, candidate).ratio()
-    shorter, longer = sorted((name.lower(), candidate.lower()), key=len)
-    if len(shorter) >= 4 and longer.startswith(shorter):
-        score = max(score, 0.75)
-    return score if len(name) > 1 else 0.0
+    distance, size = _distance(name, candidate), len(shorter)
+    most = 2 if size >= 7 else 1 if size >= 3 or (size == 2 and longer.startswith(shorter)) else 0
+    if size == 3 and len(name) == len(candidate) and sorted(name) != sorted(candidate):
+        return 0.0  # of three letters another one makes another word
+    return 0.9 - distance / max(len(name), len(candidate)) if 0 < distance <= most else 0.0
+
+
+def _same_digits(name: str, candidate: str) -> bool:
+    return [c for c in name if c.isdigit()] == [c for c in candidate if c.isdigit()]
+
+
+def _distance(name: str, candidate: str) -> int:
+    """How many letters are missing, too many, wrong, or exchanged with the next one."""
+    before, last = list[int](), list(range(len(candidate) + 1))
+    for i, letter in enumerate(name, 1):
+        line = [i]
+        for j, other in enumerate(candidate, 1):
+            best = min(last[j] + 1, line[j - 1] + 1, last[j - 1] + (letter != other))
+            if i > 1 and j > 1 and (letter, name[i - 2]) == (candidate[j - 2], other):
+                best = min(best, before[j - 2] + 1)
+            line.append(best)
+        before, last = last, line
+    return last[-1]

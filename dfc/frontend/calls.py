@@ -91,9 +91,10 @@ def _call_routine(
 def _not_callable(function: Entity, arguments: Sequence[Argument], span: Span) -> Exception:
     text = span.text.split("(")[0]
     if isinstance(function, ElementType | SpecialType):
-        inner = converted(arguments[0].span.text if arguments else "x", text)
+        dtype = {"float": "f32", "int": "i64"}.get(text, text)  # kinds of constants are no element types
+        inner = converted(arguments[0].span.text if arguments else "x", dtype)
         if len(arguments) != 1:
-            return mistake("E0207", f"`{text}` is not a function", span, helps=(f"to convert, write `x as {text}`",))
+            return mistake("E0207", f"`{text}` is not a function", span, helps=(f"to convert, write `x as {dtype}`",))
         return mistake(
             "E0207",
             f"`{text}` is not a function",

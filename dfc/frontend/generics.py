@@ -179,8 +179,9 @@ class Matching:
     def match_dtype(self, wanted: Element, got: Element) -> bool:
         if not isinstance(wanted, DTypeVariable) or wanted not in self.signature.dtypes.values():
             return wanted == got
-        known = self.dtypes.setdefault(wanted, got)
-        return known == got and in_class(got, wanted.bound)
+        if not in_class(got, wanted.bound):
+            return False
+        return self.dtypes.setdefault(wanted, got) == got
 
     def match_shape(self, wanted: tuple[Dim, ...], got: tuple[Dim, ...]) -> bool:
         """Whether the ranks fit; sizes are bound or left for `finish`."""

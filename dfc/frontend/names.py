@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dfc.fixes import replacing
+from dfc.fixes import Help, replacing
 from dfc.frontend import inserting
 from dfc.frontend.context import Context
-from dfc.frontend.foreign import STD, known_elsewhere
+from dfc.frontend.foreign import FOREIGN_NAMES, RENAMED, STD, imported, known_elsewhere
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.scope import Binding, Role, Scope
 from dfc.frontend.syntax import tree
@@ -40,13 +40,11 @@ def look_up(context: Context, name: str, span: Span) -> Binding:
 
 
 def no_such_name(context: Context, name: str, span: Span) -> Mistake:
-    elsewhere = known_elsewhere(name)
-    if elsewhere:
-        return mistake("E0201", f"there is no `{name}` here", span, helps=(elsewhere,))
-    visible = list(context.scope.bindings())
-    near = closest(name, (b.name for b in visible))
+    visible = [b for b in context.scope.bindings() if b.name != context.frame.name or context.frame.kind != "const"]
+    own = [b.name for b in visible if b.role is not Role.PRELUDE]
+    near = closest(name, own) or ("" if known_elsewhere(name) else closest(name, (b.name for b in visible)))
     if not near:
-        return mistake("E0201", f"there is no `{name}` here", span)
+        return mistake("E0201", f"there is no `{name}` here", span, helps=_elsewhere(name, span))
     found = next(b for b in visible if b.name == near)
     secondary = [(found.span, "defined here")] if not found.span.is_nowhere and found.span.file == span.file else []
     return mistake(
@@ -57,6 +55,17 @@ def no_such_name(context: Context, name: str, span: Span) -> Mistake:
         secondary=secondary,
         helps=(replacing(f"change `{name}` to `{near}`", span, near),),
     )
+
+
+def _elsewhere(name: str, span: Span) -> list[Help]:
+    """How another language's name is written here."""
+    words = known_elsewhere(name)
+    if not words:
+        return []
+    if name in RENAMED and name not in FOREIGN_NAMES:
+        return [replacing(words, span, RENAMED[name])]
+    line = imported(name)
+    return [inserting.importing(words, line, span) if line else words]
 
 
 def member(context: Context, owner: Entity, name: tree.Identifier, whole: tree.Member) -> Entity:

@@ -35,8 +35,9 @@ from dfc.frontend.values import (
     describe,
 )
 from dfc.ir.dims import dim
-from dfc.ir.dtypes import DTypeVariable
+from dfc.ir.dtypes import DTypeVariable, in_class
 from dfc.ir.types import TensorType
+from dfc.ops.conditions import WANTED
 from dfc.source import Span
 from dfc.suggestions import converted
 
@@ -164,6 +165,8 @@ def _match_tensor(
     got = value.tensor
     if not matching.match_dtype(type_.dtype, got.dtype):
         wanted = matching.tensor_type(type_)
+        if isinstance(type_.dtype, DTypeVariable) and not in_class(got.dtype, type_.dtype.bound):
+            raise _wrong_class(name, function, span, type_.dtype, got)
         if got.rank == type_.rank and not isinstance(wanted.dtype, DTypeVariable):
             raise _wrong_element(name, function, span, wanted, got)
         raise complain(matching.signature.shown(wanted), str(got))
@@ -173,6 +176,14 @@ def _match_tensor(
     if mismatch is not None:
         raise _wrong_size(context, matching, name, function, span, type_, got, mismatch)
     return Tensor(value)
+
+
+def _wrong_class(name: str, function: str, span: Span, wanted: DTypeVariable, got: TensorType) -> Mistake:
+    """`T: float`, and the operand is of no such type."""
+    title = f"the argument `{name}` of `{function}` must be {WANTED[wanted.bound]}, not {got.dtype}"
+    text = converted(span.text, {"float": "f32", "int": "i64", "number": "i32"}.get(wanted.bound, "f32"))
+    helps = (replacing(f"write `{text}`", span, text),) if "\n" not in span.text and wanted.bound != "any" else ()
+    return mistake("E0302", title, span, f"this is {got}", helps=helps)
 
 
 def _wrong_element(name: str, function: str, span: Span, wanted: TensorType, got: TensorType) -> Mistake:

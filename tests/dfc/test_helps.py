@@ -203,5 +203,5 @@ def test_the_first_help_computes_what_was_meant(name: str) -> None:
     generator = np.random.default_rng(16)
     for _ in range(6):
         xs = generator.normal(0, 2, 5).astype(np.float32)
-        results = [run(graph_of(text), "f", xs=xs).result for text in (fixed, meant)]
-        np.testing.assert_allclose(*results, rtol=1e-5, err_msg=fixed)
+        found, expected = (float(run(graph_of(text), "f", xs=xs).result) for text in (fixed, meant))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=fixed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dfc.suggestions import converted
+from dfc.suggestions import closest, converted, grouped
 from tests.support.building import codes, messages
 
 
@@ -35,3 +35,32 @@ def test_following_the_advice_gives_a_program(right: str) -> None:
     advice = told.partition("help: write `")[2].partition("`")[0]
     assert advice.startswith("x < ") and " as f64" in advice
     assert codes(text.format(advice)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "wanted"),
+    [
+        ("hiden", ["hidden", "widen_"], "hidden"),
+        ("soft_max", ["softmax"], "softmax"),
+        ("mxa", ["max"], "max"),
+        ("cross_entrpy", ["cross_entropy"], "cross_entropy"),
+        ("BatchNormalization", ["BatchNorm", "Dense"], "BatchNorm"),
+        ("pss", ["ps", "worker"], "ps"),
+        ("rand", ["grad", "round"], ""),
+        ("map", ["max", "min"], ""),
+        ("avg_pool", ["max_pool"], ""),
+        ("conv3d", ["conv1d", "conv2d"], ""),
+        ("w3", ["w1", "w2"], ""),
+        ("binary_cross_entropy", ["cross_entropy"], ""),
+        ("erfc", ["exp"], ""),
+    ],
+)
+def test_only_a_likely_misspelling_is_taken_for_one(name: str, known: list[str], wanted: str) -> None:
+    assert closest(name, known) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("a", "a"), ("f(a + b)", "f(a + b)"), ("a + b", "(a + b)"), ("-a", "(-a)")]
+)
+def test_what_brackets_follow_is_grouped(text: str, wanted: str) -> None:
+    assert grouped(text) == wanted

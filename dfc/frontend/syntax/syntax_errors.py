@@ -135,6 +135,8 @@ def keyword_as_name(situation: Situation) -> Diagnostic | None:
     remedy = f"call it `{token.text}_` or something more specific"
     if not only_names and token.kind == "WHERE":
         remedy = "to choose element by element, write `select(mask, a, b)`"
+    if not only_names and token.kind == "VAR":
+        remedy = "for the variance, write `variance(x)`"
     return situation.error(
         "E0121",
         f"`{token.text}` is a keyword and cannot be a name",

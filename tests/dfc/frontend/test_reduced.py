@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dfc.diagnostics import Diagnostic
 from dfc.fixes import applied
@@ -15,7 +16,7 @@ HEAD = "readonly entry f[B, K](x: f32[B, K]) -> (y: f32[B, K]) {\n"
 X = np.random.default_rng(18).normal(0, 1, (3, 5)).astype(np.float32)
 
 
-def softmax(x: np.ndarray) -> np.ndarray:
+def softmax(x: NDArray[np.float32]) -> NDArray[np.float32]:
     powers = np.exp(x - x.max(1, keepdims=True))
     return powers / powers.sum(1, keepdims=True)
 
@@ -61,7 +62,8 @@ def test_what_is_offered_computes_what_was_meant(name: str, number: int) -> None
     body, expected = BODIES[name]
     fixed = follow(HEAD + body, number)
     assert ("keep_dims = true" in fixed) == (number == 0)
-    np.testing.assert_allclose(run(graph_of(fixed), "f", x=X).result, expected, rtol=1e-5, atol=1e-6)
+    found = np.asarray(run(graph_of(fixed), "f", x=X).result, np.float32)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", BODIES)
