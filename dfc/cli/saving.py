@@ -257,7 +257,11 @@ class Keeper(Silent):
         now = time.monotonic()
         if now - self._looked >= LOOK_EVERY_S:
             self._looked = now
-            epochs.check(folder, self._epoch)
+            try:
+                epochs.check(folder, self._epoch)
+            except epochs.ReplacedError:
+                self._collect()  # a save that goes on would be told of once more
+                raise
 
     def _is_time(self, report: Report) -> bool:
         if self._plan.every is not None:

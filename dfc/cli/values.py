@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -45,13 +47,15 @@ def variants(target: str, isas: Sequence[str], archs: Sequence[str], *, is_deplo
 
 
 def require_folder(path: str) -> None:
-    """`FileError` if the folder of a file to be written is not there, or the file is a folder itself: said before a
-    long run, not after it."""
+    """`FileError` if the folder of a file to be written is not there, the file is a folder itself, or may not be
+    written: said before a long run, not after it."""
     folder = Path(path).parent
     if not folder.is_dir():
         raise FileError(f"cannot write {path}: there is no folder {folder}", code="E0909")
     if Path(path).is_dir():
         raise FileError(f"cannot write {path}: it is a folder; name a file", code="E0909")
+    if not os.access(path if Path(path).exists() else folder, os.W_OK):
+        raise FileError(f"cannot write {path}: {os.strerror(errno.EACCES)}", code="E0909")
 
 
 def require_no_file(folder: str) -> None:

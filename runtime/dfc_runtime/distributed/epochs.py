@@ -19,6 +19,8 @@ from dfc_runtime.checkpoints.files import DISK
 from dfc_runtime.checkpoints.store import EPOCHS as FOLDER
 from dfc_runtime.errors import FileError, RankError
 
+_NO_FOLDER = (errno.ENOTDIR, errno.ELOOP)
+
 
 class ReplacedError(RankError):
     """Another session has taken over the folder of this one, which is to end: what it computes is saved nowhere."""
@@ -90,8 +92,10 @@ def newest(folder: Path) -> int:
                 return _highest(os.listdir(inner))
             finally:
                 os.close(inner)
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
+    except OSError as problem:
+        if problem.errno in (errno.ENOENT, *_NO_FOLDER):
+            return 0
+        raise
 
 
 def _highest(names: list[str]) -> int:
@@ -105,6 +109,6 @@ def _told(folder: Path) -> Generator[None]:
         yield
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        if problem.errno in (errno.ENOTDIR, errno.ELOOP) and os.path.lexists(folder / FOLDER):
+        if problem.errno in _NO_FOLDER and os.path.lexists(folder / FOLDER):
             reason = f"{folder / FOLDER} is no folder"
         raise FileError(f"cannot save checkpoints in {folder}: {reason}", code="E0909") from None

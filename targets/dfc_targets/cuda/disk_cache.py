@@ -1,15 +1,18 @@
 """What was compiled before, on disk: bytes by the hash of all that they depend on.
 
 `DFC_CACHE` names the folder, and `DFC_CACHE=0` turns it off; without it, it is `dfc` in the user's folder of caches.
-Any number of processes may use one folder. Guarantees that an entry is whole and is the one asked for, or a miss; that
-the folder stays below its bound, by removing what was not used for longest; and that no failure of the disk is one of
-the compiler: a folder that cannot be read or written is as if it were empty.
+Any number of processes may use one folder, which may hold other files. Guarantees that an entry is whole and is the
+one asked for, or a miss; that all entries together stay below their bound, by removing those that were not used for
+longest, and nothing else; and that no failure of the disk is one of the compiler: a folder that cannot be read or
+written is as if it were empty.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+import stat
 import tempfile
 import time
 import zlib
@@ -20,6 +23,9 @@ from pathlib import Path
 VARIABLE = "DFC_CACHE"
 MOST_BYTES = 128 << 20
 _MAGIC = b"dfc cache 1\n"
+_UNFINISHED = ".dfc-"
+_OWN = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_UNFINISHED)}.+")
+"""Names of entries, and of files that will be one: others are somebody else's."""
 _ABANDONED = 3600
 """Seconds after which a file that was not finished is removed."""
 
@@ -70,7 +76,7 @@ class DiskCache:
             self._trim(self._folder)
 
     def _write(self, folder: Path, name: str, data: bytes) -> None:
-        handle, unfinished = tempfile.mkstemp(prefix=".", dir=folder)
+        handle, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=folder)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
@@ -86,12 +92,13 @@ class DiskCache:
         for entry in os.scandir(folder):
             with suppress(OSError):
                 known = entry.stat(follow_symlinks=False)
-                found.append((known.st_mtime_ns, known.st_size, entry.name))
+                if _OWN.fullmatch(entry.name) and stat.S_ISREG(known.st_mode):
+                    found.append((known.st_mtime_ns, known.st_size, entry.name))
         abandoned = time.time_ns() - _ABANDONED * 10**9
         total = sum(size for _, size, _ in found)
         bound = self._most if total <= self._most else self._most * 9 // 10
         for used, size, name in sorted(found):
-            is_unfinished = name.startswith(".")
+            is_unfinished = name.startswith(_UNFINISHED)
             if (total > bound and not is_unfinished) or (is_unfinished and used < abandoned):
                 with suppress(OSError):
                     os.unlink(folder / name)

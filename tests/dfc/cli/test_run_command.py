@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -152,6 +153,19 @@ def test_a_folder_in_place_of_results_is_told_before_anything_runs(folder: Path,
     assert ended.code == 6
     assert "cannot write taken: it is a folder; name a file" in ended.message
     assert not (folder / "state").exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--trace", "--profile"])
+@pytest.mark.parametrize("name", ["there", "absent"])
+def test_a_file_that_may_not_be_written_is_told_before_anything_runs(
+    option: str, name: str, folder: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "there").touch()
+    asked: list[str] = []
+    monkeypatch.setattr(os, "access", lambda path, _mode: asked.append(str(path)))  # root may write everywhere
+    ended = dfc("run", "line.bundle", "train", *FEEDS, "--state", "state", option, name)
+    assert (ended.code, ended.err) == (6, f"error[E0909]: cannot write {name}: Permission denied\n")
+    assert asked == ["there" if name == "there" else "."] and not (folder / "state").exists()
 
 
 def test_out_writes_the_results_of_one_call_as_they_are(folder: Path, dfc: Command) -> None:

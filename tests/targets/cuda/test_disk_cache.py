@@ -74,11 +74,22 @@ def test_what_was_not_used_for_longest_makes_room(tmp_path: Path) -> None:
 
 
 def test_what_was_left_unfinished_is_removed_later(tmp_path: Path) -> None:
-    for name, age in ((".young", 60), (".old", 7200)):
+    for name, age in ((".dfc-young", 60), (".dfc-old", 7200)):
         (tmp_path / name).write_bytes(b"half")
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     DiskCache(tmp_path).put({NAME: VALUE})
-    assert files(tmp_path) == sorted([".young", NAME])
+    assert files(tmp_path) == sorted([".dfc-young", NAME])
+
+
+def test_files_of_others_in_the_folder_stay(tmp_path: Path) -> None:
+    for name in (".bashrc", ".old", "notes", "large"):
+        (tmp_path / name).write_bytes(bytes(5000))
+        os.utime(tmp_path / name, (1, 1))
+    cache = DiskCache(tmp_path, most_bytes=3000)
+    for number in range(5):
+        cache.put({digest(str(number)): random.Random(number).randbytes(1000)})
+    assert {".bashrc", ".old", "notes", "large"} < {*files(tmp_path)}
+    assert cache.get(digest("4")) is not None
 
 
 def test_a_folder_that_cannot_be_written_is_as_if_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
