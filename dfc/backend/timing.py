@@ -3,7 +3,8 @@
     launch k    ->    call `tick` (begin), launch k, call `tick` (end)
 
 Assumes a scheduled program. Guarantees the same steps in the same order, so the same numbers. Each entry begins with a
-pair of calls that has nothing between them: what it takes is what every other pair measures too much.
+pair of calls that has nothing between them: what it takes is what every other pair measures too much. A kernel that no
+line asks for is filed under the entry's.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class _Entry:
         made: list[Step] = []
         for step in steps:
             if isinstance(step, Launch):
-                span = step.span if step.span is not None else self._span
+                is_written = step.span is not None and not step.span.is_nowhere
+                span = step.span if step.span is not None and is_written else self._span
                 made += [self._tick(BEGIN, step.names, span), step, self._tick(END, step.names, span)]
             else:
                 made.append(self._inside(step))

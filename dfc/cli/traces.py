@@ -15,6 +15,7 @@ from dfc.cli.tables import seconds, table
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import items, mapping, text
+from dfc_runtime.tracing import LOAD
 
 _MICRO = 1e-6
 STALLS = ("receive", "send", "combination")
@@ -23,11 +24,12 @@ NO_LINE = "(between calls)"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`begin` and `length` in seconds from the start of the trace."""
+    """`begin` and `length` in seconds from the start of the trace; `entry` is "" between calls."""
 
     category: str
     name: str
     place: str
+    entry: str
     rank: int
     thread: int
     begin: float
@@ -82,6 +84,7 @@ def _event(data: Mapping[str, object]) -> Event:
         text(data["cat"], "cat"),
         text(data["name"], "name"),
         text(arguments["place"], "place"),
+        text(arguments["entry"], "entry"),
         _rank(data, "pid"),
         _rank(data, "tid"),
         _number(data["ts"]) * _MICRO,
@@ -108,27 +111,34 @@ def kernels(trace: Trace) -> dict[tuple[str, str], Total]:
 def _totals(events: Iterator[Event]) -> dict[tuple[str, str], Total]:
     found: dict[tuple[str, str], Total] = defaultdict(Total)
     for each in events:
-        total = found[each.place or NO_LINE, each.name]
+        total = found[each.place or (f"(in {each.entry})" if each.entry else NO_LINE), each.name]
         total.lengths.append(each.length)
         total.ranks.add(each.rank)
     return dict(sorted(found.items(), key=lambda item: -sum(item[1].lengths)))
 
 
 def _standing(trace: Trace) -> Iterator[Event]:
-    """Messages and waits, but for waits that are part of a message."""
+    """Messages and waits, but for waits that are part of a message. A wait that no line asks for is the entry's."""
     ends: dict[tuple[int, int], float] = defaultdict(float)
     working: dict[tuple[int, int], Event] = {}
+    calls: dict[tuple[int, int], Event] = {}
     for each in sorted(trace.events, key=lambda each: (each.begin, -each.length)):
         row = each.rank, each.thread
         if each.category in STALLS:
             ends[row] = max(ends[row], each.begin + each.length)
             yield each
         elif each.category == "wait" and each.begin >= ends[row]:
-            around = working.get(row)
-            inside = around is not None and each.begin < around.begin + around.length
-            yield replace(each, place=each.place or around.place) if around and inside else each
+            around = _around(each, working.get(row)) or _around(each, calls.get(row)) or each
+            yield replace(each, place=each.place or around.place, entry=each.entry or around.entry)
         elif each.category == "host":
             working[row] = each
+        elif each.category == "call":
+            calls[row] = each
+
+
+def _around(event: Event, other: Event | None) -> Event | None:
+    """The other event, if it is not over when this one begins."""
+    return other if other is not None and event.begin < other.begin + other.length else None
 
 
 def as_text(trace: Trace, top: int) -> str:
@@ -136,22 +146,34 @@ def as_text(trace: Trace, top: int) -> str:
     length = max((each.begin + each.length for each in trace.events), default=0.0)
     count = len(trace.ranks)
     lines = [f"{trace.program}: {count} rank{'s' if count > 1 else ''}, {seconds(length)}, {len(trace.events)} events"]
-    lines += _ranks(trace)
+    lines += _ranks(trace, length)
     for title, totals in (("top stalls", stalls(trace)), ("top kernels", kernels(trace))):
         if totals:
             lines += ["", f"{title} by source line", *_table(list(totals.items())[:top])]
     return "\n".join(lines)
 
 
-def _ranks(trace: Trace) -> list[str]:
+def _ranks(trace: Trace, length: float) -> list[str]:
+    """Where the time of each rank went; a row adds up to the length of the trace."""
+    first = {rank: _first_work(trace, rank, length) for rank in trace.ranks}
     standing: dict[int, float] = defaultdict(float)
     computing: dict[int, float] = defaultdict(float)
     for each in _standing(trace):
-        standing[each.rank] += each.length
+        standing[each.rank] += max(0.0, each.begin + each.length - max(each.begin, first.get(each.rank, 0.0)))
     for each in trace.events:
         computing[each.rank] += each.length if each.category == "kernel" else 0.0
-    rows = [[name, seconds(computing[rank]), seconds(standing[rank])] for rank, name in trace.ranks.items()]
-    return table(["rank", "in kernels", "standing still"], rows, right=["in kernels", "standing still"])
+    columns = ["before the first step", "in kernels", "standing still", "other work"]
+    rows: list[list[str]] = []
+    for rank, name in trace.ranks.items():
+        known = (first[rank], computing[rank], standing[rank])
+        rows.append([name, *map(seconds, (*known, max(0.0, length - sum(known))))])
+    return table(["rank", *columns], rows, right=columns)
+
+
+def _first_work(trace: Trace, rank: int, length: float) -> float:
+    """When a rank begins to do something for a call: before that it loads, and waits for the others."""
+    works = (each.begin for each in trace.events if each.rank == rank and each.category not in (LOAD, "wait"))
+    return min(works, default=length)
 
 
 def _table(totals: Sequence[tuple[tuple[str, str], Total]]) -> list[str]:

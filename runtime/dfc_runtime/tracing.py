@@ -30,6 +30,10 @@ COLUMNS = 4
 CATEGORIES = {"send": "send", "recv": "receive", "contribute": "contribution", "combined": "combination"}
 """Categories by kind of request; others are `host`."""
 
+LOAD = "load"
+"""The category of the one event before all calls."""
+_GENERATED = "<generated>"
+
 Events = NDArray[np.int64]
 
 
@@ -60,6 +64,7 @@ class Recorder:
         self._rows: list[tuple[int, int, int, int]] = []
         self._threads: dict[int, int] = {}
         self._new = threading.Lock()
+        self._begin = time.perf_counter_ns()
 
     def add(self, label: Label, begin: int, end: int) -> None:
         """An event, in nanoseconds of `time.perf_counter_ns`."""
@@ -115,12 +120,13 @@ class Recorder:
         if found is None:
             name = ", ".join(site.names) or site.kind
             name = name if category == "kernel" else f"{site.kind} {name}"
-            place = f"{site.place.name}:{site.place.line}" if site.place.line else ""
-            found = self._sites[key] = self._number(Label(category, name, place, site.entry))
+            found = self._sites[key] = self._number(Label(category, name, _place(site), site.entry))
         return found
 
     def record_calls(self, entries: Mapping[str, Called], attributes: dict[str, object]) -> None:
-        """Calls of these entries are recorded from now on; those among the attributes of a module, too."""
+        """Calls of these entries are recorded from now on; those among the attributes of a module, too. What was before
+        is the time to load."""
+        self.add(Label(LOAD, "load"), self._begin, time.perf_counter_ns())
         for name, entry in entries.items():
             entry.function = self._call(name, entry.function)
             if name in attributes:
@@ -142,6 +148,11 @@ class Recorder:
     def write(self, path: str | os.PathLike[str], program: str) -> None:
         """The trace of a program on one rank."""
         write(path, program, [Part(0, "rank 0", self.labels, self.events(), dropped=self.dropped)])
+
+
+def _place(site: HostSite) -> str:
+    """The line of the source; "" for what no line asks for."""
+    return f"{site.place.name}:{site.place.line}" if site.place.line and site.place.name != _GENERATED else ""
 
 
 @dataclass(frozen=True, slots=True)

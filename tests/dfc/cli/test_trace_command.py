@@ -71,3 +71,72 @@ def test_another_file_is_refused(tmp_path: Path, dfc: Command) -> None:
     assert "t.json is no trace of dfc" in ended.message
     (tmp_path / "t.json").write_bytes(b"\xff\x00")
     assert "t.json is no trace of dfc: it is no text" in dfc("trace", str(tmp_path / "t.json")).message
+
+
+def test_a_wait_without_a_line_is_the_entrys_that_is_called(tmp_path: Path) -> None:
+    labels = [Label("call", "train", entry="train"), Label("wait", "the end of `train`")]
+    rows = np.array([[0, 9_000, 0, 0], [1_000, 4_000, 1, 0], [10_000, 12_000, 1, 0]])
+    tracing.write(tmp_path / "t.json", "m", [Part(0, "rank 0", labels, rows)])
+    found = {key: sum(total.lengths) for key, total in traces.stalls(traces.read(tmp_path / "t.json")).items()}
+    assert found == {
+        ("(in train)", "the end of `train`"): pytest.approx(3e-6),
+        (traces.NO_LINE, "the end of `train`"): pytest.approx(2e-6),
+    }
+
+
+def test_the_columns_of_a_rank_add_up_to_the_length_of_the_trace(tmp_path: Path, dfc: Command) -> None:
+    labels = [
+        Label(tracing.LOAD, "load"),
+        Label("wait", "a call from rank 0"),
+        Label("call", "train", entry="train"),
+        Label("kernel", "train/y", "m.dfg:4", "train"),
+        Label("wait", "the end of `train`"),
+    ]
+    rows = np.array(
+        [
+            [0, 100_000, 0, 0],
+            [120_000, 320_000, 1, 0],
+            [400_000, 1_000_000, 2, 0],
+            [500_000, 700_000, 3, 0],
+            [700_000, 750_000, 4, 0],
+        ]
+    )
+    tracing.write(tmp_path / "t.json", "m", [Part(0, "rank 0", labels, rows)])
+    ended = dfc("trace", str(tmp_path / "t.json"))
+    head, row = (line.strip() for line in ended.out.splitlines()[1:3])
+    assert head.split("  ")[0] == "rank" and "before the first step" in head
+    assert row.split()[2:] == ["400", "us", "200", "us", "50", "us", "350", "us"]
+
+
+def test_kernels_that_no_line_asks_for_are_their_entrys(tmp_path: Path, dfc: Command) -> None:
+    """`init` draws state, and the loop over the blocks of a replicated entry is nobody's line."""
+    (tmp_path / "m.dfg").write_text(PROGRAM)
+    (tmp_path / "m.deploy").write_text(DEPLOYMENT)
+    asked = ["--timed", "--deploy", str(tmp_path / "m.deploy"), "-o", str(tmp_path / "m.bundle")]
+    assert dfc("compile", str(tmp_path / "m.dfg"), *asked).code == 0
+    np.save(tmp_path / "x.npy", np.ones((8, 4), np.float32))
+    feed = ["--feed", f"x={tmp_path / 'x.npy'}", "--trace", str(tmp_path / "t.json")]
+    assert dfc("run", str(tmp_path / "m.bundle"), "train", *feed).code == 0
+    found = traces.kernels(traces.read(tmp_path / "t.json"))
+    lines = {line.rpartition("/")[2] for line, _ in found}
+    assert lines <= {"(in init)", *(f"m.dfg:{number}" for number in range(1, 9))} and "(in init)" in lines, lines
+    assert any(line.endswith("m.dfg:5") for line in lines), lines
+    assert "<generated>" not in dfc("trace", str(tmp_path / "t.json"), "--top", "100").out
+
+
+PROGRAM = """dfg 1
+
+param w: f32[4] = uniform(-0.5, 0.5)
+
+entry train[B](x: f32[B, 4]) -> (loss: f32) {
+  let loss = mean(square(x @ w))
+  w -= grad(loss, w)
+  return loss
+}
+"""
+DEPLOYMENT = """deploy 1 for "m.dfg"
+
+job worker tasks 1
+
+replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 4
+"""
