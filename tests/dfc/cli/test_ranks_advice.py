@@ -25,7 +25,7 @@ def advice(
         return 75
 
     monkeypatch.setattr(supervisor, "supervise", died)
-    assert ranks.supervise(launch, [], plan) == 75
+    assert ranks.supervise(launch, [], plan, claims=False) == 75
     first, second = capsys.readouterr().err.splitlines()
     assert first == "dfc: rank 1 has died"
     return second.strip()
