@@ -17,7 +17,6 @@ from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
 
-LOST = 75
 _DRIVER = """
 import os
 import sys
@@ -76,29 +75,21 @@ def test_a_job_that_goes_well_is_over_with_0_and_says_nothing(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("fault", "code", "words"),
     [
-        ("kill", 75, "rank 1 "),
-        ("segv", 75, "rank 1 "),
-        ("exit0", 75, "rank 1 "),
-        ("exit1", 75, "rank 1 "),
+        ("kill", 75, "rank 1 was killed by signal 9 in step "),
+        ("segv", 75, "rank 1 was killed by signal 11 in step "),
+        ("exit0", 75, "rank 1 has ended with exit code 0 in step "),
+        ("exit1", 75, "rank 1 has ended with exit code 1 in step "),
         ("sysexit3", 3, "rank 1: SystemExit: 3"),
         ("raise", 1, "rank 1: ValueError: a bug"),
         ("mistake", 2, "rank 1: `train` has no feed `imagse`"),
     ],
 )
 def test_every_kind_of_death_ends_the_job_and_names_the_rank(tmp_path: Path, fault: str, code: int, words: str) -> None:
-    """A launcher ends all ranks at once when one dies: on a busy machine it may be open who was first. Then it is tried
-    again; whoever is named, the job has ended as it should."""
-    named: list[str] = []
-    for attempt in range(3 if code == LOST else 1):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        ended = _run(folder, 2, 400, f"1:60:{fault}")
-        assert (ended.code, len(ended.told)) == (code, 1), ended
-        assert "BAD TERMINATION" not in ended.out
-        named += ended.told
-        if named[-1].startswith(words):
-            return
-    raise AssertionError(named)
+    """A launcher ends all ranks at once when one dies, but not before the parent of the first has told of it."""
+    ended = _run(tmp_path, 2, 400, f"1:60:{fault}")
+    assert (ended.code, len(ended.told)) == (code, 1), ended
+    assert ended.told[0].startswith(words), ended
+    assert "BAD TERMINATION" not in ended.out
 
 
 def test_a_rank_that_is_stopped_counts_as_dead_after_the_silence(tmp_path: Path) -> None:
@@ -125,10 +116,10 @@ def test_restarts_are_counted(tmp_path: Path) -> None:
     ]
 
 
-def _wait_for_beats(folder: Path, process: subprocess.Popen[str]) -> None:
-    """Both ranks have said something."""
+def _wait_for_beats(folder: Path, process: subprocess.Popen[str], ranks: int = 2) -> None:
+    """All ranks have said something."""
     end = time.monotonic() + 60
-    while len(list((folder / "scratch").glob("dfc-job-*/1-*.beat"))) < 2:
+    while len(list((folder / "scratch").glob("dfc-job-*/1-*.beat"))) < ranks:
         assert process.poll() is None and time.monotonic() < end
 
 
@@ -162,10 +153,29 @@ def test_a_rank_killed_while_it_starts_again_is_named_although_it_has_said_nothi
     ended = _end(tmp_path, process, begun)
     assert ended.code == 75
     assert ended.told[1] == "restart 1 of 1 with 2 ranks"
-    ways = ("was killed by signal 9", "has died")  # where the launcher names another rank, the signal is not known
-    told = [f"rank 1 {how} while it started" for how in ways]
-    told += ["rank 0 and rank 1 have died", "rank 1 and rank 0 have died"]  # who was first may be open
-    assert len(ended.told) == 3 and ended.told[2].startswith(tuple(told)), ended
+    assert len(ended.told) == 3 and ended.told[2] == "rank 1 was killed by signal 9 while it started", ended
+
+
+def test_of_ranks_that_are_killed_at_once_the_first_is_named_and_the_others_with_it(tmp_path: Path) -> None:
+    """Their parents are stopped, so that no launcher can know of the first before the second is gone."""
+    begun = time.monotonic()
+    process = _start(tmp_path, 3, 100_000)
+    ranks = [_found(tmp_path, 1, rank, process) for rank in range(3)]
+    _wait_for_beats(tmp_path, process, 3)
+    parents = [processes.reaper_of(pid) for pid in ranks]
+    assert None not in parents
+    processes.signal_all([pid for pid in parents if pid is not None], signal.SIGSTOP)
+    for rank in (2, 1):
+        os.kill(ranks[rank], signal.SIGKILL)
+        while processes.alive(ranks[rank]):
+            assert process.poll() is None
+    for rank in (2, 1, 0):  # the record of one is there before the next may end, at which the launcher ends all
+        processes.signal_all([pid for pid in parents[rank : rank + 1] if pid is not None], signal.SIGCONT)
+        while rank == 2 and not list((tmp_path / "scratch").glob("dfc-job-*/1-2.ended")) and process.poll() is None:
+            pass
+    ended = _end(tmp_path, process, begun)
+    assert ended.code == 75
+    assert ended.told[0].startswith("rank 2 was killed by signal 9 (rank 1 died at the same time)"), ended
 
 
 def _launcher_of(rank: int) -> int:

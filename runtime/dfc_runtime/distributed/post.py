@@ -32,7 +32,7 @@ from types import TracebackType
 from dfc_runtime.formats import fields, strict_json
 
 POST_VARIABLE = "DFC_POST"
-KINDS = ("done", "failed", "beat")
+KINDS = ("done", "failed", "beat", "ended")
 REACHED_WITHIN = 2.0
 """Seconds for one address to answer."""
 PROVED_WITHIN = 10.0

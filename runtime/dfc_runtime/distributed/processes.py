@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 PROC = Path("/proc")
+REAPER = "dfc_runtime.distributed.reaper"
+"""The module that is the parent of each rank."""
 LAUNCHERS = (
     ("PMI_RANK", "PMI_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -85,13 +87,14 @@ def _state(pid: int) -> str:
 
 
 def ranks_among(pids: Iterable[int]) -> dict[int, int]:
-    """The processes among these that a launcher has started as ranks on this host, by their rank; of several with the
-    same the oldest, whose children have its environment. What this process was itself told says nothing of others."""
+    """The processes among these that are ranks on this host, by their rank; of several with the same the oldest that
+    is no parent of one (`reaper`): children have its environment. What this process was itself told says nothing of
+    others."""
     names = [name.encode() for name, _ in LAUNCHERS if name not in os.environ]
     found: dict[int, int] = {}
     for pid in sorted(pids):
         rank = _rank(PROC / str(pid), names)
-        if rank is not None and _is_here(pid):
+        if rank is not None and _is_here(pid) and not _is_reaper(pid):
             found.setdefault(rank, pid)
     return found
 
@@ -104,6 +107,22 @@ def _rank(entry: Path, names: Iterable[bytes]) -> int | None:
     told = {name: text for name, _, text in (line.partition(b"=") for line in lines)}
     numbers = (told.get(name, b"") for name in names)
     return next((int(text) for text in numbers if text.isdigit() and len(text) < 10), None)
+
+
+def reaper_of(pid: int) -> int | None:
+    """The parent of a rank, if it is the one that a supervisor has given it."""
+    try:
+        parent = int((PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    return parent if _is_reaper(parent) else None
+
+
+def _is_reaper(pid: int) -> bool:
+    try:
+        return REAPER.encode() in (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 def _is_here(pid: int) -> bool:

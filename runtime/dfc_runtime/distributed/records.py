@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,7 +35,7 @@ _ALIVE, _ALONE = "alive", 75
 _INTERNAL = 1
 _WELL = (0, 130, 143)
 """Exit codes of a rank that did what it was asked to: also to stop."""
-_NUMBERS = ("rank", "pid", "number", "step", "code", "signal", "origin")
+_NUMBERS = ("rank", "pid", "number", "step", "code", "signal", "origin", "time")
 _LONGEST = 2000
 _LONGEST_REPORT = 40_000
 """Bytes of a report as JSON: with the rest of its record it is less than a line of `post` may be."""
@@ -51,8 +51,10 @@ Doing = Callable[[], tuple[int, str]]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One file of one rank. `kind` is beat, done or failed; `pid` is a process of `host`; `signal` the first that has
-    asked this rank to stop, or 0, which rank `origin` got (-1: this one); `report` is for the user, as it is."""
+    """One file of one rank. `kind` is beat, done or failed; or ended, by the parent of the rank, which says with which
+    `code` or by which `signal`; in others that is the first that has asked this rank to stop, or 0, which rank `origin`
+    got (-1: this one). `pid` is a process of `host`; `report` is for the user, as it is; `time` is when it was written,
+    or has come here, in nanoseconds."""
 
     kind: str
     rank: int
@@ -65,6 +67,7 @@ class Record:
     signal: int = 0
     origin: int = -1
     report: str = ""
+    time: int = 0
 
 
 @cache
@@ -243,6 +246,20 @@ def _words(problem: BaseException | None) -> str:
     return text[:_LONGEST]
 
 
+def tell_end(rank: int, pid: int, code: int) -> None:
+    """Leaves the record of how a rank's process has ended: its exit code, below zero the signal that killed it."""
+    epoch = current_epoch()
+    if epoch is None:
+        return
+    folder, about = Path(os.environ[JOB_VARIABLE]), {"rank": rank, "host": host(), "pid": pid}
+    data = {**about, **({"signal": -code} if code < 0 else {"code": code})}
+    if (folder / _ALIVE).exists():
+        with suppress(OSError):  # the supervisor has gone just now
+            put(folder, epoch, rank, "ended", data)
+    elif (line := Line.to_supervisor()) is not None:
+        line.send(epoch, rank, "ended", data)
+
+
 @contextmanager
 def held_back() -> Generator[None]:
     """What is started in this block gets signals that ask it to stop only when it accepts them; a launcher never, which
@@ -290,7 +307,7 @@ class _Watch:
 def read_records(folder: Path, epoch: int) -> list[Record]:
     """Every record of an epoch, those of an end first."""
     found: list[Record] = []
-    for kind in ("done", "failed", "beat"):
+    for kind in ("done", "failed", "ended", "beat"):
         for path in sorted(folder.glob(f"{epoch}-*.{kind}")):
             record = _read(path, kind)
             if record is not None:

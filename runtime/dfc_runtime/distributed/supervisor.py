@@ -41,10 +41,8 @@ from dfc_runtime.errors import UnsupportedError
 
 LOOK_EVERY = 0.05
 WATCHES = 10
-AT_ONCE = 0.2
-"""Seconds between deaths that a launcher may have caused itself."""
-ACCOUNT_WITHIN = 1.0
-"""Seconds that a launcher has to say who died first: it ends the other ranks at once, and they may be gone sooner."""
+TOLD_WITHIN = 2.0
+"""Seconds that the parent of a rank has to tell how it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,8 @@ class _Session:
         self._scratch.mkdir()
         self._mark = f"{JOB_VARIABLE}={folder}"
         variables = {JOB_VARIABLE: str(folder), EPOCH_VARIABLE: str(epoch), "TMPDIR": str(self._scratch)}
-        command = [find_launcher(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", *job.command]
+        rank = [sys.executable, "-m", "mpi4py", "-m", *job.command]
+        command = [find_launcher(), "-n", str(ranks), sys.executable, "-m", processes.REAPER, *rank]
         with held_back():
             self.launcher = subprocess.Popen(
                 command,
@@ -97,7 +96,9 @@ class _Session:
                 start_new_session=True,
             )
         self.pids: dict[int, int] = {}
-        self.account = Account()
+        self.ended: dict[int, Record] = {}
+        self._parents: dict[int, int] = {}
+        self._order_of_ends: list[int] = []
         self.known: dict[tuple[str, int], Record] = {}
         self.gone: dict[int, float] = {}
         self._ends = processes.Ends()
@@ -108,7 +109,7 @@ class _Session:
         assert pipe is not None
 
         def copy() -> None:
-            filtered = Filter(self.account, lambda line: _write(descriptor, line))
+            filtered = Filter(Account(), lambda line: _write(descriptor, line))
             for line in pipe:
                 filtered.line(line)
             filtered.flush()
@@ -123,38 +124,53 @@ class _Session:
         if len(self.pids) < self._ranks and self.launcher.poll() is None:
             self.pids = {**processes.ranks_among(self.processes()), **self.pids}  # before they can say so themselves
         for record in read_records(self._folder, self.epoch):
+            if record.kind == "ended":
+                self._note_end(record)
+                continue
             if record.host == host():  # on other machines nobody sees their processes end: they fall silent
                 self.pids[record.rank] = record.pid
             if self.known.get((record.kind, record.rank)) != record:
                 self.known[record.kind, record.rank] = record
                 fresh.append(record)
         for pid in self.pids.values():
+            if pid not in self._parents and (parent := processes.reaper_of(pid)) is not None:
+                self._parents[pid] = parent
+                self._ends.follow(parent)
             self._ends.follow(pid)
         return fresh
 
     def processes(self) -> list[int]:
         return processes.of_job(self.launcher.pid, self._mark)
 
-    def lost(self) -> list[int]:
-        """Ranks whose process has ended, the one that was first in front."""
-        self.watch()
-        now = time.monotonic()
-        if not self.gone or self.account.names_somebody or self._has_said_all():
-            return sorted(self.gone, key=self._blame)
-        return sorted(self.gone, key=self._blame) if now - min(self.gone.values()) > ACCOUNT_WITHIN else []
+    def _note_end(self, record: Record) -> None:
+        """What the parent of a rank says of its end. Ends on other hosts are seen in no other way."""
+        self.ended[record.rank] = record
+        if record.host != host():
+            self.gone.setdefault(record.rank, time.monotonic())
 
-    def _has_said_all(self) -> bool:
-        """Whether the launcher has ended, and all it printed was read."""
-        return self.launcher.poll() is not None and not any(pipe.is_alive() for pipe in self._pipes)
+    def lost(self, *, is_all_told: bool) -> list[int] | None:
+        """Ranks whose process has ended, but for those that have said so themselves, the one that was first in front;
+        None until it is known how that one ended, or all that will be told has been."""
+        silent = {r: at for r, at in self.gone.items() if not {("done", r), ("failed", r)} & self.known.keys()}
+        ranks = sorted(silent, key=self._order)
+        is_told = not ranks or ranks[0] in self.ended or time.monotonic() - min(silent.values()) > TOLD_WITHIN
+        return ranks if is_told or is_all_told else None
+
+    def _order(self, rank: int) -> float:
+        """When a rank ended. The kernel keeps the order of ends on this host, however late one looks, and a launcher
+        ends other ranks only when the parent of the first is gone, too. Else what parents say decides."""
+        is_kept = self._follows and all(each.host == host() for each in self.ended.values())
+        return self.gone[rank] if is_kept or rank not in self.ended else self.ended[rank].time * 1e-9
 
     def watch(self) -> None:
         """Notes whose process has ended, in their order."""
         ranks = {pid: rank for rank, pid in self.pids.items()}
         for pid in self._ends.new():
+            self._order_of_ends.append(pid)
             if pid in ranks:
                 self.gone.setdefault(ranks[pid], time.monotonic())
-        for rank, pid in self.pids.items():  # those the kernel does not tell of
-            if rank not in self.gone and not processes.alive(pid):
+        for rank, pid in self.pids.items():
+            if rank not in self.gone and not self._ends.follows([pid]) and not processes.alive(pid):
                 self.gone[rank] = time.monotonic()
 
     @property
@@ -162,36 +178,25 @@ class _Session:
         """Whether the kernel tells of the end of each rank."""
         return len(self.pids) == self._ranks and self._ends.follows(self.pids.values())
 
-    @property
-    def _knows_order(self) -> bool:
-        """Whether who went first is certain. A launcher may name one that it has ended itself; and a process that ends
-        closes its files before it counts as ended, so that others may be ended for it, and be gone, before it is. Only
-        where the two agree it is so, or where one of them says nothing."""
-        first = min(self.gone, key=lambda rank: self.gone[rank])
-        return self._follows and (not self.account.names_somebody or self._is_named(first))
+    def how(self, rank: int) -> str:
+        """How a rank died, and who else did before its launcher could know."""
+        record = self.ended.get(rank)
+        if record is None:
+            text = "has died"
+        else:
+            killed = f"was killed by signal {record.signal}"
+            text = killed if record.signal else f"has ended with exit code {record.code}"
+        others = " and ".join(f"rank {each}" for each in self._at_the_same_time(rank))
+        return f"{text} ({others} died at the same time)" if others else text
 
-    def _trusts(self, rank: int) -> bool:
-        """Whether a rank is the one the launcher names, and nothing speaks against it."""
-        return self._is_named(rank) and (self._knows_order or not self._follows)
-
-    def _blame(self, rank: int) -> tuple[bool, float]:
-        """The rank that the launcher names, if nothing speaks against it; then those that went first."""
-        return not self._trusts(rank), self.gone[rank]
-
-    def _is_named(self, rank: int) -> bool:
-        return self.account.rank == rank or self.account.pid == self.pids[rank]
-
-    def how(self, first: int) -> str:
-        """How the first rank died, as far as the launcher has said. If it has not, and others went with it, nobody
-        knows who was first."""
-        if self.account.signal > 0 and self._trusts(first):
-            return f"was killed by signal {self.account.signal}"
-        if self._knows_order:
-            return "has died"
-        close = [r for r, time_ in sorted(self.gone.items()) if r != first and time_ - self.gone[first] < AT_ONCE]
-        if self._trusts(first) or not close:
-            return "has died"
-        return "".join(f"and rank {rank} " for rank in close) + "have died"
+    def _at_the_same_time(self, rank: int) -> list[int]:
+        """Ranks that ended on their own: before the first of all parents did, or while all of them live."""
+        if self.pids.get(rank) not in self._parents:
+            return []
+        parents, ends = set(self._parents.values()), self._order_of_ends
+        before = ends[: next((at for at, pid in enumerate(ends) if pid in parents), len(ends))]
+        others = {other for other, pid in self.pids.items() if pid in before and ("done", other) not in self.known}
+        return sorted(others - {rank})
 
     def send(self, number: int) -> None:
         """Passes a signal on: a wish to stop to the rank that decides; where that is on another host, to those here,
@@ -280,14 +285,15 @@ class _Supervisor:
         if session is None:
             self._pass_interrupts()
         else:
-            lost = session.lost()  # before the records: what ended has written all it will
+            session.watch()  # before the records: what ended has written all it will
             ended = session.launcher.poll()
             is_empty = ended is not None and not session.processes()
             for record in session.records():
                 self._feed(_event(record, session.epoch))
             self._pass_interrupts()
-            if session.gone and not lost:
-                return  # the launcher is about to say who was first
+            lost = session.lost(is_all_told=ended is not None)
+            if lost is None:
+                return  # the parent of the first is about to say how it ended
             for rank in lost:
                 self._feed(c.Gone(time.monotonic(), session.epoch, rank, session.how(rank)))
             stopped = processes.stopped(session.launcher.pid)

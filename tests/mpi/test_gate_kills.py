@@ -1,0 +1,20 @@
+"""The attack of the gate on ranks, a little of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gate import kills_ranks
+
+pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(300)]
+
+
+def test_a_few_kills_and_signals_find_nothing() -> None:
+    assert kills_ranks.main(2, 1) == 0
+
+
+def test_a_run_that_ends_with_0_too_early_is_a_finding(tmp_path: kills_ranks.Path) -> None:
+    attack = kills_ranks.Attack("term rank 0", 0, 0.1)
+    assert kills_ranks.finding(attack, 0, "", tmp_path, 10) == "0 after 0 of 10 steps"
+    assert kills_ranks.finding(attack, 143, "", tmp_path, 10) == ""
+    assert kills_ranks.finding(None, 143, "dfc: x", tmp_path, 10) == "code 143: dfc: x"
