@@ -29,10 +29,14 @@ from dfc import api
 from dfc.cli.failures import guarded
 from dfc.cli.main import cli
 from dfc_runtime.checkpoints import format, store
+from dfc_runtime.checkpoints.files import Disk, write_file
 from dfc_runtime.checkpoints.format import About, Saved
+from dfc_runtime.checkpoints.parts import Part, TaskFile
 from dfc_runtime.distributed import epochs
+from dfc_runtime.distributed.shards import rows_of
 from dfc_runtime.errors import DfcError
 from dfc_runtime.formats import strict_json
+from dfc_runtime.formats.cluster import SHARD_RULES
 from tests.support import gating
 
 COUNT = 1000
@@ -60,12 +64,34 @@ def state(number: int) -> list[Saved]:
     return [Saved("steps", "i64", (), np.array(number)), Saved("w", "f32", (5,), np.full(5, number, np.float32))]
 
 
+def of_two_tasks(number: int, rule: str) -> store.Contents:
+    """Writes the same state as two tasks do that share out `w`."""
+
+    def write(disk: Disk, folder: Path, about: About) -> str:
+        steps, w = state(number)
+        described: dict[str, TaskFile] = {}
+        for task in (0, 1):
+            rows = w.array[rows_of(rule, 5, 2, task)]
+            own = [*([steps] if task == 0 else []), Saved("w", "f32", rows.shape, rows)]
+            data = format.task_file(own)
+            write_file(disk, folder / format.task_name(task), data)
+            types = {each.name: (each.dtype, each.shape) for each in own}
+            weighed = format.weighed(data)
+            described[format.task_name(task)] = TaskFile(
+                weighed.size, weighed.sha256, types, {"w": Part(rule, 0, 2, task)}
+            )
+        return format.manifest_of(about, {each.name: (each.dtype, each.shape) for each in (steps, w)}, described)
+
+    return write
+
+
 def filled(rng: random.Random, folder: Path) -> None:
-    """One to four checkpoints, each of which holds its number."""
+    """One to four checkpoints of one task or two, each of which holds its number."""
     for number in range(1, rng.randint(1, 4) + 1):
         progress = {"entry": "train", "steps": number, "total": 9, "run": "0" * 32} if rng.random() < 0.5 else {}
         about = About(number, "m", rng.choice((None, 0.5)), progress)
-        store.publish(folder, about, state(number), numbered=True, keep=rng.choice((None, 2, 9)))
+        contents = of_two_tasks(number, rng.choice(SHARD_RULES)) if rng.random() < 0.4 else state(number)
+        store.publish(folder, about, contents, numbered=True, keep=rng.choice((None, 2, 9)))
 
 
 def checkpoint_in(rng: random.Random, folder: Path) -> Path:
@@ -196,7 +222,12 @@ def odd_manifest(rng: random.Random, folder: Path, _: Path) -> str:
             inner = inner[key]
             continue
         break
-    match rng.choice(("set", "set", "set", "drop", "rename")):
+    if isinstance(inner.get(key), list) and inner[key] and rng.random() < 0.5:
+        inner, key = inner[key], rng.randrange(len(inner[key]))  # of a type, or of a part
+        inner[key] = odd_value(rng)
+    match "done" if isinstance(inner, list) else rng.choice(("set", "set", "set", "drop", "rename")):
+        case "done":
+            pass
         case "set":
             inner[key] = odd_value(rng)
         case "drop":

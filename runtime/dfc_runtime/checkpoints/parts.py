@@ -64,6 +64,7 @@ class Assembly:
         self._types = types
         self._whole: dict[str, Saved] = {}
         self._missing: dict[str, set[int]] = {}
+        self._ways: dict[str, tuple[str, int, int]] = {}
 
     def add(self, state: Mapping[str, Saved], parts: Mapping[str, Part]) -> None:
         """Takes what one file holds."""
@@ -91,6 +92,9 @@ class Assembly:
         wanted = (*shape[: part.axis], len(rows), *shape[part.axis + 1 :])
         if (saved.dtype, saved.shape) != (dtype, wanted):
             raise ValueError(f"a part of {name} is not of the type the manifest states")
+        way = (part.rule, part.axis, part.tasks)
+        if self._ways.setdefault(saved.name, way) != way:  # rows would be there twice, and others never
+            raise ValueError(f"{name} is spread in two ways")
         if saved.name not in self._whole:
             self._whole[saved.name] = Saved(saved.name, dtype, shape, np.empty(shape, numpy_dtype(dtype)))
             self._missing[saved.name] = set(range(part.tasks))
