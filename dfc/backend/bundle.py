@@ -227,7 +227,10 @@ def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
         unnamed_result=signature.unnamed_result,
         place=_place(signature.span),
         parameters=tuple(_parameter(name, type_, doc, names) for name, type_, doc in parameters),
-        results=tuple(_result(name, dtype, shape, names, most) for name, (dtype, shape) in results),
+        results=tuple(
+            replace(_result(name, dtype, shape, names, most), over=_over(signature, name, names))
+            for name, (dtype, shape) in results
+        ),
         dims=tuple(names[symbol] for symbol in signature.dims),
         dim_feeds=tuple(names[symbol] for symbol in signature.dim_feeds),
         slot_dims=tuple(names[symbol] for symbol in entry.dims),
@@ -239,6 +242,10 @@ def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
         peak_names=entry.peak_names,
         measured=tuple(names[symbol] for symbol, _ in entry.measured),
     )
+
+
+def _over(signature: EntrySignature, result: str, names: Names) -> tuple[tuple[str, str], ...]:
+    return tuple((names[symbol], how) for symbol, how in signature.results_over.get(result, ()))
 
 
 def _result(name: str, dtype: DType, shape: tuple[Dim, ...], names: Names, most: Mapping[Symbol, Dim]) -> Result:

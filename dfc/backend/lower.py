@@ -23,6 +23,7 @@ from dfc.passes.fuse.targets import whole
 from dfc.passes.locks import lock
 from dfc.passes.memory import finish
 from dfc.passes.memory.finish import Finisher
+from dfc.passes.over_batch import results_over
 from dfc.passes.schedule import schedule
 from dfc.passes.schedule.hoist import hoist
 from dfc.passes.schedule.isolated import names_to_isolate
@@ -99,6 +100,7 @@ def signature(entry: Entry) -> EntrySignature:
         entry.parameter_docs,
         tuple(types),
         tuple((t.machine, t.shape) for t in results),
+        results_over(entry),
         read,
         written,
         entry.span,

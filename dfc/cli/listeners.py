@@ -9,7 +9,7 @@ from typing import Self
 import click
 
 from dfc.cli.output import escaping, raw
-from dfc.cli.running import Report, described
+from dfc.cli.running import Report, described, told
 from dfc_runtime.terminal import visible
 
 LINE_EVERY_S = 1.0
@@ -58,7 +58,7 @@ class Lines(Silent):
             self._next = time.monotonic() + LINE_EVERY_S
             click.echo(
                 f"epoch {report.epoch}  step {report.steps}/{report.total_steps}  "
-                f"{report.rate:.0f} steps/s  {described(report.last)}"
+                f"{report.rate:.0f} steps/s  {told(report)}"
             )
 
 
@@ -94,5 +94,5 @@ class Bar(Silent):
     def step(self, report: Report) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + REFRESH_EVERY_S
-            told = f"{report.rate:.0f}/s  {visible(described(report.last))}"
-            self._progress.update(self._task, completed=report.steps, total=report.total_steps, told=told)
+            now = f"{report.rate:.0f}/s  {visible(described(report.last))}"
+            self._progress.update(self._task, completed=report.steps, total=report.total_steps, told=now)

@@ -22,7 +22,7 @@ import click
 import numpy as np
 
 from dfc.cli.patience import SIGNALLED, STOPPING, Patience, end_at_once
-from dfc_runtime.batching import Batching, Gathered, plan_batches
+from dfc_runtime.batching import Batching, Epoch, Gathered, plan_batches
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.manifest import Entry
 
@@ -67,6 +67,12 @@ class Report:
     seconds: float = 0.0
     last: Results = field(default_factory=dict[str, object])
     stopped_by: int = 0
+    over: Epoch | None = None  # the batches of the last epoch together, where there are batches
+
+    @property
+    def results(self) -> Results:
+        """The results of the last epoch where they follow from those of its batches, else those of the last call."""
+        return self.last if self.over is None else {**self.last, **self.over.values()}
 
     @property
     def rate(self) -> float:
@@ -199,7 +205,9 @@ def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -
     dim = batching.dim if batching else None
     gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
     start = time.perf_counter()
+    over = {} if dim is None else {r.name: how for r in entry.results for each, how in r.over if each == dim}
     for report.epoch in range(1, schedule.rounds() + 1):
+        report.over = Epoch(over) if batching is not None else None
         gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
         for batch in _epoch(feeds, batching, schedule.batch):
             report.steps += 1
@@ -208,6 +216,8 @@ def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -
             if not _step(entry, call, batch, report, stopper):
                 break
             report.seconds = time.perf_counter() - start
+            if report.over is not None and batching is not None:
+                report.over.add(report.last, batching.size_of(batch))
             if loop.gather:
                 gathered.add(report.last)
             listener.step(report)
@@ -269,6 +279,25 @@ def _total(schedule: Schedule, batching: Batching | None) -> int:
 def described(results: Mapping[str, object]) -> str:
     """Results in one line: numbers as they are, arrays by their first values."""
     return "  ".join(f"{name} {_value(value)}" for name, value in results.items())
+
+
+def told(report: Report) -> str:
+    """The results in one line, with what they are of: of how many examples together, or of the last batch alone."""
+    whole = report.over
+    if whole is None or not report.last:
+        return described(report.last)
+    together, alone = (
+        {n: v for n, v in report.results.items() if (n in whole.over) is is_whole} for is_whole in (True, False)
+    )
+    parts = [f"of {whole.examples} examples: {described(together)}"] if together else []
+    return "; ".join([*parts, *([f"of the last batch: {described(alone)}"] if alone else [])])
+
+
+def shares(report: Report) -> dict[str, object]:
+    """For JSON, where feeds are cut into batches: how many examples there were, and what each result is of them."""
+    if report.over is None:
+        return {}
+    return {"examples": report.over.examples, "over": {n: report.over.over.get(n, "last batch") for n in report.last}}
 
 
 def _value(value: object) -> str:

@@ -5,7 +5,7 @@ Everything here is data: no graph, no op name. Names and spans of the source are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -223,6 +223,7 @@ class EntrySignature:
     parameter_docs: tuple[str, ...]
     parameter_types: tuple[tuple[DType, tuple[Dim, ...]] | None, ...]  # None: text
     result_types: tuple[tuple[DType, tuple[Dim, ...]], ...]
+    results_over: Mapping[str, tuple[tuple[Symbol, str], ...]]  # name -> for which sizes it is a mean, sum, max or min
     resources_read: tuple[str, ...]
     resources_written: tuple[str, ...]
     span: Span

@@ -40,6 +40,11 @@ class Batching:
                 for name, value in feeds.items()
             }
 
+    def size_of(self, batch: Mapping[str, object]) -> int:
+        """How many elements one of the calls has."""
+        name, axis = next(iter(self.axes.items()))
+        return cast(Array, batch[name]).shape[axis]
+
     def batches(self, size: int) -> int:
         """How many calls an epoch has."""
         return self.total // size if self.drops else -(-self.total // size)
@@ -107,6 +112,41 @@ class Gathered:
     def arrays(self) -> dict[str, Array]:
         """One array a result."""
         return {name: _join(parts, self._axes[name]) for name, parts in self._parts.items() if parts}
+
+
+class Epoch:
+    """What is known of all batches of an epoch so far, put together from single numbers.
+
+    `over` names the way of each result (mean, sum, max, min); means are weighted by the sizes of the batches."""
+
+    def __init__(self, over: Mapping[str, str]) -> None:
+        self.over = over
+        self.examples = 0
+        self._totals: dict[str, float] = {}
+
+    def add(self, results: Mapping[str, object], size: int) -> None:
+        """One batch of so many examples."""
+        for name, how in self.over.items():
+            value = cast(float, np.asarray(results[name]).item())  # or a whole number, which stays one
+            part = float(value) * size if how == "mean" else value
+            before = self._totals.get(name)
+            self._totals[name] = part if before is None else _together(how, before, part)
+        self.examples += size
+
+    def values(self) -> dict[str, float]:
+        """The results over all of them."""
+        return {
+            name: total / self.examples if self.over[name] == "mean" else total
+            for name, total in self._totals.items()
+            if self.examples
+        }
+
+
+def _together(how: str, a: float, b: float) -> float:
+    """NaN of either stays."""
+    if how in ("max", "min"):
+        return (np.maximum if how == "max" else np.minimum)(a, b).item()
+    return a + b
 
 
 def _join(parts: list[Array], axis: int | None) -> Array:

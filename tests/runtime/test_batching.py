@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc_runtime.batching import Gathered, plan_batches
+from dfc_runtime.batching import Epoch, Gathered, plan_batches
 from dfc_runtime.errors import FeedError
 
 PARAMETERS = {"images": ["B", None], "labels": ["B"], "rate": []}
@@ -72,3 +72,18 @@ def test_results_with_the_dim_are_concatenated_and_others_stacked() -> None:
     arrays = gathered.arrays()
     assert arrays["digit"].tolist() == [1, 2, 3]
     assert arrays["loss"].tolist() == [0.5, 0.25]
+
+
+def test_batches_are_put_together_by_their_sizes() -> None:
+    epoch = Epoch({"loss": "mean", "hits": "sum", "worst": "max", "best": "min"})
+    assert epoch.values() == {}
+    epoch.add({"loss": np.float32(1), "hits": 3, "worst": 2.0, "best": -1, "other": np.zeros(3)}, 6)
+    epoch.add({"loss": np.float32(4), "hits": 1, "worst": 0.5, "best": -2, "other": np.zeros(3)}, 2)
+    assert epoch.examples == 8
+    assert epoch.values() == {"loss": 1.75, "hits": 4, "worst": 2.0, "best": -2}
+
+
+def test_the_size_of_a_batch_is_that_of_its_feeds() -> None:
+    given = feeds(7)
+    batching = plan_batches("train", PARAMETERS, given)
+    assert [batching.size_of(batch) for batch in batching.cut(given, 3)] == [3, 3, 1]

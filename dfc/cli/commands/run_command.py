@@ -58,7 +58,7 @@ SIGNALLED = 128
 )
 @click.option("--feed", "pairs", multiple=True, metavar="NAME=VALUE", help="A number, file.npy, or file.npz:key.")
 @click.option("--set", "settings_", multiple=True, metavar="NAME=VALUE", help="Override a setting of a program FILE.")
-@click.option("--batch", type=click.IntRange(min=1), help="Cut the feeds into pieces of N along the symbolic size.")
+@click.option("--batch", type=click.IntRange(min=1), help="Cut the feeds into batches of N; means are told over all.")
 @click.option(
     "--last",
     type=click.Choice(LAST),
@@ -390,8 +390,8 @@ def _signature(module: ClusterModule | Module, name: str) -> Entry:
 
 
 def _text(entry: str, report: running.Report) -> str:
-    told = running.described(report.last)
-    if report.total_steps == 1 and report.steps:
+    told = running.told(report)
+    if report.total_steps == 1 and report.steps and report.over is None:
         return told or f"{entry}: done"
     stopped = ", stopped by a signal" if report.stopped_by else ""
     head = f"{entry}: {report.steps} steps in {report.seconds:.2f} s ({report.rate:.0f} steps/s){stopped}"
@@ -405,6 +405,7 @@ def _json(entry: str, report: running.Report) -> str:
             "steps": report.steps,
             "seconds": round(report.seconds, 6),
             "stopped": report.stopped_by != 0,
-            "results": {name: plain(value) for name, value in report.last.items()},
+            "results": {name: plain(value) for name, value in report.results.items()},
+            **running.shares(report),
         }
     )

@@ -54,15 +54,21 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A fetch. `most` is there if the shape mentions sizes that the entry finds out: the most elements it can have."""
+    """A fetch. `most` is there if the shape mentions sizes that the entry finds out: the most elements it can have.
+    `over` says of a single number for which sizes it is a mean, sum, max or min over so many examples: pairs of a dim
+    and one of `OVER`."""
 
     name: str
     dtype: str
     shape: tuple[Formula, ...]
     most: Formula | None = None
+    over: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return described(self.dtype, self.shape)
+
+
+OVER = ("mean", "sum", "max", "min")
 
 
 def described(dtype: str, shape: tuple[object, ...]) -> str:

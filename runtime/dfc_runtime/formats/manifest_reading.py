@@ -11,6 +11,7 @@ from dfc_runtime.formats import cluster_reading, fields
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import Record
 from dfc_runtime.formats.manifest import (
+    OVER,
     RELATIONS,
     STATE_KINDS,
     TEXT,
@@ -145,6 +146,7 @@ def _result_symbols(result: Result, measured: frozenset[str]) -> set[str]:
     found = {name for formula in result.shape for name in formula.symbols()}
     if measured.isdisjoint(found) != (result.most is None):
         raise ValueError(f"the result {fields.shown(result.name)} does not say how large it can be")
+    found.update(name for name, _ in result.over)
     return found - measured | (result.most.symbols() if result.most is not None else set[str]())
 
 
@@ -160,9 +162,19 @@ def _parameter(value: object, where: str) -> Parameter:
 def _result(value: object, where: str) -> Result:
     record = Record(value, where)
     most = formulas.from_json(record.get("most"), record.place("most")) if record.has("most") else None
-    made = Result(record.text("name"), element_type(record), _formulas(record), most)
+    over = tuple(record.table("over", _over).items()) if record.has("over") else ()
+    made = Result(record.text("name"), element_type(record), _formulas(record), most, over)
     record.done()
+    if made.over and made.shape:
+        raise ValueError(f"{where} is no single number, but is said to be one over examples")
     return made
+
+
+def _over(value: object, where: str) -> str:
+    kind = fields.text(value, where)
+    if kind not in OVER:
+        raise ValueError(f"{where} is no way to put batches together: {fields.shown(kind)}")
+    return kind
 
 
 def _check(value: object, where: str) -> SizeCheck:

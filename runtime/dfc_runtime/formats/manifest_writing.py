@@ -78,7 +78,8 @@ def _parameter(each: Parameter) -> object:
 
 def _result(each: Result) -> object:
     most = {"most": each.most.to_json()} if each.most is not None else {}
-    return {"name": each.name, "type": each.dtype, "shape": _shape(each.shape), **most}
+    over = {"over": dict(each.over)} if each.over else {}
+    return {"name": each.name, "type": each.dtype, "shape": _shape(each.shape), **most, **over}
 
 
 def _check(each: SizeCheck) -> object:

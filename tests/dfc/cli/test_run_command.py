@@ -128,7 +128,7 @@ def test_batches_are_the_pieces_in_order_with_the_remainder(folder: Path, dfc: C
 
 def test_many_steps_are_told_in_a_line(folder: Path, dfc: Command) -> None:
     ended = dfc("run", "line.bundle", "train", *FEEDS, "--batch", 4, "--epochs", 2)
-    assert re.fullmatch(r"train: 6 steps in [\d.]+ s \(\d+ steps/s\)  loss [\d.e-]+\n", ended.out)
+    assert re.fullmatch(r"train: 6 steps in [\d.]+ s \(\d+ steps/s\)  of 10 examples: loss [\d.e-]+\n", ended.out)
 
 
 def test_out_joins_the_batches_of_the_last_epoch(folder: Path, dfc: Command) -> None:

@@ -31,7 +31,7 @@ def test_ranks_get_the_words_that_were_typed(
 ) -> None:
     Path(name).write_bytes(spread)
     started: list[list[str]] = []
-    monkeypatch.setattr(run_command, "supervise", lambda _launch, words, _folder: started.append(list(words)) or 0)
+    monkeypatch.setattr(run_command, "supervise", lambda _launch, words, _plan, **_: started.append(list(words)) or 0)
     options = ["--feed", "x=:", "--out", ":", "--state", "-s", "--threads", "1", "--json"]
     assert dfc("run", "-n", "2", *options, "--", name, "predict").code == 0
     (words,) = started
