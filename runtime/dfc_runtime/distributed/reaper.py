@@ -46,8 +46,10 @@ def main(command: Sequence[str]) -> None:
 
 def _rank_to_tell(code: int) -> int | None:
     """The rank whose end is to be told; None if it has said itself that it is done, or the launcher has no numbers."""
+    from dfc_runtime.distributed.records import EPOCH_VARIABLE, JOB_VARIABLE
+
     rank = next((int(text) for name, _ in LAUNCHERS if (text := os.environ.get(name, "")).isdigit()), None)
-    folder, epoch = Path(os.environ.get("DFC_JOB", "")), os.environ.get("DFC_EPOCH", "")
+    folder, epoch = Path(os.environ.get(JOB_VARIABLE, "")), os.environ.get(EPOCH_VARIABLE, "")
     return None if not code and (folder / f"{epoch}-{rank}.done").exists() else rank
 
 
