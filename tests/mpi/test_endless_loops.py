@@ -88,7 +88,7 @@ def test_a_loop_without_end_is_reported_once_with_the_line_that_is_awaited(hangi
     assert "for `spin/last:0` (" in err and "hanging.dfg:7:17) from rank 1 (w task 1)" in err
 
 
-@pytest.mark.parametrize(("name", "kernel"), [("alone", ""), ("timed", ", last in `spin/[^`]+`")])
+@pytest.mark.parametrize(("name", "kernel"), [("alone", ""), ("timed", r", last in `spin/[^`]+` \(hanging\.dfg:\d+\)")])
 def test_a_loop_without_end_for_which_nobody_waits_is_reported_too(
     hanging: Path, tmp_path: Path, name: str, kernel: str
 ) -> None:
