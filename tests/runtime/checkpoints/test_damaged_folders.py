@@ -27,6 +27,7 @@ def test_a_removal_that_follows_links_would_be_found(monkeypatch: pytest.MonkeyP
             (path / each).unlink()
 
     monkeypatch.setattr(files, "remove_tree", careless)
+    monkeypatch.setattr(checkpoints, "DAMAGES", (checkpoints.leftover,))
     found = [text for _, text in gating.findings(checkpoints.cases(3), 40, memory=checkpoints.MEMORY)]
     assert any("outside of the folder" in text for text in found)
 
