@@ -15,10 +15,10 @@ from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
 from dfc.diagnostics import CompileError, Diagnostic, Diagnostics
 from dfc.frontend import build, deployment
-from dfc.frontend.later import unused_parameters
 from dfc.frontend.syntax.layout import check_style
 from dfc.frontend.syntax.parser import parse_recovering
 from dfc.frontend.syntax.reading import read_source
+from dfc.frontend.unread import remarks as name_remarks
 from dfc.ir.graph import Graph
 from dfc.kernels.printer import print_program
 from dfc.ops.spelling import show as show_graph
@@ -215,8 +215,10 @@ def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnosti
         mistakes = cluster.replication_mistakes(built_graph, source)
         return [*found, *(mistakes or cluster_parts.step_mistakes(built_graph, source))]
     module = parse_recovering(source, Diagnostics())  # its messages come from the build below
-    remarks = [*unused_parameters(module), *check_style(source, module)] if module is not None else []
-    return [*build.check(source, settings), *remarks]
+    found = build.check(source, settings)
+    broken = any(each.is_error for each in found)
+    remarks = [*name_remarks(module, broken=broken), *check_style(source, module)] if module is not None else []
+    return [*found, *remarks]
 
 
 def _built(source: SourceFile, options: CompileOptions) -> tuple[Graph, tuple[Diagnostic, ...]]:

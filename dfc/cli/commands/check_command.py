@@ -20,11 +20,11 @@ from dfc.diagnostics import (
     Diagnostics,
 )
 from dfc.frontend import build, deployment
-from dfc.frontend.later import unused_parameters
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.layout import check_style
 from dfc.frontend.syntax.parser import parse_recovering
 from dfc.frontend.syntax.reading import read_source
+from dfc.frontend.unread import remarks
 from dfc.ops.size_checks import checks_inside
 from dfc.reporting import FORMATS
 from dfc.source import SourceFile
@@ -66,7 +66,9 @@ def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str
             found += api.check(source, settings(pairs))
             continue
         module = parse_recovering(source, Diagnostics())  # its messages come from the build
-        diagnostics = [*build.check(source, settings(pairs)), *(unused_parameters(module) if module else ())]
+        built = build.check(source, settings(pairs))
+        broken = any(each.is_error for each in built)
+        diagnostics = [*built, *(remarks(module, broken=broken) if module else ())]
         found += diagnostics
         if not any(d.is_error for d in diagnostics):
             found += style_warnings(source)
