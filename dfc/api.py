@@ -98,14 +98,25 @@ def compile_source(
     watch = watcher(options)
     optimised = pipeline.finish(pipeline.optimise(built, options, watch), options, watch)
     if deploy is not None:
-        from dfc import cluster, cluster_parts  # placement and partition are code that one task never needs
+        from dfc import (  # placement and partition are code that one task never needs
+            cluster,
+            cluster_parts,
+            combine_checks,
+        )
         from dfc.deployment.variants import check_variants
 
         spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile))
         tasks = [(role.job, role.task) for role in spread.parts.graphs]
         check_variants(options.target_options.isas, tasks, spread.resolution)
-        ahead = cluster_parts.compiled_ahead(cluster_parts.surroundings(built, spread), options)
-        extras = cluster.Extras(source.text, built.modules, has_deployment=True, ahead=ahead)
+        around = cluster_parts.surroundings(built, spread)
+        checks = combine_checks.combine_checks(around, spread, options)
+        extras = cluster.Extras(
+            source.text,
+            built.modules,
+            has_deployment=True,
+            ahead=[*cluster_parts.compiled_ahead(around, options), *((c.part, c.bundle) for c in checks.values())],
+            checks={name: each.check for name, each in checks.items()},
+        )
         return cluster.compile_cluster(spread, options, extras, diagnostics)
     from dfc import mixed  # as above
 

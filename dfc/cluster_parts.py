@@ -61,7 +61,7 @@ def compiled_ahead(around: Surroundings, options: CompileOptions) -> list[tuple[
     for step in around.resolution.deployment.steps:
         try:
             part = _selected(around.built, step)
-            made.append((_described(part), compiled(part, around, options)))
+            made.append((described(part), compiled(part, around, options)))
         except CompileError as failure:
             mistakes += failure.diagnostics
     if mistakes:
@@ -105,7 +105,8 @@ def _sizes_problem(part: Selection) -> str:
     return ""
 
 
-def _described(part: Selection) -> AheadPart:
+def described(part: Selection) -> AheadPart:
+    """What a bundle says of a part."""
     feeds = (PartFeed(names, part.feeds[names[0]]) for names in part.fed)
     return AheadPart(part.fetched, tuple(feeds))
 

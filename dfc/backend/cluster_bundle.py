@@ -37,6 +37,7 @@ from dfc_runtime.formats.cluster import (
     ClusterMemory,
     ClusterRole,
     ClusterState,
+    CombineCheck,
     FeedPart,
     ResultPart,
 )
@@ -52,12 +53,14 @@ Replications = Mapping[str, Replication]
 class Extras:
     """What a bundle holds besides the roles: the text of the program and of imported files by path, that of the
     deployment file unless the bundle is itself a part of another one, and parts of entries that were compiled ahead.
-    `early` is the memory of entries by role, with all that they receive received at the start."""
+    `checks` are for the first calls of entries; `early` is the memory of entries by role, with all that they receive
+    received at the start."""
 
     source: str = ""
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     has_deployment: bool = False
     ahead: Sequence[tuple[AheadPart, Bundle]] = ()
+    checks: Mapping[str, CombineCheck] = field(default_factory=dict[str, CombineCheck])
     early: Mapping[tuple[str, str], Formula] = field(default_factory=dict[tuple[str, str], Formula])
 
 
@@ -90,7 +93,10 @@ def write_cluster(
         images=(),
         constant_offsets=(),
         cluster=replace(
-            cluster, parts=tuple(part for part, _ in extras.ahead), memory=tuple(_memory(inner, extras.early))
+            cluster,
+            entries=tuple(replace(each, check=extras.checks.get(each.name)) for each in cluster.entries),
+            parts=tuple(part for part, _ in extras.ahead),
+            memory=tuple(_memory(inner, extras.early)),
         ),
     )
     note = {seal.PROGRAM: seal.program(manifest_writing.to_json(manifest))}
@@ -178,6 +184,7 @@ def _entry(name: str, whole: Graph, parts: Parts, replicated: Replications, divi
     feeds: Mapping[str, Piece] = cut.feeds if cut is not None else {}
     pieces: Mapping[str, Piece] = cut.results if cut is not None else {}
     rows = divided.results.get(name, {})
+    blocks = ("NB", "FIRST") if cut is None else (str(cut.count), str(cut.first))
     return ClusterEntry(
         name=name,
         roles=tuple(role.name for role in spread.roles),
@@ -193,7 +200,8 @@ def _entry(name: str, whole: Graph, parts: Parts, replicated: Replications, divi
             for result, source in spread.results.items()
         ),
         steps=tuple(CheckpointStep(step.kind, step.feed, step.state) for step in spread.steps),
-        **({"count": str(cut.count), "first": str(cut.first)} if cut is not None else {}),
+        count=blocks[0],
+        first=blocks[1],
     )
 
 

@@ -76,7 +76,10 @@ def unclear_combine(statement: Replicate, gradient: Value) -> Diagnostic:
         f"it cannot be seen that the gradients of `{statement.entry}` are a {word} over `{size}`",
         statement.setting_span("combine"),
         secondary=_lines(gradient, None, size),
-        notes=["the weights are the same either way: `combine` says what the author of the file takes the loss for"],
+        notes=[
+            "the weights are the same either way: `combine` says what the author of the file takes the loss for",
+            "the first call compares those of its batch once and twice, where computing them changes nothing",
+        ],
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -18,6 +19,7 @@ from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.saving import Saving, wish
 from dfc_runtime.distributed.client import Client
 from dfc_runtime.distributed.cluster_state import SpreadState
+from dfc_runtime.distributed.combine_check import FirstCalls
 from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.entry_plan import EntryPlan
 from dfc_runtime.distributed.follower import Follower
@@ -42,7 +44,13 @@ class ClusterEntry(CallableEntry):
     """An entry of a program on many ranks."""
 
     def __init__(
-        self, plan: EntryPlan, end: Client | Follower, limit: int, lock: Refusing, steps: CheckpointSteps
+        self,
+        plan: EntryPlan,
+        end: Client | Follower,
+        limit: int,
+        lock: Refusing,
+        steps: CheckpointSteps,
+        parts: ClusterParts,
     ) -> None:
         self.signature = plan.entry
         self._lock = lock
@@ -60,9 +68,19 @@ class ClusterEntry(CallableEntry):
             self.function = self._documented(steps.function(plan, client, requests, lock))
             return
 
+        first = None if plan.cut.check is None else FirstCalls(plan, plan.cut.check, parts)
+
         def call(*feeds: object, **named: object) -> object:
             with lock:
-                return wrap(client.call(plan, lambda: requests.checked(feeds, named)))
+                if first is None or first.done:
+                    return wrap(client.call(plan, lambda: requests.checked(feeds, named)))
+                return wrap(client.call_with(plan, partial(looked, first, feeds, named)))
+
+        def looked(first: FirstCalls, feeds: Sequence[object], named: Mapping[str, object]) -> list[object]:
+            client.require_whole(plan)
+            request = requests.checked(feeds, named)
+            first.look(client, request)
+            return client.run(plan, request)
 
         self.function = self._documented(call)
 
@@ -85,7 +103,7 @@ class ClusterModule:
         self.state = SpreadState(manifest.state, rank, self._end)
         self._saver = ClusterSaver(rank, self.state, manifest.name)
         steps = CheckpointSteps(self._saver, self._saved())
-        made = [ClusterEntry(plan, self._end, limit, self._lock, steps) for plan in rank.plans]
+        made = [ClusterEntry(plan, self._end, limit, self._lock, steps, parts) for plan in rank.plans]
         self.entries: Mapping[str, ClusterEntry] = {each.name: each for each in made if not each.signature.is_test}
         self.tests: Mapping[str, ClusterEntry] = {each.name: each for each in made if each.signature.is_test}
         self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})

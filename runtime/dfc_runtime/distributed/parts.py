@@ -91,6 +91,11 @@ class ClusterParts:
             values = end.results_together(asked.label, lambda: self._call(end, asked, feeds))
         return self._added[asked.label].wrap(values)
 
+    def within(self, client: Client, names: Sequence[str], feeds: Mapping[str, object]) -> list[object]:
+        """Likewise, at rank 0, as a part of something that is done together."""
+        asked = self._asked(names, tuple(feeds), alone=False)
+        return self._call(client, asked, feeds)[1]
+
     def signature(self, fetch: object, feed: object) -> Entry:
         """The signature of a part that has run."""
         asked = self._asked(fetched_names(fetch), tuple(fed_values(feed)), alone=isinstance(fetch, str))

@@ -97,6 +97,19 @@ class CheckpointStep:
     state: tuple[str, ...]
 
 
+COMBINES = ("mean", "sum")
+
+
+@dataclass(frozen=True, slots=True)
+class CombineCheck:
+    """What the compiler could not see of a replicated entry: whether its `gradients`, values of a part that was
+    compiled ahead, are a mean over the batch or a sum, as `combine` says at that `place`. The first call finds out."""
+
+    combine: str
+    gradients: tuple[str, ...]
+    place: str
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterEntry:
     """How a call of an entry is spread. `roles` take part; `blocks` is 0 where nothing is split; `split` names the
@@ -114,6 +127,7 @@ class ClusterEntry:
     count: str = "NB"
     first: str = "FIRST"
     steps: tuple[CheckpointStep, ...] = ()
+    check: CombineCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)

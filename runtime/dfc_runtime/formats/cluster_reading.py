@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dfc_runtime import formulas
 from dfc_runtime.formats import fields
 from dfc_runtime.formats.cluster import (
+    COMBINES,
     EDGE_KINDS,
     SHARD_RULES,
     STEP_KINDS,
@@ -22,6 +23,7 @@ from dfc_runtime.formats.cluster import (
     ClusterMemory,
     ClusterRole,
     ClusterState,
+    CombineCheck,
     FeedPart,
     PartFeed,
     ResultPart,
@@ -106,8 +108,18 @@ def _entry(value: object, where: str) -> ClusterEntry:
         count=record.text("count"),
         first=record.text("first"),
         steps=record.list("steps", _step),
+        check=record.optional("check", _combine_check, None),
     )
     record.done()
+    return made
+
+
+def _combine_check(value: object, where: str) -> CombineCheck | None:
+    record = Record(value, where)
+    made = CombineCheck(record.text("combine"), record.list("gradients", fields.text), record.text("place"))
+    record.done()
+    if made.combine not in COMBINES or not made.gradients:
+        raise ValueError(f"{where} says neither of what nor as what gradients are checked")
     return made
 
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from dfc_runtime.formats.cluster import AheadPart, CheckpointPolicy, Cluster, ClusterEntry, ClusterMemory, ResultPart
+from dfc_runtime.formats.cluster import (
+    AheadPart,
+    CheckpointPolicy,
+    Cluster,
+    ClusterEntry,
+    ClusterMemory,
+    CombineCheck,
+    ResultPart,
+)
 
 
 def to_json(cluster: Cluster) -> dict[str, object]:
@@ -48,7 +56,12 @@ def _entry(entry: ClusterEntry) -> object:
         "count": entry.count,
         "first": entry.first,
         "steps": [{"kind": step.kind, "feed": step.feed, "state": list(step.state)} for step in entry.steps],
+        **({"check": _check(entry.check)} if entry.check is not None else {}),
     }
+
+
+def _check(check: CombineCheck) -> object:
+    return {"combine": check.combine, "gradients": list(check.gradients), "place": check.place}
 
 
 def _result(result: ResultPart) -> object:

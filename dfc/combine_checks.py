@@ -1,0 +1,64 @@
+"""What the first call of a replicated entry finds out where the compiler could not see it: whether its gradients are
+means over the batch or sums. It needs a part of the entry that gives the gradients, compiled ahead.
+
+Assumes a program that was spread. Guarantees parts that change no state: an entry whose gradients draw random numbers,
+look at what it has written, print, or are taken inside a loop, has none, and is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dfc.backend.bundle import Bundle
+from dfc.cluster import Spread
+from dfc.cluster_parts import Surroundings, compiled, described
+from dfc.diagnostics import CompileError
+from dfc.ir import walk
+from dfc.ir.graph import Entry
+from dfc.ops.effects import effect
+from dfc.ops.record import Effect
+from dfc.options import CompileOptions
+from dfc.selecting import Selection, select
+from dfc_runtime.errors import FeedError
+from dfc_runtime.formats.cluster import AheadPart, CombineCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A check, and the part that it calls."""
+
+    check: CombineCheck
+    part: AheadPart
+    bundle: Bundle
+
+
+def combine_checks(around: Surroundings, spread: Spread, options: CompileOptions) -> Mapping[str, Compiled]:
+    """By entry, for those of which it is not seen what their gradients are, and which can be checked."""
+    found: dict[str, Compiled] = {}
+    for name, cut in spread.replicated.items():
+        part = _gradients(around, around.built.entries[name]) if cut.remarks else None
+        if part is None:
+            continue
+        try:
+            bundle = compiled(part, around, options)
+        except CompileError:
+            continue  # as a part it cannot be spread: rows of a table that would have to be in one place, say
+        statement = spread.resolution.replications[name]
+        names = tuple(names[0] for names in part.fetched)
+        check = CombineCheck(statement.combine, names, str(statement.setting_span("combine")))
+        found[name] = Compiled(check, described(part), bundle)
+    return found
+
+
+def _gradients(around: Surroundings, entry: Entry) -> Selection | None:
+    """The part of an entry that computes its gradients from its feeds; None if it does more."""
+    values = [value for node in entry.block.nodes if node.op == "grad" for value in node.results]
+    if not values or entry.dim_feeds:
+        return None
+    try:
+        part = select(around.built, [value.name for value in values], list(entry.parameter_names))
+    except FeedError:
+        return None
+    inside = walk.nodes(part.graph.entries[part.entry].block)
+    return None if any(effect(node) in (Effect.WRITE, Effect.HOST) for node in inside) else part
