@@ -17,6 +17,7 @@ import pytest
 import dfc
 from dfc_runtime import Module, interrupting
 from dfc_runtime.errors import RunError
+from tests.gate import interruptions
 from tests.support.forked import in_child
 
 PROGRAM = """
@@ -310,3 +311,10 @@ def test_a_program_with_checks_of_finite_values_is_interrupted_too() -> None:
         assert module.sees() == (0, 0)
 
     in_main_thread(work)
+
+
+def test_signals_at_random_moments_never_leave_half_a_call() -> None:
+    def work() -> None:
+        assert interruptions.run(20, 5) == 0
+
+    assert in_child(work) == 0

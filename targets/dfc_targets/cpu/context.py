@@ -32,8 +32,10 @@ class Context(ctypes.Structure):
         ("attention", ctypes.c_int64),  # not 0: native code is to call `poll` where it next looks
         ("poll", ctypes.c_void_p),  # `void (i64)`: clears `stopping` if the call is to go on
         ("stopping", ctypes.c_int64),
-        ("committed", ctypes.c_int64),  # not 0: the call has begun the changes that it does not stop in
-        ("spare", ctypes.c_int64 * 4),
+        ("committed", ctypes.c_int64),  # not 0: the call is at changes that it does not stop in
+        ("leave", ctypes.c_int64),  # not 0: the call is stopping, and the rest of a kernel need not run
+        ("caller", ctypes.c_int64),  # the thread that runs the call, as `thread_pointer` tells
+        ("spare", ctypes.c_int64 * 2),
     )
 
     def take_error(self) -> tuple[int, tuple[int, ...]] | None:

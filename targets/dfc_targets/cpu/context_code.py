@@ -36,6 +36,44 @@ def _poll_now(module: ModuleText) -> FunctionText:
     return f
 
 
+def poll_part(module: ModuleText) -> str:
+    """`i64 (ptr context)`: whether the rest of a kernel need not run. Only the thread of the call asks the run side; a
+    kernel that changes state runs to its end."""
+    return module.define("poll_part", lambda: _poll_part(module))
+
+
+def _poll_part(module: ModuleText) -> FunctionText:
+    f = module.function("poll_part", "i64", [Parameter("ptr", "context")], attributes="nounwind noinline cold")
+    (context,) = f.arguments
+    goes_on, may_stop, ask, other = (f.label(x) for x in ("goes.on", "may.stop", "ask", "other"))
+    f.branch_if(f.icmp("ne", load_field(f, context, "committed"), i64(0)), goes_on, may_stop)
+    f.begin(goes_on)
+    f.ret(i64(0))
+    f.begin(may_stop)
+    f.branch_if(f.icmp("eq", load_field(f, context, "caller"), thread_pointer(module, f)), ask, other)
+    f.begin(ask)
+    f.ret(f.call(poll_now(module), "i64", [context]))
+    f.begin(other)
+    f.ret(f.atomic_load("i64", field_address(f, Context, context, "leave"), "monotonic"))
+    return f
+
+
+def asked_to_leave(module: ModuleText, f: FunctionText, context: Value, leave: str) -> None:
+    """In a kernel: goes to `leave` if the call is to stop. A load and a branch."""
+    attention = f.atomic_load("i64", field_address(f, Context, context, "attention"), "monotonic")
+    with f.when(f.icmp("ne", attention, i64(0)), "asked"):
+        stops = f.call(poll_part(module), "i64", [context])
+        stays = f.label("stays")
+        f.branch_if(f.icmp("ne", stops, i64(0)), leave, stays)
+        f.begin(stays)
+
+
+def thread_pointer(module: ModuleText, f: FunctionText) -> Value:
+    """What tells the threads of a process apart."""
+    module.declare("llvm.thread.pointer", "ptr", [])
+    return f.cast("ptrtoint", f.assign("ptr", "call ptr @llvm.thread.pointer()"), "i64")
+
+
 def report_error(module: ModuleText) -> str:
     """`void (ptr context, i64 site, i64 p0 .. p3)`: record an error; the lowest (site, payload) wins."""
     return module.define("report_error", lambda: _report_error(module))

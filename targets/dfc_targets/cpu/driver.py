@@ -110,8 +110,9 @@ class CpuDriver(OnHost):
     def _note(self, context: "CallContext") -> None:
         """Keep what made a call fail for this thread."""
         local, structure = self._local, context.structure
-        local.fault = structure.take_error()
         local.problem = context.interruption()
+        fault = structure.take_error()
+        local.fault = fault if local.problem is None else None  # what is computed of half a kernel means nothing
         local.undo = None if structure.committed else context.saved
 
     def interruption(self) -> BaseException | None:
@@ -165,6 +166,8 @@ class CallContext:
         while True:
             try:
                 yield  # handlers of signals run here, as between two lines of Python
+                if structure.leave:
+                    continue  # the parts of a kernel that is being left ask again, and nothing has changed
                 interrupting.check()
                 structure.attention = 0
                 WATCH.ask_again(structure)
@@ -173,12 +176,13 @@ class CallContext:
                 return
             except BaseException as problem:
                 self._problem = problem
+                structure.leave = 1
                 for copy, array in self.saved:
                     copyto(array, copy)
 
     def interruption(self) -> BaseException | None:
         """What stopped the call that has just failed, if it was stopped; whoever asks gets it once."""
-        stopped, self.structure.stopping = self.structure.stopping, 0
+        stopped, self.structure.stopping, self.structure.leave = self.structure.stopping, 0, 0
         if not stopped:
             return None
         problem, self._problem = self._problem, None

@@ -14,12 +14,14 @@ from dfc_targets.cpu.lower_frames import FRAME, PART, FrameFunction, Lowering
 from dfc_targets.cpu.lower_plan import LoopPlan, plan_loops, point_cost
 from dfc_targets.cpu.lower_stages import LoopCode
 from dfc_targets.cpu.machine import Machine
-from dfc_targets.cpu.threads import pool_run
+from dfc_targets.cpu.threads import MOST_PARTS, pool_run
 
 RANGE = tuple(Parameter("i64", name) for name in ("outer0", "outer1", "first", "last"))
 PART_WORK = 12_000
 """Vector instructions that are worth a part of their own: several times the price of waking a thread."""
 PARTS_PER_THREAD = 2
+_LONGEST_PART = 13
+"""Binary digits of the units of `PART_WORK` in a part: some 50 ms, between which a call can be stopped."""
 _SPREAD_LANES = 256
 """Length of the pieces of the vector axis where lanes read from rows of their own."""
 _JOB = ("frame", "kernel", "outer", "width", "unit")
@@ -130,6 +132,7 @@ def _launch_loops(module: ModuleText, machine: Machine) -> FunctionText:
     context, frame, kernel, outer, width, unit, worth = f.arguments
     threads = load_field(f, context, "threads")
     most = f.select(f.icmp("sgt", threads, i64(1)), f.mul(threads, i64(PARTS_PER_THREAD)), i64(1))
+    most = f.maximum(most, f.minimum(f.lshr(worth, i64(_LONGEST_PART)), i64(MOST_PARTS)))
     most = f.minimum(most, f.maximum(outer, f.udiv(f.add(width, f.sub(unit, i64(1))), unit)))
     parts = f.minimum(worth, most)
     alone, several = f.label("alone"), f.label("several")

@@ -6,13 +6,14 @@ of the workspace; the epilogue reads them there. Assumes that different operands
 Factors of two bytes are widened block by block into the workspace.
 """
 
+import math
 from collections.abc import Sequence
 
 from dfc.ir.dims import ZERO, Dim, product
 from dfc.kernels.access import NONE, Access
 from dfc.kernels.contractions import Product, as_loops, as_product
 from dfc.kernels.form import ContractKernel
-from dfc_targets.cpu.context_code import load_field
+from dfc_targets.cpu.context_code import asked_to_leave, load_field
 from dfc_targets.cpu.gemm_library import declare_gemm, gemm_workspace_bytes
 from dfc_targets.cpu.llvm_text import Value
 from dfc_targets.cpu.llvm_values import FALSE, NULL, byte_size, i64, literal_int
@@ -29,6 +30,8 @@ Matrix = tuple[Value, Value, Value]
 """Address, row stride and column stride in elements."""
 PART_PRODUCTS = 150_000
 """Multiply-adds that are worth a part of their own."""
+LONGEST_PIECE = 31
+"""Binary digits of the multiply-adds between two looks whether the call is to stop: some 50 ms."""
 TILE_ROWS, TILE_COLUMNS, TILE_DEPTH = 192, 768, 512
 
 
@@ -78,7 +81,8 @@ class _Part(FrameFunction):
 
     def build(self) -> str:
         p, f = self.p, self.f
-        self.pointers = self.site().pointers
+        site = self.site()
+        self.pointers, self.leave = site.pointers, site.failed
         self.extents = [self.value(axis.extent) for axis in p.kernel.axes]
         spill = load_field(f, self.context, "scratch")
         each = product_workspace_bytes(self.lowering.machine, p.element)
@@ -100,7 +104,21 @@ class _Part(FrameFunction):
         return self.f.assign("i64", f"udiv {self.f.mul(count, part)}, {self.parts.text}")
 
     def _product(self, indices: Sequence[Value], share: tuple[Value, Value]) -> None:
-        """All of one product, or this part's share of it."""
+        """All of one product, or this part's share of it: piece by piece where that takes long, so that a call can be
+        stopped between them."""
+        f, sizes = self.f, self.extents[self.p.kernel.m :]
+        work = f.mul(f.mul(sizes[0], sizes[1]), sizes[2])
+        known = [literal_int(size) for size in sizes]
+        if all(size is not None for size in known) and math.prod(size or 0 for size in known) < 2 << LONGEST_PIECE:
+            self._piece(indices, share)
+            return
+        pieces = f.maximum(f.udiv(f.lshr(work, i64(LONGEST_PIECE)), share[1]), i64(1))
+        with f.counted_loop(i64(0), pieces, hint="piece") as piece:
+            asked_to_leave(self.lowering.module, f, self.context, self.leave)
+            number = f.add(f.mul(share[0], pieces), piece.index)
+            self._piece(indices, (number, f.mul(share[1], pieces)))
+
+    def _piece(self, indices: Sequence[Value], share: tuple[Value, Value]) -> None:
         p = self.p
         a, b = (self._first_element(access, indices) for access in (p.a, p.b))
         if p.direct == NONE or p.widens:

@@ -293,14 +293,23 @@ class StepCode:
     def _call(self, step: Launch, launchable: Launchable) -> None:
         """Fills the frame, runs, takes scalars out again."""
         f = self.f
-        if id(step) not in self.scope.polling.silent:
+        polling = self.scope.polling
+        asks = id(step) not in polling.silent
+        if asks:
             self._poll()
+        changes = any(self._buffer(step.buffers[each]).role is Role.RESOURCE for each in launchable.written)
+        if asks and changes:  # a kernel that changes state is not left in its midst
+            f.store(i64(1), field_address(f, Context, self.context, "committed"))
         pointers = [self._passed(position, number) for position, number in enumerate(step.buffers)]
         self._fill_frame([*pointers, *(self.dims.value(size) for size in step.sizes)])
         f.call(launchable.function, "void", [self.context, self._frame_slot(0)])
         for position, number in enumerate(step.buffers):
             if position in launchable.written:
                 self._take_back(pointers[position], number)
+        if asks and changes and id(step) != polling.first_silent:
+            f.store(i64(0), field_address(f, Context, self.context, "committed"))
+        elif asks and not changes:
+            self._leave_if(f.icmp("ne", load_field(f, self.context, "leave"), i64(0)))
         if launchable.faults:
             self._leave_if(f.icmp("ne", load_field(f, self.context, "error_site"), i64(0)))
 

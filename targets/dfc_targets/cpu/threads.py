@@ -1,16 +1,17 @@
 """Fork and join inside generated code: `pool_run` for kernels, `dfc_worker` for the threads of the host.
 
 Assumes a `Pool` as in `context.py`; the host's threads enter `dfc_worker` and stay. Guarantees that every part runs
-exactly once before `pool_run` returns, whatever the number of workers (none: the caller runs all parts; pool taken by
-another caller, or a nested call: likewise). Which thread runs a part is not determined, so parts must not care.
+exactly once before `pool_run` returns, unless the call is stopping, whatever the number of workers (none: the caller
+runs all parts; pool taken by another caller, or a nested call: likewise). Which thread runs a part is not determined,
+so parts must not care.
 
 A caller publishes (function, context, frame) and then one word (generation, parts, next part); whoever raises the
 next part by compare-exchange runs it. The job cannot end before a claimed part is done, so what a claimant reads after
 its claim belongs to that job. Waiting is spinning for a while, then sleeping on a futex.
 """
 
-from dfc_targets.cpu.context import Pool, llvm_type_of, offset_of
-from dfc_targets.cpu.context_code import field_address, load_field
+from dfc_targets.cpu.context import Context, Pool, llvm_type_of, offset_of
+from dfc_targets.cpu.context_code import asked_to_leave, field_address, load_field, thread_pointer
 from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
 from dfc_targets.cpu.llvm_values import NULL, i32, i64
 from dfc_targets.cpu.machine import Machine
@@ -92,11 +93,13 @@ class _PoolCode:
         self.futex(f, pool, field, FUTEX_WAKE_PRIVATE, i64(1 << 30))
 
     def run_claimed(self, f: FunctionText, pool: Value, part: Value, parts: Value) -> None:
-        """Run one part, then count it as done."""
+        """Run one part, if the call is not stopping, then count it as done."""
         function = f.load("ptr", self.address(f, pool, "function"))
         context = f.load("ptr", self.address(f, pool, "context"))
         frame = f.load("ptr", self.address(f, pool, "frame"))
-        f.call_pointer(function, "void", [context, frame, part, parts])
+        leave = f.atomic_load("i64", field_address(f, Context, context, "leave"), "monotonic")
+        with f.when(f.icmp("eq", leave, i64(0)), "wanted"):
+            f.call_pointer(function, "void", [context, frame, part, parts])
         f.atomic_update("add", self.address(f, pool, "done"), i32(1), "seq_cst")
 
     def try_claim(self) -> str:
@@ -135,6 +138,7 @@ class _PoolRun(_PoolCode):
         formals = (Parameter("ptr", "context"), Parameter("ptr", "function"), Parameter("ptr", "frame"))
         f = self.module.function("pool_run", "void", (*formals, Parameter("i64", "parts")))
         context, parts = f.arguments[0], f.arguments[3]
+        f.store(thread_pointer(self.module, f), field_address(f, Context, context, "caller"))
         alone, try_pool, check, take, own = (f.label(x) for x in ("alone", "pool", "check", "take", "own"))
         f.branch_if(f.icmp("sle", parts, i64(1)), alone, try_pool)
         f.begin(try_pool)
@@ -178,6 +182,10 @@ class _PoolRun(_PoolCode):
         f.branch_if(f.icmp("slt", claim, i64(0)), empty, run)
         f.begin(run)
         part, parts = unpack_claims(f, claim)
+        go_on = f.label("go.on")
+        asked_to_leave(self.module, f, f.arguments[0], go_on)
+        f.branch(go_on)
+        f.begin(go_on)
         self.run_claimed(f, pool, part, parts)
         f.branch(again)
         f.begin(empty)
@@ -213,8 +221,12 @@ class _PoolRun(_PoolCode):
 
     def _run_all(self, f: FunctionText) -> None:
         context, function, frame, parts = f.arguments
+        stopped = f.label("stopped")
         with f.counted_loop(i64(0), parts) as loop:
+            asked_to_leave(self.module, f, context, stopped)
             f.call_pointer(function, "void", [context, frame, loop.index, parts])
+        f.branch(stopped)
+        f.begin(stopped)
 
 
 class _Worker(_PoolCode):

@@ -187,3 +187,27 @@ def test_fields_of_different_writers_do_not_share_a_cache_line():
     }
     assert len(set(lines.values())) == len(lines)
     assert ctypes.sizeof(Pool) % 64 == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("stops", "committed"), [(True, 0), (False, 0), (True, 1)])
+def test_parts_of_a_call_that_stops_need_not_run(code: Code, threads: int, stops: bool, committed: int):
+    context = new_context(entries(code), threads)
+    asked: list[int] = []
+
+    def answer(_: int) -> None:
+        asked.append(threading.get_ident())
+        context.stopping = context.leave = int(stops)
+        context.attention = int(stops)
+
+    question = ctypes.CFUNCTYPE(None, ctypes.c_int64)(answer)
+    context.poll = ctypes.cast(question, ctypes.c_void_p).value
+    context.attention, context.committed = 1, committed
+    frame = np.zeros(8, np.int64)
+    run(code, "count", context, frame, 8)
+    if stops and not committed:  # a worker may have run some before the caller asked
+        assert set(frame - np.arange(8)) <= {8, *-np.arange(8)} and (threads > 1 or not frame.any())
+    else:
+        np.testing.assert_array_equal(frame, np.arange(8) + 8)
+    assert set(asked) <= {threading.get_ident()}
+    assert bool(asked) == (not committed) or threads > 1
