@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 import dfc
-from dfc_runtime import Module
+from dfc_runtime import Module, interrupting
 from dfc_runtime.errors import RunError
 from tests.support.forked import in_child
 
@@ -156,7 +156,12 @@ def test_a_child_that_was_forked_during_a_call_is_told(use: str, bundle: bytes) 
 
 def test_a_child_that_was_forked_in_native_code_is_told(bundle: bytes) -> None:
     module = dfc.loads(bundle, summaries=lambda _: None)
-    caller = threading.Thread(target=module.plain, args=(300_000_000,))
+
+    def endless() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            module.plain(ENDLESS)
+
+    caller = threading.Thread(target=endless)
     caller.start()
     while not module.state._gate._lock.locked() and not module.state._gate._doors[0]._lock.locked():
         time.sleep(0)
@@ -167,6 +172,7 @@ def test_a_child_that_was_forked_in_native_code_is_told(bundle: bytes) -> None:
             module.plain(1)
 
     assert in_child(work) == 0
+    interrupting.interrupt(caller.ident or 0)
     caller.join()
     assert module.plain(3) == 3
 
