@@ -16,7 +16,7 @@ def erf(x: Numeric) -> Numeric:
 
 
 def erf_inverse(y: Numeric) -> Numeric:
-    """The x with erf(x) = y, computed in f64 by bisection; infinite at -1 and 1, NaN beyond."""
+    """The x with erf(x) = y, computed in f64 by bisection, near -1 and 1 of erfc; infinite at -1 and 1, NaN beyond."""
     flat = [_erf_inverse(v) for v in y.astype(np.float64).ravel().tolist()]
     return np.asarray(flat, np.float64).reshape(y.shape).astype(y.dtype)
 
@@ -27,7 +27,9 @@ def _erf_inverse(y: float) -> float:
     if abs(y) < 1e-9:
         return y * math.sqrt(math.pi) / 2
     low, high, wanted = 0.0, 6.0, abs(y)
-    for _ in range(80):
+    rest = 1 - wanted  # exact from 0.5 on, where erf no longer tells numbers apart
+    for _ in range(120):
         middle = (low + high) / 2
-        low, high = (middle, high) if math.erf(middle) < wanted else (low, middle)
+        is_below = math.erf(middle) < wanted if wanted < 0.5 else math.erfc(middle) > rest
+        low, high = (middle, high) if is_below else (low, middle)
     return math.copysign((low + high) / 2, y)

@@ -1,7 +1,7 @@
 """Element-wise elementary functions beyond those every target has: made of exp, log, sqrt, tanh and arithmetic.
 
 Accuracy: the reference is NumPy's; the compiled formulas stay within about 8 units in the last place, except `log2`
-and `log10` near 1 (absolute, not relative) and `erf_inverse` near -1 and 1 (as exact as the distance from there is).
+and `log10` near 1 (absolute, not relative). `erf_inverse` stays within 4.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from math import pi, sqrt
 
 import numpy as np
 
+from dfc.ir.dtypes import F64
 from dfc.ir.graph import Value
+from dfc.ops import erf_inverse_coefficients as coefficients
 from dfc.ops import samples
 from dfc.ops.builder import Builder
 from dfc.ops.elementwise import Row, unary
@@ -91,16 +93,33 @@ def _artanh(x: Term) -> Term:
 
 
 def _erf_inverse(y: Term) -> Term:
-    """A closed form that is right to 0.2 percent, then two of Halley's steps."""
+    """y P(w), w = -log(1 - y^2): a polynomial in w where that is small, in its root beyond. 1 - |y| is exact near 1."""
     size = abs(y)
-    share = 0.147
-    curve = ((1 - size) * (size + 1)).apply("log")
-    middle = curve * 0.5 + 2 / (pi * share)
-    x = ((middle * middle - curve * (1 / share)).apply("sqrt") - middle).apply("sqrt")
-    for _ in range(2):
-        excess = (x.apply("erf") - size) * (sqrt(pi) / 2) * (x * x).apply("exp")
-        x = x - excess / (x * excess + 1)
-    return size.equals(1).choose(float("inf"), x).with_sign_of(y)
+    w = -((1 - size) * (size + 1)).apply("log")
+    near, *far = _ERF_INVERSE[2:] if y.dtype == F64 else _ERF_INVERSE[:2]
+    factor, root = _piece(w, near), w.apply("sqrt")
+    for piece in far:
+        factor = root.less(piece[0]).choose(factor, _piece(root, piece))
+    return size.equals(1).choose(y * float("inf"), y * factor)
+
+
+Piece = tuple[float, float, list[float]]  # from where, the middle, coefficients
+_ERF_INVERSE: tuple[Piece, ...] = (
+    (0, 3.125, coefficients.NEAR_F32),
+    (2.5, 3.3, coefficients.FAR_F32),
+    (0, 3.125, coefficients.NEAR_F64),
+    (2.5, 3.25, coefficients.FAR_F64),
+    (4, 5.05, coefficients.FARTHEST_F64),
+)
+
+
+def _piece(x: Term, piece: Piece) -> Term:
+    _, middle, terms = piece
+    t = x - middle
+    total = t.like(terms[-1])
+    for term in reversed(terms[:-1]):
+        total = total * t + term
+    return total
 
 
 def _below_one(x: Term) -> Term:
