@@ -93,13 +93,15 @@ def _emit_clamp(body: BodyBuilder, arguments: Sequence[int], _node: Node) -> int
 
 
 def _clamp_gradient(b: Builder, node: Node, cotangents: Sequence[Value | None]) -> Sequence[Value | None]:
-    """One operand gets it all: `high` where the larger one of x and `low` is above it, whichever that is."""
+    """One operand gets it all: `high` where the larger one of x and `low` is above it, whichever that is, and where
+    the limits leave x no room."""
     (dy,) = cotangents
     x, low, high = node.operands
     if dy is None:
         return (None, None, None)
     zero = b.scalar_like(0, dy)
-    below, above = b.apply("less", x, low), b.apply("greater", b.apply("maximum", x, low), high)
+    below, no_room = b.apply("less", x, low), b.apply("greater_equal", low, high)
+    above = b.apply("or", b.apply("greater", x, high), no_room)
     inside = select(b, above, zero, dy)
     rows = (select(b, below, zero, inside), select(b, below, inside, zero), select(b, above, dy, zero))
     return [unbroadcast(b, row, v.tensor.shape) for row, v in zip(rows, node.operands, strict=True)]
@@ -124,7 +126,7 @@ register(
         name="clamp",
         family="element-wise",
         summary=(
-            "x limited to [low, high]: minimum(maximum(x, low), high), which is `high` where the limits cross. "
+            "x limited to [low, high]: minimum(maximum(x, low), high), which is `high` where the limits meet or cross. "
             "The slope at the limits belongs to x."
         ),
         signature="fn clamp[T: number, ..S](x: T[..S], low: T[..S], high: T[..S]) -> T[..S]",

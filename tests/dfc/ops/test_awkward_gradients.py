@@ -1,0 +1,73 @@
+"""Gradients where an op is not smooth: one of its one-sided slopes, or a value between them; and nothing of nothing.
+
+At a kink every number between the two one-sided difference quotients is a subgradient; anything else is wrong.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dfc.ir.attributes import Attributes
+from dfc.ops import registry
+from dfc.ops.record import OpRecord
+from tests.support.ops import Scratch, backward, weighted_sum
+
+STEP = 1e-6
+POINTS = (-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0)
+ELEMENTWISE = [
+    record
+    for record in registry.all_records()
+    if record.family == "element-wise" and record.gradient is not None and record.name not in ("cast", "select")
+]
+
+
+def _slopes(
+    record: OpRecord, operands: list[np.ndarray], attributes: Attributes
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """For each operand: the gradient, and the difference quotients to both sides, element by element."""
+    scratch = Scratch()
+    values = [scratch.feed(x) for x in operands]
+    (result,) = scratch.builder.node(record.name, values, attributes).results
+    loss = weighted_sum(scratch, result, 1)
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for value, at in zip(values, operands, strict=True):
+        gradient = backward(scratch.builder, loss, value)
+        if gradient is None:
+            continue
+        sides = [np.empty(at.shape), np.empty(at.shape)]
+        (here,) = scratch.run([result])
+        weights = next(x for v, x in scratch.feeds if v not in values)
+        for side, step in zip(sides, (-STEP, STEP), strict=True):
+            (there,) = scratch.run([result], **{value.name: at + step})
+            with np.errstate(all="ignore"):
+                side[...] = (there - here) * weights / step
+        found.append((scratch.run([gradient])[0], *sides))
+    return found
+
+
+def _operands(record: OpRecord) -> list[np.ndarray]:
+    """All combinations of the points."""
+    count = len(record.parameters)
+    return [grid.ravel() for grid in np.meshgrid(*[np.array(POINTS)] * count, indexing="ij")]
+
+
+@pytest.mark.parametrize("record", ELEMENTWISE, ids=lambda r: r.name)
+def test_at_awkward_points_the_gradient_is_a_subgradient(record: OpRecord) -> None:
+    sample = next(s for s in record.samples() if s.kind == "regular")
+    with np.errstate(all="ignore"):
+        every = _slopes(record, _operands(record), sample.attributes)
+    assert every
+    for gradient, behind, ahead in every:
+        known = np.isfinite(behind) & np.isfinite(ahead) & (np.maximum(abs(behind), abs(ahead)) < 1e3)
+        margin = 1e-4 * (1 + np.maximum(abs(behind), abs(ahead)))
+        low, high = np.minimum(behind, ahead) - margin, np.maximum(behind, ahead) + margin
+        wrong = known & ~((low <= gradient) & (gradient <= high))
+        assert not wrong.any(), [x.ravel()[wrong.ravel()][:5] for x in (*_operands(record), gradient, behind, ahead)]
+
+
+@pytest.mark.parametrize("record", ELEMENTWISE, ids=lambda r: r.name)
+def test_nothing_has_an_empty_gradient(record: OpRecord) -> None:
+    sample = next(s for s in record.samples() if s.kind == "regular")
+    for gradient, _, _ in _slopes(record, [np.zeros((0, 3))] * len(record.parameters), sample.attributes):
+        assert gradient.shape == (0, 3)
