@@ -10,7 +10,7 @@ import pytest
 
 from dfc.ir.attributes import Attributes
 from dfc.ops import registry
-from dfc.ops.record import OpRecord
+from dfc.ops.record import OpRecord, Sample
 from tests.support.ops import Scratch, backward, weighted_sum
 
 STEP = 1e-6
@@ -71,3 +71,54 @@ def test_nothing_has_an_empty_gradient(record: OpRecord) -> None:
     sample = next(s for s in record.samples() if s.kind == "regular")
     for gradient, _, _ in _slopes(record, [np.zeros((0, 3))] * len(record.parameters), sample.attributes):
         assert gradient.shape == (0, 3)
+
+
+MATRICES = {"inverse", "determinant", "log_determinant", "cholesky", "qr", "eigh", "svd"}  # have no slope at ties
+ELSEWHERE = {"sort", "unique"}  # of tied elements each has a slope of its own; ties change how many there are
+WHOLE = [
+    record
+    for record in registry.all_records()
+    if record.gradient is not None and record.family != "element-wise" and record.name not in MATRICES | ELSEWHERE
+]
+
+
+def _tied(x: np.ndarray) -> np.ndarray:
+    """Ties and zeros in place of floats."""
+    if x.dtype.kind != "f" and x.dtype.name != "bfloat16":
+        return x
+    return np.resize(np.array([1.0, 0.0, 1.0, -1.0, 0.0, -0.0, 2.0]), x.shape)
+
+
+def _cases() -> list[object]:
+    found: dict[str, object] = {}
+    for record in WHOLE:
+        for sample in record.samples():
+            if sample.kind == "regular" and 0 < sum(x.size for x in sample.operands) < 60:
+                found.setdefault(record.name, pytest.param(record, sample, id=record.name))
+    return list(found.values())
+
+
+@pytest.mark.parametrize(("record", "sample"), _cases())
+def test_with_ties_and_zeros_the_gradient_is_between_the_slopes_of_both_sides(record: OpRecord, sample: Sample) -> None:
+    operands = [_tied(x) for x in sample.operands]
+    scratch = Scratch()
+    values = [scratch.feed(x) for x in operands]
+    results = scratch.builder.node(record.name, values, sample.attributes).results
+    result = next((v for v in results if v.tensor.machine.is_float), None)
+    if result is None:
+        return
+    loss = weighted_sum(scratch, result, 1)
+    for value, at in zip(values, operands, strict=True):
+        gradient = backward(scratch.builder, loss, value) if at.dtype == np.float64 else None
+        if gradient is None:
+            continue
+        with np.errstate(all="ignore"):
+            (slope,), (here,) = scratch.run([gradient]), scratch.run([loss])
+            for place in np.ndindex(at.shape):
+                moved = [at.copy(), at.copy()]
+                moved[0][place] -= STEP
+                moved[1][place] += STEP
+                (behind,), (ahead,) = (scratch.run([loss], **{value.name: each}) for each in moved)
+                sides = sorted(((here - behind) / STEP, (ahead - here) / STEP))
+                if np.all(np.abs(sides) < 1e3):
+                    assert sides[0] - 1e-4 <= slope[place] <= sides[1] + 1e-4, (value, place)
