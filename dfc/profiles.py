@@ -22,6 +22,7 @@ from dfc_runtime.distributed.metering import RankTimes
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import integer, items, mapping, seconds, text
+from dfc_runtime.formats.source import read_text
 from dfc_runtime.measuring import Meter
 
 FORMAT = "dfc profile 1"
@@ -102,17 +103,13 @@ def _median(times: Sequence[tuple[float, int]]) -> float:
 def read(path: str | os.PathLike[str]) -> Profile:
     """The profile in a file."""
     try:
-        data = mapping(strict_json.parse(Path(path).read_text(encoding="utf-8")), "profile")
+        data = mapping(strict_json.parse(read_text(path)), "profile")
         if data.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT!r}")
         kernels = tuple(_kernel(each) for each in items(data["kernels"], "kernels"))
         blocks = {name: integer(n, "blocks", 1) for name, n in mapping(data.get("blocks", {}), "blocks").items()}
         return Profile(text(data["program"], "program"), seconds(data["overhead"], "overhead"), kernels, blocks)
-    except OSError as problem:
-        raise FileError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}", code="E0909") from None
-    except UnicodeDecodeError:
-        raise FileError(f"{os.fspath(path)} is no profile: it is no text", code="E0909") from None
-    except (ValueError, KeyError) as problem:
+    except (ValueError, KeyError, OverflowError) as problem:
         raise FileError(f"{os.fspath(path)} is no profile: {problem}", code="E0909") from None
 
 

@@ -11,14 +11,15 @@ import click
 from dfc.cli.output import echo_drawn, is_terminal
 from dfc.diagnostics import Diagnostic, render
 from dfc.frontend.syntax.reading import decode_source, read_source
+from dfc.parsing.limits import SIZE_LIMIT
 from dfc.source import SourceFile
 
 
 def source_of(path: str) -> SourceFile:
     """The program of a file, or of standard input for `-`; a file that is no text is a diagnostic."""
     if path == "-":
-        data = sys.stdin.buffer.read() if sys.stdin is not None else b""  # None if it was closed before the start
-        return decode_source(data, "<stdin>")
+        given = sys.stdin is not None  # it is None if it was closed before the start
+        return decode_source(sys.stdin.buffer.read(SIZE_LIMIT + 1) if given else b"", "<stdin>")
     if not Path(path).exists():
         raise click.UsageError(f"there is no file {path}")
     if Path(path).is_dir():

@@ -15,6 +15,7 @@ from dfc.cli.tables import seconds, table
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import items, mapping, text
+from dfc_runtime.formats.source import read_text
 from dfc_runtime.tracing import LOAD
 
 _MICRO = 1e-6
@@ -54,16 +55,12 @@ class Trace:
 def read(path: Path) -> Trace:
     """The trace in a file; a `FileError` if it is none."""
     try:
-        data = mapping(strict_json.parse(path.read_text(encoding="utf-8")), "trace")
+        data = mapping(strict_json.parse(read_text(path)), "trace")
         about = mapping(data["otherData"], "otherData")
         ranks = {_rank(each): text(each["name"], "name") for each in map(_mapping, items(about["ranks"], "ranks"))}
         events = [_event(each) for each in map(_mapping, items(data["traceEvents"], "events")) if each["ph"] == "X"]
         return Trace(text(about["program"], "program"), ranks, events)
-    except OSError as problem:
-        raise FileError(f"cannot read {path}: {problem.strerror or problem}", code="E0909") from None
-    except UnicodeDecodeError:
-        raise FileError(f"{path} is no trace of dfc: it is no text", code="E0909") from None
-    except (ValueError, KeyError) as problem:
+    except (ValueError, KeyError, OverflowError) as problem:
         raise FileError(f"{path} is no trace of dfc: {problem}", code="E0909") from None
 
 

@@ -6,7 +6,6 @@ feed after all; nothing is allocated because a file claims that it needs it, and
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import random
@@ -23,8 +22,6 @@ from pathlib import Path
 import numpy as np
 
 from dfc import api
-from dfc.cli.failures import guarded
-from dfc.cli.main import cli
 from tests.support import gating
 
 COUNT = 1000
@@ -272,14 +269,6 @@ def bundle() -> str:
 _KEPT: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def outcome(*words: str) -> tuple[int, str, str]:
-    """How a command of this process ends, and what it prints."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = guarded(lambda: cli.main(list(words), prog_name="dfc", standalone_mode=False))
-    return code, out.getvalue(), err.getvalue()
-
-
 def cases(seed: int) -> gating.Case:
     """The cases of a seed."""
     path = bundle()
@@ -289,7 +278,7 @@ def cases(seed: int) -> gating.Case:
         damage = DAMAGES[number % len(DAMAGES)]
         with tempfile.TemporaryDirectory(prefix="dfc-feed-") as folder:
             feed = damage(rng, Path(folder))
-            code, out, err = outcome("run", path, "first", "--feed", f"x={feed}")
+            code, out, err = gating.outcome("run", path, "first", "--feed", f"x={feed}")
         return fault(damage.__name__, code, out, err)
 
     return case

@@ -7,6 +7,8 @@ sys.exit(main(__doc__, cases, count=1000))  # python -m tests.gate.NAME [COUNT] 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import random
@@ -15,6 +17,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+
+from dfc.cli.failures import guarded
+from dfc.cli.main import cli
 
 Case = Callable[[int], str]
 
@@ -57,6 +62,14 @@ def findings(case: Case, count: int, *, memory: int | None = None) -> Iterator[t
 def generator(number: int, seed: int) -> random.Random:
     """The random numbers of a case."""
     return random.Random(f"{seed}/{number}")
+
+
+def outcome(*words: str) -> tuple[int, str, str]:
+    """How a command of this process ends, and what it prints."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = guarded(lambda: cli.main(list(words), prog_name="dfc", standalone_mode=False))
+    return code, out.getvalue(), err.getvalue()
 
 
 def _batch(case: Case, start: int, end: int, memory: int | None) -> Iterator[tuple[int, str | None]]:

@@ -30,7 +30,8 @@ def read_source(path: Path, name: str | None = None) -> SourceFile:
         if not _is_bundle(start):
             raise CompileError([too_large(SourceFile(shown, ""), size)])
         return decode_source(start, shown)
-    return decode_source(path.read_bytes(), shown)
+    with path.open("rb") as file:  # what has no size, such as a pipe or device, may have no end
+        return decode_source(file.read(SIZE_LIMIT + 1), shown)
 
 
 def decode_source(data: bytes, name: str) -> SourceFile:

@@ -102,5 +102,23 @@ def _regular(path: str | os.PathLike[str]) -> tuple[int, int]:
     return -1, 0
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file or a pipe; `FileError` if it cannot be read, or is something that may have no end,
+    `ValueError` if it is no text."""
+    name = os.fspath(path)
+    try:
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            raise FileError(f"{name} is not a regular file", code="E0909")
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as problem:
+        raise FileError(f"cannot read {name}: {_reason(problem)}", code="E0909") from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ValueError("it is no text") from None
+
+
 def _reason(problem: OSError | ValueError) -> str:
     return getattr(problem, "strerror", None) or str(problem)
