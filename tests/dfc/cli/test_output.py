@@ -19,6 +19,7 @@ from dfc.cli.failures import guarded
 from dfc.cli.main import COMMANDS, cli
 from dfc_runtime.terminal import visible
 from tests.support.bundles import sealed, with_manifest
+from tests.support.command_line import process
 
 OBEYED = "\x1b]0;owned\x07\x1b[2J\x9b31m\x1b[1;31m\x7f\x08\r\u202eevil\u2066\u200f\u061c\u2028"
 """Titles, colours and the cursor; text turned around; other ends of lines."""
@@ -226,6 +227,18 @@ def test_what_was_printed_and_asserted_can_be_read(here: Path, shown: Shown) -> 
     assert visible(OBEYED) in shown("run", "plain.bundle", "predict", "--feed", "feed_x=none.npy")[2]
     out = shown("test", "line.dfg")[1]
     assert f"named {visible(OBEYED)}" in out and f"good {visible(OBEYED)}" in out
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.xdist_group("mpi")
+def test_what_ranks_say_is_shown(here: Path) -> None:
+    pytest.importorskip("mpi4py")
+    Path("spread.bundle").write_bytes(api.compile("line.dfg", deploy="line.deploy").to_bytes())
+    ended = process("run", "-n", "2", "spread.bundle", "predict", *FEED, folder=here)
+    assert ended.code == 0 and visible(OBEYED) in ended.err
+    failed = process("run", "-n", "2", "spread.bundle", "predict", "--feed", "feed_x=none.npy", folder=here)
+    assert failed.code == 2 and visible(OBEYED) in failed.err
+    assert obeyed(ended.out + ended.err + failed.out + failed.err) == set()
 
 
 def test_what_is_no_text_is_spelled(shown: Shown, here: Path) -> None:
