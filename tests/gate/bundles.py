@@ -139,11 +139,11 @@ def refusals(outcomes: list[object]) -> list[BundleError]:
 
 def fault(data: bytes) -> str:
     """What is not as it should be; "" if all is."""
-    told, size = verified(data), ranks_of(data)
+    verdict, size = verified(data), ranks_of(data)
     if size > MOST_RANKS:
         return ""
     outcomes = loaded(data, size)
-    for each in (told, *outcomes):
+    for each in (verdict, *outcomes):
         if isinstance(each, BundleError):
             line = each.message.partition("\n  on rank ")[0]
             if each.exit_code != 4 or not line.isprintable() or len(line) > 200:
@@ -151,9 +151,9 @@ def fault(data: bytes) -> str:
         elif isinstance(each, BaseException) and not isinstance(each, UnsupportedError | LimitError | SystemExit):
             return f"{type(each).__name__}: {each}"
     found = refusals(outcomes)
-    if isinstance(told, BundleError) and not found:
-        return f"verify refuses what load takes: {told}; {outcomes}"
-    if not isinstance(told, BundleError) and found:
+    if isinstance(verdict, BundleError) and not found:
+        return f"verify refuses what load takes: {verdict}; {outcomes}"
+    if not isinstance(verdict, BundleError) and found:
         return f"load refuses what verify calls whole: {found[0]}"
     return ""
 

@@ -104,7 +104,7 @@ def program(rng: random.Random, folder: Path) -> str:
     last = rng.choice(
         (["show"], ["params"], ["check", "--shapes"], ["check", "--format", "json"], ["test", "-k", "zz"])
     )
-    return told(["check"], folder / "x.dfg") or formatted(folder / "x.dfg") or told(last, folder / "x.dfg")
+    return fault_of(["check"], folder / "x.dfg") or formatted(folder / "x.dfg") or fault_of(last, folder / "x.dfg")
 
 
 def deployment(rng: random.Random, folder: Path) -> str:
@@ -114,19 +114,19 @@ def deployment(rng: random.Random, folder: Path) -> str:
         if (source.parent / each).exists():
             (folder / Path(each).name).write_bytes((source.parent / each).read_bytes())
     (folder / "x.deploy").write_bytes(as_bytes(disturbed(text, rng), rng))
-    return told(["check"], folder / "x.deploy") or formatted(folder / "x.deploy")
+    return fault_of(["check"], folder / "x.deploy") or formatted(folder / "x.deploy")
 
 
 def trace(rng: random.Random, folder: Path) -> str:
     (folder / "t.json").write_bytes(edited(TRACE, rng))
-    return told(["trace"], folder / "t.json", (0, 2, 6))
+    return fault_of(["trace"], folder / "t.json", (0, 2, 6))
 
 
 def profile(rng: random.Random, folder: Path) -> str:
     samples = Path(__file__).parents[2] / "samples"
     (folder / "p.json").write_bytes(edited(PROFILE, rng))
     words = ["place", str(samples / "digits.dfg"), "--deploy", str(samples / "digits.deploy"), "--profile"]
-    return told(words, folder / "p.json", (0, 2, 6))
+    return fault_of(words, folder / "p.json", (0, 2, 6))
 
 
 def edited(data: dict[str, object], rng: random.Random) -> bytes:
@@ -151,7 +151,7 @@ def long(rng: random.Random, folder: Path) -> str:
     else:
         text = "".join(f"var v{i}: f32 = 0\n" for i in range(count // 5))
     (folder / "x.dfg").write_text(text)
-    return told(["check"], folder / "x.dfg")
+    return fault_of(["check"], folder / "x.dfg")
 
 
 def a_hundred_thousand_statements(_: random.Random, folder: Path) -> str:
@@ -166,21 +166,21 @@ def no_file(rng: random.Random, folder: Path) -> str:
     target = rng.choice(("/dev/zero", "/dev/null", "/proc/self/mem", str(folder), str(path), "/dev/full", "none"))
     os.symlink(target, path)
     words = rng.choice((["check"], ["fmt", "--check"], ["show"], ["trace"], ["compile", "-o", str(folder / "o")]))
-    return told(words, path, (0, 2, 3, 6))
+    return fault_of(words, path, (0, 2, 3, 6))
 
 
 def formatted(path: Path) -> str:
     """Formats it twice."""
     before = path.read_bytes()
-    fault = told(["fmt"], path)
+    fault = fault_of(["fmt"], path)
     once = path.read_bytes()
     if fault or once == before:
         return fault
-    fault = told(["fmt"], path, (0,))
+    fault = fault_of(["fmt"], path, (0,))
     return fault or ("" if path.read_bytes() == once else f"formatted again it is another text: {once!r}")
 
 
-def told(words: list[str], path: Path, codes: tuple[int, ...] = CODES) -> str:
+def fault_of(words: list[str], path: Path, codes: tuple[int, ...] = CODES) -> str:
     """What a command says that it should not; "" if nothing."""
     code, out, err = gating.outcome(*words, str(path))
     if code in codes and "a bug in dfc" not in err and "Traceback" not in err and bool(err or out or not code):
