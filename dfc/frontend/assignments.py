@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dfc.fixes import Help, replacing
 from dfc.frontend.context import Context
-from dfc.frontend.convert import element_type, is_operand, not_an_operand, snapshot, tensor
+from dfc.frontend.convert import default_type, element_type, is_operand, not_an_operand, snapshot, tensor
 from dfc.frontend.effects import record_effect
 from dfc.frontend.indexing import Added, Picked, Point, Range, Selector, select
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
@@ -27,11 +27,13 @@ from dfc.frontend.values import (
     Tensor,
     TupleValue,
     Unknown,
+    Untyped,
     VariableValue,
     describe,
 )
 from dfc.frontend.variables import Variable
 from dfc.ir.dims import ONE, Dim
+from dfc.ir.dtypes import I64
 from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector
@@ -135,7 +137,7 @@ def _update(context: Context, statement: tree.Update, target: tree.Place, entity
 def _update_tuple(
     context: Context, statement: tree.Update, target: tree.Place, place: TupleValue, entity: Entity
 ) -> None:
-    if isinstance(entity, Constant | Opaque):
+    if isinstance(entity, Constant | Opaque | Untyped):
         entity = TupleValue((entity,) * len(place.items))
     if not isinstance(entity, TupleValue) or len(entity.items) != len(place.items):
         raise mistake(
@@ -178,7 +180,10 @@ def assign(
         raise not_an_operand(entity, span)
     if mode == "/=" and not variable.type.dtype.is_float:
         place = Place("/", statement.span, (statement.targets[0].span, span), statement.operator_span)
-        raise whole_quotient(f"{variable.type.dtype} divided by {describe(entity)}", place)
+        adapts = element_type(entity) is None
+        whole = not adapts or default_type(entity) == I64
+        label = f"{variable.type.dtype} divided by {describe(entity)}"
+        raise whole_quotient(label, place, (False, adapts), whole=whole)
     value = tensor(context, entity, span, variable.type.dtype if element_type(entity) is None else None)
     target = _target_shape(variable, selectors)
     _check_value(context, variable, value, target, statement)

@@ -7,12 +7,17 @@ numbers are `i64` and others `f32`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dfc.fixes import Help, replacing
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Abandoned, mistake
+from dfc.frontend.operations import operate
+from dfc.frontend.regions import Region
 from dfc.frontend.values import (
     Constant,
     Entity,
@@ -25,6 +30,7 @@ from dfc.frontend.values import (
     Text,
     TupleValue,
     Unknown,
+    Untyped,
     VariableValue,
     describe,
 )
@@ -33,6 +39,7 @@ from dfc.ir.dims import dim
 from dfc.ir.dtypes import BOOL, F32, F64, I64, DType, DTypeVariable
 from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType
+from dfc.ops import registry
 from dfc.ops.attributes import ConstantAttributes
 from dfc.source import Span
 
@@ -70,7 +77,7 @@ def element_type(entity: Entity) -> Element | None:
 def default_type(entity: Entity) -> Element:
     """The element type of a number when nothing decides it."""
     match entity:
-        case Constant(int()) | Size():
+        case Constant(int()) | Size() | Untyped(whole=True):
             return I64
         case ListValue(items) if items and all(default_type(item) == I64 for item in items):
             return I64
@@ -87,7 +94,7 @@ def is_operand(entity: Entity) -> bool:
             return variable.kind is ResourceKind.VARIABLE
         case ListValue(items):
             return all(is_operand(item) for item in items)
-        case Tensor() | Constant() | Size() | SizeCondition() | LiteralTensor() | Opaque():
+        case Tensor() | Constant() | Size() | SizeCondition() | LiteralTensor() | Opaque() | Untyped():
             return True
         case _:
             return False
@@ -116,10 +123,60 @@ def tensor(context: Context, entity: Entity, span: Span, dtype: Element | None =
             return _listed(context, entity, span, dtype)
         case Opaque(kind) if kind != "str":
             return Value(TensorType(BOOL if kind == "bool" else dtype or F32), "constant")
+        case Untyped():
+            return _computed(context, entity, default_type(entity) if dtype is None else dtype)
         case Unknown():
             raise Abandoned
         case _:
             raise not_an_operand(entity, span)
+
+
+def _computed(context: Context, entity: Untyped, dtype: Element) -> Value:
+    """The nodes of what is computed from numbers alone, in one element type; what is used twice in it is made once."""
+    made: dict[int, Value] = {}
+    waiting = [entity]
+    while waiting:
+        current = waiting[-1]
+        inner = [each for each in current.operands if isinstance(each, Untyped) and id(each) not in made]
+        if inner:
+            waiting += inner
+            continue
+        waiting.pop()
+        if id(current) not in made:
+            made[id(current)] = _computed_one(context, current, dtype, made)
+    return made[id(entity)]
+
+
+def _computed_one(context: Context, entity: Untyped, dtype: Element, made: Mapping[int, Value]) -> Value:
+    place = entity.place
+    if not (entity.whole or dtype.is_float):
+        title = f"`{_short(place.span)}` is a floating-point number, and {dtype} is needed"
+        raise mistake("E0311", title, place.span, helps=("convert the other operand: `... as f32`",))
+    context.program.grow(1, place.span)
+    pairs = zip(entity.operands, place.operands, strict=True)
+    values = [made[id(e)] if isinstance(e, Untyped) else tensor(context, e, s, dtype) for e, s in pairs]
+    return operate(context, place, lambda builder: entity.build(builder, values), values)
+
+
+def array_of(context: Context, entity: Untyped, dtype: DType) -> NDArray[np.generic]:
+    """What is computed from numbers alone, in an element type: by the reference evaluation of the ops."""
+    if not entity.known:
+        raise Abandoned
+    scratch = replace(context, region=Region(), may_affect=False)
+    result = tensor(scratch, entity, entity.place.span, dtype)
+    arrays: dict[Value, NDArray[np.generic]] = {}
+    for node in scratch.region.block.nodes:
+        made = registry.record(node.op).evaluate([arrays[value] for value in node.operands], node.attributes, {})
+        arrays.update(zip(node.results, made, strict=True))
+    return arrays[result]
+
+
+def number_of(context: Context, entity: Untyped, what: str) -> Constant:
+    """The value as a plain number, where a constant is needed, which `what` names."""
+    if entity.shape:
+        raise mistake("E0309", f"{what} must be a single number", entity.place.span, f"this has shape {entity.shape}")
+    array = array_of(context, entity, I64 if entity.whole else F64)
+    return Constant(int(array) if entity.whole else float(array))
 
 
 def snapshot(context: Context, entity: Entity, span: Span) -> Entity:
@@ -237,6 +294,8 @@ def constant_of(context: Context, entity: Entity, span: Span, what: str) -> bool
     match entity:
         case Constant(value):
             return value
+        case Untyped():
+            return number_of(context, entity, what).value
         case Size(size):
             known = context.facts.canonical(size).constant
             if known is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dfc.frontend.context import Context, Frame, Program, Root
+from dfc.frontend.convert import array_of, number_of
 from dfc.frontend.fitting import fit
 from dfc.frontend.generics import Signature, bind_generics
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
@@ -26,9 +27,11 @@ from dfc.frontend.values import (
     Size,
     Tensor,
     Unknown,
+    Untyped,
     describe,
 )
-from dfc.ir.dtypes import ALL
+from dfc.ir.attributes import Literal
+from dfc.ir.dtypes import ALL, DType
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ConstantAttributes
@@ -148,7 +151,12 @@ def constant_value(program: Program, scope: Scope, item: tree.ConstItem) -> Enti
     if isinstance(entity, Unknown):
         raise Abandoned
     if isinstance(declared, ConstType):
+        if isinstance(entity, Untyped) and not declared.is_list:
+            entity = number_of(context, entity, f"`{item.name.text}`")
         return _of_kind(entity, declared, item)
+    if isinstance(declared, TensorType) and isinstance(declared.dtype, DType) and isinstance(entity, Untyped):
+        literal = Literal(array_of(context, entity, declared.dtype))
+        entity = LiteralTensor(literal, declared.with_shape(entity.shape))
     if declared is not None:
 
         def complain(wanted: str, got: str) -> Exception:

@@ -32,6 +32,7 @@ from dfc.frontend.values import (
     TupleValue,
     TypeValue,
     Unknown,
+    Untyped,
     describe,
 )
 from dfc.ir.dims import Dim
@@ -190,6 +191,8 @@ def cast(context: Context, operand: Entity, node: tree.Cast) -> Entity:
         case Constant(bool() | int() | float() as value) if isinstance(dtype, DType):
             return Tensor(_cast_constant(context, value, dtype, node))
         case ListValue():
+            return Tensor(tensor(context, operand, node.operand.span, dtype))
+        case Untyped() if dtype.is_float:
             return Tensor(tensor(context, operand, node.operand.span, dtype))
         case Opaque(kind) if kind != "str":
             return Tensor(Value(TensorType(dtype), "constant"))

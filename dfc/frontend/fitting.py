@@ -18,6 +18,7 @@ from dfc.frontend.values import (
     Text,
     TupleValue,
     Unknown,
+    Untyped,
     VariableValue,
     describe,
 )
@@ -76,8 +77,8 @@ def fit_tensor(
     declared = _settled(declared, value.tensor) if open_sizes else declared
     if same_type(context, value.tensor, declared):
         return value
-    scalar = isinstance(entity, Constant | Opaque | Size) and value.tensor.dtype == declared.dtype
-    if fill and scalar and not open_sizes:
+    number = isinstance(entity, Constant | Opaque | Size | Untyped) and not value.tensor.shape
+    if fill and number and value.tensor.dtype == declared.dtype and not open_sizes:
         return context.at(span).broadcast(value, declared.shape)
     raise complain(str(declared), str(value.tensor))
 
@@ -95,7 +96,7 @@ def tuple_items(entity: Entity, count: int, fill: bool) -> tuple[Entity, ...] | 
     match entity:
         case TupleValue(items) if len(items) == count:
             return items
-        case Constant() | Opaque() if fill:
+        case Constant() | Opaque() | Untyped() if fill:
             return (entity,) * count
         case Unknown():
             raise Abandoned

@@ -15,7 +15,7 @@ from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import is_operand, not_an_operand, tensor
 from dfc.frontend.dependencies import Dependencies, cuts
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
-from dfc.frontend.values import Entity, ListValue, Tensor, TupleValue, Unknown, VariableValue
+from dfc.frontend.values import Constant, Entity, ListValue, Tensor, TupleValue, Unknown, Untyped, VariableValue
 from dfc.frontend.variables import Variable
 from dfc.ir.graph import Node, ResourceKind, Value
 from dfc.ops import registry
@@ -112,7 +112,9 @@ def _target(
         case Unknown():
             raise Abandoned
         case _:
-            raise mistake("E0316", "the target of a gradient is a variable or a value above", place)
+            number = isinstance(entity, Constant | Untyped) and place.text.isidentifier()
+            helps = (f"give it a type where it stands: `let {place.text}: f32 = ...`",) if number else ()
+            raise mistake("E0316", "the target of a gradient is a variable or a value above", place, helps=helps)
 
 
 def _variable_target(

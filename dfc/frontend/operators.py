@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from dfc.fixes import replacing
@@ -9,8 +10,10 @@ from dfc.frontend.context import Context
 from dfc.frontend.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.operations import Place, apply, operate
-from dfc.frontend.values import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown
+from dfc.frontend.untyped import deferred
+from dfc.frontend.values import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown, Untyped
 from dfc.ir.dims import Dim, dim
+from dfc.ir.dtypes import I64
 from dfc.ops import binding, registry
 from dfc.source import Span
 from dfc.suggestions import converted
@@ -75,6 +78,9 @@ def negate(context: Context, operand: Entity, place: Place) -> Entity:
         case Opaque("float"):
             return operand
         case _:
+            later = deferred("neg", lambda builder, it: builder.apply("neg", *it), [operand], place)
+            if later is not None:
+                return later
             value = tensor(context, operand, place.operands[0])
             return Tensor(apply(context, "neg", [value], place))
 
@@ -123,7 +129,7 @@ def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
     if op == "@":
         raise mistake("E0301", "`@` multiplies matrices, and these are numbers", place.operator)
     if op == "/" and whole:
-        raise whole_quotient("a whole number divided by a whole number", place)
+        raise whole_quotient("a whole number divided by a whole number", place, (True, True), whole=True)
     if op == "**" and (abs(right) > 4096 or (whole and abs(left) > 1 and abs(right) > 64)):
         raise mistake("E0311", "this power is too large for a constant", place.span)
     if op == "**" and whole and right < 0:
@@ -142,20 +148,27 @@ def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
     return result
 
 
-def whole_quotient(label: str, place: Place) -> Exception:
+def whole_quotient(label: str, place: Place, adapt: tuple[bool, bool], *, whole: bool) -> Exception:
+    """`adapt`: which operands are numbers without an element type; `whole`: whether these are whole numbers."""
     left, right = (span.text for span in place.operands)
-    divisor = right if right.isdigit() else converted(right, "f32")
-    exact = f"{left}.0 / {divisor}" if left.isdigit() else f"{converted(left, 'f32')} / {divisor}"
-    return mistake(
-        "E0303",
-        "`/` is for floating-point numbers",
-        place.operator,
-        label,
-        helps=(
-            replacing(f"write `{left} // {right}` for the whole part", place.operator, "//"),
-            replacing(f"write `{exact}` for the exact quotient", place.span, exact),
-        ),
-    )
+    helps = [replacing(f"write `{left} // {right}` for the whole part", place.operator, "//")] if whole else []
+    exact = _exact(left, right, adapt)
+    helps.append(replacing(f"write `{exact}` for the exact quotient", place.span, exact))
+    return mistake("E0303", "`/` is for floating-point numbers", place.operator, label, helps=helps)
+
+
+def _exact(left: str, right: str, adapt: tuple[bool, bool]) -> str:
+    """The floating-point quotient of whole numbers; one of numbers alone still takes the type that it meets."""
+    literals = [_LITERAL.fullmatch(text) is not None for text in (left, right)]
+    if all(adapt):
+        if literals[0]:
+            return f"{left}.0 / {right}"
+        return f"{left} / {right}.0" if literals[1] else f"1.0 * {left} / {right}"
+    a = f"{left}.0" if literals[0] else left if adapt[0] else converted(left, "f32")
+    return f"{a} / {right if adapt[1] else converted(right, 'f32')}"
+
+
+_LITERAL = re.compile(r"-?[0-9][0-9_]*")
 
 
 def as_size(entity: Entity) -> Dim | None:
@@ -184,7 +197,7 @@ def _on_sizes(context: Context, op: str, left: Entity, right: Entity) -> Entity 
 
 
 def _adapts(entity: Entity) -> bool:
-    return not isinstance(entity, Size) or entity.adapts
+    return element_type(entity) is None
 
 
 def _size_arithmetic(op: str, a: Dim, b: Dim) -> Dim | None:
@@ -227,7 +240,13 @@ def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: P
     fallback = default_type(left) if default_type(left) == default_type(right) else default_type(Opaque("float"))
     dtype = known_left or known_right or fallback
     if op == "/" and not (dtype.is_float or dtype.is_complex or dtype.is_bool):
-        raise whole_quotient(f"{_kind(left)} divided by {_kind(right)}", place)
+        adapt = (_adapts(left), _adapts(right))
+        whole = all(default_type(e) == I64 for e, adapts in zip((left, right), adapt, strict=True) if adapts)
+        raise whole_quotient(f"{_kind(left)} divided by {_kind(right)}", place, adapt, whole=whole)
+    if isinstance(left, Untyped) or isinstance(right, Untyped):
+        later = deferred(OPERATORS[op], lambda builder, it: builder.apply(OPERATORS[op], *it), [left, right], place)
+        if later is not None:
+            return later
     a = tensor(context, left, place.operands[0], None if known_left else dtype)
     b = tensor(context, right, place.operands[1], None if known_right else dtype)
     if op == "**" and isinstance(right, Constant) and b.tensor.dtype.is_integer and _is_negative(right):
@@ -254,7 +273,7 @@ def _kind(entity: Entity) -> str:
     dtype = element_type(entity)
     if dtype is not None:
         return str(dtype)
-    return "a whole number" if isinstance(entity, Constant) and isinstance(entity.value, int) else "a number"
+    return "a whole number" if default_type(entity) == I64 else "a number"
 
 
 def spans(op: str, left: Span, right: Span, operator: Span, whole: Span) -> Place:

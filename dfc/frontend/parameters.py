@@ -31,6 +31,7 @@ from dfc.frontend.values import (
     Tensor,
     TupleValue,
     Unknown,
+    Untyped,
     VariableValue,
     describe,
 )
@@ -93,7 +94,7 @@ def _default(context: Context, scope: Scope, before: Sequence[Bound], default: t
 
 
 def _adapts(entity: Entity) -> bool:
-    return element_type(entity) is None and isinstance(entity, Constant | Opaque | ListValue | Size)
+    return element_type(entity) is None and isinstance(entity, Constant | Opaque | ListValue | Size | Untyped)
 
 
 def _match(context: Context, matching: Matching, function: str, bound: Bound) -> Entity:

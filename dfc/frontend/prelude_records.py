@@ -12,13 +12,22 @@ from dataclasses import replace
 from dfc.fixes import Help, replacing
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context
-from dfc.frontend.convert import constant_of, default_type, element_type, is_operand, not_an_operand, tensor
+from dfc.frontend.convert import (
+    constant_of,
+    default_type,
+    element_type,
+    is_operand,
+    not_an_operand,
+    number_of,
+    tensor,
+)
 from dfc.frontend.effects import record_effect
 from dfc.frontend.measuring import new_size
 from dfc.frontend.mistakes import Abandoned, mistake
 from dfc.frontend.obligations import require
 from dfc.frontend.operations import Place, operate
 from dfc.frontend.scope import Role
+from dfc.frontend.untyped import deferred
 from dfc.frontend.values import (
     NOTHING,
     Constant,
@@ -33,6 +42,7 @@ from dfc.frontend.values import (
     TupleValue,
     TypeValue,
     Unknown,
+    Untyped,
     VariableValue,
 )
 from dfc.frontend.variables import Variable
@@ -51,6 +61,7 @@ from dfc.ops.attributes import (
     HostAttributes,
     ResourceAttributes,
 )
+from dfc.ops.builder import Builder
 from dfc.ops.record import ConstArgument, HostCall, OpRecord, Parameter
 from dfc.source import Span
 
@@ -81,6 +92,9 @@ def call_record(context: Context, record: OpRecord, arguments: Sequence[Argument
             entities[parameter.name] = entity
         else:
             consts[parameter.name] = _const(context, name, parameter, entity, argument.span)
+    later = _deferred(record, entities, consts, found, span)
+    if later is not None:
+        return later
     operands, spans = operands_of(context, record, entities, found, span)
     place = Place(name, span, spans, arguments={n: a.span for n, a in found.items()})
     results = operate(context, place, lambda builder: binding.results(builder, record, operands, consts), operands)
@@ -90,6 +104,26 @@ def call_record(context: Context, record: OpRecord, arguments: Sequence[Argument
         if require(context, high, ">=", low, f"`{name}` needs that many", span) is False:
             raise mistake("E0314", f"`{name}` would need {low} elements of {high}", span)
     return _as_entity(list(results))
+
+
+def _deferred(
+    record: OpRecord,
+    entities: Mapping[str, Entity],
+    consts: Mapping[str, ConstArgument],
+    found: Mapping[str, Argument],
+    span: Span,
+) -> Untyped | None:
+    """The call, to be made where its result meets a type, if it is one of numbers alone."""
+    if any(p.kind == "tensors" or (p.kind == "tensor" and p.name not in entities) for p in record.parameters):
+        return None
+    names = [p.name for p in record.parameters if p.kind == "tensor"]
+    arguments = {name: argument.span for name, argument in found.items()}
+    place = Place(record.name, span, [found[name].span for name in names], arguments=arguments)
+
+    def build(builder: Builder, operands: Sequence[Value]) -> Value:
+        return binding.call(builder, record, operands, consts)
+
+    return deferred(record.name, build, [entities[name] for name in names], place)
 
 
 def require_sizes(context: Context, name: str, operands: Sequence[Value], results: Sequence[Value], span: Span) -> None:
@@ -179,6 +213,8 @@ def _const(context: Context, function: str, parameter: Parameter, entity: Entity
         raise Abandoned
     if isinstance(entity, Tensor | VariableValue):
         raise not_constant(context, function, parameter, span)
+    if isinstance(entity, Untyped):
+        entity = number_of(context, entity, f"the argument `{parameter.name}` of `{function}`")
     value = plain(entity)
     if value is None:
         raise mistake("E0315", f"the argument `{parameter.name}` of `{function}` is of the wrong kind", span)

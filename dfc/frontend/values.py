@@ -7,7 +7,7 @@ when elaboration ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,8 +25,10 @@ from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 
 if TYPE_CHECKING:
+    from dfc.frontend.operations import Place
     from dfc.frontend.scope import Scope
     from dfc.frontend.variables import Variable
+    from dfc.ops.builder import Builder
 
 # -------------------------------------------------------------- run time --
 
@@ -62,6 +64,20 @@ class Opaque:
     """A constant of a known kind (`float`, `bool`, `str`) whose value is unknown, in a body checked by itself."""
 
     kind: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Untyped:
+    """A pure op on numbers without an element type, such as `sqrt(2.0)`: it is computed in the type that it meets.
+    `whole` if all of its numbers are whole ones; alone, it is then computed in i64. `known` if it depends on no
+    constant that only a call knows."""
+
+    build: Callable[[Builder, Sequence[Value]], Value]
+    operands: tuple[Entity, ...]
+    place: Place
+    shape: tuple[Dim, ...]
+    whole: bool
+    known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +255,7 @@ Entity: TypeAlias = (
     | Text
     | Constant
     | Opaque
+    | Untyped
     | Size
     | SizeCondition
     | LiteralTensor
@@ -273,7 +290,7 @@ def describe(entity: Entity) -> str:
             return "a bool"
         case Constant(int()):
             return "a whole number"
-        case Constant(float()):
+        case Constant(float()) | Untyped():
             return "a number"
         case Constant() | Text():
             return "a string"

@@ -129,3 +129,115 @@ def test_settings_replace_their_default() -> None:
     graph = graph_of(program, {"N": 5})
     assert str(graph.entries["f"].block.outputs[0].type) == "f32[5]"
     assert graph.settings == {"N": 5}
+
+
+# --------------------------------------------- functions of numbers alone --
+
+X = 1.2345678901234567
+COMPUTED = [
+    ("x * sqrt(2.0)", X * np.sqrt(2.0)),
+    ("sqrt(2.0) * x", X * np.sqrt(2.0)),
+    ("x * sqrt(2)", X * np.sqrt(2.0)),
+    ("x - -exp(0.1)", X + np.exp(0.1)),
+    ("x * (log(3.0) / 7 + 1)", X * (np.log(3.0) / 7 + 1)),
+    ("x * exp(sin(0.1) * sin(0.1))", X * np.exp(np.sin(0.1) ** 2)),
+    ("maximum(x, sqrt(2.0))", np.sqrt(2.0)),
+    ("select(x > 2, x, exp(1.0))", np.exp(1.0)),
+    ("x * ROOT", X * np.sqrt(2.0)),
+    ("x * TYPED", X * np.sqrt(3.0)),
+    ("x * DECLARED", X * np.sqrt(5.0)),
+    ("scaled(x, sqrt(2.0))", X * np.sqrt(2.0)),
+    ("damped(x, sqrt(2.0))", X * np.exp(-np.sqrt(2.0))),
+    ("x + mean([0.1, 0.2])", X + (0.1 + 0.2) / 2),
+    ("x * (sqrt(2.0) as f64)", X * np.sqrt(2.0)),
+    ("if x > 0 then x * sqrt(2.0) else exp(1.0)", X * np.sqrt(2.0)),
+]
+CONTEXT = """
+    const ROOT = sqrt(2.0)
+    const TYPED: f64 = sqrt(3.0)
+    const DECLARED: float = sqrt(5.0)
+    fn scaled[T: float](x: T, by: T) -> T = x * by
+    fn damped[T: float](x: T, const rate: float) -> T = x * exp(-rate)
+"""
+
+
+@pytest.mark.parametrize(("text", "expected"), COMPUTED)
+def test_what_is_computed_from_numbers_alone_has_the_precision_of_its_use(text: str, expected: float) -> None:
+    program = f"{CONTEXT}\nentry f(x: f64) -> f64 {{\n  let r = {text}\n  return r\n}}"
+    np.testing.assert_allclose(result(program, x=np.float64(X)), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("type_", ["f16", "bf16", "f32", "f64"])
+def test_one_name_serves_several_types(type_: str) -> None:
+    program = f"entry f(x: {type_}, y: f64) -> (a: {type_}, b: f64) {{\n  let r = sqrt(2.0)\n  return x * r, y * r\n}}"
+    nodes = [node for node in graph_of(program).entries["f"].block.nodes if node.op == "sqrt"]
+    assert {str(node.result.type) for node in nodes} == {type_, "f64"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("sqrt(2.0)", "f32"), ("abs(-3)", "i64"), ("-exp(1.0)", "f32"), ("abs(-3) * 2", "i64")]
+)
+def test_alone_it_has_the_type_of_its_numbers(text: str, expected: str) -> None:
+    program = f"entry f() -> {expected} {{ let x = {text}\n return x }}"
+    assert str(graph_of(program).entries["f"].block.outputs[0].type) == expected
+
+
+def test_state_and_loops_begin_with_it_in_their_own_type() -> None:
+    program = """
+        param w: f64[2] = 1 / sqrt(2.0)
+        entry f() -> f64 {
+          let y = loop y: f64 = sqrt(2.0) for i in 0..3 { y = y * sqrt(0.5) }
+          return y * sum(w)
+        }
+    """
+    np.testing.assert_allclose(result(program), np.sqrt(2.0) * np.sqrt(0.5) ** 3 * np.sqrt(2.0), rtol=1e-15)
+
+
+def test_what_is_doubled_again_and_again_is_made_once() -> None:
+    lines = "\n".join(f"let a{n + 1} = a{n} * a{n}" for n in range(40))
+    graph = graph_of(f"entry f(x: f64) -> f64 {{\nlet a0 = sqrt(1.0)\n{lines}\nreturn x * a40\n}}")
+    assert len(graph.entries["f"].block.nodes) < 50
+
+
+def test_a_constant_that_is_computed_may_be_an_argument() -> None:
+    program = "param w: f32[500] = uniform(-sqrt(6.0), sqrt(6.0))\nentry f() -> f32 { return max(abs(w)) }"
+    assert 2 < result(program) < np.sqrt(6.0)
+
+
+def test_a_number_with_a_point_is_refused_where_whole_numbers_are_needed() -> None:
+    text = messages("entry f(i: i32) -> i32 { return i + sqrt(2.0) }")
+    assert "error[E0311]: `sqrt(2.0)` is a floating-point number, and i32 is needed" in text
+
+
+@pytest.mark.parametrize(
+    ("written", "offered", "value"),
+    [
+        ("-5 / 72", "-5.0 / 72", -5 / 72),
+        ("K / 2", "K / 2.0", 3 / 2),
+        ("K / M", "1.0 * K / M", 3 / 4),
+        ("5 / K", "5.0 / K", 5 / 3),
+    ],
+)
+def test_the_exact_quotient_that_is_offered_is_exact(written: str, offered: str, value: float) -> None:
+    program = "const K = 3\nconst M = 4\nentry f(x: f64) -> f64 {{ return x * ({}) }}"
+    assert f"write `{offered}` for the exact quotient" in messages(program.format(written))
+    assert result(program.format(offered), x=np.float64(1)) == value
+
+
+@pytest.mark.parametrize(("written", "helps"), [("sqrt(2.0) / i", 1), ("0.5 / i", 1), ("5 / i", 2)])
+def test_a_whole_part_is_offered_for_whole_numbers_only(written: str, helps: int) -> None:
+    text = messages(f"entry f(x: f64, i: i32) -> f64 {{ return x * ({written}) }}")
+    assert text.count("= help: ") == helps
+
+
+def test_a_number_that_is_the_target_of_a_gradient_wants_a_type() -> None:
+    program = "entry f() -> f32 {{\n  let s{} = exp(1.0)\n  return grad(s * s, s)\n}}"
+    assert "`let s: f32 = ...`" in messages(program.format(""))
+    np.testing.assert_allclose(result(program.format(": f32")), 2 * np.e, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("by", "helps"), [("2", 2), ("0.5", 1), ("sqrt(2.0)", 1), ("i", 2)])
+def test_a_whole_variable_is_not_divided(by: str, helps: int) -> None:
+    text = messages(f"var n: i32 = 6\nentry f(i: i32) {{\n  n /= {by}\n}}")
+    assert "error[E0303]" in text
+    assert text.count("= help: ") == helps
