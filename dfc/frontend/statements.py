@@ -8,7 +8,7 @@ from dataclasses import replace
 from dfc.fixes import replacing
 from dfc.frontend.assignments import run_update
 from dfc.frontend.branches import run_if
-from dfc.frontend.context import EMITTED, Context, Expected
+from dfc.frontend.context import Context, Expected
 from dfc.frontend.convert import condition, snapshot, tensor
 from dfc.frontend.effects import with_remedy
 from dfc.frontend.fitting import fit
@@ -24,6 +24,7 @@ from dfc.frontend.syntax import tree
 from dfc.frontend.syntax.situation import alone
 from dfc.frontend.telling import waited_for
 from dfc.frontend.types import expected_of, resolve_type
+from dfc.frontend.unknown_names import unknown_after
 from dfc.frontend.values import (
     NOTHING,
     UNKNOWN,
@@ -62,41 +63,9 @@ def _guarded(
         context.program.reporter.report(defined_later(with_remedy(problem.diagnostic, node), following()))
     except Abandoned:
         pass
-    for name in _introduced(context, node):
+    for name in unknown_after(context, node):
         context.scope.forget(name.text, name.span)
     return False
-
-
-def _introduced(context: Context, node: tree.Node) -> Iterator[tree.Identifier | tree.Name]:
-    """The names that are unknown after a statement that was given up."""
-    if isinstance(node, tree.Let):
-        yield from (binder.name for binder in node.binders)
-        yield from node.fresh
-    elif isinstance(node, tree.Rebind):
-        for target in node.targets:
-            if not isinstance(target, tree.Name):
-                continue
-            if context.loop is not None and target.text in context.loop.carries:
-                context.loop.failed.add(target.text)
-            elif context.scope.find(target.text) is None:
-                yield target
-    elif isinstance(node, tree.Emit) and context.loop is not None:
-        context.loop.failed.add(EMITTED)
-    elif isinstance(node, tree.If | tree.EachStatement) and context.loop is not None:
-        context.loop.failed |= _given_inside(node) & context.loop.carries.keys()
-
-
-def _given_inside(node: tree.Node) -> set[str]:
-    """The names that get a next value somewhere in a statement, but for what loops in it carry themselves."""
-    names: set[str] = set()
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, tree.Rebind):
-            names.update(target.text for target in current.targets if isinstance(target, tree.Name))
-        if not isinstance(current, tree.For | tree.Loop):
-            waiting += tree.children(current)
-    return names
 
 
 def _run(context: Context, suite: tree.Suite, statement: tree.Statement) -> None:

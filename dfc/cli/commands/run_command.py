@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -19,6 +19,7 @@ from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.launchers import is_rank
 from dfc.cli.listeners import Bar, Both, Lines, Silent
 from dfc.cli.parts import Wanted, check_once, run_part
+from dfc.cli.rank_options import OF_RANKS, OF_THE_LAUNCH, check_for_ranks, refuse, words
 from dfc.cli.ranks import (
     Launch,
     Pulse,
@@ -38,7 +39,6 @@ from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.in_process import Network
-from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.measuring import Meter
 
@@ -163,7 +163,7 @@ def command(
     if is_rank(starts_ranks=ranks is not None):
         return as_rank(partial(_as_rank, context, asked, counts, deadline))
     if ranks is not None:
-        _check_for_ranks(context)
+        check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
     meter = None if profile is None else Meter()
     wishes = Wishes(check_finite, asked.summaries, asked.trace, meter, target, device)
@@ -180,9 +180,9 @@ def _in_this_process(context: click.Context, asked: _Asked, settings_: tuple[str
     """Without other ranks: a program for one, or one for many of which this is the only one."""
     cluster = None if asked.file.endswith(".dfg") or asked.file == "-" else cluster_of(asked.file)
     tasks = 1 if cluster is None else sum(job.tasks for job in cluster.jobs)
-    _refuse(context, _OF_RANKS if tasks == 1 else _OF_THE_LAUNCH)
+    refuse(context, OF_RANKS if tasks == 1 else OF_THE_LAUNCH)
     if cluster is not None:
-        _check_for_ranks(context)
+        check_for_ranks(context)
         return _only_rank(asked, tasks)
     return _alone(asked, settings(settings_), wishes)
 
@@ -241,7 +241,7 @@ def _start(context: click.Context, asked: _Asked, launch: Launch) -> int:
     claims = plan.folder is not None and entry is not None and saves(entry)
     if plan.folder is not None and claims:
         refuse_checkpoint(plan.folder)
-    return supervise(launch, _words(context), plan, claims=claims)
+    return supervise(launch, words(context), plan, claims=claims)
 
 
 def _as_rank(
@@ -254,7 +254,7 @@ def _as_rank(
 ) -> int:
     """One of many ranks."""
     if comm.rank == 0:
-        _check_for_ranks(context)
+        check_for_ranks(context)
     counts = fitting_counts(asked.file, jobs, comm.size)
     return _on_rank(_opened_on(asked, comm, counts, deadline), asked, records)
 
@@ -318,56 +318,6 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
         keeper.finish(report)
     click.echo(_json(asked.entry, report) if asked.as_json else _text(asked.entry, report))
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
-
-
-def _check_for_ranks(context: click.Context) -> None:
-    """Refuses what would be without effect, or make no sense, on many ranks."""
-    given = context.params
-    if given["settings_"]:
-        raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
-    if given["target"] != "cpu":
-        raise click.UsageError("a bundle runs on what it was compiled for; its deployment file says what is on GPUs")
-    if given["check_finite"]:
-        text = "--check-finite is for programs on one rank in this version"
-        raise UnsupportedError(f"{text}\n  ranks have it if it was given to `dfc compile --deploy`", code="E1001")
-    if not LEAST_SILENCE <= cast("float", given["silence"]) < float("inf"):
-        raise click.UsageError(f"--silence wants seconds, at least {LEAST_SILENCE}")
-    ranks, least = given["ranks"], given["min_ranks"]
-    if ranks is not None and least is not None and least > ranks:
-        raise click.UsageError(f"--min-ranks {least} is more than the {ranks} ranks to begin with")
-
-
-def _refuse(context: click.Context, names: frozenset[str]) -> None:
-    """Refuses what only ranks understand that are started here."""
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if name in names and context.params[name] not in (None, (), parameter.default):
-            flag = max(parameter.opts, key=len)
-            raise click.UsageError(f"{flag} is for ranks that are started here, with -n")
-
-
-LEAST_SILENCE = 2
-"""Seconds: a rank says twice in a second that it lives, and may be late."""
-_OF_THE_LAUNCH = frozenset({"ranks", "max_restarts", "min_ranks", "silence"})
-_OF_RANKS = _OF_THE_LAUNCH | {"jobs", "deadline"}
-
-
-def _words(context: click.Context) -> list[str]:
-    """The command line without what is for the process that starts the ranks. Launchers take a word `:` as the end of
-    a command, wherever it stands: values are in one word with their option, and a file of this name is `./:`."""
-    words, named = ["run"], ["--"]
-    for parameter in context.command.params:
-        value = context.params[parameter.name or ""]
-        if isinstance(parameter, click.Argument):
-            named += [] if value is None else ["./:" if value == ":" else str(value)]
-        elif parameter.name not in _OF_THE_LAUNCH and value is not None and value != parameter.default:
-            flag = max(parameter.opts, key=len)
-            if isinstance(parameter, click.Option) and parameter.is_flag:
-                words += [flag] if value else []
-            else:
-                given = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
-                words += [f"{flag}={each}" for each in given]
-    return [*words, *named]
 
 
 def _check_names(entry: str | None, fetches: Sequence[str]) -> None:
