@@ -47,7 +47,9 @@ def test_a_link_with_the_name_of_a_checkpoint_goes_and_what_it_leads_to_stays(tm
     assert contents(archive) == before
 
 
-@pytest.mark.parametrize("name", [f"step-1.tmp-{DEAD}", f"step-1.tmp-{os.getpid()}"])
+@pytest.mark.parametrize(
+    "name", [f"step-1.tmp-{DEAD}", f"step-1.tmp-{os.getpid()}"], ids=["of a dead process", "of this one"]
+)
 def test_a_link_with_the_name_of_a_leftover_goes_and_what_it_leads_to_stays(
     tmp_path: Path, archive: Path, name: str
 ) -> None:
