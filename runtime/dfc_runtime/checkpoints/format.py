@@ -126,7 +126,7 @@ def read(folder: Path) -> Checkpoint:
         raise ValueError(f"it does not consist of {TASK_FILE} and so on")
     if len(files) == 1 and files[TASK_FILE].state is None:
         return Checkpoint(about, _read_task(folder / TASK_FILE, files[TASK_FILE], state))
-    whole = Assembly(state)
+    whole = Assembly(state, len(files))
     for name, file in files.items():
         if file.state is None:
             raise ValueError(f"it does not say what {name} holds")

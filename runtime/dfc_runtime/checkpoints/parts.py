@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.distributed.shards import put_part, rows_of
+from dfc_runtime.distributed.shards import most_rows, put_part, rows_of
 from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.fields import shown
@@ -21,6 +21,8 @@ from dfc_runtime.formats.manifest import described
 Array = NDArray[np.generic]
 Types = Mapping[str, tuple[str, tuple[int, ...]]]
 """Element type and shape by full name."""
+MOST_EMPTY_ROWS = 1 << 24
+"""Of a table without columns, whose rows take no bytes in a file, but do when they are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,11 @@ class TaskFile:
 
 
 class Assembly:
-    """Whole state from the files of tasks."""
+    """Whole state from the files of so many tasks."""
 
-    def __init__(self, types: Types) -> None:
+    def __init__(self, types: Types, files: int) -> None:
         self._types = types
+        self._files = files
         self._whole: dict[str, Saved] = {}
         self._missing: dict[str, set[int]] = {}
         self._ways: dict[str, tuple[str, int, int]] = {}
@@ -83,8 +86,9 @@ class Assembly:
     def _put(self, saved: Saved, part: Part) -> None:
         dtype, shape = self._types[saved.name]
         name = shown(saved.name)
-        if not 0 <= part.axis < len(shape) or not 0 <= part.task < part.tasks <= 1 << 20:
+        if not 0 <= part.axis < len(shape) or not 0 <= part.task < part.tasks <= self._files:
             raise ValueError(f"{name} is in parts that cannot be")
+        self._require_room(saved, part, shape)
         try:
             rows = rows_of(part.rule, shape[part.axis], part.tasks, part.task)
         except UnsupportedError:
@@ -102,6 +106,15 @@ class Assembly:
             raise ValueError(f"a part of {name} is there twice")
         self._missing[saved.name].discard(part.task)
         put_part(self._whole[saved.name].array, saved.array, part.rule, part.axis, part.tasks, part.task)
+
+    @staticmethod
+    def _require_room(saved: Saved, part: Part, shape: tuple[int, ...]) -> None:
+        """Numbers of rows are counted before they are listed: what a manifest claims may be far more than there is."""
+        rows = saved.shape[part.axis] if len(saved.shape) == len(shape) else -1
+        if not shape[part.axis] // part.tasks <= rows <= most_rows(shape[part.axis], part.tasks):
+            raise ValueError(f"a part of {shown(saved.name)} is not of the type the manifest states")
+        if rows > max(saved.array.size, MOST_EMPTY_ROWS):
+            raise ValueError(f"{shown(saved.name)} has {rows} rows of nothing")
 
     def finished(self) -> dict[str, Saved]:
         """All of it."""
