@@ -10,21 +10,21 @@ from pathlib import Path
 
 import click
 
-from dfc.cli.running import Feeds, Results, Schedule, batching_of, described
-from dfc.cli.values import plain
+from dfc.cli.identity import Ending
+from dfc.cli.running import Feeds, Schedule, batching_of
 from dfc_runtime.formats.manifest import Entry
 
 _AGAIN = "--again makes it once more, from where it ended"
 
 
-def tell(entry: str, steps: int, results: Results, folder: Path | None, out: str | None, *, as_json: bool) -> int:
+def tell(entry: str, steps: int, ending: Ending, folder: Path | None, out: str | None, *, as_json: bool) -> int:
     """Tells it, and gives the exit code. `UsageError` if there was to be a file `out`, and there is none."""
     if out is not None and not Path(out).exists():
         text = f"this run was done before, and {out} is not there: what it gave is not kept with the state"
         raise click.UsageError(f"{text}\n  {_AGAIN}")
-    numbers = {name: plain(value) for name, value in results.items()}
-    data = {"entry": entry, "steps": steps, "seconds": 0.0, "stopped": False, "done_before": True, "results": numbers}
-    text = f"{entry}: done before, {steps} step{'s' if steps != 1 else ''}  {described(results)}".rstrip()
+    data: dict[str, object] = {"entry": entry, "steps": steps, "seconds": 0.0, "stopped": False, "done_before": True}
+    data |= {"results": dict(ending.results), **{n: v for n, v in ending.shares.items() if n not in data}}
+    text = f"{entry}: done before, {steps} step{'s' if steps != 1 else ''}  {ending.told}".rstrip()
     click.echo(json.dumps(data) if as_json else text)
     click.echo(f"this run was done before, and is saved in {folder}: {_AGAIN}", err=True)
     return 0

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc.cli.running import Feeds, Report, Results, Schedule
+from dfc.cli.running import Feeds, Report, Schedule, shares, told
+from dfc.cli.running import described as described_results
 from dfc.cli.values import plain
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.formats import strict_json
@@ -54,27 +56,55 @@ def _bytes(array: NDArray[np.generic]) -> memoryview | bytes:
 
 
 def noted(run: str, entry: str, report: Report, job: str) -> Progress:
-    """What a checkpoint says of the run that saves it; of one that is over its numbers, too."""
+    """What a checkpoint says of the run that saves it; of one that is over what it printed, too."""
     about: dict[str, int | str] = {"entry": entry, "steps": report.steps, "total": report.total_steps}
     if run:
         about["run"] = run
     if job:
         about["job"] = job
     if report.steps >= report.total_steps:
-        numbers = {name: plain(value) for name, value in report.last.items() if np.ndim(cast("float", value)) == 0}
-        text = json.dumps(numbers)
-        if numbers and len(text) <= _LONGEST_RESULTS:
-            about["results"] = text
+        about |= _ending(report)
     return about
 
 
-def results_of(progress: Progress) -> Results:
-    """The numbers that a run which is over ended with, as far as its checkpoint has them."""
+def _ending(report: Report) -> dict[str, int | str]:
+    """What a run that is over printed: the line as it was, and the data, of which long arrays are left out."""
+    whole = {name: plain(value) for name, value in report.results.items()}
+    single = {name: value for name, value in whole.items() if np.ndim(cast("float", report.results[name])) == 0}
+    texts = {"told": told(report), "results": next(filter(_fits, map(json.dumps, (whole, single))), "")}
+    if report.over is not None:
+        texts["shares"] = json.dumps(shares(report))
+    return {name: text for name, text in texts.items() if _fits(text) and text not in ("", "{}")}
+
+
+def _fits(text: str) -> bool:
+    return len(text) <= _LONGEST_RESULTS
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a run that is over printed, as far as its checkpoint has it: the results in words and as data, and of what
+    they are where feeds were cut into batches (`shares`)."""
+
+    told: str = ""
+    results: Mapping[str, object] = field(default_factory=dict[str, object])
+    shares: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+def ending_of(progress: Progress) -> Ending:
+    """Of a checkpoint of an earlier version there are the results alone."""
+    results = _table(progress, "results")
+    line = progress.get("told")
+    return Ending(line if isinstance(line, str) else described_results(results), results, _table(progress, "shares"))
+
+
+def _table(progress: Progress, name: str) -> Mapping[str, object]:
+    """JSON among the notes; nothing where it is none."""
     try:
-        found = strict_json.parse(str(progress.get("results", "{}")))
+        found = strict_json.parse(str(progress.get(name, "{}")))
     except ValueError:
         return {}
-    return dict(cast("Mapping[str, object]", found)) if isinstance(found, dict) else {}
+    return cast("Mapping[str, object]", found) if isinstance(found, dict) else {}
 
 
 def described(progress: Progress) -> str:

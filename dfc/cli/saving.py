@@ -22,7 +22,7 @@ import numpy as np
 from dfc.cli import identity
 from dfc.cli.failures import did_you_mean
 from dfc.cli.listeners import Silent
-from dfc.cli.running import Feeds, Report, Results, Schedule
+from dfc.cli.running import Feeds, Report, Schedule
 from dfc_runtime import DfcError, Module
 from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.format import Progress
@@ -217,9 +217,9 @@ class Keeper(Silent):
         return self._done is not None
 
     @property
-    def results(self) -> Results:
-        """The numbers that a run which was done before ended with."""
-        return identity.results_of(self._done or {})
+    def ending(self) -> identity.Ending:
+        """What a run that was done before printed."""
+        return identity.ending_of(self._done or {})
 
     def save_after_all(self) -> None:
         """For calls of which only their end says that there is something to save: if nobody else has saved since."""

@@ -78,7 +78,7 @@ SIGNALLED = 128
 @click.option("--again", is_flag=True, help="Make a run once more that was done before, from where it ended.")
 @click.option("--save-every", type=click.IntRange(min=1), metavar="N", help="Save the state after every N steps, too.")
 @click.option("--keep", type=click.IntRange(min=KEPT), help=f"How many saves stay: {KEPT}, or as many as before.")
-@click.option("--best", metavar="RESULT", help="Never remove the save where this result, such as a loss, was lowest.")
+@click.option("--best", metavar="RESULT", help="Never remove the save whose last call gave the lowest RESULT.")
 @click.option(
     "--out",
     metavar="FILE.npz",
@@ -300,7 +300,7 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
     listener = Silent() if asked.as_json else Bar(asked.entry) if is_watched else Lines()
     start = keeper.restore()
     if keeper.is_over:
-        return done_before.tell(asked.entry, start, keeper.results, plan.folder, asked.out, as_json=asked.as_json)
+        return done_before.tell(asked.entry, start, keeper.ending, plan.folder, asked.out, as_json=asked.as_json)
     if asked.out is not None:
         done_before.warn_of_lost(asked.out, signature, asked.schedule, given, start)
     told = listener if records is None else Both(listener, Pulse(records))

@@ -158,6 +158,42 @@ def test_the_same_command_is_done_before(folder: Path, dfc: Command) -> None:
     assert ended.code == 2 and "out.npz is not there" in ended.message
 
 
+METRICS = """dfg 1
+
+param w: f32[3] = 0.5
+
+entry train[B](x: f32[B, 3], y: f32[B]) -> (loss: f32, worst: f32, spread: bf16, hits: i32, off: f32[B]) {
+  let off = x @ w - y
+  let loss = mean(square(off))
+  w -= 0.01 * grad(loss, w)
+  return loss, max(abs(off)), sqrt(loss) as bf16, sum((off < 0.5) as i32), off / 0.0
+}
+"""
+
+
+@pytest.mark.parametrize("words", [("--batch", "4"), ("--batch", "4", "--last", "drop"), ("--steps", "3")])
+def test_what_was_done_before_is_told_as_it_was(words: tuple[str, ...], folder: Path, dfc: Command) -> None:
+    Path("metrics.dfg").write_text(METRICS)
+    command = ("run", "metrics.dfg", "train", *FEEDS[:4], *words, "--state")
+    first, again = dfc(*command, "text"), dfc(*command, "text")
+    steps, results = first.out.split()[1], first.out.split("  ", 1)[1]
+    assert again.out == f"train: done before, {steps} steps  {results}"
+    first, again = (json.loads(dfc(*command, "json", "--json").out) for _ in range(2))
+    assert again == {**first, "seconds": 0.0, "done_before": True}
+    assert {*again["results"]} == {"loss", "worst", "spread", "hits", "off"}
+
+
+def test_long_results_are_no_part_of_a_checkpoint(folder: Path, dfc: Command) -> None:
+    Path("metrics.dfg").write_text(METRICS)
+    np.savez("data.npz", x=np.zeros((900, 3), np.float32), y=np.zeros(900, np.float32))
+    command = ("run", "metrics.dfg", "train", *FEEDS[:4], "--steps", "2", "--state")
+    first, again = dfc(*command, "text"), dfc(*command, "text")
+    assert again.out == f"train: done before, 2 steps  {first.out.split('  ', 1)[1]}"
+    first, again = (json.loads(dfc(*command, "json", "--json").out) for _ in range(2))
+    assert len(first["results"].pop("off")) == 900
+    assert again["results"] == first["results"]
+
+
 def test_other_feeds_settings_and_programs_are_other_runs(folder: Path, dfc: Command) -> None:
     words = [*RUN, "train", *FEEDS, "--steps", "3", "--state", "state"]
     data = dict(np.load("data.npz"))

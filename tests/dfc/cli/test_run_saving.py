@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import random
 import signal
 import subprocess
@@ -80,6 +81,16 @@ def test_the_best_is_kept(folder: Path, dfc: Command) -> None:
     best = dfc_runtime.Module.restore(model, "state", best=True)
     scores = [format.about(Path("state") / f"step-{n}").score for n in steps]
     assert format.about(best).score == min(scores)
+
+
+def test_a_save_is_scored_by_the_call_before_it(folder: Path, dfc: Command) -> None:
+    """Not by the mean of the epoch, of which there may be no end yet."""
+    words = (*TRAIN, "--epochs", 1, "--state", "state", "--save-every", 1, "--keep", 9, "--best", "loss")
+    ended = dfc(*words, "--out", "out.npz", "--json")
+    losses = np.load("out.npz")["loss"]
+    assert [format.about(Path("state") / f"step-{n}").score for n in (1, 2, 3)] == losses.tolist()
+    mean = np.average(losses.astype(np.float64), weights=(4, 4, 2))
+    assert json.loads(ended.out)["results"]["loss"] == pytest.approx(mean)
 
 
 @pytest.mark.parametrize(
