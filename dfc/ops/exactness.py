@@ -1,9 +1,10 @@
 """Which nodes have the same bits wherever they are computed, so that the compiler may compute them itself.
 
 Elementary functions are expansions on each target, rounded as its instructions allow; sums and products of floats are
-taken in the order of a schedule. The reference evaluator has neither, so what it says of them may differ in the last
-bits from what a program computes; so may formulas that round more than once. All else is exact or rounded once:
-arithmetic, roots, comparisons, whatever moves elements, and all of the integers.
+taken in the order of a schedule, and so are extremes, where of 0 and -0 either may come first. The reference evaluator
+has neither, so what it says of them may differ in the last bits from what a program computes; so may formulas that
+round more than once. All else is exact or rounded once: arithmetic, roots, comparisons, whatever moves elements, and
+all of the integers.
 
 A view is exact, and yet stays: a sum over it is taken in the order in which its elements lie, which would be another
 one for an array of its own.
@@ -33,8 +34,8 @@ def is_exact(node: Node) -> bool:
     match lowering:
         case Elementwise():
             return _is_exact_body(node, lowering)
-        case Reduce(combine):
-            return combine not in ("add", "mul") or not _has_floats(node)
+        case Reduce():
+            return not _has_floats(node)
         case Decompose():
             return not any(v.tensor.dtype.is_float for v in node.results)  # its pieces are folded after `expand`
         case HostCall():

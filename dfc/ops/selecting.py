@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, dim
@@ -182,10 +182,21 @@ def _infer_search(types: Sequence[TensorType], attributes: Attributes) -> Sequen
 
 
 def _evaluate_search(operands: Sequence[Array], attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
+    """By halving, as `_decompose_search` does: in a vector that is not sorted it finds the same places, too."""
     it = _search(attributes)
     row, values = map(widen, operands)
-    found: Numeric = np.asarray(np.searchsorted(row, values, "right" if it.right else "left"))
-    return (np.asarray(found.astype(it.dtype.numpy)),)
+    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, row.size, np.int64)
+    while np.any(low < high):
+        middle = (low + high) >> 1
+        seen: Numeric = row[np.minimum(middle, row.size - 1)]
+        before = (~_is_below(values, seen) if it.right else _is_below(seen, values)) & (low < high)
+        low, high = np.where(before, middle + 1, low), np.where(before, high, np.minimum(middle, high))
+    return (np.asarray(low.astype(it.dtype.numpy)),)
+
+
+def _is_below(x: Numeric, y: Numeric) -> NDArray[np.bool_]:
+    """x < y, where NaN is above everything else."""
+    return (x < y) | (np.not_equal(y, y) & np.equal(x, x))
 
 
 def _decompose_search(b: Builder, node: Node) -> Sequence[Value]:
@@ -246,7 +257,7 @@ register(
         family="ordering",
         summary=(
             "Where each value belongs in a sorted vector: the number of its elements below the value, or with `right` "
-            "of those not above it. What comes out is undefined, but inside, if the vector is not sorted."
+            "of those not above it. If the vector is not sorted, what comes out is some place in it or its end."
         ),
         signature=(
             "fn search[T: number, I: int, N, ..S]"

@@ -85,7 +85,7 @@ def _program(chosen: Sequence[Case], *, fed: bool) -> tuple[Graph, list[Array]]:
     outputs: list[Value] = []
     for number, case in enumerate(chosen):
         operands = [
-            scratch.feed(x) if fed else _constant(scratch.block, x, f"c{number}_{place}")
+            _fed(scratch, x) if fed else _constant(scratch.block, x, f"c{number}_{place}")
             for place, x in enumerate(case.operands)
         ]
         builder = Builder(scratch.block, name=f"x{number}", span=NOWHERE)
@@ -95,6 +95,13 @@ def _program(chosen: Sequence[Case], *, fed: bool) -> tuple[Graph, list[Array]]:
     results = tuple(f"r{number}" for number in range(len(outputs)))
     graph = Graph("g", {}, {"e": Entry("e", scratch.block, names, results, (), (), (), NOWHERE)})
     return pipeline.optimise(graph, CompileOptions()), [array for _, array in scratch.feeds]
+
+
+def _fed(scratch: Scratch, array: Array) -> Value:
+    """Equal arrays are one feed, as equal constants are one: what ops share decides what they are fused with, and that
+    the order of sums."""
+    known = ((v, x) for v, x in scratch.feeds if (x.shape, x.dtype) == (array.shape, array.dtype))
+    return next((v for v, x in known if x.tobytes() == array.tobytes()), None) or scratch.feed(array)
 
 
 def _constant(block: Block, array: Array, name: str) -> Value:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dfc.ir.dtypes import I32
 from dfc.ops import registry
+from dfc.ops.attributes import PermutationAttributes, ReduceAttributes, SearchAttributes
 from dfc.ops.exactness import is_exact
-from dfc.ops.record import OpRecord
+from dfc.ops.record import OpRecord, Sample
 from tests.gate.op_samples import Case, cases, chunks, differences, first_difference, records
 from tests.support.ops import Scratch
 
@@ -31,7 +33,33 @@ def test_awkward_operands_are_folded_as_they_run() -> None:
     assert differences(drawn[:60]) == []
 
 
+SHARED = (("transpose", PermutationAttributes((1, 0))), ("sum", ReduceAttributes((0, 1))))
 RNG = np.random.default_rng(7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_of_zeros_of_both_signs_the_one_that_runs_is_taken(name: str, dtype: type) -> None:
+    zeros = np.array([[-0.0 if number >> place & 1 else 0.0 for place in range(4)] for number in range(16)], dtype)
+    record = registry.record(name)
+    sample = Sample((zeros,), ReduceAttributes((1,)))
+    assert differences([Case(record, sample, (zeros,))]) == []
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_a_vector_that_is_not_sorted_is_searched_alike(right: bool, dtype: type) -> None:
+    row = np.array([5, 1, 4, 2, 9, 0, 7], dtype)
+    values = np.arange(10).astype(dtype)
+    sample = Sample((row, values), SearchAttributes(right, I32))
+    assert differences([Case(registry.record("search"), sample, (row, values))]) == []
+
+
+def test_an_array_is_fed_once_however_many_ops_take_it() -> None:
+    """As constants are kept once; a sum that is fused with another op has an order of its own."""
+    x = np.array([[0.6572177, 0.16823201, -0.98572093], [1.2712955, -0.62755024, -0.34522927]], np.float32)
+    every = [Case(registry.record(name), Sample((x,), a), (x,)) for name, a in SHARED]
+    assert differences(every) == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +70,8 @@ RNG = np.random.default_rng(7)
         ("asin", np.float32(0.5), False),
         ("sum", np.ones(3, np.float32), False),
         ("sum", np.ones(3, np.int32), True),
-        ("max", np.ones(3, np.float32), True),
+        ("max", np.ones(3, np.float32), False),
+        ("max", np.ones(3, np.int32), True),
         ("softmax", np.ones(3, np.float32), False),
         ("argsort", np.ones(3, np.float32), True),
         ("cumsum", np.ones(3, np.float64), False),
