@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dfc_runtime
 from dfc import api
 from tests.support.command_line import Command
+from tests.support.corpus import ROOT
 
 PROGRAM = """dfg 1
 
@@ -87,3 +90,65 @@ def test_an_epoch_that_ends_early_is_told_as_far_as_it_went(bundle: str, dfc: Co
     told = json.loads(dfc("run", bundle, "measure", *FEEDS, "--batch", "20", "--steps", "5", "--json").out)
     assert told["examples"] == 40
     assert told["results"]["loss"] == pytest.approx(np.mean(AWAY[:40] ** 2), rel=1e-5)
+
+
+DEPLOYMENT = """job worker tasks 1
+replicate measure over worker with mode = "sync", split = "B", blocks = 5
+replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 5
+"""
+
+
+def test_blocks_of_ranks_are_no_batches(bundle: str, dfc: Command) -> None:
+    """A program with a deployment tells what it tells without one."""
+    Path("p.deploy").write_text(f'deploy 1 for "p.dfg"\n{DEPLOYMENT}')
+    Path("p.dfg").write_text(PROGRAM)
+    assert dfc("compile", "p.dfg", "--deploy", "p.deploy", "-o", "ranks.bundle").code == 0
+    for words in (("measure",), ("train", "--epochs", "2")):
+        alone, in_blocks = (
+            json.loads(dfc("run", file, *words, *FEEDS, "--batch", "15", "--last", "drop", "--json").out)
+            for file in (bundle, "ranks.bundle")
+        )
+        assert (in_blocks["over"], in_blocks["examples"]) == (alone["over"], 45)
+        whole = [name for name, how in alone["over"].items() if how != "last batch"]
+        assert whole and [in_blocks["results"][name] for name in whole] == pytest.approx(
+            [alone["results"][name] for name in whole], rel=1e-5
+        )
+
+
+SAMPLES = ROOT / "samples"
+DIGITS = SAMPLES / "data" / "digits.npz"
+
+
+def _digits(part: str) -> tuple[str, ...]:
+    return ("--feed", f"images={DIGITS}:{part}_images", "--feed", f"labels={DIGITS}:{part}_labels")
+
+
+def test_digits_are_counted_over_all_held_out_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dfc: Command
+) -> None:
+    """360 images in batches of 100: the mean of four hit rates is not the share of hits."""
+    monkeypatch.chdir(tmp_path)
+    model = api.compile(SAMPLES / "digits.dfg")
+    model.save("digits.bundle")
+    words = ("train", "--batch", "32", "--steps", "60", "--feed", "rate=0.3", *_digits("train"), "--state", "trained")
+    assert dfc("run", "digits.bundle", *words).code == 0
+    evaluate = ("run", "digits.bundle", "evaluate", "--state", "trained", *_digits("test"), "--json")
+    told, once = json.loads(dfc(*evaluate, "--batch", "100").out), json.loads(dfc(*evaluate).out)
+    accuracy, loss = _measured(np.load(DIGITS))
+    assert 0.5 < accuracy < 1
+    assert told["examples"] == 360 and told["over"] == {"loss": "mean", "accuracy": "mean"}
+    assert told["results"] == pytest.approx({"loss": loss, "accuracy": accuracy}, rel=1e-6, abs=1e-6)
+    assert told["results"] == pytest.approx(once["results"], rel=1e-6, abs=1e-6)
+
+
+def _measured(data: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """Accuracy and loss by NumPy, in double precision."""
+    model = dfc_runtime.load("digits.bundle")
+    model.restore("trained")
+    hidden, hidden_bias, output, output_bias = (
+        np.asarray(model.state[f"{layer}.{part}"], np.float64) for layer in ("hidden", "output") for part in ("w", "b")
+    )
+    images, labels = data["test_images"].astype(np.float64), data["test_labels"]
+    scores = np.maximum(images @ hidden + hidden_bias, 0) @ output + output_bias
+    losses = np.log(np.exp(scores).sum(1)) - scores[np.arange(len(labels)), labels]
+    return float(np.mean(scores.argmax(1) == labels)), float(losses.mean())
