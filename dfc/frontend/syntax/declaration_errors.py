@@ -16,6 +16,7 @@ from dfc.frontend.syntax.situation import (
     shown,
 )
 from dfc.parsing.lexer import END
+from dfc.source import Span
 
 MODULE = re.compile(r"\.?[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 STATEMENT_SIGNS = frozenset({"LPAR", "DOT", "EQUAL", "UPDATE", "LSQB"})
@@ -146,9 +147,11 @@ def body_behind_equals_sign(situation: Situation) -> Diagnostic | None:
     article = "an" if item.text == "entry" else "a"
     title = f"the body of {article} {item.text} is written in braces"
     returns = any(each.kind == "ARROW" for each in situation.tokens[owner : situation.index])
-    written = _rest_of_line(situation)
-    body = f"return {written}" if returns and written else written
-    helps = [f"write `{{ {body} }}`"] if body and (returns or item.kind != "ENTRY") else []
+    rest = _rest_of_line(situation)
+    helps = list[Help]()
+    if rest is not None and (returns or item.kind != "ENTRY"):
+        body = f"{{ return {rest.text} }}" if returns else f"{{ {rest.text} }}"
+        helps = [replacing(f"write `{body}`", situation.span(token).to(rest), body)]
     return error("E0136", title, situation.span(token), "expected `{`", helps=helps)
 
 
@@ -163,16 +166,16 @@ def _braced_item(situation: Situation) -> int | None:
     return None
 
 
-def _rest_of_line(situation: Situation) -> str:
-    """What stands behind the token on its line, if it is all of an expression or statement; else nothing."""
+def _rest_of_line(situation: Situation) -> Span | None:
+    """What stands behind the token on its line, if it is all of an expression or statement."""
     tokens = situation.tokens[situation.index + 1 :]
     line = [each for each in tokens if situation.same_line(situation.token, each) and each.kind != END]
     depth = sum((each.kind in _OPENING) - (each.kind in _CLOSING) for each in line)
     following = tokens[len(line)] if len(line) < len(tokens) else None
     goes_on = following is not None and following.kind in OPERATORS | {"DOT"}
     if not line or depth or goes_on or line[-1].kind in OPERATORS:
-        return ""
-    return situation.file.text[line[0].start : line[-1].end]
+        return None
+    return Span(situation.file, line[0].start, line[-1].end)
 
 
 _OPENING, _CLOSING = ("LPAR", "LSQB", "LBRACE"), ("RPAR", "RSQB", "RBRACE")
