@@ -248,7 +248,7 @@ def check_fits(value: int | float, dtype: Element, span: Span) -> None:
 def _listed(context: Context, entity: ListValue, span: Span, dtype: Element | None) -> Value:
     """A list of numbers as a constant array."""
     wanted = dtype if dtype is not None else element_type(entity) or default_type(entity)
-    nested = _numbers(entity, wanted, span)
+    nested = _numbers(context, entity, wanted, span)
     if nested is None:
         raise mistake(
             "E0316",
@@ -271,10 +271,11 @@ def _stacking(span: Span) -> Help:
     return replacing(words, span, f"stack({span.text})") if span.text.startswith("[") else words
 
 
-def _numbers(entity: Entity, dtype: Element, span: Span) -> object:
+def _numbers(context: Context, entity: Entity, dtype: Element, span: Span) -> object:
+    """The numbers of a list, rows as lists; None if some are known only when the program runs."""
     match entity:
         case ListValue(items):
-            rows = [_numbers(item, dtype, span) for item in items]
+            rows = [_numbers(context, item, dtype, span) for item in items]
             return None if any(row is None for row in rows) else rows
         case Constant(bool() as value):
             return value if dtype.is_bool else None
@@ -283,6 +284,10 @@ def _numbers(entity: Entity, dtype: Element, span: Span) -> object:
             return value
         case Size(size) if size.constant is not None:
             return size.constant
+        case Untyped():
+            return array_of(context, entity, dtype if isinstance(dtype, DType) else F64).tolist()
+        case Opaque(kind) if kind != "str" and (kind == "bool") == dtype.is_bool:
+            raise Abandoned
         case Unknown():
             raise Abandoned
         case _:

@@ -32,7 +32,7 @@ def is_untyped(entity: Entity) -> bool:
         case Size(_, adapts):
             return adapts
         case ListValue(items):
-            return bool(items) and all(isinstance(i, Constant | ListValue) and is_untyped(i) for i in items)
+            return bool(items) and all(isinstance(i, Constant | ListValue | Untyped) and is_untyped(i) for i in items)
         case _:
             return isinstance(entity, Untyped)
 
@@ -50,7 +50,13 @@ def deferred(op: str, build: Build, operands: Sequence[Entity], place: Place) ->
 
 
 def _is_known(entity: Entity) -> bool:
-    return entity.known if isinstance(entity, Untyped) else isinstance(entity, Constant | ListValue)
+    match entity:
+        case Untyped(known=known):
+            return known
+        case ListValue(items):
+            return all(map(_is_known, items))
+        case _:
+            return isinstance(entity, Constant)
 
 
 def _shape_after(build: Build, operands: Sequence[Entity], dtype: DType) -> TensorType | None:

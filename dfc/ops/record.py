@@ -40,6 +40,8 @@ _APPLIED = re.compile(r"<<(.*?)\|\|(.*?)>>")
 _CONVERTED = re.compile(r"\{(\d+) as (\w+)\}")
 _GROUPED = re.compile(r"\{(\d+) grouped\}")
 _LITERAL = re.compile(r"-?[0-9][\w.]*")
+_WHOLE = re.compile(r"-?[0-9][0-9_]*")
+_FLOAT = re.compile(r"b?f[0-9]+")
 
 
 def applied(left: str, right: str) -> str:
@@ -52,9 +54,9 @@ class OpError(Exception):
 
     `blame` is the operand number, the parameter name or `OPERATOR`: where the caret belongs; None for the whole
     expression. `operand_labels` are words to put under operands besides. All texts may hold `{0}`, `{1}`, ..: the text
-    of that operand as the author wrote it, `{0 as T}`: converted (a number adapts by itself), `{op}`: the operator or
-    function as written, `{0 grouped}`: in parentheses if an operator stands in it, and what `applied` makes: the whole
-    expression with other operands. `filled` puts them in.
+    of that operand as the author wrote it, `{0 as T}`: converted (of a number, the literal of that kind), `{op}`: the
+    operator or function as written, `{0 grouped}`: in parentheses if an operator stands in it, and what `applied`
+    makes: the whole expression with other operands. `filled` puts them in.
 
     `replaces` says of a help, by its number, that its last quoted text is to be typed in place of something: an operand
     (its number), an argument (the parameter's name), or the whole expression (`EXPRESSION`).
@@ -91,7 +93,11 @@ class OpError(Exception):
 
         def convert(match: re.Match[str]) -> str:
             operand = operands[int(match[1])] if int(match[1]) < len(operands) else match[0]
-            return operand if _LITERAL.fullmatch(operand) else converted(operand, match[2])
+            if not _LITERAL.fullmatch(operand):
+                return converted(operand, match[2])
+            if _FLOAT.fullmatch(match[2]):
+                return f"{operand}.0" if _WHOLE.fullmatch(operand) else operand
+            return converted(operand, match[2]) if "." in operand else operand
 
         def group(match: re.Match[str]) -> str:
             return grouped(operands[int(match[1])]) if int(match[1]) < len(operands) else match[0]

@@ -100,6 +100,43 @@ def test_wrong_constants_are_refused(text: str, code: str) -> None:
     assert codes(f"const C = {text}\nentry f() -> i64 {{ let x = C\n return 1 }}")[0] == code
 
 
+LISTS = [
+    ("[sqrt(2.0), 1.0]", [np.sqrt(2.0), 1.0]),
+    ("-[sqrt(2.0), 1]", [-np.sqrt(2.0), -1.0]),
+    ("sqrt([sqrt(2.0), 1.0])", [np.sqrt(np.sqrt(2.0)), 1.0]),
+    ("C", [np.sqrt(3.0), np.exp(-1.0)]),
+    ("[ROOT, ROOT + 1]", [np.sqrt(5.0), np.sqrt(5.0) + 1]),
+    ("both(2.0)", [2.0, np.sqrt(2.0)]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), LISTS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_a_list_may_hold_what_is_computed_from_numbers_alone(text: str, expected: list[float], dtype: str) -> None:
+    items = "const C = [sqrt(3.0), exp(-1)]\nconst ROOT = sqrt(5.0)\n"
+    items += f"fn both(const a: float) -> {dtype}[2] {{ return [a, sqrt(a)] }}\n"
+    element = np.float64 if dtype == "f64" else np.float32
+    found = result(f"{items}entry f(x: {dtype}[2]) -> {dtype}[2] {{ return x * {text} }}", x=np.ones(2, element))
+    np.testing.assert_allclose(found, np.array(expected, element), rtol=2e-16 if dtype == "f64" else 2e-7)
+
+
+def test_rows_may_be_computed_from_numbers_alone() -> None:
+    program = "entry f() -> f64[2, 2] { return [sqrt([4.0, 9.0]), [1, sqrt(2.0)]] }"
+    np.testing.assert_allclose(result(program), [[2, 3], [1, np.sqrt(2.0)]], rtol=2e-16)
+
+
+REMEDIES = [
+    ('entry f() -> f32 { let a = sqrt(3)\n debug.print("{}", sqrt(3))\n return a }', "write `3.0`"),
+    ("entry f(x: i32[2]) -> i32[2] { return x * [exp(-1_0), 1] }", "write `-1_0.0`"),
+    ("entry f(x: f32[4]) -> f32 { return cross_entropy(x, 1.5) }", "write `1.5 as i64`"),
+]
+
+
+@pytest.mark.parametrize(("program", "remedy"), REMEDIES)
+def test_a_number_of_the_wrong_kind_is_offered_as_one_of_the_right_kind(program: str, remedy: str) -> None:
+    assert f"help: {remedy}" in messages(program)
+
+
 def test_a_list_of_numbers_is_a_tensor() -> None:
     program = "entry f() -> f64[2, 2] { return [[1, 2.5], [3, 4]] }"
     np.testing.assert_array_equal(result(program), [[1, 2.5], [3, 4]])
