@@ -21,6 +21,7 @@ from dfc.deployment.parse import parse_partly
 from dfc.deployment.resolution import Resolution
 from dfc.deployment.resolve import resolve, wrong_names
 from dfc.diagnostics import CompileError, Diagnostic, error
+from dfc.fixes import replacing
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
 from dfc.mixed import lower_on_devices, on_devices, options_on
@@ -159,7 +160,7 @@ def _check_blocks(graph: Graph, wishes: Wishes) -> None:
                 f"`{node.name}` is computed in blocks by all tasks of `{job}`, so that it cannot be placed elsewhere",
                 wish.span,
                 secondary=[(node.span, "this works on the examples of a block")],
-                helps=[f'leave it with the others: `place "{entry.name}/**" on {job}`'],
+                helps=[replacing(f"leave it with the others, on `{job}`", wish.span, job)],
             )
             found.setdefault(wish.span.start, message)
     if found:

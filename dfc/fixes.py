@@ -61,6 +61,17 @@ def _joined(edits: list[Edit]) -> list[Edit]:
     return joined
 
 
+def alone(span: Span) -> Span:
+    """The whole line if nothing else stands on it, with the blanks behind it otherwise."""
+    text = span.file.text
+    start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
+    end = len(text) if end < 0 else end
+    if not text[start : span.start].strip() and not text[span.end : end].strip():
+        return Span(span.file, start, min(end + 1, len(text)))
+    rest = text[span.end : end]
+    return Span(span.file, span.start, span.end + len(rest) - len(rest.lstrip()))
+
+
 def text_of(help_: Help) -> str:
     return help_.help if isinstance(help_, Fix) else help_
 

@@ -24,6 +24,7 @@ from dfc.deployment.model import (
 from dfc.deployment.settings import Settings, duration
 from dfc.deployment.statements import Edition, Statement, Word
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Edit, Help, editing, replacing
 from dfc.source import SourceFile
 from dfc.suggestions import closest, did_you_mean
 
@@ -47,7 +48,7 @@ def assemble(
             making.job(statement)
     if complete and not making.made.jobs and not making.problems:
         title = "a deployment has at least one job"
-        making.problems.append(error("E0183", title, source.span(0, 0), helps=["write `job worker tasks 1`"]))
+        making.problems.append(error("E0183", title, source.span(0, 0), helps=[_a_job(source)]))
     if not complete and not making.made.jobs:
         return making.made, making.problems  # where the jobs could not be read, every name of one would look wrong
     others = {
@@ -65,6 +66,13 @@ def assemble(
     return making.made, making.problems
 
 
+def _a_job(source: SourceFile) -> Help:
+    """A help that writes a job at the end of the file."""
+    end, line = len(source.text), "job worker tasks 1"
+    before = "" if source.text.endswith("\n") else "\n"
+    return editing(f"write `{line}`", [Edit(source.span(end, end), f"{before}\n{line}\n")])
+
+
 class _Making:
     """One deployment on its way."""
 
@@ -76,7 +84,10 @@ class _Making:
         self.made.program, self.made.program_span = word.text, word.span
         if not word.text.endswith(SUFFIX) or word.text == SUFFIX:
             title = f'"{word.text}" is not the name of a program'
-            helps = [f'write `"{word.text or "model"}{SUFFIX}"`'] if SUFFIX not in word.text else []
+            helps: list[Help] = []
+            if word.text and "." not in word.text and not word.text.endswith("/"):
+                name = f'"{word.text}{SUFFIX}"'
+                helps = [replacing(f"write `{name}`", word.span, name)]
             self.problems.append(error("E0180", title, word.span, f"expected a file ending in {SUFFIX}", helps=helps))
 
     def job(self, statement: Statement) -> None:
@@ -92,7 +103,8 @@ class _Making:
             return
         if not 1 <= tasks.number <= MOST_TASKS:
             title = f"a job has 1 to {MOST_TASKS} tasks"
-            self.problems.append(error("E0183", title, tasks.span, helps=[f"write `job {job.name} tasks 1`"]))
+            written = replacing(f"write `job {job.name} tasks 1`", tasks.span, "1")
+            self.problems.append(error("E0183", title, tasks.span, helps=[] if tasks.number else [written]))
         self.made.jobs[job.name] = job
 
     def check_job(self, word: Word) -> None:
@@ -135,8 +147,9 @@ class _Making:
         self._check_mode(statement, settings, mode, split)
         if mode == "sync" and blocks < tasks:
             title = f"`{job.text}` has {tasks} tasks, and `{entry.text}` is cut into {blocks} blocks only"
-            helps = [f"write `blocks = {tasks}`, or a multiple of it: each task takes one block at least"]
-            self.problems.append(error("E0181", title, settings.span("blocks"), helps=helps))
+            span, words = settings.span("blocks"), "or a multiple of it: each task takes one block at least"
+            helps = [replacing(f"write `blocks = {tasks}`, {words}", span, f"blocks = {tasks}")]
+            self.problems.append(error("E0181", title, span, helps=helps))
         self.check_job(job)
         made = Replicate(
             entry.text, job.text, mode, split, combine, blocks, entry.span, job.span, statement.span, options
@@ -147,17 +160,17 @@ class _Making:
         entry = statement.word(0).text
         if settings.find("mode") is None:
             title = f"`{entry}` is replicated, but it is not said how"
-            helps = ['write `with mode = "sync", split = "B"`, or `with mode = "independent"`']
+            helps = _modes(statement, settings, split)
             self.problems.append(error("E0181", title, statement.span, helps=helps))
         elif mode == "independent":
             for name in ("split", "combine", "blocks", "backups"):
                 if settings.find(name) is not None:
                     title = f"`{name}` means nothing where every task runs by itself"
-                    helps = [f"delete `{name}`"]
+                    helps = [settings.without(name, f"delete `{name}`")]
                     self.problems.append(error("E0181", title, settings.span(name), helps=helps))
         elif mode == "sync" and not split and settings.find("split") is None:
             title = f"it is not said along which dimension `{entry}` is cut"
-            helps = ['add `split = "B"`, with a dimension of the entry']
+            helps = ['add `split = "..."`, with a dimension of the entry']
             self.problems.append(error("E0181", title, settings.span("mode"), helps=helps))
 
     def compress(self, statement: Statement) -> None:
@@ -167,7 +180,8 @@ class _Making:
         settings.finish()
         if settings.find("format") is None:
             title = "it is not said to which format"
-            self.problems.append(error("E0181", title, statement.span, helps=['add `with format = "bf16"`']))
+            helps = [] if statement.settings else [settings.added('format = "bf16"')]  # another one is a misspelling
+            self.problems.append(error("E0181", title, statement.span, helps=helps))
         self.check_job(source)
         self.check_job(destination)
         self.made.compressions.append(Compress(source.text, destination.text, form, statement.span))
@@ -199,3 +213,15 @@ class _Making:
                 statement.span,
             )
         )
+
+
+def _modes(statement: Statement, settings: Settings, split: str) -> list[Help]:
+    """How an entry may be replicated; what else is set says which way is meant."""
+    if split:
+        return [settings.added('mode = "sync"')]
+    if statement.settings:
+        return ['add `mode = "sync", split = "..."`, with a dimension of the entry']
+    return [
+        'to cut what is fed, write `with mode = "sync", split = "..."`, with a dimension of the entry',
+        'for an entry that changes nothing, write `with mode = "independent"`',
+    ]

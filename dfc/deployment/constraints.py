@@ -53,5 +53,13 @@ def words_of(statement: Place | Shard | Colocate) -> Span:
     return statement.job_span if isinstance(statement, Shard) else statement.span
 
 
+def where_text(asked: Constraint) -> str:
+    """A constraint as a `place` line says it."""
+    if asked.job is not None or asked.task is None:
+        return str(asked) or "any cpu"
+    kind = "" if asked.device is None else f"/device:{asked.device}:{'*' if asked.number is None else asked.number}"
+    return f'"/task:{asked.task}{kind}"'
+
+
 def _either(left: Part | None, right: Part | None) -> Part | None:
     return right if left is None else left

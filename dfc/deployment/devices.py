@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dfc.deployment.model import Constraint, Job
 from dfc.deployment.statements import DeviceWords, WhereWords, Word
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Help, replacing
 from dfc.parsing.literals import DIGIT_LIMIT
 from dfc.source import Span
 from dfc.suggestions import closest, did_you_mean, listed
@@ -52,7 +53,7 @@ def _from_words(words: WhereWords, jobs: Mapping[str, Job], problems: list[Diagn
     device = words.device
     if words.name is not None and job not in jobs and words.task is None and device is None and job in KINDS:
         return Constraint(None, None, job, None, words.span)  # a kind of device alone
-    if device is not None and not _is_kind(device, jobs, problems):
+    if device is not None and not _is_kind(device, words, jobs, problems):
         return None
     return Constraint(
         job,
@@ -63,13 +64,14 @@ def _from_words(words: WhereWords, jobs: Mapping[str, Job], problems: list[Diagn
     )
 
 
-def _is_kind(device: DeviceWords, jobs: Mapping[str, Job], problems: list[Diagnostic]) -> bool:
+def _is_kind(device: DeviceWords, words: WhereWords, jobs: Mapping[str, Job], problems: list[Diagnostic]) -> bool:
     kind = device.kind.text
     if kind in KINDS:
         return True
-    helps: list[str] = []
-    if kind in jobs and device.number is not None:
-        helps = [f"for one task of a job, write `{kind} task {device.number.number}`"]
+    helps: list[Help] = []
+    if kind in jobs and device.number is not None and words.name is None:
+        task = f"{kind} task {device.number.number}"
+        helps = [replacing(f"for one task of a job, write `{task}`", device.span, task)]
     label = did_you_mean(closest(kind, KINDS))
     notes = ["the kinds are cpu and gpu"]
     problems.append(error("E0182", f"`{kind}` is no kind of device", device.kind.span, label, notes=notes, helps=helps))

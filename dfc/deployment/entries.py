@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dfc.deployment.model import Deployment, Replicate
+from dfc.deployment.settings import setting_alone
 from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error
+from dfc.fixes import Help, replacing
 from dfc.ir.graph import Entry, Graph
+from dfc.ops.effects import block_effects
+from dfc.ops.record import Effect
 from dfc.suggestions import closest, did_you_mean, listed
 
 
@@ -33,12 +37,28 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
 def _unsupported(each: Replicate, entry: Entry | None) -> Iterator[Diagnostic]:
     if each.mode == "async":
         title = "asynchronous steps are not supported yet"
-        fed = _fed(entry) if entry is not None and not each.split else []
-        split = f', split = "{fed[0]}"' if fed else ""
-        yield error(NOT_SUPPORTED_YET, title, each.setting_span("mode"), helps=[f'write `mode = "sync"{split}`'])
+        yield error(NOT_SUPPORTED_YET, title, each.setting_span("mode"), helps=_in_step(each, entry))
     if any(option.name == "backups" and option.value for option in each.settings):
         title = "backup tasks are not supported yet: every task takes part in every step"
-        yield error(NOT_SUPPORTED_YET, title, each.setting_span("backups"), helps=["leave `backups` out"])
+        yield error(NOT_SUPPORTED_YET, title, each.setting_span("backups"), helps=[_without(each, "backups")])
+
+
+def _without(each: Replicate, name: str) -> Help:
+    spans = [option.span for option in each.settings]
+    number = next(number for number, option in enumerate(each.settings) if option.name == name)
+    return replacing(f"leave `{name}` out", setting_alone(each.span, spans, number), "")
+
+
+def _in_step(each: Replicate, entry: Entry | None) -> list[Help]:
+    """How to let all tasks do their parts of each step, if there is something that can be cut."""
+    span = each.setting_span("mode")
+    if each.split:
+        return [replacing('write `mode = "sync"`', span, 'mode = "sync"')]
+    fed = _fed(entry) if entry is not None else []
+    if len(fed) == 1:
+        written = f'mode = "sync", split = "{fed[0]}"'
+        return [replacing(f"write `{written}`", span, written)]
+    return [f'write `mode = "sync", split = "..."`, with one of {listed(fed)}'] if fed else []
 
 
 def _independent(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
@@ -47,7 +67,9 @@ def _independent(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
         return
     title = f"`{each.entry}` may change state, which then would differ from task to task"
     secondary = [(entry.span, "is not `readonly`")]
-    helps = ['write `mode = "sync"`', f"or declare it as `readonly entry {each.entry}`, if it changes nothing"]
+    helps = _in_step(each, entry)
+    if Effect.WRITE not in block_effects(entry.block):
+        helps = [f"it changes nothing: declare it as `readonly entry {each.entry}`"]
     yield error("E0808", title, each.setting_span("mode"), secondary=secondary, helps=helps)
 
 
@@ -69,5 +91,6 @@ def _split(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
         return
     title = f"`{each.split}` is not a dimension of `{each.entry}`"
     label = did_you_mean(closest(each.split, fed))
-    helps = [f'write `split = "{fed[0]}"`'] if len(fed) == 1 and not label else []
+    written = f'split = "{closest(each.split, fed) or fed[0]}"' if label or len(fed) == 1 else ""
+    helps = [replacing(f"write `{written}`", place, written)] if written else []
     yield error("E0803", title, place, label, secondary=declared, helps=helps)

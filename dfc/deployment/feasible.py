@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from dfc.deployment.constraints import asked_by, words_of
+from dfc.deployment.constraints import asked_by, where_text, words_of
 from dfc.deployment.devices import count_of
 from dfc.deployment.model import Colocate, Constraint, Deployment, Job, Place, Shard
 from dfc.deployment.resolution import Ruling
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Edit, Help, editing, replacing
 from dfc.source import Span
 
 MOST_FOLLOWERS = 3
@@ -59,17 +61,33 @@ class Feasible:
             title = f"{_job_text(asked)} has no task {asked.task}"
         elif asked.task is not None:
             title = f"task {asked.task} of {_job_text(asked)} has no {_device_text(asked).removeprefix('a ')}"
-        helps = _remedies(asked, cause, possible)
+        helps = _remedies(asked, cause, places, possible)
         return error("E0802", title, words_of(cause), label, secondary=secondary, helps=helps)
 
 
-def _remedies(asked: Constraint, cause: Place | Shard, possible: Sequence[Job]) -> list[str]:
-    helps = _without_device(cause)
-    if len(possible) == 1 and asked.device is not None:
-        job = possible[0]
-        setting = f"job {job.name} tasks {job.tasks} with {asked.device} = {(asked.number or 0) + 1}"
-        helps.append(f"{'or ' if helps else ''}give the job {asked.device}s: `{setting}`")
+def _remedies(
+    asked: Constraint, cause: Place | Shard, places: Sequence[Place | Shard], possible: Sequence[Job]
+) -> list[Help]:
+    """The line without the device that it asks for, and the job with it; each only if that is all that is missing."""
+    there = asked.task is None or any(asked.task < job.tasks for job in possible)
+    helps: list[Help] = []
+    if there and not any(asked_by(each).device is not None for each in places if each is not cause):
+        helps = _without_device(cause)
+    if there and len(possible) == 1 and asked.device is not None:
+        helps.append(_with_device(possible[0], asked.device, (asked.number or 0) + 1, "or " if helps else ""))
     return helps
+
+
+def _with_device(job: Job, kind: str, count: int, start: str) -> Help:
+    """The line of a job with so many devices of a kind, and all else as it was."""
+    setting, settings = f"{kind} = {count}", [each.span for each in job.settings]
+    known = next((each.span for each in job.settings if each.name == kind), None)
+    change = Edit(job.span.after(), f", {setting}" if settings else f" with {setting}")
+    if known is not None:
+        change = Edit(known, setting)
+    text, place = job.span.text, change.span
+    line = text[: place.start - job.span.start] + change.text + text[place.end - job.span.start :]
+    return editing(f"{start}give the job {kind}s: `{' '.join(line.split())}`", [change])
 
 
 def _satisfies(job: Job, asked: Constraint) -> bool:
@@ -102,10 +120,9 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _without_device(cause: Place | Shard) -> list[str]:
+def _without_device(cause: Place | Shard) -> list[Help]:
     """The line without the device that it asks for."""
     if not isinstance(cause, Place) or cause.where.device is None:
         return []
-    where = Constraint(cause.where.job, cause.where.task, None, None, cause.where.span)
-    rest = str(where) or "any cpu"
-    return [f'place "{cause.glob}" on {rest}']
+    rest = where_text(replace(cause.where, device=None, number=None))
+    return [replacing(f'place "{cause.glob}" on {rest}', cause.where.span, rest)]

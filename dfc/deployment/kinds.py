@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from dfc.deployment.constraints import words_of
+from dfc.deployment.constraints import where_text, words_of
 from dfc.deployment.devices import count_of
 from dfc.deployment.model import Constraint, Job, Place
 from dfc.deployment.resolution import Ruling
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import alone, replacing
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.ops.effects import is_host_call
@@ -130,6 +131,8 @@ def on_the_host(rulings: Mapping[str, Ruling], graph: Graph) -> Iterator[Diagnos
             if isinstance(cause, Place) and cause.where.device == "gpu" and "*" not in cause.glob:
                 title = f"`{cause.glob}` cannot be on a gpu: it is done by the host"
                 second = [(done_there[name].span, f"`{done_there[name].op}` is no work for a gpu")]
-                rest = " ".join(filter(None, [cause.where.job, "any cpu"]))
-                helps = [f'place "{cause.glob}" on {rest}', "or leave the line out: the values it needs are sent there"]
+                words = "or leave the line out: the values it needs are sent there"
+                rest = where_text(replace(cause.where, device="cpu", number=None))
+                moved = replacing(f'place "{cause.glob}" on {rest}', cause.where.span, rest)
+                helps = [moved, replacing(words, alone(cause.span), "")]
                 yield error("E0811", title, words_of(cause), "a gpu here", secondary=second, helps=helps)

@@ -14,6 +14,7 @@ from dfc.deployment.globs import Glob
 from dfc.deployment.model import Colocate, Deployment, Place, Shard
 from dfc.deployment.names import Names, Thing
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Help, replacing
 from dfc.source import Span
 from dfc.suggestions import closest, did_you_mean
 
@@ -61,7 +62,7 @@ class Lines:
             self.globs.append((glob, statement))
             found = list(self.names.matching(glob))
             if not found:
-                yield names_nothing(text, span, self)
+                yield names_nothing(text, span, self, takes_globs=not isinstance(statement, Shard))
             for thing in found:
                 for part in self.names.with_parts(thing):
                     self._hold(part, glob, statement)
@@ -99,7 +100,9 @@ class Lines:
         return None
 
 
-def names_nothing(text: str, span: Span, lines: Lines, others: Collection[str] = ()) -> Diagnostic:
+def names_nothing(
+    text: str, span: Span, lines: Lines, others: Collection[str] = (), *, takes_globs: bool = False
+) -> Diagnostic:
     """The message for a name or a glob that matches nothing; `others` are names that would do there too."""
     names = lines.names
     title = f"`{text}` names nothing in {lines.deployment.program}"
@@ -107,7 +110,10 @@ def names_nothing(text: str, span: Span, lines: Lines, others: Collection[str] =
         mark = "/" if text in names.graph.entries else "."
         whole = f"{text}{mark}**"
         label = "has no place of its own; its parts have"
-        return error("E0801", title, span, label, helps=[f'for all that is in it, write `"{whole}"`'])
+        helps: list[Help] = []
+        if takes_globs:
+            helps = [replacing(f'for all that is in it, write `"{whole}"`', span, f'"{whole}"')]
+        return error("E0801", title, span, label, helps=helps)
     entry = text.partition("/")[0]
     if others:
         notes = [f"feeds: {enough(sorted(others))}"]

@@ -17,6 +17,7 @@ from dfc.deployment.model import Deployment
 from dfc.deployment.statements import STATEMENTS, Edition, Statement, StatementBuilder, Written
 from dfc.deployment.syntax_errors import edition_missing, explain, explain_character
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import replacing
 from dfc.parsing.automaton import Automaton, Rejected, load_automaton
 from dfc.parsing.lexer import END, Lexed, Token
 from dfc.parsing.limits import check_text
@@ -78,12 +79,14 @@ def _check_edition(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic | 
     """Refuses a file of another edition, before anything else is said about it."""
     if len(tokens) < 2 or tokens[0].kind != "DEPLOY" or tokens[1].kind != "INT" or tokens[1].text == str(EDITION):
         return None
+    place = source.span(tokens[1].start, tokens[1].end)
+    words = f"write `deploy {EDITION}`, or install the version of dfc that the file was written for"
     return error(
         "E0001",
         f"this version of dfc reads edition {EDITION} only",
-        source.span(tokens[1].start, tokens[1].end),
+        place,
         f"edition {tokens[1].text[:20]}",
-        helps=[f"write `deploy {EDITION}`, or install the version of dfc that the file was written for"],
+        helps=[replacing(words, place, str(EDITION))],
     )
 
 

@@ -19,6 +19,7 @@ from dfc.deployment.resolution import Resolution
 from dfc.deployment.sharding import check_shards
 from dfc.deployment.steps import check_steps
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import replacing
 from dfc.ir.graph import Graph
 
 
@@ -71,12 +72,9 @@ def _other_program(deployment: Deployment, graph: Graph) -> Diagnostic | None:
     if graph.name == stem or graph.name.startswith("<"):
         return None
     title = f"this deployment is for {deployment.program}, not for {graph.name}.dfg"
-    return error(
-        "E0809",
-        title,
-        deployment.program_span,
-        helps=[f'write `deploy 1 for "{graph.name}.dfg"`, if it fits that program'],
-    )
+    words = f'write `deploy 1 for "{graph.name}.dfg"`, if it fits that program'
+    helps = [replacing(words, deployment.program_span, f'"{graph.name}.dfg"')]
+    return error("E0809", title, deployment.program_span, helps=helps)
 
 
 def _repeated_compressions(deployment: Deployment) -> Iterator[Diagnostic]:

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from dfc.deployment.model import Option
+from dfc.deployment.model import Option, Setting
 from dfc.deployment.statements import Statement, Word
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Edit, Help, editing, replacing
 from dfc.parsing.literals import DIGIT_LIMIT
 from dfc.source import Span
 from dfc.suggestions import closest, did_you_mean, listed
@@ -33,6 +34,7 @@ SECONDS = {
     **dict.fromkeys(("min", "minute", "minutes"), 60),
     **dict.fromkeys(("h", "hour", "hours"), 3600),
 }
+DIGITS = re.compile(r"[0-9]{1,15}")
 STEPS = ("step", "steps")
 
 
@@ -51,7 +53,8 @@ class Settings:
             return default
         if isinstance(word.value, bool) or not isinstance(word.value, int) or not least <= word.value <= LARGEST:
             bound = f"a whole number of at least {least}"
-            return self._bad(word, name, bound, f"{name} = {max(least, 1)}", default)
+            likely = _likely_whole(word.value, least, default)
+            return self._bad(word, name, bound, "" if likely is None else f"{name} = {likely}", default)
         return word.value
 
     def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
@@ -61,8 +64,8 @@ class Settings:
             return default
         if word.value not in choices:
             wanted = listed(f'"{each}"' for each in choices).replace(" and ", " or ")
-            near = closest(str(word.value), choices) or choices[0]
-            return self._bad(word, name, wanted, f'{name} = "{near}"', default)
+            near = choices[0] if len(choices) == 1 else _abbreviated(str(word.value), choices)
+            return self._bad(word, name, wanted, f'{name} = "{near}"' if near else "", default)
         return str(word.value)
 
     def text(self, name: str) -> str:
@@ -71,7 +74,7 @@ class Settings:
         if word is None:
             return ""
         if not isinstance(word.value, str) or not word.value:
-            return self._bad(word, name, "a string", f'{name} = "..."', "")
+            return self._bad(word, name, "a string", "", "")
         return word.value
 
     def bytes(self, name: str) -> int:
@@ -82,7 +85,8 @@ class Settings:
         amount = _quantity(word.value, BYTES) if isinstance(word.value, str) else word.value
         if isinstance(word.value, bool | float) or amount is None or not 1 <= amount <= LARGEST:
             wanted = 'an amount such as "16 GB" or "512 MiB"'
-            return self._bad(word, name, wanted, f'{name} = "{_likely_amount(word)}"', 0)
+            likely = _likely_amount(word)
+            return self._bad(word, name, wanted, f'{name} = "{likely}"' if likely else "", 0)
         return int(amount)
 
     def find(self, name: str) -> Word | None:
@@ -105,9 +109,26 @@ class Settings:
             elif name in seen:
                 earlier = [(seen[name], "the first one")]
                 title = f"`{name}` is set twice"
-                self.problems.append(error("E0181", title, each.span, secondary=earlier, helps=["delete one of them"]))
+                same = each.span.text.split() == seen[name].text.split()
+                helps = [self.without(name, "delete one of them", last=True) if same else "delete one of them"]
+                self.problems.append(error("E0181", title, each.span, secondary=earlier, helps=helps))
             seen.setdefault(name, each.span)
         return tuple(Option(each.name.text, each.value.value, each.span) for each in self.statement.settings)
+
+    def added(self, setting: str) -> Help:
+        """A help that adds a setting, before those that the statement has."""
+        spans = [each.span for each in self.statement.settings]
+        if spans:
+            place = Span(spans[0].file, spans[0].start, spans[0].start)
+            return editing(f"add `{setting}`", [Edit(place, f"{setting}, ")])
+        return editing(f"add `with {setting}`", [Edit(self.statement.span.after(), f" with {setting}")])
+
+    def without(self, name: str, words: str, *, last: bool = False) -> Help:
+        """A help that deletes a setting, the last of this name if it is given more than once."""
+        settings = self.statement.settings
+        numbers = [number for number, each in enumerate(settings) if each.name.value == name]
+        spans = [each.span for each in settings]
+        return replacing(words, setting_alone(self.statement.span, spans, numbers[-1 if last else 0]), "")
 
     def _unknown(self, name: Word) -> Diagnostic:
         kind = self.statement.kind
@@ -118,8 +139,20 @@ class Settings:
     def _bad(self, word: Word, name: str, wanted: str, example: str, instead: Value) -> Value:
         """Reports a value, and gives one to go on with."""
         title = f"`{name}` cannot be {word.span.text}"
-        self.problems.append(error("E0181", title, word.span, f"expected {wanted}", helps=[f"write `{example}`"]))
+        helps = [replacing(f"write `{example}`", self.span(name), example)] if example else []
+        self.problems.append(error("E0181", title, word.span, f"expected {wanted}", helps=helps))
         return instead
+
+
+def setting_alone(statement: Span, settings: Sequence[Span], number: int) -> Span:
+    """What goes if one of the settings of a statement is deleted: its comma too, and `with` before the only one."""
+    span = settings[number]
+    if number:
+        return Span(span.file, settings[number - 1].end, span.end)
+    if len(settings) > 1:
+        return Span(span.file, span.start, settings[1].start)
+    before = span.file.text[statement.start : span.start]
+    return Span(span.file, statement.start + len(before[: before.rindex("with")].rstrip()), span.end)
 
 
 def duration(word: Word, problems: list[Diagnostic]) -> tuple[float, int]:
@@ -151,4 +184,20 @@ def _likely_amount(word: Word) -> str:
     """The amount of memory that was probably meant."""
     found = QUANTITY.match(str(word.value))
     unit = "" if found is None else closest(found["unit"], BYTES)
-    return f"{found['number']} {unit}" if found is not None and unit else "16 GB"
+    return f"{found['number']} {unit}" if found is not None and unit else ""
+
+
+def _likely_whole(value: Setting, least: int, default: int) -> int | None:
+    """The whole number that was probably meant, if there is one."""
+    if isinstance(value, bool):
+        return int(value) if value >= default else None
+    if isinstance(value, int):
+        return max(least, default) if value < least else None
+    number = float(value) if isinstance(value, float) or DIGITS.fullmatch(value) else math.nan
+    return int(number) if number.is_integer() and least <= number <= LARGEST else None
+
+
+def _abbreviated(text: str, choices: Sequence[str]) -> str:
+    """The choice that was probably meant: one that is written nearly so, or in full (`synchronous`)."""
+    near = closest(text, choices)
+    return near or next((each for each in choices if text.lower().startswith(each)), "")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from dfc.deployment.statements import STATEMENTS
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Edit, Help, alone, editing, replacing
 from dfc.parsing.automaton import Automaton
 from dfc.parsing.lexer import END, Token
 from dfc.source import SourceFile, Span
@@ -31,6 +33,8 @@ NAMES = {
     "COMMA": "`,`",
     END: "the end of the statement",
 }
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+QUOTED = re.compile(r"'([^'\"\\\n]*)'")
 SIGNS = {
     ";": "a statement ends where the next line begins; delete the `;`",
     ":": "a setting is written `name = value`",
@@ -57,9 +61,21 @@ def explain_character(source: SourceFile, offset: int) -> Diagnostic:
         label = "it must end on the line it starts on"
         return error("E0180", title, source.span(offset, offset + 1), label, helps=['add the closing `"`'])
     shown = f"`{sign}`" if " " < sign <= "~" else f"U+{ord(sign):04X}"
-    helps = [SIGNS[sign]] if sign in SIGNS else []
     title = f"the character {shown} means nothing in a deployment file"
-    return error("E0180", title, source.span(offset, offset + 1), helps=helps)
+    return error("E0180", title, source.span(offset, offset + 1), helps=_helps_for(source, offset))
+
+
+def _helps_for(source: SourceFile, offset: int) -> list[Help]:
+    """What to write in place of a character that means something elsewhere; with the edit where it is certain."""
+    text, sign = source.text, source.text[offset]
+    if sign not in SIGNS:
+        return []
+    if sign == ";":
+        return [replacing(SIGNS[sign], source.span(offset, offset + 1), "")]
+    quoted = QUOTED.match(text, offset)
+    if quoted is not None:
+        return [replacing(f'write `"{quoted[1]}"`', source.span(offset, quoted.end()), f'"{quoted[1]}"')]
+    return [SIGNS[sign]]
 
 
 def explain(
@@ -69,41 +85,52 @@ def explain(
     index = next((number for number, token in enumerate(tokens) if token is bad), len(tokens))
     expected = automaton.expected_after([*before, *tokens[:index]])
     if index == 0:
-        return _no_statement(source, bad)
+        return _no_statement(source, tokens)
     form = f"for example `{FORMS[tokens[0].text]}`" if tokens[0].text in FORMS else ""
-    helps = [form] if form else []
+    helps: list[Help] = [form] if form else []
     wanted = _wanted(expected)
     if index == len(tokens):
         place = Span(source, tokens[-1].end, tokens[-1].end)
         return error("E0180", "this statement is not finished", place, f"expected {wanted}", helps=helps)
     place = source.span(bad.start, bad.end)
-    special = _special(bad, expected, automaton)
+    following = tokens[index + 1] if index + 1 < len(tokens) else None
+    special = _special(bad, following, place, expected, automaton)
     if special:
-        return error("E0180", special[0], place, f"expected {wanted}", helps=[special[1]])
+        return error("E0180", special[0], place, f"expected {wanted}", helps=special[1])
     return error("E0180", f"`{bad.text}` does not fit here", place, f"expected {wanted}", helps=helps)
 
 
-def _no_statement(source: SourceFile, bad: Token) -> Diagnostic:
+def _no_statement(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic:
+    bad = tokens[0]
     place = source.span(bad.start, bad.end)
     if bad.kind == "DEPLOY":
-        return error("E0180", "the edition stands once, on the first line", place, helps=["delete this line"])
+        helps = [replacing("delete this line", alone(source.span(bad.start, tokens[-1].end)), "")]
+        return error("E0180", "the edition stands once, on the first line", place, helps=helps)
     title = f"no statement begins with `{bad.text}`"
     label = did_you_mean(closest(bad.text, STATEMENTS))
     return error("E0180", title, place, label, notes=[f"the statements are {listed(STATEMENTS)}"])
 
 
-def _special(bad: Token, expected: frozenset[str], automaton: Automaton) -> tuple[str, str] | None:
-    """Title and remedy for the likely mistakes with quotes and reserved words."""
+def _special(
+    bad: Token, following: Token | None, place: Span, expected: frozenset[str], automaton: Automaton
+) -> tuple[str, list[Help]] | None:
+    """Title and remedies for the likely mistakes with quotes and reserved words."""
     if "NAME" in expected and bad.text in automaton.keywords:
-        return f"`{bad.text}` is a word of deployment files", "choose another name"
+        return f"`{bad.text}` is a word of deployment files", ["choose another name"]
     if "STRING" in expected and "NAME" not in expected and bad.kind == "NAME":
-        return "names and globs of the program stand in quotes", f'write `"{bad.text}"`'
+        quoted = replacing(f'write `"{bad.text}"`', place, f'"{bad.text}"')
+        return "names and globs of the program stand in quotes", [quoted]
     if "NAME" in expected and "STRING" not in expected and bad.kind == "STRING":
-        return "names of jobs and entries stand without quotes", f"write `{bad.text[1:-1]}`"
-    if "WITH" in expected and bad.kind == "NAME":
-        return "settings stand behind `with`", f"write `with {bad.text} = ...`"
+        name = bad.text[1:-1]
+        helps = [replacing(f"write `{name}`", place, name)] if PLAIN.fullmatch(name) else []
+        return "names of jobs and entries stand without quotes", helps
+    if "WITH" in expected and following is not None and (bad.kind, following.kind) == ("NAME", "EQUAL"):
+        inserted = Edit(Span(place.file, place.start, place.start), "with ")
+        return "settings stand behind `with`", [editing(f"write `with {bad.text} = ...`", [inserted])]
     if "INT" in expected and "FLOAT" not in expected and bad.kind == "FLOAT":
-        return f"`{bad.text}` is no whole number", f"write `{bad.text.split('.')[0]}`"
+        whole, _, fraction = bad.text.partition(".")
+        helps = [] if fraction.strip("0_") else [replacing(f"write `{whole}`", place, whole)]
+        return f"`{bad.text}` is no whole number", helps
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from dfc.fixes import replacing
+from dfc.fixes import alone, replacing
 from dfc.frontend.assignments import run_update
 from dfc.frontend.branches import run_if
 from dfc.frontend.context import Context, Expected
@@ -21,7 +21,6 @@ from dfc.frontend.obligations import add_check, append_assert, assume_all, compa
 from dfc.frontend.rebinding import run_rebind
 from dfc.frontend.scope import PROTECTED, Role
 from dfc.frontend.syntax import tree
-from dfc.frontend.syntax.situation import alone
 from dfc.frontend.telling import waited_for
 from dfc.frontend.types import expected_of, resolve_type
 from dfc.frontend.unknown_names import unknown_after

@@ -14,10 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dfc.diagnostics import Diagnostic, warning
-from dfc.fixes import Help, replacing
+from dfc.fixes import Help, alone, replacing
 from dfc.frontend.later import unused_parameters
 from dfc.frontend.syntax import tree
-from dfc.frontend.syntax.situation import alone
 from dfc.source import Span
 
 Names = dict[str, "Bound"]

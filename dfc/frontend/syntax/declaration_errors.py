@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable
 
 from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, replacing
+from dfc.fixes import Help, alone, replacing
 from dfc.frontend.syntax.situation import (
     ITEM_KEYWORDS,
     OPERATORS,
     STATEMENT_KEYWORDS,
     Situation,
-    alone,
     shown,
 )
 from dfc.parsing.lexer import END

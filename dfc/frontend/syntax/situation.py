@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, replacing
+from dfc.fixes import Help, alone, replacing
 from dfc.frontend.syntax.limits import CLOSERS, OPENERS
 from dfc.parsing.automaton import Automaton
 from dfc.parsing.lexer import END, Token
@@ -137,17 +137,6 @@ class Situation:
 
     def error(self, code: str, title: str, token: Token, label: str = "", *helps: Help) -> Diagnostic:
         return error(code, title, self.span(token), label, helps=helps)
-
-
-def alone(span: Span) -> Span:
-    """The whole line if nothing else stands on it, with the blanks behind it otherwise."""
-    text = span.file.text
-    start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
-    end = len(text) if end < 0 else end
-    if not text[start : span.start].strip() and not text[span.end : end].strip():
-        return Span(span.file, start, min(end + 1, len(text)))
-    rest = text[span.end : end]
-    return Span(span.file, span.start, span.end + len(rest) - len(rest.lstrip()))
 
 
 def shown(token: Token) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dfc.deployment.model import Replicate
 from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error, warning
+from dfc.fixes import Edit, Help, editing, replacing
 from dfc.ir.graph import Entry, Node, Value
 from dfc.source import Span
 
@@ -19,7 +20,11 @@ def no_such_size(statement: Replicate, entry: Entry) -> Diagnostic:
         f"`{entry.name}` has no size `{statement.split}` that could be split",
         statement.setting_span("split"),
         secondary=[(entry.span, f"its sizes are {_listed(entry)}" if entry.dims else "it has no sizes of its own")],
-        helps=[f'write `split = "{each}"`' for each in entry.dims],
+        helps=[
+            replacing(f'write `split = "{each}"`', statement.setting_span("split"), f'split = "{each}"')
+            for each in entry.dims
+            if each not in entry.dim_feeds
+        ],
     )
 
 
@@ -55,7 +60,8 @@ def wrong_combine(statement: Replicate, gradient: Value, power: float, loss: Val
     says = {0.0: f"a mean over `{size}`", 1.0: f"a sum over `{size}`"}
     are = says.get(power, f"no {word} over `{size}`: they grow as {size}^{power:g}")
     title = f'`combine = "{word}"`, but the gradients of `{statement.entry}` are {are}'
-    helps = [f'write `combine = "{"sum" if word == "mean" else "mean"}"`']
+    other = "sum" if word == "mean" else "mean"
+    helps: list[Help] = [_combined(statement, other)] if power == (1.0 if other == "sum" else 0.0) else []
     if word == "mean" and loss is not None:
         helps.append("take the `mean` of the losses, not their sum")
     return error(
@@ -66,6 +72,14 @@ def wrong_combine(statement: Replicate, gradient: Value, power: float, loss: Val
         notes=["the weights are the same either way: `combine` says what the author of the file takes the loss for"],
         helps=helps,
     )
+
+
+def _combined(statement: Replicate, word: str) -> Help:
+    """A help that says what the gradients are."""
+    setting, place = f'combine = "{word}"', statement.setting_span("combine")
+    if place == statement.span:
+        return editing(f"write `{setting}`", [Edit(place.after(), f", {setting}")])
+    return replacing(f"write `{setting}`", place, setting)
 
 
 def unclear_combine(statement: Replicate, gradient: Value) -> Diagnostic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dfc.diagnostics import Diagnostic, error
+from dfc.fixes import Edit, Help, editing
 from dfc.ir.graph import Node, Value
 from dfc.ops.attributes import AssignAttributes
 from dfc.passes.shard.model import Sharded
@@ -27,11 +28,13 @@ def whole(value: Value, state: str, sharded: Sharded, node: Node | None, reason:
     )
 
 
-def _helps(state: str, sharded: Sharded, node: Node | None, reason: str) -> list[str]:
+def _helps(state: str, sharded: Sharded, node: Node | None, reason: str) -> list[Help]:
     division = sharded.division
     line = f"axis {sharded.axis} over {division.job} by {division.rule}"
     if node is not None and isinstance(node.attributes, AssignAttributes):
-        return [f'let what it is written to lie in the same tasks: `shard "{node.attributes.resource}" {line}`']
+        same = f'shard "{node.attributes.resource}" {line}'
+        words = f"let what it is written to lie in the same tasks: `{same}`"
+        return [editing(words, [Edit(sharded.statement.span.after(), f"\n{same}")])]
     if reason == ELSEWHERE:
         return [f"divide both in the same way: `shard .. {line}` for each of them"]
     if node is not None and node.op in TELLING:
