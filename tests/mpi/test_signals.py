@@ -16,7 +16,7 @@ import pytest
 from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed import processes
 from dfc_runtime.distributed.supervisor import permissions
-from tests.mpi.test_run_command import FEEDS, _of, _start, _wait, digest, prepared, train
+from tests.mpi.test_run_command import FEEDS, _of, _start, _wait, digest, new, prepared, train
 from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
@@ -80,7 +80,7 @@ def test_whoever_is_signalled_the_job_saves_and_says_with_which_signal_it_was_st
     assert "restart" not in err and "Traceback" not in err
     if send is not _all_at_once:
         rank = 0 if send is _rank_0 else 1
-        assert err == f"dfc: rank {rank} was asked to stop by signal 15, so all ranks stop\n"
+        assert err == f"{new(saved)}dfc: rank {rank} was asked to stop by signal 15, so all ranks stop\n"
 
 
 def test_a_run_that_was_stopped_by_a_signal_to_a_rank_goes_on_to_the_same_bits(folder: Path, tmp_path: Path) -> None:

@@ -200,11 +200,11 @@ def _terms(carried: Value, end: Value, body: Block) -> list[Value]:
     found: list[Value] = []
     now = carried
     while now is not end:
-        (user,) = [node for node in body.nodes if now in node.operands] or [None]
-        if uses.count(now) != 1 or user is None or user.op not in ("add", "sub") or user.operands[0] is not now:
+        users = [node for node in body.nodes if now in node.operands]
+        if uses.count(now) != 1 or not users or users[0].op not in ("add", "sub") or users[0].operands[0] is not now:
             return []
-        found += user.operands[1:]
-        now = user.result
+        found += users[0].operands[1:]
+        now = users[0].result
     return found
 
 

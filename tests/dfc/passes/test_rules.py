@@ -79,6 +79,9 @@ def test_operations_with_constants_keep_every_bit(op: str, dtype: DType) -> None
     for number, left in product(numbers(dtype), (True, False)):
         if number == 0 and op in ("floordiv", "mod") and not dtype.is_float:
             continue
+        negative = op == "pow" and dtype.kind == "signed"  # an integer to a negative power is an error
+        if negative and number < 0 and not left:
+            continue
         m = Making()
         x, c = m.feed("x", tensor(dtype, len(fed))), m.constant(number, dtype)
         try:
@@ -86,6 +89,7 @@ def test_operations_with_constants_keep_every_bit(op: str, dtype: DType) -> None
         except OpError:
             return
         usable = fed if not (left and op in ("floordiv", "mod")) else np.where(fed == 0, fed.dtype.type(1), fed)
+        usable = np.maximum(usable, 0) if negative and left else usable
         agree(m, y, usable.astype(dtype.numpy))
         done += 1
     assert done

@@ -204,9 +204,13 @@ def test_a_vector_with_an_element_a_row_may_be_brought_together() -> None:
 def test_a_share_is_what_counts_as_memory() -> None:
     body = "entry rows[B](ids: i32[B]) -> f32[B, 8] { return table[ids] }"
     share = 2 * 500 * 8 * 4
-    assert spread(HEAD + body, PLACES.replace("ps tasks 2", f'ps tasks 2 with memory = "{share} B"'))
-    with pytest.raises(CompileError, match="E0813"):
-        spread(HEAD + body, PLACES.replace("ps tasks 2", f'ps tasks 2 with memory = "{share - 1} B"'))
+    enough, little = (
+        PLACES.replace("ps tasks 2", f'ps tasks 2 with memory = "{n} B"') for n in (share * 3 // 2, share)
+    )
+    assert spread(HEAD + body, enough)  # a whole table would not fit
+    with pytest.raises(CompileError, match="E0813") as refused:
+        spread(HEAD + body, little)  # nothing is left to work in
+    assert "32,000 of state" in str(refused.value)
 
 
 @pytest.mark.parametrize("tasks", [2, 3])
