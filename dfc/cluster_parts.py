@@ -21,7 +21,10 @@ from dfc.deployment.model import Replicate, Site, Step
 from dfc.deployment.resolution import Resolution
 from dfc.diagnostics import CompileError, Diagnostic, error
 from dfc.ir.graph import Entry, Graph
+from dfc.ir.types import TokenType
 from dfc.options import CompileOptions
+from dfc.passes.replicate.padded import Padded, padded
+from dfc.passes.replicate.short import CannotPadError
 from dfc.selecting import Selection, select
 from dfc.source import SourceFile
 from dfc_runtime.errors import FeedError
@@ -52,6 +55,38 @@ def compiled(part: Selection, around: Surroundings, options: CompileOptions) -> 
         resolution, pipeline.optimise(graph, options), homes=around.homes, elastic=around.elastic
     )
     return cluster.compile_cluster(spread, options, Extras())
+
+
+def compiled_padded(name: str, around: Surroundings, options: CompileOptions) -> tuple[Bundle, Padded]:
+    """The bundle of a replicated entry for batches that are filled up to whole blocks, and what the run side has to
+    fill up; raises `CompileError`."""
+    built, entry = around.built, around.built.entries[name]
+    used = {value.type.resource for value in entry.block.parameters if isinstance(value.type, TokenType)}
+    resources = {each: replace(r, initial=None) for each, r in built.resources.items() if each in used}
+    single = replace(built, resources=resources, entries={name: entry}, tests={})
+    graph, resolution = _fitted(Selection(single, name, {}, (), ()), around)
+    statement = resolution.replications[name]
+    symbol = next(each for each in entry.dims if str(each) == statement.split)
+    try:
+        found = padded(pipeline.optimise(graph, options), name, symbol, statement.blocks)
+    except CannotPadError as problem:
+        raise CompileError([_not_padded(entry, problem)]) from None
+    pipeline.check(found.graph, "padded")
+    unchecked = {each.entry: replace(each, is_checked=False) for each in resolution.replications.values()}
+    resolution = replace(resolution, replications=unchecked)
+    spread = cluster.spread_by(resolution, found.graph, homes=around.homes, elastic=around.elastic)
+    return cluster.compile_cluster(spread, options, Extras()), found
+
+
+def _not_padded(entry: Entry, problem: CannotPadError) -> Diagnostic:
+    span = entry.span if problem.span.is_nowhere else problem.span
+    return error(
+        "E0913",
+        f"a short batch of `{entry.name}` cannot be filled up, because rows would be mixed with those behind",
+        span,
+        label=problem.reason,
+        notes=["`--last drop` leaves the short batch out; one that is a multiple of the blocks runs as it is"],
+    )
 
 
 def compiled_ahead(around: Surroundings, options: CompileOptions) -> list[tuple[AheadPart, Bundle]]:

@@ -10,22 +10,24 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dfc import mixed, pipeline
 from dfc.backend.bundle import write
+from dfc.backend.formulas import formula, name_symbols
 from dfc.cluster import resolution_of
-from dfc.cluster_parts import Surroundings, compiled
+from dfc.cluster_parts import Surroundings, compiled, compiled_padded
 from dfc.deployment.model import Site
-from dfc.diagnostics import CompileError
+from dfc.diagnostics import CompileError, Diagnostic
 from dfc.frontend import build
 from dfc.ir.graph import Graph
 from dfc.options import CompileOptions, TargetOptions
 from dfc.selecting import select
-from dfc.source import SourceFile
+from dfc.source import SourceFile, Span
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.cluster import site
+from dfc_runtime.formulas import Formula
 from dfc_runtime.partial import Build
 
 Setting = int | float | bool | str
@@ -37,6 +39,17 @@ class Specialised:
 
     bundle: bytes
     feeds: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A bundle for batches that are filled up; `valid` is the feed that says how many rows count. `feeds` and `results`
+    say along which axis rows are, and in how many runs."""
+
+    bundle: bytes
+    valid: str
+    feeds: Mapping[str, tuple[int, Formula]]
+    results: Mapping[str, tuple[int, Formula]]
 
 
 def specialiser(
@@ -85,6 +98,21 @@ class ClusterSpecialiser:
         part = select(self._around.built, fetches, feeds)
         return Specialised(compiled(part, self._around, self._options).to_bytes(), part.feeds)
 
+    def fill(self, entry: str) -> Filled:
+        """The bundle of a replicated entry for batches that are filled up; raises `CompileError` where rows are mixed
+        so that what is behind the short batch would have a part in its results."""
+        try:
+            bundle, found = compiled_padded(entry, self._around, self._options)
+        except CompileError as problem:
+            raise CompileError(_without_folder(each) for each in problem.diagnostics) from None
+        names = name_symbols(self._around.built.entries[entry].dims)
+        return Filled(
+            bundle.to_bytes(),
+            found.valid,
+            {name: (piece.axis, formula(piece.outer, names)) for name, piece in found.feeds.items()},
+            {name: (piece.axis, formula(piece.outer, names)) for name, piece in found.results.items()},
+        )
+
 
 class Specialiser:
     """The graph of a program as the front end made it, and bundles for parts of its entries."""
@@ -111,6 +139,18 @@ def rebuilt(sources: Mapping[str, str], settings: Mapping[str, Setting]) -> Grap
         name, text = next(iter(sources.items()))
         with _compiled_once():
             return build.build(SourceFile(str(Path(folder, name)), text), settings)
+
+
+def _without_folder(message: Diagnostic) -> Diagnostic:
+    """A message about a text of the bundle, which lies in no folder any more."""
+    return replace(message, labels=tuple(replace(each, span=_named(each.span)) for each in message.labels))
+
+
+def _named(span: Span) -> Span:
+    """A place by the name of its file alone."""
+    if span.is_nowhere or span.name.startswith("std/"):
+        return span
+    return replace(span, file=replace(span.file, name=Path(span.name).name))
 
 
 @contextmanager

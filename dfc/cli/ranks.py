@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from dfc_runtime.distributed.cluster_module import ClusterModule
     from dfc_runtime.distributed.records import Told
+    from dfc_runtime.distributed.short_batches import ShortBatches
 
 STOPPED = (130, 143)
 FITS = "DFC_FIT_JOBS"
@@ -276,13 +277,30 @@ def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, given
         return
     reached = schedule.steps is None or schedule.steps >= found.batches(schedule.batch)
     first, last = min(schedule.batch, found.total), found.short(schedule.batch) if reached else 0
+    short = module.entries[entry.name].short
     for size in (first, last):
         fault = cut_fault(cut, size)
-        if fault:
-            text = f"{found.total} rows in batches of {schedule.batch} make one of {size}: {fault}"
-            can_drop = size == last and not cut_fault(cut, first) and found.total > schedule.batch
-            remedy = "\n  or leave it out of every epoch: --last drop" if can_drop else ""
-            raise FeedError(text + remedy, code="E0901", spans=[entry.place])
+        if not fault:
+            continue
+        is_short = size == last
+        if is_short and schedule.last == "pad" and short is not None:
+            short.compile()  # what is wrong with it is told before the first step
+            continue
+        text = f"{found.total} rows in batches of {schedule.batch} make one of {size}: {fault}"
+        can_drop = is_short and not cut_fault(cut, first) and found.total > schedule.batch
+        remedy = "\n  or leave it out of every epoch: --last drop" if can_drop else ""
+        if is_short and schedule.last != "pad" and short is not None and _can_fill(short):
+            remedy += "\n  or fill it up with rows that count for nothing: --last pad"
+        raise FeedError(text + remedy, code="E0901", spans=[entry.place])
+
+
+def _can_fill(short: ShortBatches) -> bool:
+    """Whether a short batch can be filled up, here and now."""
+    try:
+        short.compile()
+    except DfcError:
+        return False
+    return True
 
 
 def job_counts(pairs: Sequence[str]) -> Mapping[str, int]:

@@ -37,7 +37,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """How often to call: `batch` cuts the feeds; an epoch is one pass over them (one call without `batch`). `last` says
-    what becomes of a last batch that is shorter: it runs as it is, or is dropped."""
+    what becomes of a last batch that is shorter: it runs as it is, or filled up if it has to be, or is dropped."""
 
     batch: int | None = None
     epochs: int | None = None

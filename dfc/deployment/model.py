@@ -93,7 +93,8 @@ class Replicate:
     """`replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 8`.
 
     `mode` is sync or independent; `split` the dimension of the entry that is cut ("" where none is); `combine` mean or
-    sum; `blocks` how many pieces the whole is cut into, whatever the number of tasks."""
+    sum, which is left alone where the entry comes from one that was checked already, so that it is not `is_checked`;
+    `blocks` how many pieces the whole is cut into, whatever the number of tasks."""
 
     entry: str
     job: str
@@ -105,6 +106,7 @@ class Replicate:
     job_span: Span
     span: Span
     settings: tuple[Option, ...] = ()
+    is_checked: bool = True
 
     def setting_span(self, name: str) -> Span:
         """The span of one setting, or of the whole statement where it is not written."""

@@ -18,7 +18,7 @@ from dfc_runtime.errors import FeedError
 
 Array = NDArray[np.generic]
 Axes = Sequence[str | None]
-LAST = ("run", "drop")
+LAST = ("run", "drop", "pad")
 """What becomes of a last batch that is shorter than the others."""
 
 

@@ -20,6 +20,7 @@ from dfc_runtime.errors import FeedError, RunError, UnsupportedError
 from dfc_runtime.finite import Part, checked, has_checks
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.manifest import Entry, Manifest, StateEntry
+from dfc_runtime.formulas import Formula
 from dfc_runtime.gate import Closed
 from dfc_runtime.hosts import Handler
 from dfc_runtime.instances import image_for, make_driver
@@ -38,10 +39,33 @@ class Specialised(Protocol):
     def feeds(self) -> Mapping[str, str]: ...
 
 
+class Filled(Protocol):
+    """A bundle of an entry for batches that are filled up; `valid` is the feed that says how many rows count, `feeds`
+    and `results` say along which axis rows are, and in how many runs."""
+
+    @property
+    def bundle(self) -> bytes: ...
+
+    @property
+    def valid(self) -> str: ...
+
+    @property
+    def feeds(self) -> Mapping[str, tuple[int, Formula]]: ...
+
+    @property
+    def results(self) -> Mapping[str, tuple[int, Formula]]: ...
+
+
 class Specialiser(Protocol):
     """What the compiler makes of the sources of a bundle."""
 
     def specialise(self, fetches: Sequence[str], feeds: Sequence[str]) -> Specialised: ...
+
+
+class ClusterSpecialiser(Specialiser, Protocol):
+    """Likewise, for many ranks."""
+
+    def fill(self, entry: str) -> Filled: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,11 +213,35 @@ def test_a_batch_that_cannot_be_cut_is_refused_before_anything_runs(folder: Path
         "error[E0901]: 63 rows in batches of 8 make one of 7: `train` is cut into 8 blocks along B, which is 7: less "
         "than one for each\n  give it 8, or a multiple of it; the number of blocks is written in the deployment file\n"
         "  or leave it out of every epoch: --last drop\n"
+        "  or fill it up with rows that count for nothing: --last pad\n"
     )
     assert _run(folder, tmp_path, "train", *feeds, "-n", 2, "--batch", 8, "--steps", 7)[0] == 0  # it is not reached
     code, out, err = _run(folder, tmp_path, "train", *feeds, "-n", 2, "--batch", 8, "--last", "drop", "--epochs", 2)
     assert code == 0, err
     assert "14 steps" in out + err
+
+
+def test_a_short_last_batch_is_filled_up_with_rows_that_count_for_nothing(folder: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    np.save(folder / "x21.npy", rng.normal(size=(21, 4)).astype(np.float32))
+    np.save(folder / "y21.npy", rng.integers(0, 3, 21).astype(np.int32))
+    feeds = ["--feed", "x=x21.npy", "--feed", "y=y21.npy", "--feed", "rate=0.1"]
+    dfc.compile(folder / "model.dfg").save(folder / "one.bundle")
+    asked = ["--batch", 8, "--last", "pad", "--epochs", 2, "--out", "loss.npz"]
+    found = []
+    for count in (0, 1, 2):
+        words = ["train", *feeds, *asked, "--state", f"pad{count}"]
+        where = ["-n", count, "--job", f"worker={count}"] if count else []
+        code, out, err = _run(folder, tmp_path, *words, *where, bundle="model.bundle" if count else "one.bundle")
+        assert code == 0, err
+        assert "6 steps" in out
+        module = dfc.load(folder / "one.bundle")
+        module.restore(folder / f"pad{count}")
+        state = [np.asarray(module.state[name]) for name in ("w", "b", "steps")]
+        found.append([*state, np.load(folder / "loss.npz")["loss"]])
+    for alone, first, second in zip(*found, strict=True):
+        assert first.tobytes() == second.tobytes()
+        np.testing.assert_allclose(first, alone, rtol=1e-5, atol=1e-6)
 
 
 def _launched(folder: Path, scratch: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -64,7 +64,8 @@ SIGNALLED = 128
     type=click.Choice(LAST),
     default="run",
     show_default=True,
-    help="What becomes of a last batch that is shorter: it runs as it is, or is left out of every epoch.",
+    help="What becomes of a last batch that is shorter: it runs as it is, is left out of every epoch, or is filled up "
+    "to the blocks of a replicated entry, with rows that count for nothing.",
 )
 @click.option("--epochs", type=click.IntRange(min=1), help="Go through the feeds N times.")
 @click.option("--steps", type=click.IntRange(min=1), help="Make N calls, going through the feeds as often as needed.")
@@ -149,8 +150,8 @@ def command(
     begins = None if start is None else Path(start)
     plan = Plan(None if state is None else Path(state), save_every, keep, best, start=begins, again=again)
     schedule = running.Schedule(batch, epochs, steps, last)
-    if last == "drop" and batch is None:
-        raise click.UsageError("--last drop is about batches: add --batch N")
+    if last != "run" and batch is None:
+        raise click.UsageError(f"--last {last} is about batches: add --batch N")
     if fetches:
         check_once(plan, schedule)
     texts = named(pairs, full=bool(fetches))
@@ -305,7 +306,7 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
         done_before.warn_of_lost(asked.out, signature, asked.schedule, given, start)
     told = listener if records is None else Both(listener, Pulse(records))
     with listener, keeper:
-        call: running.Call = getattr(module, asked.entry)
+        call = _called(module, asked)
         gathers, alone = asked.out is not None, isinstance(module, Module)
         on_stop = None if records is None else records.on_stop
         loop = running.Loop(asked.schedule, Both(told, keeper), gathers, start, alone, on_stop)
@@ -318,6 +319,14 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = N
         keeper.finish(report)
     click.echo(_json(asked.entry, report) if asked.as_json else _text(asked.entry, report))
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
+
+
+def _called(module: ClusterModule | Module, asked: _Asked) -> running.Call:
+    """What calls the entry; with batches of any size if these are to be filled up."""
+    short = module.entries[asked.entry].short if isinstance(module, ClusterModule) else None
+    if short is not None and asked.schedule.last == "pad":
+        return short
+    return cast("running.Call", getattr(module, asked.entry))
 
 
 def _check_names(entry: str | None, fetches: Sequence[str]) -> None:

@@ -60,7 +60,7 @@ def replicate(
         feeds = _feeds(entry, cuts)
         if not feeds:
             raise CompileError([mistakes.no_feed(statement, entry)])
-        remarks = _check_combine(graph, entry, statement, cuts, rows)
+        remarks = _check_combine(graph, entry, statement, cuts, rows) if statement.is_checked else ()
         shape = Shape(_free(entry, "NB"), _free(entry, "FIRST"), statement.job)
         changed, combinations = rewritten(entry, cuts, shape)
         after = dce(replace(graph, entries={**graph.entries, entry.name: changed}))

@@ -27,6 +27,7 @@ from dfc_runtime.distributed.parts import ClusterParts
 from dfc_runtime.distributed.rank import Answer, Command, Data, Rank
 from dfc_runtime.distributed.requests import Requests, wrapper
 from dfc_runtime.distributed.saving import ClusterSaver
+from dfc_runtime.distributed.short_batches import ShortBatches
 from dfc_runtime.distributed.stepping import CheckpointSteps, warn_of
 from dfc_runtime.distributed.waiting import Waiting
 from dfc_runtime.errors import BundleError, FeedError
@@ -41,7 +42,9 @@ Folder = str | os.PathLike[str]
 
 
 class ClusterEntry(CallableEntry):
-    """An entry of a program on many ranks."""
+    """An entry of a program on many ranks. `short` calls one that is cut into blocks with batches of any size."""
+
+    short: ShortBatches | None = None
 
     def __init__(
         self,
@@ -68,6 +71,8 @@ class ClusterEntry(CallableEntry):
             self.function = self._documented(steps.function(plan, client, requests, lock))
             return
 
+        if plan.cut.blocks:
+            self.short = ShortBatches(plan, client, lock, parts, limit)
         first = None if plan.cut.check is None else FirstCalls(plan, plan.cut.check, parts)
 
         def call(*feeds: object, **named: object) -> object:

@@ -15,7 +15,7 @@ from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import DEPLOYMENT, PART, AheadPart
 from dfc_runtime.formats.manifest import Manifest
 from dfc_runtime.loading import sources_of
-from dfc_runtime.partial import Build, Specialiser, found_compiler
+from dfc_runtime.partial import Build, ClusterSpecialiser, found_compiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class PartSources:
     deployment: str
     ahead: tuple[bytes, ...]
 
-    def compiler(self, variants: Sequence[str], how: Build) -> Specialiser:
+    def compiler(self, variants: Sequence[str], how: Build) -> ClusterSpecialiser:
         """The compiler for this program, for these variants of its code, and as that was compiled."""
         cluster = self.program.cluster
         assert cluster is not None
@@ -44,7 +44,7 @@ class PartSources:
         if not self.deployment:
             text = "the bundle does not carry its deployment file, so no part of it can be compiled"
             raise UnsupportedError(text, code="E1001")
-        make = cast("Callable[..., Specialiser]", found.cluster_specialiser)
+        make = cast("Callable[..., ClusterSpecialiser]", found.cluster_specialiser)
         homes = {each.name: each.site for each in cluster.state}
         elastic = [job.name for job in cluster.jobs if job.elastic]
         deployment = cluster.deployment, self.deployment

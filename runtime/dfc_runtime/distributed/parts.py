@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -32,11 +33,12 @@ from dfc_runtime.formats.fields import flag, integer, items, shown, text
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.hosts import Handler
 from dfc_runtime.module import parts_of
-from dfc_runtime.partial import Build, Specialised, Specialiser, fed_values, fetched_names
+from dfc_runtime.partial import Build, ClusterSpecialiser, Filled, fed_values, fetched_names
 from dfc_runtime.results import Results, results_type
 
 ADD, VARIANT, WAIT = "part.add", "part.variant", "part.wait"
 Handlers = Mapping[str, Handler]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class ClusterParts:
         self._rank = rank
         self._sources = sources
         self._loader = loader
-        self._compiler: Specialiser | None = None
+        self._compiler: ClusterSpecialiser | None = None
         self._next = len(rank.plans)
         self._questions: dict[tuple[object, ...], _Asked] = {}
         self._ready: dict[str, _Ready] = {}
@@ -133,22 +135,33 @@ class ClusterParts:
             self._distribute(client, asked, signature, self._sources.ahead[place], place)
         else:
             fetched = list(dict.fromkeys(asked.names))
-            made = self._compiled(client, fetched, asked.feeds)
+            made = self._compiled(client, lambda compiler: compiler.specialise(fetched, asked.feeds))
             signature = Signature(tuple(fetched.index(name) for name in asked.names), made.feeds)
             self._distribute(client, asked, signature, made.bundle)
         plan = self._added[asked.label].plan
         return _Ready(plan, Requests(plan, self._loader.limit), signature.feeds)
 
-    def _compiled(self, client: Client, names: Sequence[str], feeds: Sequence[str]) -> Specialised:
+    def filled(self, client: Client, entry: str) -> Filled:
+        """What the compiler makes of an entry for batches that are filled up; raises what is wrong with that."""
+        return self._compiled(client, lambda compiler: compiler.fill(entry))
+
+    def add_filled(self, client: Client, of: EntryPlan, made: Filled) -> EntryPlan:
+        """Adds an entry for batches that are filled up on all ranks; how calls of it are spread."""
+        names = [each.name for each in of.entry.results]
+        asked = _Asked(names, (), not names, f"filled {of.name}", of.name)
+        self._distribute(client, asked, Signature(tuple(range(len(names))), {}), made.bundle)
+        return self._added[asked.label].plan
+
+    def _compiled(self, client: Client, make: Callable[[ClusterSpecialiser], T]) -> T:
         """What the compiler makes. Ranks that call along wait for a message, and are told that it is not forgotten."""
         answers = client.command({"command": VARIANT}).values()
         variants = sorted({each for data, _ in answers for each in str(data["variant"]).split()})
         how = Build(any(data["timed"] for data, _ in answers), any(data["checked"] for data, _ in answers))
 
-        def compile_() -> Specialised:
+        def compile_() -> T:
             if self._compiler is None:
                 self._compiler = self._sources.compiler(variants, how)
-            return self._compiler.specialise(names, feeds)
+            return make(self._compiler)
 
         with ThreadPoolExecutor(1, "compiler") as compiler:
             made = compiler.submit(compile_)
@@ -165,7 +178,7 @@ class ClusterParts:
             cluster = _cluster_of(bundle.manifest)
             topology, edges = self._rank.topology.of_part(cluster), len(cluster.edges)
             data: Data = {"command": ADD, "number": number, "edges": edges, "picks": list(signature.picks)}
-            data |= {"label": asked.label, "names": list(asked.names), "alone": asked.alone}
+            data |= {"label": asked.label, "names": list(asked.names), "alone": asked.alone, "called": asked.called}
             if place is not None:
                 client.command({**data, "ahead": place})
                 return
@@ -194,7 +207,7 @@ class ClusterParts:
         else:
             manifest = manifest_reading.from_json(strict_json.parse(text(data["manifest"], "manifest")))
             program = arrays[0].tobytes() if arrays else None
-        plan = self._planned(manifest, program, integer(data["number"], "number"))
+        plan = self._planned(manifest, program, integer(data["number"], "number"), text(data["called"], "called"))
         names = [text(each, "name") for each in items(data["names"], "names")]
         picks = [integer(each, "pick") for each in items(data["picks"], "picks")]
         make = None if flag(data["alone"], "alone") else results_type(plan.entry.name, names)
@@ -207,13 +220,13 @@ class ClusterParts:
             role = self._rank.topology.of_part(_cluster_of(bundle.manifest)).by_rank[self._rank.number].role
             return bundle.manifest, None if role is None else bundle.read(ROLE + role.name)
 
-    def _planned(self, manifest: Manifest, program: bytes | None, number: int) -> EntryPlan:
+    def _planned(self, manifest: Manifest, program: bytes | None, number: int, called: str) -> EntryPlan:
         """How calls of a part are spread, with this rank ready for its own."""
         cluster = _cluster_of(manifest)
         self._check_homes(cluster)
         topology = self._rank.topology.of_part(cluster)
         (entry,), (cut,) = manifest.entries, cluster.entries
-        plan = EntryPlan(number, entry, cut, topology, f"run({', '.join(each.name for each in entry.results)})")
+        plan = EntryPlan(number, entry, cut, topology, called or f"run({', '.join(e.name for e in entry.results)})")
         part = plan.parts.get(self._rank.number)
         own = None
         if part is not None and program is not None:
@@ -244,12 +257,13 @@ class ClusterParts:
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """What somebody asks for; `alone` for one name instead of a list of them. The `label` is the same for the same
-    question, on all ranks."""
+    question, on all ranks. `called` is what people call it, if not by its results."""
 
     names: Sequence[str]
     feeds: Sequence[str]
     alone: bool
     label: str
+    called: str = ""
 
 
 def _wrapper(make: type[Results] | None, picks: Sequence[int]) -> Callable[[Sequence[object]], object]:

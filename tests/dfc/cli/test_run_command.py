@@ -94,6 +94,7 @@ def test_a_text_is_fed_as_it_is(folder: Path, dfc: Command) -> None:
         (["--batch", 4, "--last", "drop", "--epochs", 2], 4),
         (["--batch", 5, "--last", "drop"], 2),
         (["--batch", 4, "--last", "run"], 3),
+        (["--batch", 4, "--last", "pad"], 3),
         (["--batch", 10], 1),
         (["--batch", 100], 1),
         (["--batch", 1, "--steps", 3], 3),
@@ -108,9 +109,10 @@ def test_no_batch_at_all_is_an_error(folder: Path, dfc: Command) -> None:
     assert ended.code == 2
     assert "10 rows make no whole batch of 100, and --last drop leaves out shorter ones" in ended.message
     assert "give a smaller --batch: 10 or less" in ended.message
-    ended = dfc("run", "line.bundle", "train", *FEEDS, "--last", "drop")
-    assert ended.code == 2
-    assert "--last drop is about batches: add --batch N" in ended.message
+    for last in ("drop", "pad"):
+        ended = dfc("run", "line.bundle", "train", *FEEDS, "--last", last)
+        assert ended.code == 2
+        assert f"--last {last} is about batches: add --batch N" in ended.message
 
 
 def test_batches_are_the_pieces_in_order_with_the_remainder(folder: Path, dfc: Command) -> None:
