@@ -168,8 +168,10 @@ class _Following:
             return False
         axis = next((n for n, place in enumerate(how.index) if isinstance(place, OperandSelector)), None)
         value, ids = (self.state(each) for each in operands)
-        is_along = isinstance(value, Split) and value.axis == axis and operands[0].tensor.rank == len(how.index)
-        return is_along and isinstance(ids, Split) and operands[1].tensor.rank == 1
+        if axis is None or not isinstance(value, Split) or not isinstance(ids, Split):
+            return False
+        rank = len(how.index) - 1 + operands[1].tensor.rank
+        return operands[0].tensor.rank == rank and value.axis == axis + ids.axis
 
     def _summed(self, node: Node, wanted: Sequence[State]) -> State:
         """A sum over rows, or an extreme of them, is the same for all rows."""

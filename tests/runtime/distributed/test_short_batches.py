@@ -79,6 +79,38 @@ def test_short_batches_have_the_numbers_of_one_rank_and_the_same_bits_on_one_two
         assert all(other[number].tobytes() == found.tobytes() for other in others), number
 
 
+def test_a_table_that_is_sharded_gets_the_rows_that_count(tmp_path: Path) -> None:
+    text = """dfg 1
+
+param table: f32[12, 4] = uniform(-1.0, 1.0)
+
+entry train[B](ids: i32[B], rate: f32) -> (loss: f32) {
+  let loss = mean(square(table[ids]))
+  table -= rate * grad(loss, table)
+  return loss
+}
+"""
+    deployment = """
+job ps tasks 2
+job worker tasks 2
+shard "table" axis 0 over ps by modulo
+replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 4
+"""
+    ids = [np.array(each, np.int32) for each in ([1, 2, 3, 3, 11, 11], [5], [0, 0, 7])]
+
+    def trained_on(model):
+        call = getattr(model.entries["train"], "short", None) or model.train
+        return [*(np.asarray(call(each, 0.5).loss) for each in ids), np.asarray(model.state["table"])]
+
+    compile_source(SourceFile("model.dfg", text), CompileOptions()).save(tmp_path / "one.bundle")
+    expected = trained_on(dfc.load(tmp_path / "one.bundle"))
+    data = cluster_bundle(text, deployment)
+    one, *others = (on_cluster(data, 2 + count, trained_on, jobs={"worker": count}) for count in (1, 2, 4))
+    for number, (found, wanted) in enumerate(zip(one, expected, strict=True)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+        assert all(other[number].tobytes() == found.tobytes() for other in others), number
+
+
 def test_ranks_that_call_along_call_the_entry_and_get_the_same_results() -> None:
     found = []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from dfc.source import SourceFile
 from tests.support.random_programs import BATCH, Generator
 
 BLOCKS = 4
+SAMPLES = Path(__file__).parents[4] / "samples"
 
 
 def filled(array: Any, axis: int, rows: int) -> Any:
@@ -146,6 +149,22 @@ entry e[B](x: f32[B, 3], k: i32[B]) {
     graph = of(text)
     made = padded(graph, "e", Symbol("B"), BLOCKS)
     agrees(graph, made, FEEDS, {"table": np.full((4, 3), 0.25, np.float32)}, 5, 1e-6)
+
+
+def test_programs_with_normalisation_loops_and_rows_of_tables_take_the_step_of_the_short_batch() -> None:
+    numbers = np.random.default_rng(1)
+    images = {"images": numbers.random((5, 64)).astype(np.float32), "labels": numbers.integers(0, 10, 5, np.int32)}
+    texts = {name: numbers.integers(0, 27, (5, 5), np.int32) for name in ("text", "following")}
+    words = {"centre": np.array([3, 4, 4, 9, 3], np.int32), "near": np.array([1, 4, 2, 9, 3], np.int32)}
+    for name, constants, feeds in (
+        ("convnet", {"CHANNELS": 2}, {**images, "steps": 10}),
+        ("lstm", {"WIDTH": 8}, texts),
+        ("word_vectors", {}, words),
+    ):
+        built = build(SourceFile(f"{name}.dfg", (SAMPLES / f"{name}.dfg").read_text()), constants)
+        graph = optimise(built)
+        made = padded(graph, "train", Symbol("B"), BLOCKS)
+        agrees(replace(graph, entries={"train": graph.entries["train"]}), made, feeds, initial_state(built), 5, 2e-4)
 
 
 def test_a_draw_has_the_numbers_of_the_short_batch_on_every_axis() -> None:
