@@ -58,13 +58,14 @@ def _surprise_row(b: Builder, x: Value, truth: Value, _result: Value, dy: Value)
     return mul(b, dy, sub(b, b.apply("sigmoid", x), truth)), b.apply("neg", mul(b, dy, x))
 
 
-def _over_square(b: Builder, dy: Value, x: Value, y: Value) -> Value:
-    return div(b, dy, add(b, b.apply("square", x), b.apply("square", y)))
-
-
 def _arctangent2_row(b: Builder, y: Value, x: Value, _result: Value, dy: Value) -> Pair:
-    share = _over_square(b, dy, x, y)
-    return mul(b, share, x), b.apply("neg", mul(b, share, y))
+    """The direction across (x, y), divided by the distance. Infinitely far away nothing turns: 0, not inf / inf."""
+    is_far = b.apply("or", b.apply("is_infinite", x), b.apply("is_infinite", y))
+    one = b.scalar_like(1, x)
+    near_x, near_y = select(b, is_far, one, x), select(b, is_far, one, y)
+    turned = select(b, is_far, b.scalar_like(0, dy), dy)
+    share = div(b, turned, add(b, b.apply("square", near_x), b.apply("square", near_y)))
+    return mul(b, share, near_x), b.apply("neg", mul(b, share, near_y))
 
 
 def _hypotenuse_row(b: Builder, x: Value, y: Value, result: Value, dy: Value) -> Pair:

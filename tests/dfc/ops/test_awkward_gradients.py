@@ -8,9 +8,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc.ir.attributes import Attributes
+from dfc.ir.attributes import Attributes, NoAttributes
+from dfc.ir.dims import dim
+from dfc.ir.graph import Value
 from dfc.ops import registry
+from dfc.ops.attributes import SizedAttributes, SliceAttributes
+from dfc.ops.builder import Builder
 from dfc.ops.record import OpRecord, Sample
+from tests.gate import op_gradients
 from tests.support.ops import Scratch, backward, weighted_sum
 
 STEP = 1e-6
@@ -122,3 +127,57 @@ def test_with_ties_and_zeros_the_gradient_is_between_the_slopes_of_both_sides(re
                 sides = sorted(((here - behind) / STEP, (ahead - here) / STEP))
                 if np.all(np.abs(sides) < 1e3):
                     assert sides[0] - 1e-4 <= slope[place] <= sides[1] + 1e-4, (value, place)
+
+
+@pytest.mark.parametrize("record", op_gradients.records(), ids=lambda r: r.name)
+def test_empty_and_awkward_operands_have_subgradients(record: OpRecord) -> None:
+    """The wide version is `tests/gate/op_gradients.py`."""
+    every = list(op_gradients.cases(record, 1, np.random.default_rng(11)))
+    nothing = [case for case in every if any(x.size == 0 for x in case.operands)]
+    awkward = [case for case in every if all(x.size for x in case.operands)]
+    assert (nothing or record.name == "slice") and (awkward or record.name in op_gradients.MATRICES)
+    some = [*nothing[:: -(-len(nothing) // 6) or 1], *awkward[:6]]
+    assert [line for case in some for line in op_gradients.findings(case)] == []
+
+
+@pytest.mark.parametrize("name", ["sort", "unique", "median"])
+def test_what_orders_elements_has_subgradients_where_some_are_equal(name: str) -> None:
+    record = registry.record(name)
+    samples = [s for s in record.samples() if s.kind == "regular" and s.operands[0].ndim == 1]
+    cases = [op_gradients.Case(record, s, (_repeated(s),)) for s in samples if s.operands[0].size > 2]
+    assert cases and [line for case in cases for line in op_gradients.findings(case)] == []
+
+
+def _repeated(sample: Sample) -> np.ndarray:
+    """As many different numbers as there may be, each several times if there is room."""
+    x = sample.operands[0]
+    different = int(sample.attributes.size.constant or 0) if isinstance(sample.attributes, SizedAttributes) else 2
+    return np.resize(np.arange(different, dtype=np.float64), x.shape)
+
+
+def test_a_point_infinitely_far_away_does_not_turn() -> None:
+    y, x = np.array([1.0, np.inf, -np.inf, np.inf, 3.0]), np.array([np.inf, 2.0, np.inf, -np.inf, 4.0])
+    slopes = [gradient for gradient, _, _ in _slopes(registry.record("atan2"), [y, x], NoAttributes())]
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, 5)
+    np.testing.assert_allclose(slopes, [weights * [0, 0, 0, 0, 4 / 25], weights * [0, 0, 0, 0, -3 / 25]], rtol=1e-12)
+
+
+def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def turned(builder: Builder, loss: Value, target: Value) -> Value:
+        gradient = backward(builder, loss, target)
+        assert gradient is not None
+        return builder.apply("neg", gradient)
+
+    record = registry.record("max")
+    sample = next(s for s in record.samples() if s.operands[0].ndim == 2 and s.kind == "regular")
+    case = op_gradients.Case(record, sample, (np.array([[1.0, 2.0], [2.0, 2.0]]),))
+    assert op_gradients.findings(case) == []
+    monkeypatch.setattr(op_gradients, "backward", turned)
+    (line,) = op_gradients.findings(case)
+    assert line.startswith("max[[[1.0, 2.0], [2.0, 2.0]]]") and "differences are" in line
+
+
+def test_a_slice_of_nothing_has_an_empty_gradient() -> None:
+    zero, one, two = dim(0), dim(1), dim(2)
+    sample = Sample((np.zeros((0, 4)),), SliceAttributes((zero, one), (zero, two), (1, 1)))
+    assert op_gradients.findings(op_gradients.Case(registry.record("slice"), sample, sample.operands)) == []
