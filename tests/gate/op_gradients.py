@@ -31,7 +31,7 @@ POINTS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 1.5, -0.25)
 LARGEST = 60
 MATRICES = frozenset(("inverse", "determinant", "log_determinant", "cholesky", "qr", "eigh", "svd", "solve"))
 """Have no slope where eigenvalues meet, and none at all where there is no inverse: only nothing is asked of them."""
-TOGETHER = frozenset(("unique", "median"))
+TOGETHER = frozenset(("unique", "median", "top_k"))
 """Of equal elements one alone does not move the result, or adds one: they are moved together."""
 
 

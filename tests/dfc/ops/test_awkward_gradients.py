@@ -162,6 +162,14 @@ def test_a_point_infinitely_far_away_does_not_turn() -> None:
     np.testing.assert_allclose(slopes, [weights * [0, 0, 0, 0, 4 / 25], weights * [0, 0, 0, 0, -3 / 25]], rtol=1e-12)
 
 
+def test_powers_that_infinities_make_nothing_have_no_slope() -> None:
+    x, y = np.array([0.5, -0.25, -np.inf, 3.0, 2.0]), np.array([np.inf, np.inf, -0.5, -np.inf, 3.0])
+    slopes = [gradient for gradient, _, _ in _slopes(registry.record("pow"), [x, y], NoAttributes())]
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, 5)
+    expected = [weights * [0, 0, 0, 0, 12], weights * [0, 0, 0, 0, 8 * np.log(2)]]
+    np.testing.assert_allclose(slopes, expected, rtol=1e-12)
+
+
 def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def turned(builder: Builder, loss: Value, target: Value) -> Value:
         gradient = backward(builder, loss, target)
