@@ -26,6 +26,7 @@ from tests.support.golden import read_cases
 HERE = Path(__file__).parent
 PAGES = HERE.parents[1] / "dfc" / "explanations"
 GOLDEN = HERE / "helps.cases"
+IN_WORDS = HERE / "helps_in_words.txt"
 STYLE = {"W0001", "W0002"}  # what golden cases leave out for brevity
 
 LEFT = {
@@ -99,6 +100,18 @@ def test_every_help_makes_what_is_stated(bless: bool) -> None:
     if bless:
         GOLDEN.write_text(told, encoding="utf-8")
     assert told == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_the_helps_that_are_words_alone_are_those_that_were_reviewed(bless: bool) -> None:
+    found: dict[str, None] = {}
+    for name in NAMES:
+        for message in check(programs()[name]):
+            known = {fix.help for fix in message.fixes}
+            found.update((f"{message.code}: {text}\n", None) for text in message.helps if text not in known)
+    told = "".join(sorted(found))
+    if bless:
+        IN_WORDS.write_text(told, encoding="utf-8")
+    assert told == IN_WORDS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -36,7 +36,7 @@ def too_deep(file: SourceFile, token: Token) -> Diagnostic:
         f"this is nested more than {NESTING_LIMIT} deep",
         file.span(token.start, token.end),
         f"level {NESTING_LIMIT + 1}",
-        helps=["give a part of it a name with `let`, or make it a function"],
+        helps=["give a part of it a name with `let` or `const`, or make it a function"],
     )
 
 
@@ -57,5 +57,5 @@ def _long_chains(item: Node) -> Iterator[Diagnostic]:
         inside.update(id(each) for each in chain)
         if len(chain) > CHAIN_LIMIT:
             title = f"this expression has more than {CHAIN_LIMIT} operands in a row"
-            remedy = "put the operands into a tensor and reduce it, or split the line"
+            remedy = "put the operands into a list and reduce it, or give parts of it names with `let` or `const`"
             yield error("E0147", title, chain[-1].span, f"{len(chain)} operands begin here", helps=[remedy])
