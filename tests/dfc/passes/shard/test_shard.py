@@ -204,9 +204,8 @@ def test_a_vector_with_an_element_a_row_may_be_brought_together() -> None:
 def test_a_share_is_what_counts_as_memory() -> None:
     body = "entry rows[B](ids: i32[B]) -> f32[B, 8] { return table[ids] }"
     share = 2 * 500 * 8 * 4
-    enough, little = (
-        PLACES.replace("ps tasks 2", f'ps tasks 2 with memory = "{n} B"') for n in (share * 3 // 2, share)
-    )
+    limits = (share * 3 // 2, share)
+    enough, little = (PLACES.replace("ps tasks 2", f'ps tasks 2 with memory = "{limit} B"') for limit in limits)
     assert spread(HEAD + body, enough)  # a whole table would not fit
     with pytest.raises(CompileError, match="E0813") as refused:
         spread(HEAD + body, little)  # nothing is left to work in
