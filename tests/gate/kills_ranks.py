@@ -89,14 +89,15 @@ def strike(attack: Attack, process: subprocess.Popen[str], scratch: Path, saved:
 
 
 def finding(attack: Attack | None, code: int, err: str, saved: Path, steps: int) -> str:
-    """What is wrong with how a command has ended; "" if nothing is."""
+    """What is wrong with how a command has ended; "" if nothing is. Before it looks after signals, and when all is
+    over, a signal ends it as it ends any process, which shells tell like its exit code."""
     if "Traceback" in err or "a bug in dfc" in err:
         return f"it says {err}"
     done = saved_steps(saved)
     if code == 0:
         return "" if done == steps else f"0 after {done} of {steps} steps"
-    expected = LOST if attack is not None and attack.what == "kill" else STOPPED
-    return "" if attack is not None and code == expected else f"code {code}: {err}"
+    expected = (LOST,) if attack is not None and attack.what == "kill" else (STOPPED, -signal.SIGTERM)
+    return "" if attack is not None and code in expected else f"code {code}: {err}"
 
 
 def attacked(folder: Path, scratch: Path, ranks: int, attacks: list[Attack]) -> tuple[int, str]:
