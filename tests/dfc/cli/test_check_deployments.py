@@ -89,7 +89,7 @@ def test_what_is_cut_into_blocks_and_placed_elsewhere_is_told(folder: Path, dfc:
     ended = dfc("check", write(folder, HEAD + replicated + 'place "**" on ps\n'))
     assert ended.code == 2
     assert "error[E0802]: `f/x` is computed in blocks by all tasks of `worker`" in ended.message
-    assert 'help: leave it with the others: `place "f/**" on worker`' in ended.message
+    assert "help: leave it with the others, on `worker`" in ended.message
 
 
 def test_watching_notices_changes_of_the_program_in_another_folder(
