@@ -54,7 +54,7 @@ def test_dividing_integers() -> None:
     assert (error.code, error.title, error.blame) == ("E0303", "`/` is for floating-point numbers", OPERATOR)
     assert error.helps == ("write `n // k` for the whole part", "write `n as f32 / k as f32` for the exact quotient")
     literal = _refusal("div", tensor(I32), tensor(I32)).filled("/", ["n", "2"])
-    assert literal.helps[1] == "write `n as f32 / 2` for the exact quotient"
+    assert literal.helps[1] == "write `n as f32 / 2.0` for the exact quotient"
 
 
 def test_a_reshape_that_changes_the_number_of_elements() -> None:
