@@ -149,26 +149,30 @@ def command(
         require_no_file(state)
     begins = None if start is None else Path(start)
     plan = Plan(None if state is None else Path(state), save_every, keep, best, start=begins, again=again)
-    schedule = running.Schedule(batch, epochs, steps, last)
-    if last != "run" and batch is None:
-        raise click.UsageError(f"--last {last} is about batches: add --batch N")
+    schedule = _schedule(batch, epochs, steps, last)
     if fetches:
         check_once(plan, schedule)
     texts = named(pairs, full=bool(fetches))
     outer = (plan, schedule, out, as_json, threads, summaries, trace, profile, device)
     asked = _Asked(file, entry or "", fetches, texts, *outer)
     counts = job_counts(jobs)  # before ranks are started, which would all say what is wrong
-    for written in (trace, profile, out):
-        if written is not None and not is_rank(starts_ranks=ranks is not None):
-            require_folder(written)
     if is_rank(starts_ranks=ranks is not None):
         return as_rank(partial(_as_rank, context, asked, counts, deadline))
+    for written in (each for each in (trace, profile, out) if each is not None):
+        require_folder(written)
     if ranks is not None:
         check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
     meter = None if profile is None else Meter()
     wishes = Wishes(check_finite, asked.summaries, asked.trace, meter, target, device)
     return _in_this_process(context, asked, settings_, wishes)
+
+
+def _schedule(batch: int | None, epochs: int | None, steps: int | None, last: str) -> running.Schedule:
+    """How often to call. `UsageError` for what is about batches where there are none."""
+    if last != "run" and batch is None:
+        raise click.UsageError(f"--last {last} is about batches: add --batch N")
+    return running.Schedule(batch, epochs, steps, last)
 
 
 def _check_either(**options: object) -> None:
