@@ -1,6 +1,6 @@
 """Gradients of every op where it is not smooth, or where there is nothing: against differences to both sides.
 
-    python -m tests.gate.op_gradients [COUNT] [--seed N]
+    python -m tests.gate.op_gradients [COUNT] [--seed N] [--op NAME ...]
 
 COUNT operand sets are drawn from each sample (default 20), of ties, zeros, infinities and a few plain numbers; besides
 that every axis of the samples is made empty. At a kink every number between the two one-sided difference quotients is a
@@ -9,7 +9,6 @@ subgradient; anything else is wrong. Where the results have no end there is noth
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from dfc.ops import registry
 from dfc.ops.attributes import SliceAttributes
 from dfc.ops.record import Array, OpError, OpRecord, Sample
 from dfc_runtime.errors import DfcError
+from tests.support import gating
 from tests.support.ops import Scratch, backward, type_of
 
 STEP = 1e-6
@@ -185,23 +185,10 @@ def _groups(record: OpRecord, at: Array) -> Iterator[Array]:
         yield mask.reshape(at.shape)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("count", nargs="?", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=int(np.random.SeedSequence().entropy) % 2**31)
-    given = parser.parse_args()
-    print(f"seed {given.seed}", flush=True)
-    rng = np.random.default_rng(given.seed)
-    computed, found = 0, list[str]()
-    for record in records():
-        for case in cases(record, given.count, rng):
-            computed += 1
-            for line in findings(case):
-                found.append(line)
-                print(line, flush=True)
-    print(f"op gradients: {computed} cases of {len(records())} ops, {len(found)} wrong")
-    return int(bool(found))
+def sweep(record: OpRecord, count: int, rng: np.random.Generator) -> Iterator[tuple[int, Sequence[str]]]:
+    for case in cases(record, count, rng):
+        yield 1, findings(case)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(gating.main_over_ops(__doc__ or "", records(), sweep))

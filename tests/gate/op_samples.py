@@ -1,6 +1,6 @@
 """Every op of the registry: what is folded has the bits of what runs, on its samples and on awkward numbers.
 
-    python -m tests.gate.op_samples [COUNT] [--seed N]
+    python -m tests.gate.op_samples [COUNT] [--seed N] [--op NAME ...]
 
 COUNT operand sets are drawn from each sample (default 20). Each set is computed twice by machine code: fed, and as
 constants that the compiler may fold. NaN of any payload is the same; all else must agree in every bit.
@@ -8,7 +8,6 @@ constants that the compiler may fold. NaN of any payload is the same; all else m
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from dfc.ops.record import Array, Effect, OpRecord, Sample
 from dfc.options import CompileOptions
 from dfc.source import NOWHERE
 from dfc_runtime.errors import DfcError
+from tests.support import gating
 from tests.support.native_run import NativeRun
 from tests.support.ops import Scratch
 
@@ -150,23 +150,10 @@ def chunks(all_cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
         yield all_cases[first : first + PER_PROGRAM]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("count", nargs="?", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=int(np.random.SeedSequence().entropy) % 2**31)
-    given = parser.parse_args()
-    print(f"seed {given.seed}", flush=True)
-    rng = np.random.default_rng(given.seed)
-    computed, found = 0, list[str]()
-    for record in records():
-        for chunk in chunks(list(cases(record, given.count, rng))):
-            computed += len(chunk)
-            for line in differences(chunk):
-                found.append(line)
-                print(line, flush=True)
-    print(f"op samples: {computed} cases of {len(records())} ops, {len(found)} differ")
-    return int(bool(found))
+def sweep(record: OpRecord, count: int, rng: np.random.Generator) -> Iterator[tuple[int, Sequence[str]]]:
+    for chunk in chunks(list(cases(record, count, rng))):
+        yield len(chunk), differences(chunk)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(gating.main_over_ops(__doc__ or "", records(), sweep))

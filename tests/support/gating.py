@@ -16,12 +16,17 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from dfc.cli.failures import guarded
 from dfc.cli.main import cli
+from dfc.ops.record import OpRecord
 
 Case = Callable[[int], str]
+Sweep = Callable[[OpRecord, int, np.random.Generator], Iterator[tuple[int, Sequence[str]]]]
+"""Of a record, a count, random numbers: how many cases were computed, and the findings among them, chunk by chunk."""
 
 BATCH = 100
 SECONDS = 120
@@ -30,10 +35,7 @@ SECONDS = 120
 
 def main(title: str, cases: Callable[[int], Case], count: int, *, memory: int | None = None) -> int:
     """Runs the cases that the command line asks for, tells the findings, and gives the exit code."""
-    parser = argparse.ArgumentParser(description=title)
-    parser.add_argument("count", nargs="?", type=int, default=count)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    asked = parser.parse_args()
+    asked = arguments(title, count).parse_args()
     name = os.path.splitext(os.path.basename(sys.argv[0]))[0]
     print(f"{name}: {asked.count} cases, seed {asked.seed}", flush=True)
     found = 0
@@ -42,6 +44,34 @@ def main(title: str, cases: Callable[[int], Case], count: int, *, memory: int | 
         print(f"{name}: {number} (seed {asked.seed}): {finding}", flush=True)
     print(f"{name}: {asked.count} cases, {found} findings, seed {asked.seed}", flush=True)
     return 1 if found else 0
+
+
+def arguments(title: str, count: int) -> argparse.ArgumentParser:
+    """What every sweep takes: how many cases, and the seed, which is a new one unless it is given."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("count", nargs="?", type=int, default=count)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    return parser
+
+
+def main_over_ops(title: str, records: Sequence[OpRecord], sweep: Sweep, count: int = 20) -> int:
+    """A sweep over op records, each with random numbers that depend on the seed and its own name alone, so that some
+    ops can be swept again by themselves (`--op NAME`); gives the exit code."""
+    parser = arguments(title, count)
+    parser.add_argument("--op", action="append", choices=[record.name for record in records], metavar="NAME")
+    asked = parser.parse_args()
+    chosen = [record for record in records if not asked.op or record.name in asked.op]
+    name = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    print(f"{name}: {len(chosen)} ops, {asked.count} cases a sample, seed {asked.seed}", flush=True)
+    computed = wrong = 0
+    for record in chosen:
+        rng = np.random.default_rng([asked.seed, *record.name.encode()])
+        for cases, lines in sweep(record, asked.count, rng):
+            computed, wrong = computed + cases, wrong + len(lines)
+            for line in lines:
+                print(f"{name}: {line}", flush=True)
+    print(f"{name}: {computed} cases of {len(chosen)} ops, {wrong} findings, seed {asked.seed}", flush=True)
+    return 1 if wrong else 0
 
 
 def findings(case: Case, count: int, *, memory: int | None = None) -> Iterator[tuple[int, str]]:
