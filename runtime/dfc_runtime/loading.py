@@ -8,7 +8,7 @@ once, where `init` takes no feeds.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
@@ -172,10 +172,13 @@ def load_role(
     summaries: Destination | None,
     device: int | None,
     neighbour: int,
+    check: Callable[[Manifest], None],
 ) -> Module:
-    """The program of one rank of many, its state not initialised. It is the rank `neighbour` of its machine."""
+    """The program of one rank of many, its state not initialised. It is the rank `neighbour` of its machine. `check`
+    looks at its manifest before anything is made of it: what does not fit the other ranks is damaged, whatever else
+    there is to say of it."""
     stated = _Stated(threads, limit, device, "host", neighbour)
-    return _load(data, stated, False, Answers(handlers, summaries, None))
+    return _load(data, stated, False, Answers(handlers, summaries, None), check=check)
 
 
 def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[str] | None) -> Module:
@@ -247,10 +250,13 @@ def _load(
     answers: Answers,
     *,
     check_finite: bool = False,
+    check: Callable[[Manifest], None] | None = None,
 ) -> Module:
     threads, limit = usable_threads(stated.threads), memory_limit(stated.limit)
     with bundles.opened(source) as bundle:
         _require_one_rank(bundle)
+        if check is not None:
+            check(bundle.manifest)
         running = stated.settled(bundle, threads, limit)
         if check_finite and not has_checks(bundle.manifest):
             image = image_for(bundle, running.device)

@@ -162,15 +162,21 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
     role = topology.by_rank[waiting.comm.rank].role
     handlers = wishes.answering(edges.handlers, waiting)
     inner = None
+    plans = plans_of(manifest, topology)
     if role is not None:
+        task = topology.by_rank[waiting.comm.rank]
         threads, near = _threads(wishes.threads, waiting.comm), waiting.comm.neighbour
         inner = loading.load_role(
-            bundle.read(ROLE + role.name), threads, wishes.limit, handlers, wishes.summaries, wishes.device, near
+            bundle.read(ROLE + role.name),
+            threads,
+            wishes.limit,
+            handlers,
+            wishes.summaries,
+            wishes.device,
+            near,
+            lambda own: check_part(manifest, own, topology, task, plans),
         )
-    plans = plans_of(manifest, topology)
     rank = Rank(topology, waiting, edges, plans, inner, {})
-    if inner is not None:  # now, so that a bundle that contradicts itself is refused before anything runs
-        check_part(manifest, inner.manifest, topology, topology.by_rank[waiting.comm.rank], plans)
     check_ahead(bundle)
     for plan in plans:
         rank.own_part(plan)

@@ -41,6 +41,7 @@ EDITED = {
     "cut role": lambda: with_role(bundles.spread(), "role/worker", roles_of(bundles.spread())["role/worker"][:-5]),
     "no bundle": lambda: with_role(bundles.spread(), "role/worker", b"no bundle"),
     "other state": lambda: of_role(lambda manifest: manifest["state"][0].update(shape=[5])),
+    "unanswered request": lambda: of_role(lambda manifest: manifest["sites"][0].update(kind="")),
     "other feeds": lambda: of_role(lambda manifest: manifest["entries"][0]["parameters"][0].update(name="y")),
 }
 
