@@ -82,7 +82,7 @@ def _not_padded(entry: Entry, problem: CannotPadError) -> Diagnostic:
     span = entry.span if problem.span.is_nowhere else problem.span
     return error(
         "E0913",
-        f"a short batch of `{entry.name}` cannot be filled up, because rows would be mixed with those behind",
+        f"a short batch of `{entry.name}` cannot be filled up, because rows might be mixed with those behind",
         span,
         label=problem.reason,
         notes=["`--last drop` leaves the short batch out; one that is a multiple of the blocks runs as it is"],

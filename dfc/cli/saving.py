@@ -91,6 +91,10 @@ def saves(entry: Entry) -> bool:
 
 def refuse_checkpoint(folder: Path) -> None:
     """`UsageError` where state would be saved inside of a checkpoint."""
+    around = store.checkpoint_around(folder)
+    if around is not None:
+        text = f"{folder} lies in the checkpoint {around}, and would be removed with it: name a folder elsewhere"
+        raise click.UsageError(text)
     if not store.is_checkpoint(folder):
         return
     beside = store.folder_of(folder)

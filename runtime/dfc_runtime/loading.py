@@ -28,7 +28,7 @@ from dfc_runtime.errors import FeedError, RankCountError, UnsupportedError
 from dfc_runtime.finite import has_checks, with_checks
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, ImageEntry
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, ImageEntry, Manifest
 from dfc_runtime.gate import Gate, Queue
 from dfc_runtime.hosts import Handler, Hosts
 from dfc_runtime.instances import image_for, make_driver, refused

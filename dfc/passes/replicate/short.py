@@ -42,6 +42,8 @@ SUMS = frozenset({"sum", "mean", "prod", "matmul", "scatter_add"})
 """Ops that leave rows out, with the neutral number in their place."""
 EXTREMES = frozenset({"max", "min", "any", "all"})
 """Ops that copies of a row change nothing of."""
+PICKS = frozenset({"gather", "scatter_add"})
+"""Ops by which the elements of each row are put in another order; positions are then not known to stay in the row."""
 _SIZED = (DimAttributes, ShapeAttributes, TypeAttributes, ScatterAttributes)
 """Attributes that may hold the split size: that of a result, or one that is replaced."""
 
@@ -138,7 +140,9 @@ class _Following:
         try:
             use = use_of(node, states, self.rows.cutting)
         except NeededWhole as need:
-            raise CannotPadError(need.reason, node.span) from None
+            picks = node.op in PICKS and all(isinstance(state, Split) for state in states)
+            reason = "it cannot be seen that each row picks from itself alone" if picks else need.reason
+            raise CannotPadError(reason, node.span) from None
         if any(isinstance(state, Partial) for state in use.results):
             return [self._summed(node, use.wanted)]
         return use.results

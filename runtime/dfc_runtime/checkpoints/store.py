@@ -188,18 +188,40 @@ def publish(
 def is_checkpoint(path: Path) -> bool:
     """Whether a folder is one checkpoint, whole or not, instead of holding some; or would be taken for one, by its name
     among others."""
-    if os.path.lexists(path / format.MANIFEST) or os.path.lexists(path / format.TASK_FILE):
+    if _has_contents(path):
         return True
+    return any(_is_named_as_one(each) for each in (path, Path(os.path.realpath(path))))
+
+
+def _has_contents(path: Path) -> bool:
+    return os.path.lexists(path / format.MANIFEST) or os.path.lexists(path / format.TASK_FILE)
+
+
+def _is_named_as_one(path: Path) -> bool:
     if _STEP.fullmatch(path.name) is None or steps_in(path):
         return False
     others = (path.parent / f"step-{step}" for step in steps_in(path.parent))
     return any(os.path.lexists(other / format.MANIFEST) for other in others if other != path)
 
 
+def checkpoint_around(path: Path) -> Path | None:
+    """The checkpoint that a path lies in, or what a save has left of one: whatever is written there goes with it. The
+    path itself is not asked about; it need not be there."""
+    for start in (Path(os.path.abspath(path)), Path(os.path.realpath(path))):
+        for each in start.parents:
+            if _has_contents(each) or _LEFTOVER.fullmatch(each.name):
+                return each
+    return None
+
+
 def require_folder_of_checkpoints(folder: Path) -> None:
     """`CheckpointError` where new checkpoints would lie inside of another one, and be lost with it."""
     if is_checkpoint(folder):
         text = f"{folder} is one checkpoint, and a new one lies beside it, not in it: save in {folder_of(folder)}"
+        raise CheckpointError(text, code="E0908")
+    around = checkpoint_around(folder)
+    if around is not None:
+        text = f"{folder} lies in the checkpoint {around}, and would be removed with it: save elsewhere"
         raise CheckpointError(text, code="E0908")
 
 

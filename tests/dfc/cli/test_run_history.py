@@ -126,6 +126,34 @@ def test_a_name_among_checkpoints_is_no_folder_for_others(folder: Path, dfc: Com
     assert not (folder / "state" / "step-9").exists()
 
 
+def test_a_folder_inside_of_a_checkpoint_is_refused(
+    folder: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert dfc(*TRAIN, "--state", "state").code == 0
+    (folder / "link").symlink_to("state/step-1")
+    before = contents(folder)
+    for inside in ("state/step-1/inner", "state/step-1/a/b", "link/inner", "state/./step-1/../step-1/inner"):
+        ended = dfc(*TRAIN, "--state", inside)
+        assert (ended.code, "would be removed with it: name a folder elsewhere" in ended.message) == (2, True), inside
+        assert contents(folder) == before
+    with pytest.raises(dfc_runtime.CheckpointError, match=r"lies in the checkpoint .*step-1, and would be removed"):
+        Module.save(dfc_runtime.load("line.bundle"), "state/step-1/inner")
+    monkeypatch.chdir(folder / "state" / "step-1")
+    assert dfc("run", folder / "line.bundle", *TRAIN[2:], "--state", "inner").code == 2
+
+
+def test_what_a_save_has_left_is_no_folder_for_others(folder: Path, dfc: Command) -> None:
+    assert dfc(*TRAIN, "--state", "state/step-7.tmp-1/inner").code == 2
+    assert not (folder / "state").exists()
+
+
+def test_a_way_round_to_a_name_among_checkpoints_is_refused_alike(folder: Path, dfc: Command) -> None:
+    assert dfc(*TRAIN, "--state", "state").code == 0
+    ended = dfc(*TRAIN, "--state", "state/step-9/../step-9")
+    assert (ended.code, "would be one of the checkpoints" in ended.message) == (2, True)
+    assert "new folder" not in ended.err
+
+
 def test_stages_may_be_called_like_checkpoints(folder: Path, dfc: Command) -> None:
     for stage in ("stages/step-1", "stages/step-2"):
         for _ in range(2):
