@@ -12,6 +12,7 @@ from dfc.frontend.context import Context
 from dfc.frontend.convert import default_type, element_type, is_operand, not_an_operand, snapshot, tensor
 from dfc.frontend.effects import record_effect
 from dfc.frontend.indexing import Added, Picked, Point, Range, Selector, select
+from dfc.frontend.inserting import conversion
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.names import no_such_name
 from dfc.frontend.operations import Place, assuming
@@ -39,7 +40,7 @@ from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector
 from dfc.ops.broadcasting import stretches_to
 from dfc.source import Span
-from dfc.suggestions import converted, grouped
+from dfc.suggestions import grouped
 
 
 def run_update(context: Context, statement: tree.Update) -> None:
@@ -233,8 +234,8 @@ def _check_value(
     wanted = TensorType(variable.type.dtype, target)
     text = statement.targets[0].span.text
     if got.dtype != wanted.dtype:
-        conversion = converted(span.text, wanted.dtype)
-        helps = (replacing(f"write `{conversion}`", span, conversion),) if "\n" not in span.text else ()
+        written = conversion(span, wanted.dtype)
+        helps = (replacing(f"write `{written}`", span, written),) if "\n" not in span.text else ()
         note = "nothing is converted silently in .dfg, not even to a wider type"
         raise mistake("E0302", f"`{text}` is {wanted}, but this is {got}", span, notes=(note,), helps=helps)
     with assuming(context.facts):

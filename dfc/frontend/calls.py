@@ -10,6 +10,7 @@ from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.draws import call_rng_method
 from dfc.frontend.effects import effect_in_operand
+from dfc.frontend.inserting import operand
 from dfc.frontend.mistakes import Abandoned, mistake
 from dfc.frontend.recomputing import computed_again, is_computed_again
 from dfc.frontend.values import (
@@ -92,7 +93,7 @@ def _not_callable(function: Entity, arguments: Sequence[Argument], span: Span) -
     text = span.text.split("(")[0]
     if isinstance(function, ElementType | SpecialType):
         dtype = {"float": "f32", "int": "i64"}.get(text, text)  # kinds of constants are no element types
-        inner = converted(arguments[0].span.text if arguments else "x", dtype)
+        inner = operand(converted(arguments[0].span.text if arguments else "x", dtype), span)
         if len(arguments) != 1:
             return mistake("E0207", f"`{text}` is not a function", span, helps=(f"to convert, write `x as {dtype}`",))
         return mistake(

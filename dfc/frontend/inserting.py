@@ -1,4 +1,4 @@
-"""Where a fix puts what is missing: an import, or a name in the brackets of a declaration."""
+"""Where a fix puts what is missing: an import, a conversion, or a name in the brackets of a declaration."""
 
 from __future__ import annotations
 
@@ -6,9 +6,31 @@ import re
 
 from dfc.fixes import Help, replacing
 from dfc.source import SourceFile, Span
+from dfc.suggestions import converted, grouped
 
 _IMPORT = re.compile(r"^(import|from)\b")
 _EDITION = re.compile(r"^dfg\b")
+
+
+_TIGHT_BEFORE = re.compile(r"(?:\*\*|-)\s*$")  # a sign, or the operator that binds most tightly
+_TIGHT_BEHIND = re.compile(r"[ ]*(?:\*\*|[\[(]|\.(?!\.))")
+_CONVERSION = re.compile(r".* as \w+$", re.DOTALL)
+
+
+def conversion(span: Span, dtype: object) -> str:
+    """The expression at `span` converted, as it can be typed there."""
+    return operand(converted(span.text, dtype), span)
+
+
+def operand(text: str, span: Span) -> str:
+    """An expression to type at `span`: a conversion is put in parentheses where it would not be taken as a whole,
+    since a sign, a power, an index, a call or a member beside it binds more tightly than `as`."""
+    if span.is_nowhere or not _CONVERSION.match(text):
+        return text
+    file = span.file.text
+    line = file[file.rfind("\n", 0, span.start) + 1 : span.start]
+    is_tight = _TIGHT_BEFORE.search(line) or _TIGHT_BEHIND.match(file, span.end)
+    return grouped(text) if is_tight else text
 
 
 def importing(help_: str, statement: str, span: Span) -> Help:

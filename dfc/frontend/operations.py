@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from dfc.fixes import Edit, Help, editing, replacing
+from dfc.frontend import inserting
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.origins import origins, remedies
@@ -132,7 +133,10 @@ def _typed(place: Place, text: str, replaced: int | str | None) -> Help:
     elif replaced != EXPRESSION:
         span = place.arguments.get(replaced)
     written = _TYPED.findall(text)
-    return replacing(text, span, written[-1]) if span is not None and written else text
+    if span is None or not written:
+        return text
+    fitting = written[-1] if replaced == EXPRESSION else inserting.operand(written[-1], span)
+    return replacing(text.replace(f"`{written[-1]}`", f"`{fitting}`"), span, fitting)
 
 
 def _introductions(context: Context, title: str) -> Iterator[tuple[Span, str]]:

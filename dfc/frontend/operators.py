@@ -239,7 +239,8 @@ def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: P
     known_left, known_right = element_type(left), element_type(right)
     fallback = default_type(left) if default_type(left) == default_type(right) else default_type(Opaque("float"))
     dtype = known_left or known_right or fallback
-    if op == "/" and not (dtype.is_float or dtype.is_complex or dtype.is_bool):
+    mixed = known_left is not None and known_right is not None and known_right.is_float
+    if op == "/" and not (dtype.is_float or dtype.is_complex or dtype.is_bool or mixed):
         adapt = (_adapts(left), _adapts(right))
         whole = all(default_type(e) == I64 for e, adapts in zip((left, right), adapt, strict=True) if adapts)
         raise whole_quotient(f"{_kind(left)} divided by {_kind(right)}", place, adapt, whole=whole)

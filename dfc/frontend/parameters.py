@@ -15,6 +15,7 @@ from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import constant_of, default_type, element_type, tensor
 from dfc.frontend.fitting import fit, fits_resource, tuple_items, wrong_argument
 from dfc.frontend.generics import Matching, Mismatch
+from dfc.frontend.inserting import conversion
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.scope import Role, Scope
 from dfc.frontend.syntax import tree
@@ -40,7 +41,6 @@ from dfc.ir.dtypes import DTypeVariable, in_class
 from dfc.ir.types import TensorType
 from dfc.ops.conditions import WANTED
 from dfc.source import Span
-from dfc.suggestions import converted
 
 
 @dataclass(slots=True)
@@ -182,13 +182,13 @@ def _match_tensor(
 def _wrong_class(name: str, function: str, span: Span, wanted: DTypeVariable, got: TensorType) -> Mistake:
     """`T: float`, and the operand is of no such type."""
     title = f"the argument `{name}` of `{function}` must be {WANTED[wanted.bound]}, not {got.dtype}"
-    text = converted(span.text, {"float": "f32", "int": "i64", "number": "i32"}.get(wanted.bound, "f32"))
+    text = conversion(span, {"float": "f32", "int": "i64", "number": "i32"}.get(wanted.bound, "f32"))
     helps = (replacing(f"write `{text}`", span, text),) if "\n" not in span.text and wanted.bound != "any" else ()
     return mistake("E0302", title, span, f"this is {got}", helps=helps)
 
 
 def _wrong_element(name: str, function: str, span: Span, wanted: TensorType, got: TensorType) -> Mistake:
-    text = converted(span.text, wanted.dtype)
+    text = conversion(span, wanted.dtype)
     return mistake(
         "E0302",
         f"the argument `{name}` of `{function}` must be {wanted.dtype}, not {got.dtype}",

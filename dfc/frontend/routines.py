@@ -16,6 +16,7 @@ from dfc.frontend.custom_gradients import with_gradient
 from dfc.frontend.fitting import Complain, fit
 from dfc.frontend.generics import Matching, Signature, read_signature
 from dfc.frontend.growth import refuse_growth
+from dfc.frontend.inserting import conversion
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.obligations import assume_all, require, where_conditions
 from dfc.frontend.parameters import bind_all, match_arguments, require_all_known
@@ -26,7 +27,6 @@ from dfc.frontend.values import NOTHING, UNKNOWN, Entity, Routine, Tensor, Tuple
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.source import Span
-from dfc.suggestions import converted
 
 
 def call_routine(
@@ -240,7 +240,7 @@ def broken_promise(context: Context, name: str, promised: Span, returned: Span) 
         helps: list[Help] = [replacing(words, promised, got)] if _can_be_promised(context, got) else []
         wanted_dtype, got_dtype = wanted.split("[")[0], got.split("[")[0]
         if wanted_dtype != got_dtype and wanted.partition("[")[2] == got.partition("[")[2]:
-            text = converted(returned.text, wanted_dtype)
+            text = conversion(returned, wanted_dtype)
             helps.append(replacing(f"or convert: `{text}`", returned, text))
         return mistake(
             "E0307",

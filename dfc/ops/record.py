@@ -30,6 +30,7 @@ ConstArgument: TypeAlias = (
 """A constant argument of a call: lists are tuples, sizes `Dim` or int, `into = i64` a DType, `f32[B]` a TensorType."""
 Arguments = Mapping[str, ConstArgument]
 WORDS = frozenset({"and", "or", "not"})  # ops whose names are keywords of the language
+TIGHTER_THAN_AS = frozenset({"**"})  # operators whose operands are no conversions, unless in parentheses
 EXPRESSION = "@expression"  # a place of `replaces`: the whole expression
 OPERATOR = "@operator"  # a `blame`: the operator sign of the expression (the whole call if there is none)
 
@@ -88,8 +89,11 @@ class OpError(Exception):
         """The same error with the author's own texts in place of `{op}`, `{0}`, `{1}` .."""
 
         def apply(match: re.Match[str]) -> str:
-            left, right = match.groups()
+            left, right = (_CONVERTED.sub(operand, side) for side in match.groups())
             return f"{op}({left}, {right})" if op.isidentifier() and op not in WORDS else f"{left} {op} {right}"
+
+        def operand(match: re.Match[str]) -> str:
+            return grouped(convert(match)) if op in TIGHTER_THAN_AS else convert(match)
 
         def convert(match: re.Match[str]) -> str:
             operand = operands[int(match[1])] if int(match[1]) < len(operands) else match[0]
