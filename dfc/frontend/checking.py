@@ -65,7 +65,7 @@ def _check(context: Context, routine: Routine) -> None:
         outcome.span = item.body.value.span
     else:
         inner.engine.run_suite(inner, item.body)
-    value = finish(inner, outcome, signature.result, item.name.text, item.result, item.name.span)
+    value = finish(inner, outcome, signature.result, item, item.name.span)
     with_gradient(inner, item, signature.types, signature.result, value, item.name.span)
 
 

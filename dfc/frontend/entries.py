@@ -63,7 +63,7 @@ def _build(context: Context, item: tree.EntryItem) -> Entry:
     outcome = Outcome("return", names=names)
     inner.outcome = outcome
     context.engine.run_suite(inner, item.body)
-    entity = finish(inner, outcome, signature.result, item.name.text, item.result, item.name.span)
+    entity = finish(inner, outcome, signature.result, item, item.name.span)
     _warn_about_order(inner, item, signature.result)
     return replace(_finish(inner, item, signature, names, entity), concurrent=concurrent)
 

@@ -6,21 +6,20 @@ reported already; one that only shows with these arguments is reported at its pl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dfc.fixes import Help, replacing, text_of
+from dfc.frontend import promises
 from dfc.frontend.context import CALL_COST, DEPTH_LIMIT, Argument, Context, Expected, Frame, Outcome
 from dfc.frontend.custom_gradients import with_gradient
-from dfc.frontend.fitting import Complain, fit
+from dfc.frontend.fitting import fit
 from dfc.frontend.generics import Matching, Signature, read_signature
 from dfc.frontend.growth import refuse_growth
-from dfc.frontend.inserting import conversion
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.obligations import assume_all, require, where_conditions
 from dfc.frontend.parameters import bind_all, match_arguments, require_all_known
-from dfc.frontend.scope import Role, Scope
+from dfc.frontend.promises import broken_promise
+from dfc.frontend.scope import Scope
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, TupleType, expected_of
 from dfc.frontend.values import NOTHING, UNKNOWN, Entity, Routine, Tensor, TupleValue, describe
@@ -160,29 +159,23 @@ def _run_body(context: Context, inner: Context, routine: Routine, matching: Matc
         inner.may_affect = False
     else:
         context.engine.run_suite(inner, item.body)
-    value = finish(inner, outcome, result, item.name.text, item.result, span)
+    value = finish(inner, outcome, result, item, span)
     return with_gradient(inner, item, matching.signature.types, result, value, span)
 
 
 def finish(
-    context: Context,
-    outcome: Outcome,
-    result: DeclaredType | None,
-    name: str,
-    written: tree.TypeExpression | None,
-    span: Span,
+    context: Context, outcome: Outcome, result: DeclaredType | None, item: promises.Declared, span: Span
 ) -> Entity:
     """The value of a body, which must have the promised type (E0307)."""
-    value = outcome.value
+    value, written, name = outcome.value, item.result, item.name.text
     if result is None or written is None:
         if value is None or value is NOTHING:
             return NOTHING
-        raise mistake(
-            "E0307",
+        title, helps = (
             f"`{name}` promises no result but returns {describe(value)}",
-            outcome.span,
-            helps=(f"promise it: `-> {describe(value)}`",),
+            promises.first(context, item, value),
         )
+        raise mistake("E0307", title, outcome.span, helps=helps)
     if value is None or value is NOTHING:
         place = outcome.span if not outcome.span.is_nowhere else span
         raise mistake(
@@ -192,8 +185,9 @@ def finish(
             secondary=[(written.span, "promised here")],
         )
     if isinstance(result, TupleType) and isinstance(value, TupleValue):
-        return _fit_list(context, value, result, outcome, name, written)
-    return fit(context, value, result, outcome.span, broken_promise(context, name, written.span, outcome.span))
+        return _fit_list(context, value, result, outcome, item, written)
+    offers = promises.offers_for_all(context, item, result, value, outcome.span)
+    return fit(context, value, result, outcome.span, broken_promise(name, written.span, outcome.span, offers))
 
 
 def _fit_list(
@@ -201,19 +195,21 @@ def _fit_list(
     value: TupleValue,
     promised: TupleType,
     outcome: Outcome,
-    name: str,
+    item: promises.Declared,
     written: tree.TypeExpression,
 ) -> Entity:
     """A list of results that were promised one by one; a message is about the one that does not fit."""
-    spans, fields = outcome.spans, promised.fields
+    spans, fields, name = outcome.spans, promised.fields, item.name.text
+    for_all = promises.offers_for_all(context, item, promised, value, outcome.span)
     if not len(value.items) == len(fields) == len(spans):
-        return fit(context, value, promised, outcome.span, broken_promise(context, name, written.span, outcome.span))
+        return fit(context, value, promised, outcome.span, broken_promise(name, written.span, outcome.span, for_all))
     places = _promises(written, len(fields))
     fitted: list[Entity] = []
     names = promised.names or ("",) * len(fields)
-    for item, type_, called, span, place in zip(value.items, fields, names, spans, places, strict=True):
+    for entity, type_, called, span, place in zip(value.items, fields, names, spans, places, strict=True):
         whose = f"{called}` of `{name}" if called else name
-        fitted.append(fit(context, item, type_, span, broken_promise(context, whose, place, span)))
+        offers = for_all if place == written.span else promises.offers_for_one(context, place, span)
+        fitted.append(fit(context, entity, type_, span, broken_promise(whose, place, span, offers)))
     return TupleValue(tuple(fitted), promised.names)
 
 
@@ -222,36 +218,6 @@ def _promises(written: tree.TypeExpression, count: int) -> list[Span]:
     if not isinstance(written, tree.TupleType) or len(written.fields) != count:
         return [written.span] * count
     return [field.type.span if isinstance(field, tree.NamedField) else field.span for field in written.fields]
-
-
-SIZES = (Role.DIMENSION, Role.CONST, Role.PRELUDE)  # what a size in a type is made of
-
-
-def _can_be_promised(context: Context, got: str) -> bool:
-    """Every size in a type has a name that the signature knows, and no size is found out while running."""
-    inside = got.partition("[")[2]
-    bindings = (context.scope.find(name) for name in re.findall(r"[A-Za-z_]\w*", inside))
-    return "?" not in got and all(b is not None and b.role in SIZES for b in bindings)
-
-
-def broken_promise(context: Context, name: str, promised: Span, returned: Span) -> Complain:
-    def complain(wanted: str, got: str) -> Exception:
-        words = f"promise `{got}`"
-        helps: list[Help] = [replacing(words, promised, got)] if _can_be_promised(context, got) else []
-        wanted_dtype, got_dtype = wanted.split("[")[0], got.split("[")[0]
-        if wanted_dtype != got_dtype and wanted.partition("[")[2] == got.partition("[")[2]:
-            text = conversion(returned, wanted_dtype)
-            helps.append(replacing(f"or convert: `{text}`", returned, text))
-        return mistake(
-            "E0307",
-            f"`{name}` promises {wanted} but returns {got}",
-            returned,
-            got,
-            secondary=[(promised, "promised here")],
-            helps=[each for each in helps if "\n" not in text_of(each)],
-        )
-
-    return complain
 
 
 def placeholder(declared: DeclaredType) -> Entity:

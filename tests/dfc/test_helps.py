@@ -189,6 +189,14 @@ MEANT = {
         "  return xs[0] * xs[1] * (2 * xs[1])",
     ),
     "a value that is changed": ("  let y = xs[0]\n  y = y * 2\n  return y", "  return 2 * xs[0]"),
+    "one value of a loop that carries two": (
+        "  let total = loop t = 0.0, w = 1.0 for x in xs {\n    t = t + x\n    w = w * x\n  }\n  return total",
+        "  return sum(xs)",
+    ),
+    "one of two values, where both are used": (
+        '  let both = (sum(xs), max(xs))\n  let _, most = both\n  debug.print("{}", most)\n  return both',
+        "  return sum(xs)",
+    ),
     "a loop variable that is added to": (
         "  let y = loop y = xs[0] for i in 0..3 { y += xs[1] - 1 }\n  return y",
         "  return xs[0] + (xs[1] - 1) + (xs[1] - 1) + (xs[1] - 1)",
