@@ -14,6 +14,7 @@ _EDITION = re.compile(r"^dfg\b")
 
 _TIGHT_BEFORE = re.compile(r"(?:\*\*|-)\s*$")  # a sign, or the operator that binds most tightly
 _TIGHT_BEHIND = re.compile(r"[ ]*(?:\*\*|[\[(]|\.(?!\.))")
+_NUMBER = re.compile(r"-?[0-9][0-9_]*(?:\.[0-9]+)?")
 _CONVERSION = re.compile(r".* as \w+$", re.DOTALL)
 
 
@@ -31,6 +32,20 @@ def operand(text: str, span: Span) -> str:
     line = file[file.rfind("\n", 0, span.start) + 1 : span.start]
     is_tight = _TIGHT_BEFORE.search(line) or _TIGHT_BEHIND.match(file, span.end)
     return grouped(text) if is_tight else text
+
+
+def started_as(name: str, value: Span, type_: str) -> Help | None:
+    """For a loop variable that begins with a number at `value`: one that begins as a value of another type."""
+    if value.is_nowhere or not _NUMBER.fullmatch(value.text):
+        return None
+    if type_ == "f32" and "." not in value.text:
+        return replacing(f"begin with `{name} = {value.text}.0`", value, f"{value.text}.0")
+    text = value.file.text
+    before = text[: text.rindex("=", 0, value.start)].rstrip()
+    if not before.endswith(name):
+        return None
+    place = Span(value.file, len(before), value.end)
+    return replacing(f"begin with `{name}: {type_} = {value.text}`", place, f": {type_} = {value.text}")
 
 
 def importing(help_: str, statement: str, span: Span) -> Help:

@@ -104,6 +104,8 @@ def explained(context: Context, problem: OpError, place: Place, operands: Sequen
         if number < len(place.operands) and place.operands[number] != span
     ]
     helps = [_typed(place, text, filled.replaces.get(number)) for number, text in enumerate(filled.helps)]
+    if problem.code == "E0302":
+        helps = _begun_otherwise(context, place, operands) or helps
     label = filled.label
     if problem.code == "E0305":
         label = label.replace(" against ", f" {_VERBS.get(place.op, 'against')} ")
@@ -116,6 +118,30 @@ def explained(context: Context, problem: OpError, place: Place, operands: Sequen
         )
         helps = [FOUND_OUT] if _is_found_out(context, filled.title) else helps
     return mistake(problem.code, filled.title, span, label, secondary=secondary, notes=filled.notes, helps=helps)
+
+
+def _begun_otherwise(context: Context, place: Place, operands: Sequence[Value]) -> list[Help]:
+    """For a loop variable that begins as a number without a type, and whose next value is of another type."""
+    if len(operands) != 2 or len(place.operands) != 2 or context.loop is None:
+        return []
+    for span, own, other in zip(place.operands, operands, reversed(operands), strict=True):
+        binding = context.scope.find(span.text)
+        dtype = other.tensor.dtype
+        if binding is None or binding.role is not Role.LOOP or dtype.is_bool or dtype == own.tensor.dtype:
+            continue
+        if not any(_gives_next(each, binding.name, place.span) for each in tree.walk(context.loop.suite)):
+            continue
+        first = inserting.started_as(binding.name, binding.span, str(dtype))
+        if first is not None:
+            return [first]
+    return []
+
+
+def _gives_next(node: tree.Node, name: str, inside: Span) -> bool:
+    """Whether a statement gives `name` its next value, by an expression that a span is a part of."""
+    if not isinstance(node, tree.Rebind) or all(each.span.text != name for each in node.targets):
+        return False
+    return node.value.span.start <= inside.start and inside.end <= node.value.span.end
 
 
 def _kept(context: Context, place: Place, operands: Sequence[Value]) -> list[Help]:

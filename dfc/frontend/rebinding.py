@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dfc.fixes import Fix, Help, replacing
+from dfc.frontend import inserting
 from dfc.frontend.carrying import carrying, crossed, giving, outermost, path_to, rebound
 from dfc.frontend.context import Context
 from dfc.frontend.convert import default_type, snapshot
 from dfc.frontend.fitting import fit
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
+from dfc.frontend.promises import can_be_promised
 from dfc.frontend.scope import Binding, Role
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, TupleType
@@ -260,13 +262,15 @@ def _give_next(context: Context, binding: Binding, entity: Entity, span: Span) -
     declared = declared_of(binding.value)
 
     def complain(wanted: str, got: str) -> Exception:
+        helps: list[Help] = ["collect results with `for x in xs { emit ... }`; the loop stacks them for you"]
+        first = inserting.started_as(binding.name, binding.span, got) if can_be_promised(context, got) else None
         return mistake(
             "E0601",
             f"`{binding.name}` must keep its type from one round to the next",
             span,
             f"{got} after the first round",
             secondary=[(binding.span, f"{wanted} before it")],
-            helps=("collect results with `for x in xs { emit ... }`; the loop stacks them for you",),
+            helps=helps if first is None else [first, *helps] if "[" in got else [first],
         )
 
     binding.entity = fit(context, entity, declared, span, complain)

@@ -31,6 +31,7 @@ class Bound:
     span: Span
     what: str  # `value`: a `let`; anything else is never reported as unread here
     read: bool = False
+    one_of_several: bool = False  # `let a, b = ...`: the others need its place
 
 
 def remarks(module: tree.Module, *, broken: bool = False) -> Iterator[Diagnostic]:
@@ -135,7 +136,7 @@ class Walk:
             earlier = self.scopes[-1].get(name.text)
             if earlier is not None:
                 self.close({name.text: earlier})
-            self.scopes[-1][name.text] = Bound(name.span, "value")
+            self.scopes[-1][name.text] = Bound(name.span, "value", one_of_several=len(statement.binders) > 1)
             if binder.type is not None and fresh & set(_names_in(binder.type)):
                 self.scopes[-1][name.text].read = True  # it says which axis a size is
 
@@ -196,7 +197,7 @@ class Walk:
         """The end of what can read these names."""
         for name, bound in names.items():
             if bound.what == "value" and not bound.read and not name.startswith("_"):
-                self.found.append(_unread(name, bound.span))
+                self.found.append(_unread(name, bound))
 
 
 def _names_in(node: tree.Node) -> Iterator[str]:
@@ -207,10 +208,12 @@ def _names_in(node: tree.Node) -> Iterator[str]:
             yield each.parts[0].text
 
 
-def _unread(name: str, span: Span) -> Diagnostic:
+def _unread(name: str, bound: Bound) -> Diagnostic:
     helps: list[Help] = ["delete it, or see whether another name stands where this one is meant"]
-    helps.append(replacing(f"if it is there on purpose, call it `_{name}`", span, f"_{name}"))
-    return warning("W0202", f"`{name}` is never read", span, helps=helps)
+    if bound.one_of_several:
+        helps = [replacing("to leave out this one of the values, write `_`", bound.span, "_")]
+    helps.append(replacing(f"if it is there on purpose, call it `_{name}`", bound.span, f"_{name}"))
+    return warning("W0202", f"`{name}` is never read", bound.span, helps=helps)
 
 
 def _hides(name: tree.Identifier, outer: Bound) -> Diagnostic:

@@ -31,10 +31,18 @@ def require_class(types: Sequence[TensorType], bound: str, only: Sequence[int] |
         if dtype.is_complex:
             raise OpError("E1001", "complex numbers are not supported yet", blame=number, label=str(types[number]))
         if not belongs(dtype, bound):
-            helps = (f"write `{REMEDY[bound] % number}`",) if bound in REMEDY else ()
+            helps = (f"write `{_remedy(types, number, bound)}`",) if bound in REMEDY else ()
             title = f"`{{op}}` needs {WANTED[bound]}"
             replaces = {0: number} if helps else {}
             raise OpError("E0302", title, blame=number, label=str(types[number]), helps=helps, replaces=replaces)
+
+
+def _remedy(types: Sequence[TensorType], number: int, bound: str) -> str:
+    """One operand as a member of a class: of the type of another operand that is one, if there is such an operand."""
+    other = next((each.dtype for each in types if belongs(each.dtype, bound)), None)
+    if other is None or bound == "bool":
+        return REMEDY[bound] % number
+    return f"{{{number} as {other}}}"
 
 
 def require_same_dtype(types: Sequence[TensorType], only: Sequence[int] | None = None) -> None:
