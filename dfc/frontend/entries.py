@@ -11,6 +11,7 @@ from dfc.frontend.branches import leaves
 from dfc.frontend.context import Argument, Context, Frame, Outcome, Program, Root
 from dfc.frontend.convert import constant_of, tensor
 from dfc.frontend.effects import readonly_violations
+from dfc.frontend.foreign import CLASSES_OF_NUMBERS
 from dfc.frontend.generics import Signature, read_signature
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
 from dfc.frontend.obligations import add_check, assume_all, where_conditions
@@ -117,6 +118,14 @@ def _feed(context: Context, each: tree.ValueParameter, type_: DeclaredType) -> E
         case ResourceType("string"):
             return Text(parameter(context.region, TextType(), name))
         case _:
+            own = CLASSES_OF_NUMBERS.get(str(type_).partition("[")[0], "")
+            if own and isinstance(each.type, tree.TensorType):
+                word = each.type.name.text
+                label = f"`{word}` is the class of all such numbers, for constants"
+                fix = replacing(f"write `{own}`", each.type.name.span, own)
+                raise mistake(
+                    "E0316", f"a feed has an element type, and `{word}` is none", each.span, label, helps=(fix,)
+                )
             raise unsupported(f"a feed of type {type_} is", each.span)
 
 

@@ -47,6 +47,17 @@ ELSEWHERE_IN_STD = {
 }  # fmt: skip
 """What `std` offers under another name."""
 
+ELEMENT_TYPES = {
+    "float16": "f16", "half": "f16", "bfloat16": "bf16", "float32": "f32", "single": "f32", "float64": "f64",
+    "double": "f64", "int8": "i8", "short": "i16", "int16": "i16", "int32": "i32", "int64": "i64", "long": "i64",
+    "uint8": "u8", "byte": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "boolean": "bool", "fp16": "f16",
+    "fp32": "f32", "fp64": "f64",
+}  # fmt: skip
+"""Element types under the names that they have elsewhere."""
+
+CLASSES_OF_NUMBERS = {"float": "f32", "int": "i64"}
+"""Kinds of constants, which elsewhere are element types: what to write where a tensor is meant."""
+
 MISSING = ("fft", "ifft", "rfft", "interp", "lgamma", "gammaln", "digamma", "kron", "meshgrid", "polyfit", "trapz")
 
 FOREIGN_NAMES = {

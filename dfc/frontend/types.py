@@ -13,6 +13,7 @@ from typing import TypeAlias
 from dfc.fixes import replacing
 from dfc.frontend import inserting
 from dfc.frontend.context import Context
+from dfc.frontend.foreign import ELEMENT_TYPES
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
 from dfc.frontend.scope import Role, Scope
 from dfc.frontend.syntax import tree
@@ -192,6 +193,10 @@ def find_type(context: Context, path: tree.Path) -> Entity:
 
 
 def _no_such_type(context: Context, path: tree.Path) -> Exception:
+    own = ELEMENT_TYPES.get(path.text, "")
+    if own:
+        fix = replacing(f"write `{own}`", path.span, own)
+        return mistake("E0201", f"there is no type `{path.text}`", path.span, helps=(fix,))
     kinds = (ElementType, SpecialType, AliasValue)
     names = [
         each.name
