@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dfc.fixes import replacing
 from dfc.frontend.context import Context
 from dfc.frontend.convert import element_type, is_operand, tensor
+from dfc.frontend.inserting import conversion
 from dfc.frontend.measuring import picked_by_mask
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
 from dfc.frontend.obligations import is_open, require
@@ -158,7 +160,9 @@ def _selector(context: Context, item: tree.IndexItem, size: Dim, axis: int, give
     if ids.tensor.dtype.is_bool:
         raise _mask_within(item, ids)
     if not ids.tensor.dtype.is_integer:
-        raise mistake("E0316", "an index is a whole number", item.span, str(ids.tensor))
+        text = conversion(item.span, "i64")
+        helps = (replacing(f"write `{text}`", item.span, text),) if "\n" not in text else ()
+        raise mistake("E0316", "an index is a whole number", item.span, str(ids.tensor), helps=helps)
     return Picked(ids, item.span)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dfc.fixes import Help, replacing
 from dfc.frontend import inserting
 from dfc.frontend.context import Context
-from dfc.frontend.foreign import FOREIGN_NAMES, RENAMED, STD, imported, known_elsewhere
+from dfc.frontend.foreign import ELSEWHERE_IN_STD, FOREIGN_NAMES, RENAMED, STD, imported, known_elsewhere
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.scope import Binding, Role, Scope
 from dfc.frontend.syntax import tree
@@ -108,6 +108,8 @@ def _no_members(owner: Entity, name: tree.Identifier, whole: tree.Member) -> Mis
     prelude = {"sum", "mean", "max", "min", "reshape", "transpose", "argmax", "prod", "all", "any"}
     if name.text in prelude:
         remedies[name.text] = f"write `{name.text}({text})`"
+    elif name.text in RENAMED and name.text not in remedies:
+        remedies[name.text] = f"it is a function: `{RENAMED[name.text]}({text}, ...)`"
     helps = (remedies[name.text],) if name.text in remedies else ()
     return mistake("E0203", f"{describe(owner)} has no members", name.span, f"no `{name.text}`", helps=helps)
 
@@ -137,7 +139,13 @@ def missing_export(module: str, scope: Scope, name: tree.Identifier) -> Mistake:
         words = f"write `import std.{name.text}` at the top of the file"
         helps = (inserting.importing(words, f"import std.{name.text}", name.span),)
         return mistake("E0203", title, name.span, "not imported", helps=helps)
-    return mistake("E0203", title, name.span, did_you_mean(near), notes=notes)
+    own_module, own = ELSEWHERE_IN_STD.get(name.text, ("", ""))
+    text = f"{own} as {name.text}"
+    is_there = own_module == module and own in names
+    helps = (replacing(f"it is called `{own}`: write `{text}`", name.span, text),) if is_there else ()
+    return mistake(
+        "E0203", title, name.span, did_you_mean(near if near == own or not is_there else ""), notes=notes, helps=helps
+    )
 
 
 def _module_member(module: str, scope: Scope, name: tree.Identifier) -> Entity:
