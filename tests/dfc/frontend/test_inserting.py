@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,12 @@ from tests.support.building import graph_of, run
 
 AROUND = "dfg 1\n\nreadonly entry f(x: f64, n: i32, a: i32[3], m: bool) -> (y: f64) {{ return {} }}\n"
 ALL_F64 = AROUND.replace("i32", "f64").replace("bool", "f64")
-VALUES = {"x": np.float64(1.5), "n": np.int32(2), "a": np.array([3, 1, 2], np.int32), "m": np.bool_(True)}
+VALUES: dict[str, Any] = {
+    "x": np.float64(1.5),
+    "n": np.int32(2),
+    "a": np.array([3, 1, 2], np.int32),
+    "m": np.bool_(True),
+}
 NARROW = ("n", "-n", "(n)", "n ** 2", "a[0]", "abs(n)", "(n + 1)", "sum(a)")
 OPERATORS = ("+", "-", "*", "/", "%", "**")
 WRITTEN = [f"x {op} {part}" for op in OPERATORS for part in NARROW]
