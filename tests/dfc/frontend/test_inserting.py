@@ -24,11 +24,13 @@ VALUES: dict[str, Any] = {
 }
 NARROW = ("n", "-n", "(n)", "n ** 2", "a[0]", "abs(n)", "(n + 1)", "sum(a)")
 OPERATORS = ("+", "-", "*", "/", "%", "**")
-WRITTEN = [f"x {op} {part}" for op in OPERATORS for part in NARROW]
-WRITTEN += [f"{part} {op} x" for op in OPERATORS for part in NARROW if op != "**" or part not in ("-n", "n ** 2")]
-WRITTEN += ["x * n ** 2 - n", "x ** n ** 2", "2 * x ** n * x", "-x ** n", "x ** -n", "x ** a[0] - n"]
-WRITTEN += ["x * f64(n) ** 2", "x * -f64(n)", "f64(a)[0] * x", "f64(n + 1) ** x", "x - f64(n)", "x / f64(n) / x"]
-WRITTEN += ["x * m", "x ** m", "m * x", "-m * x", "x * -m"]
+WRITTEN = [
+    *(f"x {op} {part}" for op in OPERATORS for part in NARROW),
+    *(f"{part} {op} x" for op in OPERATORS for part in NARROW if op != "**" or part not in ("-n", "n ** 2")),
+    *("x * n ** 2 - n", "x ** n ** 2", "2 * x ** n * x", "-x ** n", "x ** -n", "x ** a[0] - n"),
+    *("x * f64(n) ** 2", "x * -f64(n)", "f64(a)[0] * x", "f64(n + 1) ** x", "x - f64(n)", "x / f64(n) / x"),
+    *("x * m", "x ** m", "m * x", "-m * x", "x * -m"),
+]
 
 
 def errors(text: str) -> list[Diagnostic]:
