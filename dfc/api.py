@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
-from dfc.diagnostics import CompileError, Diagnostic, Diagnostics
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build, deployment
 from dfc.frontend.syntax.layout import check_style
 from dfc.frontend.syntax.parser import parse_recovering
@@ -23,7 +24,6 @@ from dfc.ir.graph import Graph
 from dfc.kernels.printer import print_program
 from dfc.ops.spelling import show as show_graph
 from dfc.options import CompileOptions, TargetOptions
-from dfc.source import SourceFile
 from dfc.watching import watcher
 from dfc_runtime.errors import FeedError, FileError, UnsupportedError
 from dfc_runtime.kinds import require_kind

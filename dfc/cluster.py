@@ -20,8 +20,9 @@ from dfc.deployment.model import Deployment, Site
 from dfc.deployment.parse import parse_partly
 from dfc.deployment.resolution import Resolution
 from dfc.deployment.resolve import resolve, wrong_names
-from dfc.diagnostics import CompileError, Diagnostic, error
-from dfc.fixes import replacing
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import SourceFile
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
 from dfc.mixed import lower_on_devices, on_devices, options_on
@@ -36,7 +37,6 @@ from dfc.passes.place.devices import OnDevices
 from dfc.passes.replicate import Replication, replicate
 from dfc.passes.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
 from dfc.role_memory import check_memory, early_memory
-from dfc.source import SourceFile
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 
 

@@ -19,14 +19,14 @@ from dfc.backend.cluster_bundle import Extras, elastic_jobs
 from dfc.cluster import Spread
 from dfc.deployment.model import Replicate, Site, Step
 from dfc.deployment.resolution import Resolution
-from dfc.diagnostics import CompileError, Diagnostic, error
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
+from dfc.diagnostics.source import SourceFile
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.types import TokenType
 from dfc.options import CompileOptions
 from dfc.passes.replicate.padded import Padded, padded
 from dfc.passes.replicate.short import CannotPadError
 from dfc.selecting import Selection, select
-from dfc.source import SourceFile
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.cluster import AheadPart, PartFeed
 

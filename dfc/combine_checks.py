@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dfc.backend.bundle import Bundle
 from dfc.cluster import Spread
 from dfc.cluster_parts import Surroundings, compiled, described
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 from dfc.ir import walk
 from dfc.ir.graph import Entry
 from dfc.ops.effects import effect

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc import pipeline
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile, Span
 from dfc.frontend import build
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
@@ -29,7 +30,6 @@ from dfc.ops.spelling import show
 from dfc.options import CompileOptions
 from dfc.passes.autodiff import NAME as AUTODIFF
 from dfc.passes.cut import cut
-from dfc.source import SourceFile, Span
 from dfc_runtime.errors import UnsupportedError
 
 DIRECTIONS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from dfc.suggestions import closest, did_you_mean
+from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc_runtime.errors import UnsupportedError
 
 

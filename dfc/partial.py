@@ -19,12 +19,12 @@ from dfc.backend.formulas import formula, name_symbols
 from dfc.cluster import resolution_of
 from dfc.cluster_parts import Surroundings, compiled, compiled_padded
 from dfc.deployment.model import Site
-from dfc.diagnostics import CompileError, Diagnostic
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic
+from dfc.diagnostics.source import SourceFile, Span
 from dfc.frontend import build
 from dfc.ir.graph import Graph
 from dfc.options import CompileOptions, TargetOptions
 from dfc.selecting import select
-from dfc.source import SourceFile, Span
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.cluster import site
 from dfc_runtime.formulas import Formula

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from dfc.backend.formulas import Names, formula, name_symbols
 from dfc.backend.target import CodeImage, Lowered
-from dfc.diagnostics import CompileError, Diagnostic, error
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
+from dfc.diagnostics.source import Span
 from dfc.ir.dims import ZERO, Dim, Symbol
 from dfc.ir.dtypes import ALL, DType, from_numpy
 from dfc.ir.graph import DimCheck, Resource
@@ -31,7 +32,6 @@ from dfc.kernels.program import (
     SiteType,
     walk,
 )
-from dfc.source import Span
 from dfc.version import __version__
 from dfc_runtime.checkpoints.files import replace_file
 from dfc_runtime.errors import FeedError, FileError

@@ -14,7 +14,7 @@ from dfc.backend.formulas import Names, formula, name_symbols
 from dfc.backend.lower import signature
 from dfc.deployment.model import Deployment
 from dfc.deployment.placement import Placement
-from dfc.diagnostics import Diagnostic
+from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.ir.graph import Graph
 from dfc.ir.measured import bounds_in
 from dfc.passes.partition import Parts, Role

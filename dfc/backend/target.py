@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
+from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.kernels.program import Program
 from dfc.options import TargetOptions
-from dfc.suggestions import closest, did_you_mean
 from dfc_runtime.errors import UnsupportedError
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.kernels.program import EntryProgram, For, HostCall, HostSite, If, Launch, Locked, Program, Step, While
-from dfc.source import Span
 from dfc_runtime.measuring import BEGIN, EMPTY, END, TICK
 
 

@@ -92,7 +92,7 @@ def _report_usage(failure: click.ClickException) -> int:
 def _report_mistake(failure: DfcError) -> int:
     diagnostics = getattr(failure, "diagnostics", None)
     if diagnostics:
-        from dfc.diagnostics import render  # only a compiler's error needs the compiler's drawing
+        from dfc.diagnostics.diagnostic import render  # only a compiler's error needs the compiler's drawing
 
         texts = [render(diagnostic, colour=is_terminal(sys.stderr)) for diagnostic in diagnostics]
         try:

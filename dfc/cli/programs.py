@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from dfc.cli.output import echo_drawn, is_terminal
-from dfc.diagnostics import Diagnostic, render
+from dfc.diagnostics.diagnostic import Diagnostic, render
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax.reading import decode_source, read_source
 from dfc.parsing.limits import SIZE_LIMIT
-from dfc.source import SourceFile
 
 
 def source_of(path: str) -> SourceFile:

@@ -23,10 +23,10 @@ from dfc.deployment.model import (
 )
 from dfc.deployment.settings import Settings, duration
 from dfc.deployment.statements import Edition, Statement, Word
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Edit, Help, editing, replacing
-from dfc.source import SourceFile
-from dfc.suggestions import closest, did_you_mean
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.source import SourceFile
+from dfc.diagnostics.suggestions import closest, did_you_mean
 
 MOST_TASKS = 1 << 20
 MODES = ("sync", "independent", "async")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from dfc.deployment.model import Colocate, Constraint, Place, Shard
-from dfc.source import Span
+from dfc.diagnostics.source import Span
 
 Part = TypeVar("Part", str, int)
 

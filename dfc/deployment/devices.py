@@ -14,11 +14,11 @@ from collections.abc import Mapping
 
 from dfc.deployment.model import Constraint, Job
 from dfc.deployment.statements import DeviceWords, WhereWords, Word
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.parsing.literals import DIGIT_LIMIT
-from dfc.source import Span
-from dfc.suggestions import closest, did_you_mean, listed
 
 KINDS = ("cpu", "gpu")
 PARTS = ("job", "task", "device")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from dfc.deployment.model import Deployment, Replicate
 from dfc.deployment.settings import setting_alone
-from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, error
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.effects import block_effects
 from dfc.ops.record import Effect
-from dfc.suggestions import closest, did_you_mean, listed
 
 
 def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:

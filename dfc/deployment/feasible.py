@@ -9,9 +9,9 @@ from dfc.deployment.constraints import asked_by, where_text, words_of
 from dfc.deployment.devices import count_of
 from dfc.deployment.model import Colocate, Constraint, Deployment, Job, Place, Shard
 from dfc.deployment.resolution import Ruling
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Edit, Help, editing, replacing
-from dfc.source import Span
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.source import Span
 
 MOST_FOLLOWERS = 3
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from dfc.deployment.parse import KEYWORDS, read_statements
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.parsing.automaton import load_automaton
 from dfc.parsing.lexer import COMMENT, Token
-from dfc.source import SourceFile
 
 STEP = 2
 ALIGNED = frozenset({"JOB", "SHARD", "PLACE"})

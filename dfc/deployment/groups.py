@@ -16,7 +16,7 @@ from dfc.deployment.lines import Lines, Statement, names_nothing
 from dfc.deployment.model import Colocate, Place, Shard
 from dfc.deployment.names import Thing
 from dfc.deployment.resolution import Group, Ruling
-from dfc.diagnostics import Diagnostic, error
+from dfc.diagnostics.diagnostic import Diagnostic, error
 
 
 def check_leaders(lines: Lines) -> Iterator[Diagnostic]:

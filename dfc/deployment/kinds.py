@@ -19,12 +19,12 @@ from dfc.deployment.constraints import where_text, words_of
 from dfc.deployment.devices import count_of
 from dfc.deployment.model import Constraint, Job, Place
 from dfc.deployment.resolution import Ruling
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import alone, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import alone, replacing
+from dfc.diagnostics.source import Span
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.ops.effects import is_host_call
-from dfc.source import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from typing import TypeAlias
 from dfc.deployment.globs import Glob
 from dfc.deployment.model import Colocate, Deployment, Place, Shard
 from dfc.deployment.names import Names, Thing
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, replacing
-from dfc.source import Span
-from dfc.suggestions import closest, did_you_mean
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean
 
 Statement: TypeAlias = Place | Shard | Colocate
 LONGEST_NOTE = 90

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dfc.source import NOWHERE, SourceFile, Span
+from dfc.diagnostics.source import NOWHERE, SourceFile, Span
 
 Setting = int | float | bool | str
 

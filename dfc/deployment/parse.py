@@ -16,12 +16,12 @@ from dfc.deployment.assemble import assemble
 from dfc.deployment.model import Deployment
 from dfc.deployment.statements import STATEMENTS, Edition, Statement, StatementBuilder, Written
 from dfc.deployment.syntax_errors import edition_missing, explain, explain_character
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import SourceFile
 from dfc.parsing.automaton import Automaton, Rejected, load_automaton
 from dfc.parsing.lexer import END, Lexed, Token
 from dfc.parsing.limits import check_text
-from dfc.source import SourceFile
 
 EDITION = 1
 MESSAGE_LIMIT = 20

@@ -18,8 +18,8 @@ from dfc.deployment.names import Names
 from dfc.deployment.resolution import Resolution
 from dfc.deployment.sharding import check_shards
 from dfc.deployment.steps import check_steps
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import replacing
 from dfc.ir.graph import Graph
 
 

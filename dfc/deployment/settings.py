@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from dfc.deployment.model import Option, Setting
 from dfc.deployment.statements import Statement, Word
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.parsing.literals import DIGIT_LIMIT
-from dfc.source import Span
-from dfc.suggestions import closest, did_you_mean, listed
 
 Value = TypeVar("Value", int, str)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dfc.deployment.model import Deployment, Shard
-from dfc.diagnostics import Diagnostic, error
+from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.ir.graph import Graph, Resource, ResourceKind
 
 

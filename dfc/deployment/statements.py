@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
-from dfc.diagnostics import Diagnostic
+from dfc.diagnostics.diagnostic import Diagnostic
+from dfc.diagnostics.source import SourceFile, Span
 from dfc.parsing.automaton import Builder, Children
 from dfc.parsing.lexer import Token
 from dfc.parsing.literals import float_value, integer_value, string_value
-from dfc.source import SourceFile, Span
 
 STATEMENTS = ("job", "shard", "place", "colocate", "replicate", "compress", "checkpoint", "step")
 

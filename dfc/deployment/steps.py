@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dfc.deployment.globs import Glob
 from dfc.deployment.lines import Lines, enough, names_nothing
 from dfc.deployment.model import Step
-from dfc.diagnostics import Diagnostic, error
-from dfc.source import Span
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.source import Span
 
 
 def check_steps(lines: Lines) -> Iterator[Diagnostic]:

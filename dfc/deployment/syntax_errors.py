@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 
 from dfc.deployment.statements import STATEMENTS
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Edit, Help, alone, editing, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Edit, Help, alone, editing, replacing
+from dfc.diagnostics.source import SourceFile, Span
+from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.parsing.automaton import Automaton
 from dfc.parsing.lexer import END, Token
-from dfc.source import SourceFile, Span
-from dfc.suggestions import closest, did_you_mean, listed
 
 FORMS = {
     "deploy": 'deploy 1 for "PROGRAM.dfg"',

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dfc.deployment.kinds import Devices
 from dfc.deployment.model import Deployment
 from dfc.deployment.resolution import Resolution
-from dfc.diagnostics import CompileError, Diagnostic, error
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.options import is_gpu_variant
 
 Task = tuple[str, int | None]

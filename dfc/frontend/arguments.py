@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.mistakes import mistake
 from dfc.frontend.values import Entity
-from dfc.source import Span
-from dfc.suggestions import closest, did_you_mean
 
 SYNONYMS = {
     "window": "size",

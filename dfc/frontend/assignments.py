@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import grouped
 from dfc.frontend.context import Context
 from dfc.frontend.convert import default_type, element_type, is_operand, not_an_operand, snapshot, tensor
 from dfc.frontend.effects import record_effect
@@ -39,8 +41,6 @@ from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector
 from dfc.ops.broadcasting import stretches_to
-from dfc.source import Span
-from dfc.suggestions import grouped
 
 
 def run_update(context: Context, statement: tree.Update) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import CALL_COST, Argument, Context, Frame
 from dfc.frontend.declarations import declare
 from dfc.frontend.generics import Matching, read_signature
@@ -16,7 +17,6 @@ from dfc.frontend.scope import Scope
 from dfc.frontend.state import Declaration, declare_state
 from dfc.frontend.syntax import tree
 from dfc.frontend.values import BlockClass, Entity, Instance, Routine, Unknown
-from dfc.source import Span
 
 STATE_ITEMS = (tree.ParamItem, tree.VarItem)
 

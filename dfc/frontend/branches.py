@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dfc.fixes import replacing
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context, Expected, Outcome
 from dfc.frontend.convert import condition, default_type, element_type, is_operand, tensor
 from dfc.frontend.fitting import same_shape
@@ -22,7 +23,6 @@ from dfc.frontend.syntax import tree
 from dfc.frontend.values import NOTHING, Entity, ListValue, Tensor, TupleValue, Unknown, describe
 from dfc.ir.graph import Value
 from dfc.ir.types import TokenType
-from dfc.source import Span
 
 Run = Callable[[Context], Entity]
 MOST_BRANCHES = 200

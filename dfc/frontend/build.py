@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 
-from dfc.diagnostics import CompileError, Diagnostic, error
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
+from dfc.diagnostics.source import NOWHERE, SourceFile, Span
 from dfc.frontend import blocks, branches, calls, entries, expressions, prelude, routines, statements
 from dfc.frontend.checking import check_block, check_routine, check_type
 from dfc.frontend.context import Argument, Context, Expected, Program
@@ -30,7 +31,6 @@ from dfc.frontend.values import UNKNOWN, BlockClass, Entity, EntryValue, Routine
 from dfc.frontend.variables import Variable, variables_in
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Entry, Graph, Resource
-from dfc.source import NOWHERE, SourceFile, Span
 
 RECURSION_LIMIT = 40_000
 DEPLOYMENT = ".deploy"

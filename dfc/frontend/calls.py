@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dfc.fixes import replacing
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import converted
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.draws import call_rng_method
@@ -28,8 +30,6 @@ from dfc.frontend.values import (
     VariableValue,
     describe,
 )
-from dfc.source import Span
-from dfc.suggestions import converted
 
 
 def call(

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dfc.fixes import Edit, Help, editing
+from dfc.diagnostics.fixes import Edit, Help, editing
+from dfc.diagnostics.source import Span
 from dfc.frontend.syntax import tree
-from dfc.source import Span
 
 Construct = tree.For | tree.Loop | tree.EachStatement | tree.If
 CONSTRUCTS = (tree.For, tree.Loop, tree.EachStatement, tree.If)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.blocks import make_instance
 from dfc.frontend.context import Context, Frame, Outcome, Program, Root
 from dfc.frontend.custom_gradients import with_gradient
@@ -26,7 +27,6 @@ from dfc.frontend.variables import Variable
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType
-from dfc.source import Span
 
 
 def check_routine(program: Program, routine: Routine) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import NOWHERE, Span
 from dfc.frontend.mistakes import Mistake, Reporter, mistake
 from dfc.frontend.regions import Region
 from dfc.frontend.scope import Binding, Scope
@@ -23,7 +24,6 @@ from dfc.ir.facts import Facts
 from dfc.ir.graph import Block, DimCheck, Graph, Value
 from dfc.ir.types import TensorType
 from dfc.ops.builder import Builder
-from dfc.source import NOWHERE, Span
 
 if TYPE_CHECKING:
     from dfc.frontend.generics import Signature

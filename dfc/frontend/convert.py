@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Abandoned, mistake
 from dfc.frontend.operations import operate
@@ -41,7 +42,6 @@ from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType
 from dfc.ops import registry
 from dfc.ops.attributes import ConstantAttributes
-from dfc.source import Span
 
 Element = DType | DTypeVariable
 COMPARISONS = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.branches import leaves, rebuild
 from dfc.frontend.context import Context, Outcome
 from dfc.frontend.convert import is_operand, tensor
@@ -20,7 +21,6 @@ from dfc.frontend.types import ConstType, DeclaredType, TupleType
 from dfc.frontend.values import NOTHING, Entity, TupleValue, Unknown, describe
 from dfc.ir.graph import Value
 from dfc.ops.attributes import CustomAttributes
-from dfc.source import Span
 
 
 def with_gradient(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context, Frame, Program, Root
 from dfc.frontend.convert import array_of, number_of
 from dfc.frontend.fitting import fit
@@ -35,7 +36,6 @@ from dfc.ir.dtypes import ALL, DType
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ConstantAttributes
-from dfc.source import Span
 
 Declared = (
     tree.ConstItem

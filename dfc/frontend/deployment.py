@@ -12,11 +12,11 @@ from pathlib import Path
 from dfc.deployment.model import Deployment
 from dfc.deployment.parse import parse_partly
 from dfc.deployment.resolve import resolve, wrong_names
-from dfc.diagnostics import CompileError, Diagnostic, error
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build
 from dfc.frontend.syntax.reading import read_source
 from dfc.ir.graph import Graph
-from dfc.source import SourceFile
 
 
 def is_deployment(source: SourceFile) -> bool:

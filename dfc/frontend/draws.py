@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import element_type, is_operand, not_an_operand, tensor
@@ -24,7 +25,6 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import ArgAttributes, ArgSortAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.gradients import add, mul, scaled, sub, widened
-from dfc.source import Span
 
 Arguments = Mapping[str, Argument]
 Method = Callable[[Context, Variable, Arguments, Span], Value]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context, Effect, Frame, Root
 from dfc.frontend.mistakes import Mistake, mistake
 from dfc.frontend.syntax import tree
-from dfc.source import Span
 
 HARMLESS_VERBS = frozenset({"saves", "reads"})
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dfc.diagnostics import warning
-from dfc.fixes import replacing
+from dfc.diagnostics.diagnostic import warning
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import NOWHERE, Span
 from dfc.frontend.branches import leaves
 from dfc.frontend.context import Argument, Context, Frame, Outcome, Program, Root
 from dfc.frontend.convert import constant_of, tensor
@@ -28,7 +29,6 @@ from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Block, Entry, Value
 from dfc.ir.types import TensorType, TextType
 from dfc.ops.earlier_rounds import ambiguous_gradients
-from dfc.source import NOWHERE, Span
 
 
 def build_entry(program: Program, scope: Scope, item: tree.EntryItem) -> Entry | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from dfc.fixes import replacing
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import check_fits, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.indexing import index
@@ -40,7 +41,6 @@ from dfc.ir.dtypes import BOOL, DType, DTypeVariable
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import CastAttributes
-from dfc.source import Span
 
 MOST_LEAVES = 500_000
 Many = TypeVar("Many", TupleValue, ListValue)

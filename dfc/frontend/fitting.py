@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context
 from dfc.frontend.convert import element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.mistakes import Abandoned, mistake
@@ -25,7 +26,6 @@ from dfc.frontend.values import (
 from dfc.ir.dims import Dim
 from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType
-from dfc.source import Span
 
 Complain = Callable[[str, str], Exception]
 """Makes the message from the type that is wanted and what there is instead."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import mistake
 from dfc.frontend.scope import Role, Scope
@@ -28,7 +29,6 @@ from dfc.frontend.values import ElementType, Entity, Opaque, Pack, Size
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import DType, DTypeVariable, in_class
 from dfc.ir.types import TensorType
-from dfc.source import Span
 
 PACK_RANK = 2
 Element = DType | DTypeVariable

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import listed
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import is_operand, not_an_operand, tensor
@@ -20,8 +22,6 @@ from dfc.frontend.variables import Variable
 from dfc.ir.graph import Node, ResourceKind, Value
 from dfc.ops import registry
 from dfc.ops.attributes import CastAttributes
-from dfc.source import Span
-from dfc.suggestions import listed
 
 
 @dataclass(slots=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dfc.fixes import replacing
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context
 from dfc.frontend.convert import element_type, is_operand, tensor
 from dfc.frontend.inserting import conversion
@@ -27,7 +28,6 @@ from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, SliceAttributes, TypeAttributes
-from dfc.source import Span
 
 
 @dataclass(frozen=True, slots=True)

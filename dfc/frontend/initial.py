@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context, Frame, Program, Root
 from dfc.frontend.fitting import Complain, fit_tensor
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
@@ -13,7 +14,6 @@ from dfc.frontend.scope import Scope
 from dfc.frontend.variables import Variable
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Block, Value
-from dfc.source import Span
 
 
 def first_value(context: Context, variable: Variable) -> Value | None:

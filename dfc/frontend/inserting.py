@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from dfc.fixes import Help, replacing
-from dfc.source import SourceFile, Span
-from dfc.suggestions import converted, grouped
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import SourceFile, Span
+from dfc.diagnostics.suggestions import converted, grouped
 
 _IMPORT = re.compile(r"^(import|from)\b")
 _EDITION = re.compile(r"^dfg\b")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dfc.diagnostics import Diagnostic, Label, warning
+from dfc.diagnostics.diagnostic import Diagnostic, Label, warning
 from dfc.frontend.syntax import tree
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.branches import leaves, rebuild
 from dfc.frontend.context import EMITTED, Context, LoopState, Outcome
 from dfc.frontend.convert import condition, element_type, is_operand, tensor
@@ -41,7 +42,6 @@ from dfc.ir.graph import Block, Value
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import AxisAttributes, ForAttributes
 from dfc.ops.rounds import rounds_between, size_of
-from dfc.source import Span
 
 
 @dataclass(slots=True)

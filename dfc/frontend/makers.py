@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import constant_of, default_type, element_type, is_operand, not_an_operand, tensor
@@ -29,7 +30,6 @@ from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, maximum, minimum
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, SliceAttributes
-from dfc.source import Span
 
 Arguments = Mapping[str, Argument]
 MOST_PARTS = 4096

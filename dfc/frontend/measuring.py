@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import is_operand, not_an_operand, tensor
@@ -29,7 +30,6 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, SizedAttributes
 from dfc.ops.broadcasting import same_shape
 from dfc.ops.measuring import count_set
-from dfc.source import Span
 
 Arguments = Mapping[str, Argument]
 UNNAMED = "N"

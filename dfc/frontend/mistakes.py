@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, Diagnostics, error, warning
-from dfc.fixes import Help
-from dfc.source import Span
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, Diagnostics, error, warning
+from dfc.diagnostics.fixes import Help
+from dfc.diagnostics.source import Span
 
 LIMIT = "E1002"
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile, Span
+from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.frontend.context import Program
 from dfc.frontend.declarations import Declared, declare, once
 from dfc.frontend.mistakes import Mistake, mistake
@@ -21,8 +23,6 @@ from dfc.frontend.syntax import tree
 from dfc.frontend.syntax.parser import parse
 from dfc.frontend.syntax.reading import read_source
 from dfc.frontend.values import Entity, ModuleValue
-from dfc.source import SourceFile, Span
-from dfc.suggestions import closest, did_you_mean
 
 PACKAGE = Path(str(files("dfc")))
 NEAR = ("*.dfg", "*/*.dfg")  # where a module may lie whose name was misspelt

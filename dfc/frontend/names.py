@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.frontend import inserting
 from dfc.frontend.context import Context
 from dfc.frontend.foreign import ELSEWHERE_IN_STD, FOREIGN_NAMES, RENAMED, STD, imported, known_elsewhere
@@ -22,8 +24,6 @@ from dfc.frontend.values import (
     describe,
 )
 from dfc.ir.graph import ResourceKind
-from dfc.source import Span
-from dfc.suggestions import closest, did_you_mean, listed
 
 RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation", "truncated_normal")
 

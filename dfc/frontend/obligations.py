@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context
 from dfc.frontend.convert import tensor
 from dfc.frontend.mistakes import mistake
@@ -19,7 +20,6 @@ from dfc.ir.types import TokenType
 from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
 from dfc.ops.rounds import size_of
 from dfc.ops.size_checks import failing
-from dfc.source import Span
 
 Comparison = tuple[Dim, str, Dim]
 _RELATIONS = {

@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from dfc.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend import inserting
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
@@ -22,7 +23,6 @@ from dfc.ir.graph import Value
 from dfc.ops.broadcasting import ONE_NAME, dims_equal
 from dfc.ops.builder import Builder
 from dfc.ops.record import EXPRESSION, OPERATOR, OpError
-from dfc.source import Span
 
 Result = TypeVar("Result")
 Declared = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from dfc.fixes import replacing
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import converted
 from dfc.frontend.context import Context
 from dfc.frontend.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
@@ -15,8 +17,6 @@ from dfc.frontend.values import Constant, Entity, Opaque, Size, SizeCondition, T
 from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import I64
 from dfc.ops import binding, registry
-from dfc.source import Span
-from dfc.suggestions import converted
 
 OPERATORS = {
     "+": "add",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context
 from dfc.frontend.variables import Variable
 from dfc.ir.dims import ONE
@@ -18,7 +19,6 @@ from dfc.ops import registry
 from dfc.ops.attributes import ResourceAttributes
 from dfc.ops.broadcasting import same_dim
 from dfc.ops.record import Elementwise
-from dfc.source import Span
 
 
 def origins(context: Context, operands: Sequence[Value]) -> list[tuple[Span, str]]:

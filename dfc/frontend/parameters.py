@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dfc.fixes import replacing
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import constant_of, default_type, element_type, tensor
@@ -40,7 +41,6 @@ from dfc.ir.dims import dim
 from dfc.ir.dtypes import DTypeVariable, in_class
 from dfc.ir.types import TensorType
 from dfc.ops.conditions import WANTED
-from dfc.source import Span
 
 
 @dataclass(slots=True)

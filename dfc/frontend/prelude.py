@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dfc.diagnostics.source import NOWHERE, Span
 from dfc.frontend import gradients, makers, measuring, prelude_special, randomness, settings, state_calls, telling
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context, Expected
@@ -27,7 +28,6 @@ from dfc.frontend.values import (
 from dfc.ir.dtypes import ALL
 from dfc.ir.names import escape
 from dfc.ops import registry
-from dfc.source import NOWHERE, Span
 
 Handler = Callable[[Context, Mapping[str, Argument], Span, Expected], Entity]
 

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context
 from dfc.frontend.convert import (
@@ -63,7 +64,6 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.builder import Builder
 from dfc.ops.record import ConstArgument, HostCall, OpRecord, Parameter
-from dfc.source import Span
 
 _ELEMENT = re.compile(r"(\w+)_?: (\w+)")
 DECIDING = {

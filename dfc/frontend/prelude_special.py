@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import constant_of
@@ -14,7 +15,6 @@ from dfc.frontend.prelude_records import require_sizes
 from dfc.frontend.values import Entity, Tensor
 from dfc.ops import binding, registry
 from dfc.ops.equations import RULE
-from dfc.source import Span
 
 Arguments = Mapping[str, Argument]
 EINSUM = "einsum(const rule: str, a, b, c, d)"

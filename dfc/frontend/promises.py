@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from dfc.fixes import Help, replacing, text_of
+from dfc.diagnostics.fixes import Help, replacing, text_of
+from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context
 from dfc.frontend.convert import default_type, element_type, is_operand
 from dfc.frontend.fitting import Complain
@@ -20,7 +21,6 @@ from dfc.frontend.scope import Role
 from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, TupleType
 from dfc.frontend.values import Entity, LiteralTensor, Tensor, TupleValue, VariableValue
-from dfc.source import Span
 
 Declared = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem
 Offers = Callable[[str, str], Iterator[Help]]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.arguments import Wanted, assign_arguments, value_of
 from dfc.frontend.context import Argument, Context, Expected, Frame
 from dfc.frontend.convert import constant_of, element_type, is_operand, not_an_operand, tensor
@@ -23,7 +24,6 @@ from dfc.ir.types import TensorType, TokenType
 from dfc.ir.types import tensor as tensor_type
 from dfc.ops.attributes import DrawAttributes, RandomAttributes
 from dfc.ops.philox import initial_state
-from dfc.source import Span
 
 RNG_TYPE = tensor_type(U64, 4)
 Arguments = Mapping[str, Argument]

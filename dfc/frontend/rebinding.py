@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dfc.fixes import Fix, Help, replacing
+from dfc.diagnostics.fixes import Fix, Help, replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend import inserting
 from dfc.frontend.carrying import carrying, crossed, giving, outermost, path_to, rebound
 from dfc.frontend.context import Context
@@ -29,7 +30,6 @@ from dfc.frontend.values import (
     describe,
 )
 from dfc.ir.types import TensorType
-from dfc.source import Span
 
 
 def run_rebind(context: Context, statement: tree.Rebind) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.frontend.branches import leaves, rebuild
 from dfc.frontend.context import Context
 from dfc.frontend.convert import constant_of
@@ -22,8 +24,6 @@ from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import ForAttributes
-from dfc.source import Span
-from dfc.suggestions import closest, did_you_mean
 
 SETTING = "recompute"
 HELP = "write `with recompute = 16` to keep every sixteenth round, and compute those between again"

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dfc.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import grouped
 from dfc.frontend.context import Context
 from dfc.frontend.syntax import tree
 from dfc.ir.dims import ONE, Dim
@@ -17,8 +19,6 @@ from dfc.ops import registry
 from dfc.ops.attributes import ReduceAttributes, SpreadAttributes
 from dfc.ops.broadcasting import same_shape, stretches_to
 from dfc.ops.record import Elementwise
-from dfc.source import Span
-from dfc.suggestions import grouped
 
 Shape = tuple[Dim, ...]
 MOST_NODES = 1000

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.source import Span
 from dfc.frontend import promises
 from dfc.frontend.context import CALL_COST, DEPTH_LIMIT, Argument, Context, Expected, Frame, Outcome
 from dfc.frontend.custom_gradients import with_gradient
@@ -25,7 +26,6 @@ from dfc.frontend.types import DeclaredType, TupleType, expected_of
 from dfc.frontend.values import NOTHING, UNKNOWN, Entity, Routine, Tensor, TupleValue, describe
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
-from dfc.source import Span
 
 
 def call_routine(

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.values import Entity, Unknown
-from dfc.source import Span
 
 
 class Role(Enum):

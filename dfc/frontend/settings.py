@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import constant_of
@@ -17,7 +18,6 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import from_numpy
 from dfc.ir.types import TensorType
-from dfc.source import Span
 
 LARGEST_FILE = 1 << 30
 Arguments = Mapping[str, Argument]

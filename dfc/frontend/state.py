@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.frontend.context import Context, Program
 from dfc.frontend.convert import constant_of, is_operand, tensor
 from dfc.frontend.declarations import static_context
@@ -30,8 +32,6 @@ from dfc.frontend.variables import Variable
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import ResourceKind
 from dfc.ir.types import TensorType
-from dfc.source import Span
-from dfc.suggestions import closest, did_you_mean
 
 SETTINGS = ("container", "saved", "name", "kind")
 

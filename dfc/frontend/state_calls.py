@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.frontend.arguments import value_of
 from dfc.frontend.assignments import assign_whole
 from dfc.frontend.context import Argument, Context, Expected
@@ -26,8 +28,6 @@ from dfc.frontend.values import (
 from dfc.frontend.variables import Variable, variables_in
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import HostAttributes
-from dfc.source import Span
-from dfc.suggestions import closest, did_you_mean, listed
 
 Arguments = Mapping[str, Argument]
 

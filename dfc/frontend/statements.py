@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from dfc.fixes import alone, replacing
+from dfc.diagnostics.fixes import alone, replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.assignments import run_update
 from dfc.frontend.branches import run_if
 from dfc.frontend.context import Context, Expected
@@ -38,7 +39,6 @@ from dfc.frontend.values import (
 )
 from dfc.ir.dtypes import ALL
 from dfc.ops.attributes import AssertAttributes
-from dfc.source import Span
 
 
 def run_suite(context: Context, suite: tree.Suite) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.arguments import value_of
 from dfc.frontend.context import Argument, Context, Expected
 from dfc.frontend.convert import is_operand, tensor
@@ -31,7 +32,6 @@ from dfc.ir.types import TokenType
 from dfc.ops import registry
 from dfc.ops.record import HostCall
 from dfc.ops.telling import PrintAttributes, SummaryAttributes
-from dfc.source import Span
 from dfc_runtime.printing import escaped, placeholders
 
 Arguments = Mapping[str, Argument]

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dfc.fixes import replacing
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.frontend import inserting
 from dfc.frontend.context import Context
 from dfc.frontend.foreign import ELEMENT_TYPES
@@ -37,8 +39,6 @@ from dfc.frontend.values import (
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import ALL, CLASSES, DTypeVariable
 from dfc.ir.types import TensorType
-from dfc.source import Span
-from dfc.suggestions import closest, did_you_mean
 
 SPECIAL_TYPES = ("int", "float", "str", "string", "rng", "vars", "tensors", "quant")
 CONST_KINDS = ("int", "float", "bool", "str")

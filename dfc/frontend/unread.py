@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dfc.diagnostics import Diagnostic, warning
-from dfc.fixes import Help, alone, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, warning
+from dfc.diagnostics.fixes import Help, alone, replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.later import unused_parameters
 from dfc.frontend.syntax import tree
-from dfc.source import Span
 
 Names = dict[str, "Bound"]
 Function = tree.FunctionItem | tree.ProcedureItem

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.values import Entity, Instance, ListValue, TupleValue, VariableValue
 from dfc.ir.graph import ResourceKind
 from dfc.ir.types import TensorType
-from dfc.source import Span
 
 if TYPE_CHECKING:
     from dfc.frontend.context import Context

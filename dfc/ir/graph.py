@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Attributes, NoAttributes
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.types import TensorType, TokenType, Type
-from dfc.source import Span
 
 
 class Value:

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import DimCheck, Resource
 from dfc.kernels.convolution import Convolved
 from dfc.kernels.form import Kernel
-from dfc.source import Span
 
 
 class Role(Enum):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Attributes, Literal, NoAttributes
 from dfc.ir.dims import Dim, DimLike, dim
 from dfc.ir.dtypes import F64, I64, DType, DTypeVariable
@@ -21,7 +22,6 @@ from dfc.ops.attributes import (
     ReduceAttributes,
     ShapeAttributes,
 )
-from dfc.source import Span
 
 
 class Builder:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dfc.diagnostics import Diagnostic, error
+from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.types import TensorType

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc.diagnostics.suggestions import converted, grouped
 from dfc.ir.attributes import Attributes, NoAttributes
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
-from dfc.suggestions import converted, grouped
 
 if TYPE_CHECKING:
     from dfc.kernels.body import BodyBuilder

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from dfc.diagnostics.source import Span
 from dfc.ir import walk
 from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured_in
 from dfc.ops.attributes import AssertAttributes, ConstantAttributes, DimAttributes
-from dfc.source import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dfc.diagnostics import Diagnostic, error
-from dfc.source import SourceFile
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.source import SourceFile
 
 SIZE_LIMIT = 64 * 1024 * 1024
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import replacing
-from dfc.source import Span
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import Span
 
 DIGIT_LIMIT = 400
 LARGEST_CODE_POINT = 0x10FFFF

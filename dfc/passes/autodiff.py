@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, error
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
 from dfc.ir import walk
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Block, Graph, Node, Value

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, error
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import depends_on, own_symbols
@@ -24,7 +25,6 @@ from dfc.ops import registry
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects import is_pure
-from dfc.source import NOWHERE
 
 NAME = "expose"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, error
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
 from dfc.ir import walk
 from dfc.ir.dims import ZERO, Dim
 from dfc.ir.dtypes import DType

@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, error
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
+from dfc.diagnostics.source import Span
 from dfc.ir import walk
 from dfc.ir.dtypes import U64
 from dfc.ir.graph import Block, Node, Value
@@ -37,7 +38,6 @@ from dfc.ops.builder import Builder
 from dfc.ops.effects import effect
 from dfc.ops.record import Effect
 from dfc.ops.state import RNG
-from dfc.source import Span
 
 _OPERATIONS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 _WITHOUT_VALUES = frozenset(("assert", "checkpoint_save"))

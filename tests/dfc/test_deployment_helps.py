@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 
 from dfc import api
-from dfc.diagnostics import Diagnostic
-from dfc.fixes import Fix, applied
+from dfc.diagnostics.diagnostic import Diagnostic
+from dfc.diagnostics.fixes import Fix, applied
+from dfc.diagnostics.source import SourceFile
 from dfc.options import CompileOptions
-from dfc.source import SourceFile
 from tests.support.deploying import PROGRAM, diagnosed
 from tests.support.documents import code_blocks
 from tests.support.golden import read_cases
 
 HERE = Path(__file__).parent
-PAGES = HERE.parents[1] / "dfc" / "explanations"
+PAGES = HERE.parents[1] / "dfc" / "diagnostics" / "explanations"
 GOLDEN = HERE / "deployment_helps.cases"
 
 LEFT = {

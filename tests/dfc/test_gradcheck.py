@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build
 from dfc.gradcheck import Compared, gradcheck, widened
 from dfc.ir.graph import Graph, Node, Value
@@ -15,7 +16,6 @@ from dfc.ir.walk import nodes
 from dfc.ops import registry
 from dfc.ops.builder import Builder
 from dfc.ops.gradients import unbroadcast
-from dfc.source import SourceFile
 from tests.support.command_line import command
 
 PROGRAM = """dfg 1

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 from dfc import api
-from dfc.diagnostics import Diagnostic
-from dfc.fixes import Fix, applied
-from dfc.source import SourceFile
+from dfc.diagnostics.diagnostic import Diagnostic
+from dfc.diagnostics.fixes import Fix, applied
+from dfc.diagnostics.source import SourceFile
 from tests.support.building import graph_of, run
 from tests.support.documents import code_blocks
 from tests.support.golden import read_cases
 
 HERE = Path(__file__).parent
-PAGES = HERE.parents[1] / "dfc" / "explanations"
+PAGES = HERE.parents[1] / "dfc" / "diagnostics" / "explanations"
 GOLDEN = HERE / "helps.cases"
 IN_WORDS = HERE / "helps_in_words.txt"
 STYLE = {"W0001", "W0002"}  # what golden cases leave out for brevity

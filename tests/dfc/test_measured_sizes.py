@@ -9,11 +9,11 @@ import pytest
 
 import dfc
 from dfc.api import compile_source
+from dfc.diagnostics.source import SourceFile
 from dfc.ir.equality import difference
 from dfc.ops.evaluate import evaluate
 from dfc.ops.spelling import show
 from dfc.options import CompileOptions
-from dfc.source import SourceFile
 from tests.support.building import graph_of
 from tests.support.sized_programs import random_program
 

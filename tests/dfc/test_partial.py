@@ -12,11 +12,11 @@ import pytest
 
 import dfc
 from dfc.api import compile_source
+from dfc.diagnostics.source import SourceFile
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.options import CompileOptions
 from dfc.partial import Specialiser
-from dfc.source import SourceFile
 from dfc_runtime import partial
 from dfc_runtime.errors import RunError
 from dfc_runtime.measuring import TICK, Meter

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dfc import pipeline, reproducer
-from dfc.diagnostics import CompileError, error
+from dfc.diagnostics.diagnostic import CompileError, error
+from dfc.diagnostics.source import NOWHERE, SourceFile
 from dfc.frontend.build import build
 from dfc.ir.equality import equal
 from dfc.ir.graph import Block, Graph
@@ -16,7 +17,6 @@ from dfc.ir.rewrite import map_blocks
 from dfc.ir.walk import nodes
 from dfc.options import CompileOptions
 from dfc.pipeline import Event, InternalError, Phase
-from dfc.source import NOWHERE, SourceFile
 from dfc.watching import watcher
 
 PROGRAM = """dfg 1

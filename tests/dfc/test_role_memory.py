@@ -7,13 +7,13 @@ from textwrap import dedent
 import pytest
 
 from dfc import api, cluster
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build
 from dfc.options import CompileOptions
 from dfc.passes.place import Costs
 from dfc.pipeline import optimise
 from dfc.role_memory import needed
-from dfc.source import SourceFile
 
 TRAINING = """
 dfg 1

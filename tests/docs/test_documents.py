@@ -15,9 +15,9 @@ import pytest
 from dfc import api
 from dfc.deployment.formatter import format_deployment
 from dfc.deployment.statements import STATEMENTS
-from dfc.diagnostics import render
+from dfc.diagnostics.diagnostic import render
+from dfc.diagnostics.source import SourceFile
 from dfc.ops import registry
-from dfc.source import SourceFile
 from tests.support.command_line import environment
 from tests.support.corpus import ROOT
 from tests.support.documents import CodeBlock, code_blocks, links
@@ -160,7 +160,7 @@ def test_every_link_leads_somewhere(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_every_message_code_that_is_named_has_a_page(path: Path) -> None:
     named = set(re.findall(r"\b[EW]\d{4}\b", path.read_text()))
-    assert named <= {page.stem for page in (ROOT / "dfc" / "explanations").glob("*.md")}
+    assert named <= {page.stem for page in (ROOT / "dfc" / "diagnostics" / "explanations").glob("*.md")}
 
 
 def requirement(text: str) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from dfc import pipeline
 from dfc.backend.lower import lower_graph
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.attributes import Literal
 from dfc.ir.dtypes import from_numpy
 from dfc.ir.graph import Block, Entry, Graph, Value
@@ -24,7 +25,6 @@ from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.record import Array, Effect, OpRecord, Sample
 from dfc.options import CompileOptions
-from dfc.source import NOWHERE
 from dfc_runtime.errors import DfcError
 from tests.support import gating
 from tests.support.native_run import NativeRun

@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build
-from dfc.source import SourceFile
 from tests.support import gating
 from tests.support.corpus import CORPUS, DEPLOYMENTS
 from tests.support.mutants import edit

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dfc.api import compile_source
+from dfc.diagnostics.source import SourceFile
 from dfc.options import CompileOptions
-from dfc.source import SourceFile
 from tests.mpi.test_run_command import _run
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]

@@ -9,8 +9,8 @@ import pytest
 
 import dfc
 from dfc.api import compile_source
+from dfc.diagnostics.source import SourceFile
 from dfc.options import CompileOptions, TargetOptions
-from dfc.source import SourceFile
 from tests.support.mpi import run_ranks
 
 pytestmark = pytest.mark.xdist_group("mpi")

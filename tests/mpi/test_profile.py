@@ -12,8 +12,8 @@ import pytest
 
 from dfc import profiles
 from dfc.api import compile_source
+from dfc.diagnostics.source import SourceFile
 from dfc.options import CompileOptions
-from dfc.source import SourceFile
 from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]

@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build
-from dfc.source import SourceFile
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.spread_samples import (
     ALL,

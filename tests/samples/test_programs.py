@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from dfc import api
-from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic
 from dfc.frontend.syntax.reading import read_source
 from dfc.options import CompileOptions
 from dfc_runtime import loads

@@ -7,14 +7,14 @@ from textwrap import dedent
 
 import numpy as np
 
-from dfc.diagnostics import render
+from dfc.diagnostics.diagnostic import render
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build, check
 from dfc.ir.graph import Graph
 from dfc.ir.verify import verify
 from dfc.ops.check import check_node
 from dfc.ops.evaluate import Outcome, evaluate, initial_state
 from dfc.passes.autodiff import autodiff
-from dfc.source import SourceFile
 
 Settings = Mapping[str, int | float | bool | str]
 

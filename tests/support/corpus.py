@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dfc.source import SourceFile
+from dfc.diagnostics.source import SourceFile
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = [*sorted((ROOT / "samples" / "language").glob("*.dfg")), *sorted((ROOT / "dfc" / "std").glob("*.dfg"))]

@@ -8,10 +8,10 @@ from dfc.deployment.model import Deployment
 from dfc.deployment.parse import parse
 from dfc.deployment.resolution import Resolution
 from dfc.deployment.resolve import resolve
-from dfc.diagnostics import Diagnostic, render
+from dfc.diagnostics.diagnostic import Diagnostic, render
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build
 from dfc.ir.graph import Graph
-from dfc.source import SourceFile
 from tests.support.corpus import ROOT
 
 PROGRAM = ROOT / "samples" / "language" / "05_sharded_embedding.dfg"

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir import dtypes
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Value
 from dfc.ir.types import TensorType, TokenType, tensor
 from dfc.ops.attributes import AssignAttributes, ConstantAttributes, ResourceAttributes
-from dfc.source import NOWHERE
 
 
 def entry(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import I64, DType
@@ -21,7 +22,6 @@ from dfc.ops.attributes import (
     ResourceAttributes,
 )
 from dfc.ops.builder import Builder
-from dfc.source import NOWHERE
 
 Body = Callable[..., Sequence[Value]]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.graph import Entry, Graph, Value
 from dfc.ops import registry
 from dfc.ops.record import Effect, OpRecord, Sample
-from dfc.source import NOWHERE
 from tests.support.ops import Scratch
 
 LIMIT = 8  # samples of each record in one program

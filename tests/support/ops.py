@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.attributes import NoAttributes
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import BOOL, DType, from_numpy
@@ -17,7 +18,6 @@ from dfc.ops.builder import Builder
 from dfc.ops.evaluate import evaluate
 from dfc.ops.numeric import convert
 from dfc.ops.record import OpRecord, Sample
-from dfc.source import NOWHERE
 
 
 def type_of(array: np.ndarray) -> TensorType:

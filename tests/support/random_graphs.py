@@ -12,6 +12,7 @@ from random import Random
 
 import numpy as np
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import ONE, Dim, dim
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64, DType
@@ -21,7 +22,6 @@ from dfc.ir.walk import used_values
 from dfc.ops import attributes as a
 from dfc.ops import registry
 from dfc.ops.record import Effect, OpError
-from dfc.source import NOWHERE
 from tests.support.cases import Case, N
 from tests.support.making import Making
 from tests.support.random_attributes import Guesser

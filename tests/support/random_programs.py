@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.dims import ONE, Dim, Symbol, dim
 from dfc.ir.dtypes import F64, I64, U64
 from dfc.ir.graph import Graph, Resource, ResourceKind, Value
@@ -29,7 +30,6 @@ from dfc.ops.attributes import (
     ShapeAttributes,
     SliceAttributes,
 )
-from dfc.source import NOWHERE
 from tests.support.graphs import variable
 from tests.support.making import Making
 

@@ -10,6 +10,7 @@ from textwrap import dedent
 import numpy as np
 
 from dfc.deployment.model import Replicate
+from dfc.diagnostics.source import SourceFile, Span
 from dfc.frontend.build import build
 from dfc.ir.graph import Graph, Node
 from dfc.ops.communication import CombinedAttributes, ContributeAttributes
@@ -18,7 +19,6 @@ from dfc.ops.record import Array
 from dfc.ops.spelling import show
 from dfc.passes.replicate import Piece, Replication, replicate
 from dfc.pipeline import check, optimise
-from dfc.source import SourceFile, Span
 
 PATIENCE = 60
 

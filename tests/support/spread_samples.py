@@ -11,8 +11,8 @@ import numpy as np
 
 import dfc_runtime
 from dfc.api import compile_source
+from dfc.diagnostics.source import SourceFile
 from dfc.options import CompileOptions
-from dfc.source import SourceFile
 from tests.support.clusters import on_cluster
 from tests.support.corpus import ROOT
 

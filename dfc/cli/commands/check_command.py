@@ -11,7 +11,7 @@ import click
 
 from dfc.cli.programs import count, print_diagnostics, source_of
 from dfc.cli.values import settings
-from dfc.diagnostics import (
+from dfc.diagnostics.diagnostic import (
     EXIT_MISTAKE,
     EXIT_UNSUPPORTED,
     NOT_SUPPORTED_YET,
@@ -19,6 +19,8 @@ from dfc.diagnostics import (
     Diagnostic,
     Diagnostics,
 )
+from dfc.diagnostics.reporting import FORMATS
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build, deployment
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.layout import check_style
@@ -26,8 +28,6 @@ from dfc.frontend.syntax.parser import parse_recovering
 from dfc.frontend.syntax.reading import read_source
 from dfc.frontend.unread import remarks
 from dfc.ops.size_checks import checks_inside
-from dfc.reporting import FORMATS
-from dfc.source import SourceFile
 
 WATCH_SECONDS = 0.2
 MOST_WATCHED = 1000

@@ -12,7 +12,7 @@ from dfc.cli.failures import did_you_mean
 
 def pages() -> Traversable:
     """The folder of the pages, one Markdown file a code."""
-    return files("dfc") / "explanations"
+    return files("dfc") / "diagnostics" / "explanations"
 
 
 def codes() -> list[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import SourceFile, Span
 from dfc.frontend.syntax.limits import CLOSERS, OPENERS
 from dfc.parsing.lexer import Token
-from dfc.source import SourceFile, Span
 
 TEXTS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
 CODE = re.compile(r"""(?:"(?:\\.|[^"\\])*"|[^"#])*""")  # what stands before a comment

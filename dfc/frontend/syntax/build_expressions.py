@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dfc.diagnostics import Diagnostic
+from dfc.diagnostics.diagnostic import Diagnostic
+from dfc.diagnostics.source import SourceFile, Span
 from dfc.frontend.syntax import tree
 from dfc.frontend.syntax.documentation import Documentation
 from dfc.parsing.automaton import Builder, Children
 from dfc.parsing.lexer import Token
 from dfc.parsing.literals import float_value, integer_value, string_value
-from dfc.source import SourceFile, Span
 
 
 class ExpressionBuilder:

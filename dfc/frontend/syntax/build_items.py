@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.syntax import tree
 from dfc.frontend.syntax.build_expressions import present
 from dfc.frontend.syntax.build_statements import StatementBuilder
 from dfc.frontend.syntax.layout import check_items
 from dfc.parsing.automaton import Children
 from dfc.parsing.literals import integer_value
-from dfc.source import Span
 
 
 class TreeBuilder(StatementBuilder):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from dfc.diagnostics.source import Span
 from dfc.frontend.syntax import tree
 from dfc.frontend.syntax.build_expressions import ExpressionBuilder, present
 from dfc.frontend.syntax.layout import check_statements
 from dfc.parsing.automaton import Children
-from dfc.source import Span
 
 
 class StatementBuilder(ExpressionBuilder):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, alone, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Help, alone, replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.syntax.situation import (
     ITEM_KEYWORDS,
     OPERATORS,
@@ -15,7 +16,6 @@ from dfc.frontend.syntax.situation import (
     shown,
 )
 from dfc.parsing.lexer import END
-from dfc.source import Span
 
 MODULE = re.compile(r"\.?[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 STATEMENT_SIGNS = frozenset({"LPAR", "DOT", "EQUAL", "UPDATE", "LSQB"})

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from dfc.diagnostics.source import NOWHERE, Span
 from dfc.frontend.syntax.nodes import Node
-from dfc.source import NOWHERE, Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)

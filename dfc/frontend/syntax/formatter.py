@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax.limits import CLOSERS, OPENERS
 from dfc.frontend.syntax.parser import parse
 from dfc.frontend.syntax.spacing import gap
 from dfc.frontend.syntax.tree import BlockItem, Module, Suite, walk
 from dfc.parsing.automaton import load_automaton
 from dfc.parsing.lexer import COMMENT, Token
-from dfc.source import SourceFile
 
 STEP = 2
 SIGNATURE_STEP = 4

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from dfc.diagnostics import Diagnostic, error, warning
-from dfc.fixes import replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error, warning
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax.tree import Call, CallStatement, Final, Module, Node, Statement
 from dfc.parsing.lexer import Token
-from dfc.source import SourceFile
 
 EDITION = 1
 LONGEST_LINE = 100

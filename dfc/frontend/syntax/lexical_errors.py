@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, replacing
-from dfc.source import SourceFile
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import SourceFile
 
 SIGNS = {
     "&&": ("E0102", "`&&` is spelled `and`", "write `and`"),

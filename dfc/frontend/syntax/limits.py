@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast, get_args
 
-from dfc.diagnostics import Diagnostic, error
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax.tree import Expression, Module, Node, spine, walk
 from dfc.parsing.automaton import NESTING_LIMIT
 from dfc.parsing.lexer import Token
-from dfc.source import SourceFile
 
 CHAIN_LIMIT = 10_000
 OPENERS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 
-from dfc.source import NOWHERE, Span
+from dfc.diagnostics.source import NOWHERE, Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)

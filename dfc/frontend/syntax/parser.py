@@ -6,7 +6,8 @@ text, however broken, overflows a stack.
 
 from __future__ import annotations
 
-from dfc.diagnostics import Diagnostics
+from dfc.diagnostics.diagnostic import Diagnostics
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax.build_items import TreeBuilder
 from dfc.frontend.syntax.documentation import find_documentation
 from dfc.frontend.syntax.layout import check_edition
@@ -15,7 +16,6 @@ from dfc.frontend.syntax.recovery import Text, read_whole, recover
 from dfc.frontend.syntax.tree import Module
 from dfc.parsing.automaton import load_automaton
 from dfc.parsing.limits import check_text
-from dfc.source import SourceFile
 
 
 def parse(source: SourceFile) -> Module:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dfc.diagnostics import CompileError, error
+from dfc.diagnostics.diagnostic import CompileError, error
+from dfc.diagnostics.source import SourceFile
 from dfc.parsing.limits import SIZE_LIMIT, too_large
-from dfc.source import SourceFile
 
 BYTE_ORDER_MARK = "\ufeff"
 _LENGTH_BYTES, _HEADER = 8, b'{"'

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dfc.diagnostics import Diagnostic, Diagnostics
+from dfc.diagnostics.diagnostic import Diagnostic, Diagnostics
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax.bracket_errors import explain_brackets, is_balanced, stray_closer
 from dfc.frontend.syntax.build_items import TreeBuilder
 from dfc.frontend.syntax.lexical_errors import explain_character
@@ -20,7 +21,6 @@ from dfc.frontend.syntax.syntax_errors import BORROWED, explain
 from dfc.frontend.syntax.tree import Module
 from dfc.parsing.automaton import Automaton, Rejected, TooDeep
 from dfc.parsing.lexer import END, Token
-from dfc.source import SourceFile
 
 MESSAGE_LIMIT = 20
 LOOK_AHEAD = 50

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
 from dfc.frontend.syntax.situation import OPERATORS, Situation
 from dfc.parsing.lexer import Token
-from dfc.source import Span
 
 GOES_ON = (OPERATORS | {"DOT", "LPAR", "LSQB"}) - {"AND", "OR"}  # more of an operand follows
 

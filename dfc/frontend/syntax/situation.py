@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, alone, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Help, alone, replacing
+from dfc.diagnostics.source import SourceFile, Span
 from dfc.frontend.syntax.limits import CLOSERS, OPENERS
 from dfc.parsing.automaton import Automaton
 from dfc.parsing.lexer import END, Token
-from dfc.source import SourceFile, Span
 
 VALUE_END = frozenset({"NAME", "INT", "FLOAT", "STRING", "RPAR", "RSQB", "TRUE", "FALSE"})
 VALUE_START = frozenset({"NAME", "INT", "FLOAT", "STRING", "LPAR", "LSQB", "TRUE", "FALSE"})

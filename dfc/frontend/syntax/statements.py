@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from dfc.diagnostics.source import NOWHERE, Span
 from dfc.frontend.syntax.expressions import Expression, Identifier, Path, Place, StringLiteral
 from dfc.frontend.syntax.nodes import Node
 from dfc.frontend.syntax.types import TypeExpression
-from dfc.source import NOWHERE, Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)

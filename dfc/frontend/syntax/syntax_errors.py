@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Help, replacing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Help, replacing
 from dfc.frontend.syntax.declaration_errors import DECLARATION_RULES
 from dfc.frontend.syntax.remedies import (
     begins_line,

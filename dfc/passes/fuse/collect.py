@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import ONE, ZERO, dim
 from dfc.ir.dtypes import U64
@@ -41,7 +42,6 @@ from dfc.passes.fuse.part_reads import PartReads, part_reads, part_step
 from dfc.passes.fuse.places import Place, Storage, fresh, place_of
 from dfc.passes.fuse.scope import Scope, base_of
 from dfc.passes.fuse.targets import everything, region_shape, selected, whole, with_axes
-from dfc.source import Span
 
 User = Node | Item
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dfc.diagnostics.source import Span
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
 from dfc.passes.fuse.indexing import ORIGIN, Point, along
 from dfc.passes.fuse.places import Place, Storage
-from dfc.source import Span
 
 
 class Kind(Enum):

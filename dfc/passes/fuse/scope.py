@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Literal
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import Program, Role
 from dfc.ops.attributes import ConstantAttributes
 from dfc.passes.fuse.inline import is_alias
 from dfc.passes.fuse.places import Place, Storage, place_of
-from dfc.source import Span
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dfc.diagnostics import NOT_SUPPORTED_YET, CompileError, Diagnostic, error
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, Diagnostic, error
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph, Node
 from dfc.ops.attributes import HostAttributes

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from dfc.deployment.kinds import ON_CPU, Device
 from dfc.deployment.model import Site
 from dfc.deployment.placement import Placement
-from dfc.diagnostics import CompileError, error
+from dfc.diagnostics.diagnostic import CompileError, error
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.attributes import HostAttributes

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dfc.deployment.model import Site
+from dfc.diagnostics.source import Span
 from dfc.ir.graph import Graph
 from dfc.passes.partition.checkpoints import CheckpointStep
-from dfc.source import Span
 
 
 @dataclass(frozen=True, slots=True, order=True)

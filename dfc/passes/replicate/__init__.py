@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dfc.deployment.model import Replicate
-from dfc.diagnostics import CompileError, Diagnostic
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dfc.deployment.model import Replicate
-from dfc.diagnostics import NOT_SUPPORTED_YET, Diagnostic, error, warning
-from dfc.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, error, warning
+from dfc.diagnostics.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.source import Span
 from dfc.ir.graph import Entry, Node, Value
-from dfc.source import Span
 
 NO_SUCH_SIZE = "E0803"
 COMBINE = "E0831"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dfc.diagnostics import Diagnostic
+from dfc.diagnostics.diagnostic import Diagnostic
+from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Node
 from dfc.ir.types import TensorType
-from dfc.source import Span
 
 
 @dataclass(frozen=True, slots=True)

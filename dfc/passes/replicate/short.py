@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim, dim
 from dfc.ir.graph import Block, DimCheck, Entry, Node, Value
@@ -36,7 +37,6 @@ from dfc.ops.attributes import (
 )
 from dfc.passes.replicate.rules import NeededWhole, use_of
 from dfc.passes.replicate.states import COMMON, Common, Cutting, Partial, Split, State, join, quotient
-from dfc.source import Span
 
 SUMS = frozenset({"sum", "mean", "prod", "matmul", "scatter_add"})
 """Ops that leave rows out, with the neutral number in their place."""

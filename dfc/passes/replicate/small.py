@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dfc.diagnostics.source import Span
 from dfc.ir.dims import ONE, ZERO, Dim, dim
 from dfc.ir.dtypes import F32, F64, I32, I64
 from dfc.ir.graph import Block, Value
@@ -21,7 +22,6 @@ from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import SliceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.communication import NETWORK, CombinedAttributes, ContributeAttributes
-from dfc.source import Span
 
 NETWORK_TOKEN = TokenType(NETWORK)
 MOST_BYTES = 1 << 19

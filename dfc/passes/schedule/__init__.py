@@ -16,6 +16,7 @@ from typing import cast
 
 import numpy as np
 
+from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dtypes import BOOL
 from dfc.ir.graph import Block, Node, Value
@@ -52,7 +53,6 @@ from dfc.passes.schedule.draft import (
     DraftWhile,
 )
 from dfc.passes.schedule.isolated import isolated
-from dfc.source import Span
 
 
 def schedule(scope: Scope, block: Block, exits: Sequence[Exit]) -> list[Draft]:

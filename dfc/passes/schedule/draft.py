@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.convolution import Convolution
 from dfc.kernels.form import Kernel
 from dfc.passes.fuse.places import Place
-from dfc.source import Span
 
 
 @dataclass(slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dfc.diagnostics import Diagnostic, error
-from dfc.fixes import Edit, Help, editing
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Edit, Help, editing
 from dfc.ir.graph import Node, Value
 from dfc.ops.attributes import AssignAttributes
 from dfc.passes.shard.model import Sharded

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dfc.deployment.model import Shard, Site
+from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.graph import Graph
-from dfc.source import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from dfc.diagnostics.source import NOWHERE, Span
 from dfc.kernels.program import Launch, Program, walk
-from dfc.source import NOWHERE, Span
 from dfc_targets.cuda.assemble import Assembled
 from dfc_targets.cuda.convolution_report import convolution_makers
 from dfc_targets.cuda.kernel_code import KernelCode

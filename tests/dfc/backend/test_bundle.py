@@ -13,13 +13,13 @@ from dfc import api
 from dfc.backend import bundle
 from dfc.backend.lower import lower_graph
 from dfc.backend.target import CodeImage, Lowered
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import NOWHERE, SourceFile
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import F32
 from dfc.ir.graph import Resource, ResourceKind
 from dfc.ir.types import tensor
 from dfc.kernels.program import Program
-from dfc.source import NOWHERE, SourceFile
 from dfc_runtime.errors import FeedError, FileError
 from tests.support.compiled import compiled, graph
 

@@ -10,7 +10,7 @@ import pytest
 
 from dfc import profiles
 from dfc.cli import traces
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats.source import read_text
 from tests.gate import texts

@@ -10,8 +10,8 @@ import pytest
 import dfc_runtime
 from dfc import api, profiles
 from dfc.cli import traces
+from dfc.diagnostics.source import SourceFile
 from dfc.options import CompileOptions
-from dfc.source import SourceFile
 from dfc_runtime.measuring import TICK
 from tests.support.command_line import Command
 

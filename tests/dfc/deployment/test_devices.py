@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dfc.deployment.parse import parse
-from dfc.diagnostics import render
-from dfc.source import SourceFile
+from dfc.diagnostics.diagnostic import render
+from dfc.diagnostics.source import SourceFile
 from tests.support.deploying import HEAD, deployed
 
 JOBS = HEAD + "job ps tasks 4 with cpu = 8\njob worker tasks 20 with gpu = 4\n"

@@ -8,9 +8,9 @@ from dfc import api
 from dfc.cli import placement
 from dfc.cluster import options_on
 from dfc.deployment.kinds import ON_CPU, Device
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build
 from dfc.options import CompileOptions, TargetOptions
-from dfc.source import SourceFile
 from tests.support.deploying import HEAD, diagnosed, resolved
 
 JOBS = f"{HEAD}job ps tasks 2\njob worker tasks 4 with gpu = 2\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc.diagnostics import render
+from dfc.diagnostics.diagnostic import render
 from tests.support.deploying import diagnosed
 from tests.support.golden import Case, check_case, read_cases
 

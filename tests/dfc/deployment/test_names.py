@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dfc.deployment.globs import Glob
 from dfc.deployment.names import Names
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build
-from dfc.source import SourceFile
 
 PROGRAM = """dfg 1
 

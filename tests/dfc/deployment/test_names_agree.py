@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dfc.deployment.names import Names
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build, elaborate
 from dfc.ir.graph import Graph
 from dfc.selecting import select
-from dfc.source import SourceFile
 from tests.support.corpus import ROOT
 
 SAMPLES = ROOT / "samples"

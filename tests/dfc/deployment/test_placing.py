@@ -7,10 +7,10 @@ import pytest
 from dfc import pipeline
 from dfc.cluster import spread, wishes_of
 from dfc.deployment.model import Site
+from dfc.diagnostics.source import SourceFile
 from dfc.ir.graph import Graph
 from dfc.options import CompileOptions
 from dfc.passes.place import Placed, place
-from dfc.source import SourceFile
 from tests.support.building import graph_of
 from tests.support.deploying import resolved
 

@@ -10,7 +10,7 @@ from dfc import pipeline
 from dfc.deployment.globs import Glob
 from dfc.deployment.model import Colocate
 from dfc.deployment.resolution import Resolution
-from dfc.diagnostics import render
+from dfc.diagnostics.diagnostic import render
 from dfc.ir.walk import nodes
 from dfc.options import CompileOptions
 from tests.support.building import graph_of

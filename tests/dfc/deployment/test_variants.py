@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dfc.api import compile_source
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.options import CompileOptions, TargetOptions
-from dfc.source import SourceFile
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.bundles import roles_of
 

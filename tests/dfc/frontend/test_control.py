@@ -7,9 +7,9 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import check
 from dfc.ir import walk
-from dfc.source import SourceFile
 from tests.support.building import codes, graph_of, messages, result, run
 
 

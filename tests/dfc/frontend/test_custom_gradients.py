@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import dfc
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build
 from dfc.ir.equality import difference
 from dfc.ops.spelling import show
-from dfc.source import SourceFile
 from dfc_runtime import loads
 from tests.support.building import codes, graph_of, messages, result, run
 

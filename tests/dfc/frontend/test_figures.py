@@ -9,9 +9,9 @@ import pytest
 
 import dfc
 from dfc import api
-from dfc.diagnostics import Diagnostic, render
+from dfc.diagnostics.diagnostic import Diagnostic, render
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax.reading import read_source
-from dfc.source import SourceFile
 
 FIGURES = Path(__file__).resolve().parents[3] / "samples" / "figures"
 

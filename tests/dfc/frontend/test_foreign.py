@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from dfc.fixes import applied
+from dfc.diagnostics.fixes import applied
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import check
 from dfc.frontend.foreign import ELSEWHERE_IN_STD, FOREIGN_NAMES, MISSING, RENAMED, known_elsewhere
 from dfc.frontend.prelude import COMPOSITE, SPECIAL
 from dfc.ops import registry
-from dfc.source import SourceFile
 from tests.support.building import codes, graph_of, messages, run
 
 PRELUDE = {record.name for record in registry.all_records() if record.in_prelude} | set(COMPOSITE) | set(SPECIAL)

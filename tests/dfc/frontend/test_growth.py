@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dfc.diagnostics import Diagnostic
+from dfc.diagnostics.diagnostic import Diagnostic
+from dfc.diagnostics.source import SourceFile, Span
 from dfc.frontend.build import build, check
 from dfc.frontend.context import Program
-from dfc.source import SourceFile, Span
 
 LEVELS = 40
 AFFORDABLE = 20_000  # steps: well below a second

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dfc import api
-from dfc.diagnostics import Diagnostic
-from dfc.fixes import applied
+from dfc.diagnostics.diagnostic import Diagnostic
+from dfc.diagnostics.fixes import applied
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.inserting import conversion
-from dfc.source import SourceFile
 from tests.support.building import graph_of, run
 
 AROUND = "dfg 1\n\nreadonly entry f(x: f64, n: i32, a: i32[3], m: bool) -> (y: f64) {{ return {} }}\n"

@@ -9,12 +9,12 @@ from types import FrameType
 
 import pytest
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import statements
 from dfc.frontend.build import build, check
 from dfc.frontend.context import Context
 from dfc.frontend.syntax import tree
-from dfc.source import SourceFile
 from tests.support.building import codes, graph_of
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build, check
 from dfc.ir.graph import Graph
-from dfc.source import SourceFile
 from tests.support.building import codes, graph_of
 
 

@@ -7,14 +7,14 @@ import re
 
 import pytest
 
-from dfc.diagnostics import CompileError, render
+from dfc.diagnostics.diagnostic import CompileError, render
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build, check
 from dfc.ir.equality import difference
 from dfc.ir.names import KEYWORDS
 from dfc.ir.verify import verify
 from dfc.ops.check import check_node
 from dfc.ops.spelling import show
-from dfc.source import SourceFile
 from tests.support.corpus import CORPUS
 
 WORD = re.compile(r'"[^"\n]*"|[A-Za-z_]\w*|\d[\w.]*|\s+|[^\w\s]')

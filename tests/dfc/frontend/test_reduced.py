@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dfc.diagnostics import Diagnostic
-from dfc.fixes import applied
+from dfc.diagnostics.diagnostic import Diagnostic
+from dfc.diagnostics.fixes import applied
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import check
-from dfc.source import SourceFile
 from tests.support.building import codes, graph_of, run
 
 HEAD = "readonly entry f[B, K](x: f32[B, K]) -> (y: f32[B, K]) {\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dfc import api
-from dfc.diagnostics import Diagnostic
-from dfc.fixes import applied
-from dfc.source import SourceFile
+from dfc.diagnostics.diagnostic import Diagnostic
+from dfc.diagnostics.fixes import applied
+from dfc.diagnostics.source import SourceFile
 
 
 def found(text: str) -> list[Diagnostic]:

@@ -4,6 +4,7 @@ from textwrap import dedent
 
 import numpy as np
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, I32, I64, U64
@@ -11,7 +12,6 @@ from dfc.ir.graph import Block, DimCheck, Entry, Graph, Node, Resource, Resource
 from dfc.ir.printer import print_graph
 from dfc.ir.types import TextType, tensor
 from dfc.ops import attributes as a
-from dfc.source import NOWHERE
 from tests.support.graphs import assign, constant, entry, graph, read, token, variable
 
 N = Symbol("N")

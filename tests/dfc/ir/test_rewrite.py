@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir import walk
 from dfc.ir.dtypes import BOOL, F32
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
 from dfc.ir.rewrite import Cloner, Pass, Site, map_blocks, rebuild
 from dfc.ir.types import tensor
-from dfc.source import NOWHERE
 
 X = tensor(F32)
 

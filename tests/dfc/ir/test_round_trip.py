@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from dfc import pipeline
+from dfc.diagnostics.source import NOWHERE, SourceFile
 from dfc.frontend.build import build, elaborate
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Symbol, dim
@@ -14,7 +15,6 @@ from dfc.ir.graph import DimCheck, Graph, Value
 from dfc.ir.types import tensor
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.spelling import show
-from dfc.source import NOWHERE, SourceFile
 from tests.support.agreeing import verified
 from tests.support.corpus import ROOT
 from tests.support.graphs import entry, graph

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import DimLike, Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, I64, DTypeVariable
@@ -9,7 +10,6 @@ from dfc.ir.graph import Block, DimCheck, Graph, Node, Value
 from dfc.ir.types import TensorType, tensor
 from dfc.ir.verify import VerifyError, verify, violations
 from dfc.ops.attributes import DimAttributes, ShapeAttributes
-from dfc.source import NOWHERE
 from tests.support.graphs import assign, constant, entry, graph, read, token, variable
 
 X = tensor(F32)

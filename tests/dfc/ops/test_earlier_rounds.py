@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.diagnostics import render
+from dfc.diagnostics.diagnostic import render
 from tests.support.building import codes, graph_of, messages, run
 
 RATE, W, XS = 0.1, 2.0, np.array([0.4, 1.1, -0.7, 0.9])

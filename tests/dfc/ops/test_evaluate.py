@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, F64, I8, I32, I64, U64
 from dfc.ir.graph import Block, Graph, Node, Resource, ResourceKind, Value
@@ -18,7 +19,6 @@ from dfc.ops.attributes import (
 from dfc.ops.evaluate import evaluate, initial_state
 from dfc.ops.philox import initial_state as philox_state
 from dfc.ops.philox import numbers
-from dfc.source import NOWHERE
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError
 from tests.support.graphs import constant, entry, graph, variable
 from tests.support.making import Making

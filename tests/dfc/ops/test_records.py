@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax import parse
 from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import C64, DTypeVariable
@@ -15,7 +16,6 @@ from dfc.ops import attributes as vocabulary
 from dfc.ops import registry
 from dfc.ops.record import Effect, OpError, OpRecord
 from dfc.passes.rules import RULES
-from dfc.source import SourceFile
 from tests.support.ops import evaluate_sample, samples, types_of
 
 RECORDS = registry.all_records()

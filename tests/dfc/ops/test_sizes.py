@@ -2,12 +2,12 @@
 
 import pytest
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.dims import DimLike, Symbol, dim
 from dfc.ir.dtypes import F32
 from dfc.ir.graph import DimCheck, Entry, Value
 from dfc.ir.types import tensor
 from dfc.ops.sizes import bind_sizes
-from dfc.source import NOWHERE
 from dfc_runtime.errors import FeedError
 from tests.support.graphs import entry
 

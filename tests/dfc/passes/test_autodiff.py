@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import BOOL, F64

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.record import Effect, OpRecord, Sample
-from dfc.source import NOWHERE
 from tests.support.lowering import agree
 from tests.support.ops import Scratch, samples
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build
 from dfc.ir.graph import Graph
 from dfc.ops.spelling import show
@@ -18,7 +19,6 @@ from dfc.passes.fold import fold
 from dfc.passes.prune import prune
 from dfc.passes.simplify import simplify
 from dfc.passes.sparse import sparse
-from dfc.source import SourceFile
 from tests.support.agreeing import verified
 from tests.support.golden import Case, check_case, read_cases
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dfc.backend.lower import lower_graph
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.kernels.program import Launch, Measure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64
 from dfc.ir.graph import Resource, ResourceKind
@@ -20,7 +21,6 @@ from dfc.ops.attributes import (
     ReduceAttributes,
     SliceAttributes,
 )
-from dfc.source import NOWHERE
 from tests.support.graphs import variable
 from tests.support.kernel_interpreter import Failed, run
 from tests.support.lowering import agree

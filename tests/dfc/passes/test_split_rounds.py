@@ -260,7 +260,7 @@ def test_what_the_way_back_cannot_repeat_is_refused_with_the_reason() -> None:
         dfc.compile(text=text)
     (message,) = caught.value.diagnostics
     assert message.code == "E1001"
-    shown = dfc.diagnostics.render(message)
+    shown = dfc.diagnostics.diagnostic.render(message)
     assert "a round reads `table`, of which the loop writes a part" in shown
     assert "table[i % 3] := y" in shown
     assert "0..N" in shown
@@ -271,4 +271,6 @@ def test_draws_between_those_of_other_calls_cannot_be_repeated() -> None:
     text = f"dfg 1\n{STATE}\nentry f(x: f64, n: i32) -> f64 with concurrent = true {body}"
     with pytest.raises(dfc.CompileError) as caught:
         dfc.compile(text=text)
-    assert "other calls of this entry may change the state" in dfc.diagnostics.render(caught.value.diagnostics[0])
+    assert "other calls of this entry may change the state" in dfc.diagnostics.diagnostic.render(
+        caught.value.diagnostics[0]
+    )

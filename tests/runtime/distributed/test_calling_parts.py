@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dfc.api import compile_source
+from dfc.diagnostics.source import SourceFile
 from dfc.options import CompileOptions
 from dfc.partial import ClusterSpecialiser
-from dfc.source import SourceFile
 from dfc_runtime import partial
 from dfc_runtime.distributed.comm import CONTROL
 from dfc_runtime.distributed.edges import Tags

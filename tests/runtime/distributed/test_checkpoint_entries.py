@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 from dfc_runtime.checkpoints import store
 from dfc_runtime.errors import CheckpointError, FeedError
 from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of

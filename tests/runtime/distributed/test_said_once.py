@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 from tests.support.clusters import cluster_bundle, on_cluster
 
 PROGRAM = """dfg 1

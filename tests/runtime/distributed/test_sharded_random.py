@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 from dfc.passes import rows
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.sparse_programs import feeds, program, state

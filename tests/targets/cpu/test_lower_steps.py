@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, I64, DType
@@ -29,7 +30,6 @@ from dfc.kernels.program import (
     While,
 )
 from dfc.options import TargetOptions
-from dfc.source import Span
 from dfc_targets.cpu.driver import CpuDriver, aligned_bytes
 from dfc_targets.cpu.target import CpuTarget
 from tests.support.programs import KernelMaker

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 
 ORDER = """dfg 1
 

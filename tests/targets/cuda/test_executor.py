@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dfc.backend.target import Lowered
+from dfc.diagnostics.source import Span
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import BOOL, F32
 from dfc.ir.graph import Resource, ResourceKind
 from dfc.ir.types import TensorType
 from dfc.kernels.program import Buffer, Check, Copy, EntryProgram, Program, Role
-from dfc.source import Span
 from dfc_runtime.errors import BundleError, LimitError
 from dfc_targets.cuda import executor, places
 from dfc_targets.cuda.places import DEVICE_BIT

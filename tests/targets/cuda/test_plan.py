@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 from dfc.ir.dims import dim
 from dfc.kernels.program import Check, EntryProgram, For, If, Launch, Locked, Program, Step, While, walk
 from dfc_targets.cuda import kernel_text, nodes

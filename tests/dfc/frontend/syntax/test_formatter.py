@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.formatter import format_source
 from dfc.parsing.automaton import load_automaton
-from dfc.source import SourceFile
 from tests.support.corpus import CORPUS, load
 from tests.support.golden import Case, check_case, read_cases
 

@@ -8,13 +8,13 @@ from random import Random
 import pytest
 from lark import Lark, UnexpectedInput
 
-from dfc.diagnostics import Diagnostics
+from dfc.diagnostics.diagnostic import Diagnostics
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax import parse_recovering
 from dfc.frontend.syntax.build_items import TreeBuilder
 from dfc.frontend.syntax.documentation import Documentation
 from dfc.parsing.automaton import load_automaton
 from dfc.parsing.tables import LANGUAGES, generate, grammar_path, serialise, tables_path
-from dfc.source import SourceFile
 from tests.support.corpus import CORPUS, DEPLOYMENTS
 
 

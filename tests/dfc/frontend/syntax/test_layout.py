@@ -2,10 +2,10 @@
 
 import pytest
 
-from dfc.diagnostics import render
+from dfc.diagnostics.diagnostic import render
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.layout import check_style
-from dfc.source import SourceFile
 from tests.support.corpus import CORPUS, load
 
 

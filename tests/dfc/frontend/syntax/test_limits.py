@@ -6,14 +6,14 @@ from random import Random
 import pytest
 
 import dfc
-from dfc.diagnostics import CompileError, Diagnostics, render
+from dfc.diagnostics.diagnostic import CompileError, Diagnostics, render
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax import parse, parse_recovering
 from dfc.frontend.syntax.limits import CHAIN_LIMIT
 from dfc.frontend.syntax.printer import to_text
 from dfc.frontend.syntax.reading import decode_source, read_source
 from dfc.parsing.automaton import NESTING_LIMIT, load_automaton
 from dfc.parsing.limits import SIZE_LIMIT
-from dfc.source import SourceFile
 from tests.support.corpus import CORPUS
 
 

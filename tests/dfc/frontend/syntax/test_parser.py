@@ -2,7 +2,8 @@
 
 import pytest
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.tree import (
     Binary,
@@ -42,7 +43,6 @@ from dfc.frontend.syntax.tree import (
     spine,
     walk,
 )
-from dfc.source import SourceFile
 
 
 def expression(text: str) -> Expression:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax import parse, tree
 from dfc.frontend.syntax.formatter import format_source
 from dfc.frontend.syntax.make import boolean, call, floating, integer, string, tensor_type
@@ -23,7 +24,6 @@ from dfc.frontend.syntax.tree import (
     Pipe,
     UnknownDimension,
 )
-from dfc.source import SourceFile
 from tests.support.corpus import CORPUS, load
 from tests.support.trees import RandomTrees, without_groups
 

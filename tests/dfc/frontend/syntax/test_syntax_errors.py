@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dfc.diagnostics import Diagnostics, render
+from dfc.diagnostics.diagnostic import Diagnostics, render
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax import parse_recovering
-from dfc.source import SourceFile
 from tests.support.golden import Case, check_case, check_golden, read_cases
 
 HERE = Path(__file__).parent

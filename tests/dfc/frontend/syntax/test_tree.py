@@ -1,5 +1,6 @@
 """Trees compare by what they say, and walking needs no recursion."""
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.syntax import parse
 from dfc.frontend.syntax.tree import (
     Binary,
@@ -14,7 +15,6 @@ from dfc.frontend.syntax.tree import (
     spine,
     walk,
 )
-from dfc.source import SourceFile
 
 
 def long_chain(first: str) -> Expression:

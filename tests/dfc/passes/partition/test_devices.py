@@ -9,7 +9,8 @@ import pytest
 
 from dfc import pipeline
 from dfc.deployment.kinds import ON_CPU, Device
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build
 from dfc.ir import walk
 from dfc.ir.graph import Graph
@@ -17,7 +18,6 @@ from dfc.ops.communication import RecvAttributes, SendAttributes
 from dfc.passes.partition import EntryParts, Parts, Role
 from dfc.passes.partition.devices import DeviceParts, job_of, split_by_device
 from dfc.passes.place.devices import DeviceWishes, place_on_devices
-from dfc.source import SourceFile
 from tests.support.agreeing import reference, verified
 from tests.support.random_graphs import random_case
 from tests.support.tasks import run_parts

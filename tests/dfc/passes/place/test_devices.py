@@ -6,11 +6,11 @@ import pytest
 
 from dfc import pipeline
 from dfc.deployment.kinds import ON_CPU, Device
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build
 from dfc.ir.graph import Graph
 from dfc.passes.place.cost import Costs
 from dfc.passes.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices, seconds_on
-from dfc.source import SourceFile
 
 GPU, OTHER = Device("gpu", 0), Device("gpu", 1)
 PROGRAM = """dfg 1

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dfc.deployment.model import Constraint, Site
+from dfc.diagnostics.source import NOWHERE
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.passes.partition import partition
 from dfc.passes.partition.check_parts import check_parts
 from dfc.passes.place import PlacementError, Wishes, place
 from dfc.passes.place.cost import Costs
-from dfc.source import NOWHERE
 from tests.support.agreeing import reference, verified
 from tests.support.building import graph_of
 from tests.support.random_graphs import random_case

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build
 from dfc.ir.dims import Symbol, ceil_divide, dim, floor_divide, maximum, minimum, modulo
 from dfc.ir.graph import Graph
@@ -13,7 +14,6 @@ from dfc.ops.evaluate import evaluate, initial_state
 from dfc.passes.replicate import replicate
 from dfc.passes.replicate.growth import ANY, FLAT, Degree, Sizes, more, same, times, to_the
 from dfc.pipeline import optimise
-from dfc.source import SourceFile
 from tests.support.losses import LINES, VECTOR, text_of
 from tests.support.replicating import statement
 

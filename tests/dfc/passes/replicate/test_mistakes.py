@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
 from tests.support.replicating import optimised, replicate, statement
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Graph
@@ -18,7 +19,6 @@ from dfc.ops.evaluate import evaluate, initial_state
 from dfc.passes.replicate.padded import Padded, padded
 from dfc.passes.replicate.short import CannotPadError
 from dfc.pipeline import check, optimise
-from dfc.source import SourceFile
 from tests.support.random_programs import BATCH, Generator
 
 BLOCKS = 4

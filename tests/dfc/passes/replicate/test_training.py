@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dfc.diagnostics.source import SourceFile
 from dfc.frontend.build import build
 from dfc.ir.equality import equal
 from dfc.ops.spelling import show
-from dfc.source import SourceFile
 from tests.support.replicating import agrees, replicated_f32
 
 SAMPLES = Path(__file__).parents[4] / "samples"

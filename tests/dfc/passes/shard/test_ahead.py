@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dfc.deployment.model import Shard
+from dfc.diagnostics.source import Span
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.passes.shard import picked_ahead
 from dfc.passes.shard.model import Division, Sharded
-from dfc.source import Span
 from tests.support.replicating import check, evaluate, initial_state, optimised
 
 HEAD = """dfg 1

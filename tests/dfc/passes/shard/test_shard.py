@@ -8,11 +8,11 @@ import pytest
 
 from dfc import cluster, pipeline
 from dfc.api import _built
-from dfc.diagnostics import CompileError
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.options import CompileOptions
-from dfc.source import SourceFile
 from tests.support.corpus import ROOT
 
 PLACES = """deploy 1 for "model.dfg"

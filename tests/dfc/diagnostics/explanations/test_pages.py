@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from dfc import api
-from dfc.source import SourceFile
+from dfc.diagnostics.source import SourceFile
 from tests.support.documents import CodeBlock, code_blocks
 from tests.support.snippets import endings
 
-ROOT = Path(__file__).resolve().parents[3]
-PAGES = ROOT / "dfc" / "explanations"
+ROOT = Path(__file__).resolve().parents[4]
+PAGES = ROOT / "dfc" / "diagnostics" / "explanations"
 CODE = re.compile(r"\b[EW]\d{4}\b")
 LONGEST_PROSE = 900
 pytestmark = pytest.mark.xdist_group("explanations")
@@ -53,7 +53,7 @@ def test_codes_are_found_in_the_source() -> None:
 @pytest.mark.parametrize("code", CODES)
 def test_a_code_has_a_page(code: str) -> None:
     assert (PAGES / f"{code}.md").is_file(), (
-        f"write dfc/explanations/{code}.md: what the rule is, why, and two programs"
+        f"write dfc/diagnostics/explanations/{code}.md: what the rule is, why, and two programs"
     )
 
 

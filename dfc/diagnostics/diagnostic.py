@@ -2,7 +2,7 @@
 
 Assumes that titles and helps are ready to print: one sentence, no full stop, program text in backquotes.
 Guarantees that a phase that recorded an error stops at `raise_if_errors`, and that a message renders the same
-everywhere (`dfc.rendering` draws it).
+everywhere (`dfc.diagnostics.rendering` draws it).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from dfc.fixes import Edit, Fix, Help, text_of
-from dfc.rendering import Drawing, Mark, draw
-from dfc.source import NOWHERE, Span
+from dfc.diagnostics.fixes import Edit, Fix, Help, text_of
+from dfc.diagnostics.rendering import Drawing, Mark, draw
+from dfc.diagnostics.source import NOWHERE, Span
 from dfc_runtime.errors import DfcError
 
 NOT_SUPPORTED_YET = "E1001"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dfc.fixes import Edit, Fix, applied, editing, replacing
-from dfc.source import NOWHERE, SourceFile
+from dfc.diagnostics.fixes import Edit, Fix, applied, editing, replacing
+from dfc.diagnostics.source import NOWHERE, SourceFile
 
 FILE = SourceFile("a.dfg", "one two three")
 

@@ -1,7 +1,7 @@
 """Messages for other programs: JSON, SARIF 2.1.0 and workflow commands of GitHub.
 
-Assumes diagnostics as `dfc.diagnostics` makes them. Guarantees ASCII text, that every message is in every form with its
-code, title and place, and that whatever stands in a program cannot end a workflow command early.
+Assumes diagnostics as `dfc.diagnostics.diagnostic` makes them. Guarantees ASCII text, that every message is in every
+form with its code, title and place, and that whatever stands in a program cannot end a workflow command early.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from dfc.diagnostics import Diagnostic, Label, to_json
-from dfc.fixes import Fix
-from dfc.source import Span
+from dfc.diagnostics.diagnostic import Diagnostic, Label, to_json
+from dfc.diagnostics.fixes import Fix
+from dfc.diagnostics.source import Span
 from dfc.version import __version__
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

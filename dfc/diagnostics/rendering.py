@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dfc.source import SourceFile, Span
+from dfc.diagnostics.source import SourceFile, Span
 from dfc_runtime.terminal import visible
 
 TAB_WIDTH = 4

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dfc.source import SourceFile, Span
+from dfc.diagnostics.source import SourceFile, Span
 
 FILE = SourceFile("a.dfg", "one\r\ntwo\n\nfour")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dfc.diagnostics import CompileError, Diagnostic, Diagnostics, error, render, to_json, warning
-from dfc.source import SourceFile, Span
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics, error, render, to_json, warning
+from dfc.diagnostics.source import SourceFile, Span
 from dfc_runtime.errors import DfcError
 from tests.support.golden import check_golden
 

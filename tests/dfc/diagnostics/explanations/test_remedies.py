@@ -11,8 +11,8 @@ import pytest
 import dfc
 from dfc import api
 from dfc.cli.main import main
+from dfc.diagnostics.source import SourceFile
 from dfc.options import CompileOptions
-from dfc.source import SourceFile
 from dfc_runtime.devices import no_bindings
 from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.in_process import Network
@@ -20,7 +20,7 @@ from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.errors import DfcError, FeedError, LimitError, RankCountError, UnsupportedError
 from tests.support.ranks import outcomes_on
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 DOUBLE = "dfg 1\n\nreadonly entry double[B](x: f32[B, 2]) -> (y: f32[B, 2]) { return 2 * x }\n"
 
 

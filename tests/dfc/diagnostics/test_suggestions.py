@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dfc.suggestions import closest, converted, grouped
+from dfc.diagnostics.suggestions import closest, converted, grouped
 from tests.support.building import codes, messages
 
 

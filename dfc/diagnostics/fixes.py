@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from dfc.source import Span
+from dfc.diagnostics.source import Span
 
 
 @dataclass(frozen=True)
