@@ -16,14 +16,14 @@ from dfc.backend.bundle import Bundle, write
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics
 from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build, deployment
-from dfc.frontend.syntax.layout import check_style
-from dfc.frontend.syntax.parser import parse_recovering
-from dfc.frontend.syntax.reading import read_source
 from dfc.frontend.unread import remarks as name_remarks
 from dfc.ir.graph import Graph
 from dfc.kernels.printer import print_program
 from dfc.ops.spelling import show as show_graph
 from dfc.options import CompileOptions, TargetOptions
+from dfc.syntax.reader.layout import check_style
+from dfc.syntax.reader.parser import parse_recovering
+from dfc.syntax.reader.reading import read_source
 from dfc.watching import watcher
 from dfc_runtime.errors import FeedError, FileError, UnsupportedError
 from dfc_runtime.kinds import require_kind

@@ -11,8 +11,8 @@ import click
 from dfc.cli.output import echo_drawn, is_terminal
 from dfc.diagnostics.diagnostic import Diagnostic, render
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.syntax.reading import decode_source, read_source
-from dfc.parsing.limits import SIZE_LIMIT
+from dfc.syntax.reader.limits import SIZE_LIMIT
+from dfc.syntax.reader.reading import decode_source, read_source
 
 
 def source_of(path: str) -> SourceFile:

@@ -18,7 +18,7 @@ from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
-from dfc.parsing.literals import DIGIT_LIMIT
+from dfc.syntax.reader.literals import DIGIT_LIMIT
 
 KINDS = ("cpu", "gpu")
 PARTS = ("job", "task", "device")

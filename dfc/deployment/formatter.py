@@ -19,8 +19,8 @@ from itertools import groupby
 from dfc.deployment.parse import KEYWORDS, read_statements
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.parsing.automaton import load_automaton
-from dfc.parsing.lexer import COMMENT, Token
+from dfc.syntax.reader.automaton import load_automaton
+from dfc.syntax.reader.lexer import COMMENT, Token
 
 STEP = 2
 ALIGNED = frozenset({"JOB", "SHARD", "PLACE"})

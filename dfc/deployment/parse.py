@@ -1,8 +1,8 @@
 """Text to deployment.
 
-Assumes the tables that `dfc.parsing.tables` made of `grammar/deploy.lark`. Guarantees that a text gives a deployment or
-at least one error, that every statement with a mistake in its syntax is reported by itself, and that no text, however
-broken, overflows a stack.
+Assumes the tables that `dfc.syntax.reader.tables` made of `grammar/deploy.lark`. Guarantees that a text gives a
+deployment or at least one error, that every statement with a mistake in its syntax is reported by itself, and that no
+text, however broken, overflows a stack.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dfc.deployment.syntax_errors import edition_missing, explain, explain_chara
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile
-from dfc.parsing.automaton import Automaton, Rejected, load_automaton
-from dfc.parsing.lexer import END, Lexed, Token
-from dfc.parsing.limits import check_text
+from dfc.syntax.reader.automaton import Automaton, Rejected, load_automaton
+from dfc.syntax.reader.lexer import END, Lexed, Token
+from dfc.syntax.reader.limits import check_text
 
 EDITION = 1
 MESSAGE_LIMIT = 20

@@ -11,9 +11,9 @@ from typing import TypeAlias, cast
 
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.source import SourceFile, Span
-from dfc.parsing.automaton import Builder, Children
-from dfc.parsing.lexer import Token
-from dfc.parsing.literals import float_value, integer_value, string_value
+from dfc.syntax.reader.automaton import Builder, Children
+from dfc.syntax.reader.lexer import Token
+from dfc.syntax.reader.literals import float_value, integer_value, string_value
 
 STATEMENTS = ("job", "shard", "place", "colocate", "replicate", "compress", "checkpoint", "step")
 

@@ -10,8 +10,8 @@ from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import Edit, Help, alone, editing, replacing
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
-from dfc.parsing.automaton import Automaton
-from dfc.parsing.lexer import END, Token
+from dfc.syntax.reader.automaton import Automaton
+from dfc.syntax.reader.lexer import END, Token
 
 FORMS = {
     "deploy": 'deploy 1 for "PROGRAM.dfg"',

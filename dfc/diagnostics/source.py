@@ -1,6 +1,6 @@
 """Source text and spans of it.
 
-Assumes that texts are `str` already: reading and decoding files is `dfc.frontend.syntax.reading`.
+Assumes that texts are `str` already: reading and decoding files is `dfc.syntax.reader.reading`.
 Guarantees that offsets count characters, that lines and columns count from 1, and that only `\\n` ends a line
 (a `\\r` before it is not part of the line).
 """

@@ -22,7 +22,6 @@ from dfc.frontend.operators import whole_quotient
 from dfc.frontend.rebinding import never_changes, split
 from dfc.frontend.reduced import kept_axes_for
 from dfc.frontend.scope import Binding, Role
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import (
     Constant,
     Entity,
@@ -41,6 +40,7 @@ from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector
 from dfc.ops.broadcasting import stretches_to
+from dfc.syntax.tree import tree
 
 
 def run_update(context: Context, statement: tree.Update) -> None:

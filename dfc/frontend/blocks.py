@@ -15,8 +15,8 @@ from dfc.frontend.obligations import require, where_conditions
 from dfc.frontend.parameters import bind_all, match_arguments, require_all_known
 from dfc.frontend.scope import Scope
 from dfc.frontend.state import Declaration, declare_state
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import BlockClass, Entity, Instance, Routine, Unknown
+from dfc.syntax.tree import tree
 
 STATE_ITEMS = (tree.ParamItem, tree.VarItem)
 

@@ -19,10 +19,10 @@ from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.obligations import Comparison, assume_all, comparisons, refused
 from dfc.frontend.regions import Region, tokens_after, touched
 from dfc.frontend.scope import Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import NOTHING, Entity, ListValue, Tensor, TupleValue, Unknown, describe
 from dfc.ir.graph import Value
 from dfc.ir.types import TokenType
+from dfc.syntax.tree import tree
 
 Run = Callable[[Context], Entity]
 MOST_BRANCHES = 200

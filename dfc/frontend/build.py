@@ -26,11 +26,11 @@ from dfc.frontend.modules import LoadedModule, Loader
 from dfc.frontend.operations import assuming
 from dfc.frontend.queues import unfilled
 from dfc.frontend.scope import Binding, Pending, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import UNKNOWN, BlockClass, Entity, EntryValue, Routine
 from dfc.frontend.variables import Variable, variables_in
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Entry, Graph, Resource
+from dfc.syntax.tree import tree
 
 RECURSION_LIMIT = 40_000
 DEPLOYMENT = ".deploy"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dfc.diagnostics.fixes import Edit, Help, editing
 from dfc.diagnostics.source import Span
-from dfc.frontend.syntax import tree
+from dfc.syntax.tree import tree
 
 Construct = tree.For | tree.Loop | tree.EachStatement | tree.If
 CONSTRUCTS = (tree.For, tree.Loop, tree.EachStatement, tree.If)

@@ -20,13 +20,13 @@ from dfc.frontend.randomness import RNG_TYPE
 from dfc.frontend.regions import Region
 from dfc.frontend.routines import finish, kind_of
 from dfc.frontend.scope import Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import ConstType, DeclaredType, ResourceType, TupleType, expected_of, resolve_type
 from dfc.frontend.values import UNKNOWN, Entity, Instance, Routine, Tensor, TupleValue, VariableValue
 from dfc.frontend.variables import Variable
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType
+from dfc.syntax.tree import tree
 
 
 def check_routine(program: Program, routine: Routine) -> None:

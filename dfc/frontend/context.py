@@ -16,7 +16,6 @@ from dfc.diagnostics.source import NOWHERE, Span
 from dfc.frontend.mistakes import Mistake, Reporter, mistake
 from dfc.frontend.regions import Region
 from dfc.frontend.scope import Binding, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import BlockClass, Entity, EntryValue, Routine
 from dfc.frontend.variables import Variable
 from dfc.ir.dims import Dim, Symbol, dim
@@ -24,6 +23,7 @@ from dfc.ir.facts import Facts
 from dfc.ir.graph import Block, DimCheck, Graph, Value
 from dfc.ir.types import TensorType
 from dfc.ops.builder import Builder
+from dfc.syntax.tree import tree
 
 if TYPE_CHECKING:
     from dfc.frontend.generics import Signature

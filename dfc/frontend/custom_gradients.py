@@ -16,11 +16,11 @@ from dfc.frontend.convert import is_operand, tensor
 from dfc.frontend.fitting import fit_tensor
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
 from dfc.frontend.scope import Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import ConstType, DeclaredType, TupleType
 from dfc.frontend.values import NOTHING, Entity, TupleValue, Unknown, describe
 from dfc.ir.graph import Value
 from dfc.ops.attributes import CustomAttributes
+from dfc.syntax.tree import tree
 
 
 def with_gradient(

@@ -13,7 +13,6 @@ from dfc.frontend.generics import Signature, bind_generics
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake, unsupported
 from dfc.frontend.regions import Region
 from dfc.frontend.scope import Pending, Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import CONST_KINDS, ConstType, resolve_type
 from dfc.frontend.values import (
     UNKNOWN,
@@ -36,6 +35,7 @@ from dfc.ir.dtypes import ALL, DType
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ConstantAttributes
+from dfc.syntax.tree import tree
 
 Declared = (
     tree.ConstItem

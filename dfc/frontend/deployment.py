@@ -15,8 +15,8 @@ from dfc.deployment.resolve import resolve, wrong_names
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build
-from dfc.frontend.syntax.reading import read_source
 from dfc.ir.graph import Graph
+from dfc.syntax.reader.reading import read_source
 
 
 def is_deployment(source: SourceFile) -> bool:

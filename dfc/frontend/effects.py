@@ -7,7 +7,7 @@ from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context, Effect, Frame, Root
 from dfc.frontend.mistakes import Mistake, mistake
-from dfc.frontend.syntax import tree
+from dfc.syntax.tree import tree
 
 HARMLESS_VERBS = frozenset({"saves", "reads"})
 

@@ -20,7 +20,6 @@ from dfc.frontend.regions import Region, parameter, touched, unique_names
 from dfc.frontend.routines import call_routine, finish
 from dfc.frontend.scope import Role, Scope
 from dfc.frontend.state_calls import run_initialize
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, ResourceType, TupleType, dimension
 from dfc.frontend.values import Entity, EntryValue, ProgramValue, Routine, Tensor, Text, Unknown
 from dfc.ir.dims import Dim
@@ -29,6 +28,7 @@ from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Block, Entry, Value
 from dfc.ir.types import TensorType, TextType
 from dfc.ops.earlier_rounds import ambiguous_gradients
+from dfc.syntax.tree import tree
 
 
 def build_entry(program: Program, scope: Scope, item: tree.EntryItem) -> Entry | None:

@@ -17,7 +17,6 @@ from dfc.frontend.mistakes import Abandoned, mistake
 from dfc.frontend.names import look_up, member
 from dfc.frontend.operations import Place, apply
 from dfc.frontend.operators import binary, invert, negate
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import dimension, dimensions, find_type, resolve_type
 from dfc.frontend.values import (
     AliasValue,
@@ -41,6 +40,7 @@ from dfc.ir.dtypes import BOOL, DType, DTypeVariable
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import CastAttributes
+from dfc.syntax.tree import tree
 
 MOST_LEAVES = 500_000
 Many = TypeVar("Many", TupleValue, ListValue)

@@ -14,7 +14,6 @@ from dfc.diagnostics.source import Span
 from dfc.frontend.context import Context
 from dfc.frontend.mistakes import mistake
 from dfc.frontend.scope import Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import (
     ConstType,
     DeclaredType,
@@ -29,6 +28,7 @@ from dfc.frontend.values import ElementType, Entity, Opaque, Pack, Size
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import DType, DTypeVariable, in_class
 from dfc.ir.types import TensorType
+from dfc.syntax.tree import tree
 
 PACK_RANK = 2
 Element = DType | DTypeVariable

@@ -16,8 +16,8 @@ from dfc.frontend import context as limits
 from dfc.frontend.context import CALL_COST, Context, Program
 from dfc.frontend.mistakes import mistake
 from dfc.frontend.scope import Binding, Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import BlockClass, Entity, Instance, ListValue, ModuleValue, Routine, TupleValue
+from dfc.syntax.tree import tree
 
 MOST_NESTED = 400  # deeper bodies count as nothing; elaboration refuses them by their depth
 SHOWN = 6  # names of a chain that a message shows

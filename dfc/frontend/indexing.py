@@ -20,7 +20,6 @@ from dfc.frontend.mistakes import Abandoned, mistake, unsupported
 from dfc.frontend.obligations import is_open, require
 from dfc.frontend.operations import Place, apply
 from dfc.frontend.operators import as_size
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import dimension
 from dfc.frontend.values import Entity, ListValue, Tensor, Unknown, VariableValue
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim
@@ -28,6 +27,7 @@ from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, SliceAttributes, TypeAttributes
+from dfc.syntax.tree import tree
 
 
 @dataclass(frozen=True, slots=True)

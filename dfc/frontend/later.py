@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import Diagnostic, Label, warning
-from dfc.frontend.syntax import tree
+from dfc.syntax.tree import tree
 
 
 def defined_later(diagnostic: Diagnostic, following: Sequence[tree.Node]) -> Diagnostic:

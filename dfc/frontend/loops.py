@@ -22,7 +22,6 @@ from dfc.frontend.operators import as_size
 from dfc.frontend.recomputing import refuse_on_while, rounds_between_kept
 from dfc.frontend.regions import Region, parameter, tokens_after, touched
 from dfc.frontend.scope import PROTECTED, Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import expected_of, resolve_type
 from dfc.frontend.values import (
     NOTHING,
@@ -42,6 +41,7 @@ from dfc.ir.graph import Block, Value
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import AxisAttributes, ForAttributes
 from dfc.ops.rounds import rounds_between, size_of
+from dfc.syntax.tree import tree
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from dfc.frontend.mistakes import Abandoned, mistake
 from dfc.frontend.operations import Place, apply, operate
 from dfc.frontend.regions import Region
 from dfc.frontend.scope import Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, TupleType, resolve_type, size_of
 from dfc.frontend.values import Entity, Size, Tensor, TupleValue, Unknown
 from dfc.ir.attributes import MeasuredAttributes
@@ -30,6 +29,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, SizedAttributes
 from dfc.ops.broadcasting import same_shape
 from dfc.ops.measuring import count_set
+from dfc.syntax.tree import tree
 
 Arguments = Mapping[str, Argument]
 UNNAMED = "N"

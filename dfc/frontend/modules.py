@@ -19,10 +19,10 @@ from dfc.frontend.mistakes import Mistake, mistake
 from dfc.frontend.names import exported, missing_export
 from dfc.frontend.scope import Binding, Pending, Role, Scope
 from dfc.frontend.state import Declaration, declare_state
-from dfc.frontend.syntax import tree
-from dfc.frontend.syntax.parser import parse
-from dfc.frontend.syntax.reading import read_source
 from dfc.frontend.values import Entity, ModuleValue
+from dfc.syntax.reader.parser import parse
+from dfc.syntax.reader.reading import read_source
+from dfc.syntax.tree import tree
 
 PACKAGE = Path(str(files("dfc")))
 NEAR = ("*.dfg", "*/*.dfg")  # where a module may lie whose name was misspelt

@@ -10,7 +10,6 @@ from dfc.frontend.context import Context
 from dfc.frontend.foreign import ELSEWHERE_IN_STD, FOREIGN_NAMES, RENAMED, STD, imported, known_elsewhere
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.scope import Binding, Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import (
     Entity,
     Instance,
@@ -24,6 +23,7 @@ from dfc.frontend.values import (
     describe,
 )
 from dfc.ir.graph import ResourceKind
+from dfc.syntax.tree import tree
 
 RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation", "truncated_normal")
 

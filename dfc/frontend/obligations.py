@@ -11,7 +11,6 @@ from dfc.frontend.mistakes import mistake
 from dfc.frontend.operators import as_size
 from dfc.frontend.regions import Region
 from dfc.frontend.scope import Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import Constant, Entity, SizeCondition, Tensor
 from dfc.ir.dims import Dim, dim
 from dfc.ir.facts import OPPOSITE, Facts
@@ -20,6 +19,7 @@ from dfc.ir.types import TokenType
 from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
 from dfc.ops.rounds import size_of
 from dfc.ops.size_checks import failing
+from dfc.syntax.tree import tree
 
 Comparison = tuple[Dim, str, Dim]
 _RELATIONS = {

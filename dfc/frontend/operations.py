@@ -15,7 +15,6 @@ from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.origins import origins, remedies
 from dfc.frontend.reduced import kept_axes
 from dfc.frontend.scope import Role
-from dfc.frontend.syntax import tree
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim
 from dfc.ir.facts import Facts
@@ -23,6 +22,7 @@ from dfc.ir.graph import Value
 from dfc.ops.broadcasting import ONE_NAME, dims_equal
 from dfc.ops.builder import Builder
 from dfc.ops.record import EXPRESSION, OPERATOR, OpError
+from dfc.syntax.tree import tree
 
 Result = TypeVar("Result")
 Declared = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem

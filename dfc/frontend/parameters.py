@@ -19,7 +19,6 @@ from dfc.frontend.generics import Matching, Mismatch
 from dfc.frontend.inserting import conversion
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.scope import Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import ConstType, DeclaredType, FunctionType, ResourceType, TupleType
 from dfc.frontend.values import (
     Constant,
@@ -41,6 +40,7 @@ from dfc.ir.dims import dim
 from dfc.ir.dtypes import DTypeVariable, in_class
 from dfc.ir.types import TensorType
 from dfc.ops.conditions import WANTED
+from dfc.syntax.tree import tree
 
 
 @dataclass(slots=True)

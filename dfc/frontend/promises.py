@@ -18,9 +18,9 @@ from dfc.frontend.fitting import Complain
 from dfc.frontend.inserting import conversion
 from dfc.frontend.mistakes import mistake
 from dfc.frontend.scope import Role
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, TupleType
 from dfc.frontend.values import Entity, LiteralTensor, Tensor, TupleValue, VariableValue
+from dfc.syntax.tree import tree
 
 Declared = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem
 Offers = Callable[[str, str], Iterator[Help]]

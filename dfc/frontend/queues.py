@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dfc.frontend.mistakes import Mistake, mistake
-from dfc.frontend.syntax import tree
+from dfc.syntax.tree import tree
 
 TAKING = ("take", "take_up_to")
 Body = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem | tree.RunnerItem | tree.BlockItem | tree.TestItem

@@ -15,7 +15,6 @@ from dfc.frontend.fitting import fit
 from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.promises import can_be_promised
 from dfc.frontend.scope import Binding, Role
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, TupleType
 from dfc.frontend.values import (
     NOTHING,
@@ -30,6 +29,7 @@ from dfc.frontend.values import (
     describe,
 )
 from dfc.ir.types import TensorType
+from dfc.syntax.tree import tree
 
 
 def run_rebind(context: Context, statement: tree.Rebind) -> None:

@@ -17,13 +17,13 @@ from dfc.frontend.context import Context
 from dfc.frontend.convert import constant_of
 from dfc.frontend.mistakes import mistake
 from dfc.frontend.regions import Region, parameter, tokens_after, touched
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import Entity, Instance, ListValue, Routine, Tensor, TupleValue
 from dfc.ir.dims import ONE
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import ForAttributes
+from dfc.syntax.tree import tree
 
 SETTING = "recompute"
 HELP = "write `with recompute = 16` to keep every sixteenth round, and compute those between again"

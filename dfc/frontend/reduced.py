@@ -12,13 +12,13 @@ from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import grouped
 from dfc.frontend.context import Context
-from dfc.frontend.syntax import tree
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Node, Value
 from dfc.ops import registry
 from dfc.ops.attributes import ReduceAttributes, SpreadAttributes
 from dfc.ops.broadcasting import same_shape, stretches_to
 from dfc.ops.record import Elementwise
+from dfc.syntax.tree import tree
 
 Shape = tuple[Dim, ...]
 MOST_NODES = 1000

@@ -21,11 +21,11 @@ from dfc.frontend.obligations import assume_all, require, where_conditions
 from dfc.frontend.parameters import bind_all, match_arguments, require_all_known
 from dfc.frontend.promises import broken_promise
 from dfc.frontend.scope import Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import DeclaredType, TupleType, expected_of
 from dfc.frontend.values import NOTHING, UNKNOWN, Entity, Routine, Tensor, TupleValue, describe
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
+from dfc.syntax.tree import tree
 
 
 def call_routine(

@@ -16,7 +16,6 @@ from dfc.frontend.randomness import RNG_TYPE
 from dfc.frontend.recomputing import SETTING as RECOMPUTE
 from dfc.frontend.recomputing import mark_instances
 from dfc.frontend.scope import Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.types import LARGEST_SIZE, DeclaredType, ResourceType, TupleType, resolve_type
 from dfc.frontend.values import (
     Entity,
@@ -32,6 +31,7 @@ from dfc.frontend.variables import Variable
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import ResourceKind
 from dfc.ir.types import TensorType
+from dfc.syntax.tree import tree
 
 SETTINGS = ("container", "saved", "name", "kind")
 

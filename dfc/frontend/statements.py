@@ -21,7 +21,6 @@ from dfc.frontend.mistakes import Abandoned, Mistake, mistake
 from dfc.frontend.obligations import add_check, append_assert, assume_all, comparisons, measured_among, of_value
 from dfc.frontend.rebinding import run_rebind
 from dfc.frontend.scope import PROTECTED, Role
-from dfc.frontend.syntax import tree
 from dfc.frontend.telling import waited_for
 from dfc.frontend.types import expected_of, resolve_type
 from dfc.frontend.unknown_names import unknown_after
@@ -39,6 +38,7 @@ from dfc.frontend.values import (
 )
 from dfc.ir.dtypes import ALL
 from dfc.ops.attributes import AssertAttributes
+from dfc.syntax.tree import tree
 
 
 def run_suite(context: Context, suite: tree.Suite) -> None:

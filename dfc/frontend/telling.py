@@ -12,7 +12,6 @@ from dfc.frontend.effects import record_effect
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
 from dfc.frontend.names import no_such_name
 from dfc.frontend.operations import Place, operate
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import (
     NOTHING,
     Constant,
@@ -32,6 +31,7 @@ from dfc.ir.types import TokenType
 from dfc.ops import registry
 from dfc.ops.record import HostCall
 from dfc.ops.telling import PrintAttributes, SummaryAttributes
+from dfc.syntax.tree import tree
 from dfc_runtime.printing import escaped, placeholders
 
 Arguments = Mapping[str, Argument]

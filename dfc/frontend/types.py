@@ -18,7 +18,6 @@ from dfc.frontend.context import Context
 from dfc.frontend.foreign import ELEMENT_TYPES
 from dfc.frontend.mistakes import Abandoned, mistake, unsupported
 from dfc.frontend.scope import Role, Scope
-from dfc.frontend.syntax import tree
 from dfc.frontend.values import (
     AliasValue,
     BlockClass,
@@ -39,6 +38,7 @@ from dfc.frontend.values import (
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import ALL, CLASSES, DTypeVariable
 from dfc.ir.types import TensorType
+from dfc.syntax.tree import tree
 
 SPECIAL_TYPES = ("int", "float", "str", "string", "rng", "vars", "tensors", "quant")
 CONST_KINDS = ("int", "float", "bool", "str")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dfc.frontend.context import EMITTED, Context
-from dfc.frontend.syntax import tree
+from dfc.syntax.tree import tree
 
 
 def unknown_after(context: Context, node: tree.Node) -> Iterator[tree.Identifier | tree.Name]:

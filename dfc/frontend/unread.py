@@ -17,7 +17,7 @@ from dfc.diagnostics.diagnostic import Diagnostic, warning
 from dfc.diagnostics.fixes import Help, alone, replacing
 from dfc.diagnostics.source import Span
 from dfc.frontend.later import unused_parameters
-from dfc.frontend.syntax import tree
+from dfc.syntax.tree import tree
 
 Names = dict[str, "Bound"]
 Function = tree.FunctionItem | tree.ProcedureItem

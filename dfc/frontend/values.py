@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from dfc.frontend.syntax.tree import (
+from dfc.ir.attributes import Literal
+from dfc.ir.dims import Dim
+from dfc.ir.dtypes import DType, DTypeVariable
+from dfc.ir.graph import Value
+from dfc.ir.types import TensorType
+from dfc.syntax.tree.tree import (
     BlockItem,
     EntryItem,
     FunctionItem,
     ProcedureItem,
     TypeItem,
 )
-from dfc.ir.attributes import Literal
-from dfc.ir.dims import Dim
-from dfc.ir.dtypes import DType, DTypeVariable
-from dfc.ir.graph import Value
-from dfc.ir.types import TensorType
 
 if TYPE_CHECKING:
     from dfc.frontend.operations import Place

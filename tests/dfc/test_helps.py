@@ -48,10 +48,10 @@ LEFT = {
 @cache
 def programs() -> dict[str, str]:
     found: dict[str, str] = {}
-    for file in ("frontend/mistakes.cases", "frontend/syntax/syntax_errors.cases"):
+    for file in ("frontend/mistakes.cases", "syntax/messages/syntax_errors.cases"):
         found |= {case.name: case.source for case in read_cases(HERE / file)}
     for folder in ("likely", "mistakes"):
-        files = sorted((HERE / "frontend" / "syntax" / folder).glob("*.dfg"))
+        files = sorted((HERE / "syntax" / "messages" / folder).glob("*.dfg"))
         found |= {path.stem: path.read_text(encoding="utf-8") for path in files}
     for page in sorted(PAGES.glob("*.md")):
         blocks = [block for block in code_blocks(page) if block.language == "dfg" and block.heading == "Fails"]

@@ -12,8 +12,8 @@ from PIL import Image
 
 from dfc import api
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic
-from dfc.frontend.syntax.reading import read_source
 from dfc.options import CompileOptions
+from dfc.syntax.reader.reading import read_source
 from dfc_runtime import loads
 from tests.support.command_line import process
 from tests.support.corpus import ROOT

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from dfc.frontend.syntax import tree
-from dfc.frontend.syntax.make import floating, integer, string
+from dfc.syntax.tree import tree
+from dfc.syntax.tree.make import floating, integer, string
 
 T = TypeVar("T")
 NAMES = ("a", "b", "loss", "W1", "_", "_private", "newest", "f32")

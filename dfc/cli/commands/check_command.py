@@ -22,12 +22,11 @@ from dfc.diagnostics.diagnostic import (
 from dfc.diagnostics.reporting import FORMATS
 from dfc.diagnostics.source import SourceFile
 from dfc.frontend import build, deployment
-from dfc.frontend.syntax import parse
-from dfc.frontend.syntax.layout import check_style
-from dfc.frontend.syntax.parser import parse_recovering
-from dfc.frontend.syntax.reading import read_source
 from dfc.frontend.unread import remarks
 from dfc.ops.size_checks import checks_inside
+from dfc.syntax.reader.layout import check_style
+from dfc.syntax.reader.parser import parse, parse_recovering
+from dfc.syntax.reader.reading import read_source
 
 WATCH_SECONDS = 0.2
 MOST_WATCHED = 1000

@@ -9,7 +9,7 @@ import pytest
 from dfc.deployment.formatter import format_deployment
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.parsing.automaton import load_automaton
+from dfc.syntax.reader.automaton import load_automaton
 from tests.support.corpus import DEPLOYMENTS
 from tests.support.deploying import HEAD
 

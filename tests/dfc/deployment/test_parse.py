@@ -11,8 +11,8 @@ from dfc.deployment.parse import parse, read_statements
 from dfc.deployment.statements import STATEMENTS, StatementBuilder
 from dfc.diagnostics.diagnostic import render
 from dfc.diagnostics.source import SourceFile
-from dfc.parsing.automaton import load_automaton
-from dfc.parsing.tables import grammar_path
+from dfc.syntax.reader.automaton import load_automaton
+from dfc.syntax.reader.tables import grammar_path
 from tests.support.corpus import DEPLOYMENTS
 from tests.support.deploying import HEAD, deployed
 

@@ -11,7 +11,7 @@ import dfc
 from dfc import api
 from dfc.diagnostics.diagnostic import Diagnostic, render
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.syntax.reading import read_source
+from dfc.syntax.reader.reading import read_source
 
 FIGURES = Path(__file__).resolve().parents[3] / "samples" / "figures"
 

@@ -14,7 +14,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.frontend import statements
 from dfc.frontend.build import build, check
 from dfc.frontend.context import Context
-from dfc.frontend.syntax import tree
+from dfc.syntax.tree import tree
 from tests.support.building import codes, graph_of
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.syntax import parse
 from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import C64, DTypeVariable
 from dfc.ir.types import TensorType
@@ -16,6 +15,7 @@ from dfc.ops import attributes as vocabulary
 from dfc.ops import registry
 from dfc.ops.record import Effect, OpError, OpRecord
 from dfc.passes.rules import RULES
+from dfc.syntax.reader.parser import parse
 from tests.support.ops import evaluate_sample, samples, types_of
 
 RECORDS = registry.all_records()

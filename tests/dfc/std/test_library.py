@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dfc import api
-from dfc.frontend.syntax.formatter import format_source
-from dfc.frontend.syntax.reading import read_source
 from dfc.options import CompileOptions
+from dfc.syntax.printer.formatter import format_source
+from dfc.syntax.reader.reading import read_source
 from dfc_runtime import loads
 from tests.support.corpus import ROOT
 

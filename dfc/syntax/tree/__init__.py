@@ -1,0 +1,1 @@
+"""The nodes of the syntax tree. Read first: `tree`, which lists them all."""

@@ -1,0 +1,171 @@
+"""Whatever the bytes, there is a tree or a clear message, and never a traceback."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import dfc
+from dfc.diagnostics.diagnostic import CompileError, Diagnostics, render
+from dfc.diagnostics.source import SourceFile
+from dfc.syntax.printer.printer import to_text
+from dfc.syntax.reader.automaton import NESTING_LIMIT, load_automaton
+from dfc.syntax.reader.limits import SIZE_LIMIT
+from dfc.syntax.reader.nesting import CHAIN_LIMIT
+from dfc.syntax.reader.parser import parse, parse_recovering
+from dfc.syntax.reader.reading import decode_source, read_source
+from tests.support.corpus import CORPUS
+
+
+def codes(text: str) -> list[str]:
+    diagnostics = Diagnostics()
+    parse_recovering(SourceFile("test.dfg", text), diagnostics)
+    for diagnostic in diagnostics:
+        render(diagnostic)
+    return [diagnostic.code for diagnostic in diagnostics]
+
+
+DEEP = {
+    "brackets": lambda n: f"const A = {'(' * n}1{')' * n}",
+    "lists": lambda n: f"const A = {'[' * n}1{']' * n}",
+    "calls": lambda n: f"const A = {'f(' * n}1{')' * n}",
+    "not": lambda n: f"const A = {'not ' * n}x",
+    "negation": lambda n: f"const A = {'- ' * n}x",
+    "powers": lambda n: f"const A = {'x ** ' * n}x",
+    "else": lambda n: f"const A = {'if a then b else ' * n}x",
+    "then": lambda n: f"const A = {'if a then ' * n}x{' else y' * n}",
+    "function types": lambda n: f"const A: {'fn() -> ' * n}f32 = 1",
+    "blocks": lambda n: f"fn f() {'{ if a ' * n}{{ }}{' }' * n}",
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_nesting_is_allowed_up_to_the_limit(kind: str) -> None:
+    deepest = NESTING_LIMIT - (kind in ("blocks", "function types"))  # their last level opens two brackets
+    text = DEEP[kind](deepest)
+    module = parse(SourceFile("test.dfg", text))
+    assert parse(SourceFile("again.dfg", to_text(module))) == module
+
+
+@pytest.mark.parametrize("kind", DEEP)
+@pytest.mark.parametrize("depth", [NESTING_LIMIT + 1, 50_000])
+def test_deeper_nesting_is_one_message(kind: str, depth: int) -> None:
+    assert codes(DEEP[kind](depth)) == ["E0140"]
+
+
+@pytest.mark.parametrize("text", ["(" * 100_000, ")" * 100_000, "const A = " + "[{(" * 40_000])
+def test_endless_brackets_are_one_message(text: str) -> None:
+    assert len(codes(text)) == 1
+
+
+def test_a_negated_operand_is_not_nested() -> None:
+    assert codes("const A = x" + " - x" * 1000) == []
+
+
+@pytest.mark.parametrize("link", [" + x", " |> f()", ".a", "()", "[0]", " as f32", " or x"])
+def test_chains_are_long_but_bounded(link: str) -> None:
+    assert codes(f"const A = x{link * 5000}") == []
+    assert codes(f"const A = x{link * (CHAIN_LIMIT + 1)}") == ["E0147"]
+
+
+def test_long_lists_are_no_nesting() -> None:
+    assert codes("const A = [" + "1, " * 20_000 + "]") == []
+    assert codes("fn f() {\n" + "  if a { }" + " else if a { }\n" * 2000 + "}") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("const A = \0", "E0142"),
+        ("const A = \ud800", "E0141"),
+        ("# é\ud800", "E0141"),
+        ("#" * (SIZE_LIMIT + 1), "E0143"),
+    ],
+)
+def test_what_is_no_text_is_one_message(text: str, code: str) -> None:
+    assert codes(text) == [code]
+
+
+def test_bytes_that_are_no_utf8_are_placed() -> None:
+    with pytest.raises(CompileError) as caught:
+        decode_source("const A = 1\n# é ".encode() + b"\xff\xfe\n", "bad.dfg")
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.span.line, diagnostic.span.column) == ("E0141", 2, 5)
+    assert "0xFF" in render(diagnostic)
+
+
+def test_byte_order_marks_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "mark.dfg"
+    path.write_bytes(b"\xef\xbb\xbfdfg 1\r\nconst A = 1\r\n")
+    module = parse(read_source(path, "mark.dfg"))
+    assert len(module.items) == 1
+
+
+def test_files_over_the_limit_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.dfg"
+    with path.open("wb") as file:
+        file.truncate(SIZE_LIMIT + 1)
+    with pytest.raises(CompileError, match="E0143"):
+        read_source(path)
+
+
+ALPHABETS = {
+    "ascii": [*map(chr, range(32, 127)), "\n"],
+    "unicode": [*map(chr, range(1, 0x3000, 7)), "\n"],
+    "words": ["let ", "if ", "fn ", "(", ")", "[", "]", "{ ", "} ", "x ", "1 ", "+ ", ": ", ", ", "= ", "\n"],
+    "quotes": ['"', "'", "\\", "\n", " "],
+    "items": ["fn ", "const ", "x", "\nfn ", "\nblock ", "{", "}", " = ", "1", "\n"],
+}
+
+
+@pytest.mark.parametrize("kind", ALPHABETS)
+@pytest.mark.parametrize("length", [1, 10, 100, 1000, 200_000])
+def test_random_text_is_survived(kind: str, length: int) -> None:
+    random = Random(length)
+    found = codes("".join(random.choices(ALPHABETS[kind], k=length)))
+    assert len(found) <= 20 or set(found) <= {"E0106", "E0132", "E0138"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_wrong_token_is_reported_near_its_place(seed: int) -> None:
+    """Deleting, doubling or swapping a token: a message, and mostly on the same line."""
+    random = Random(seed)
+    distances: list[int] = []
+    for _ in range(80):
+        text = random.choice(CORPUS).read_text()
+        damaged, line = _damage(text, random)
+        diagnostics = Diagnostics()
+        parse_recovering(SourceFile("damaged.dfg", damaged), diagnostics)
+        lines = [label.span.line for diagnostic in diagnostics for label in diagnostic.labels]
+        if lines:  # some damage gives another program
+            distances.append(min(abs(line - each) for each in lines))
+            assert len(diagnostics) <= 3
+    assert len(distances) > 60
+    assert max(distances) <= 30
+    assert sum(distance <= 1 for distance in distances) > 0.9 * len(distances)
+
+
+def _damage(text: str, random: Random) -> tuple[str, int]:
+    tokens = load_automaton("dfg").lexer.lex(text).tokens
+    index = random.randrange(len(tokens) - 1)
+    token, following = tokens[index], tokens[index + 1]
+    line = text.count("\n", 0, token.start) + 1
+    kind = random.choice(("delete", "double", "swap"))
+    if kind == "delete":
+        return text[: token.start] + text[token.end :], line
+    if kind == "double":
+        return text[: token.end] + " " + text[token.start :], line
+    between = text[token.end : following.start]
+    swapped = following.text + between + token.text
+    return text[: token.start] + swapped + text[following.end :], line
+
+
+@pytest.mark.parametrize("padding", [0, 2 * SIZE_LIMIT])
+def test_a_bundle_is_told_from_a_program(tmp_path: Path, padding: int) -> None:
+    path = tmp_path / "line.bundle"
+    path.write_bytes(dfc.compile(text="dfg 1\nentry f() -> i32 { return 1 }\n").to_bytes() + bytes(padding))
+    with pytest.raises(CompileError) as caught:
+        read_source(path, "line.bundle")
+    (problem,) = caught.value.diagnostics
+    assert problem.title == "this is a bundle, not the text of a program"
+    assert problem.helps == ("`dfc inspect line.bundle` describes it, and `dfc run line.bundle` runs it",)
