@@ -15,8 +15,9 @@ from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build, deployment
-from dfc.frontend.unread import remarks as name_remarks
+from dfc.elaborate import build
+from dfc.elaborate.names.unread import remarks as name_remarks
+from dfc.frontend import deployment
 from dfc.ir.graph import Graph
 from dfc.kernels.printer import print_program
 from dfc.ops.spelling import show as show_graph

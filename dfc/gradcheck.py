@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dfc import pipeline
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile, Span
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
 from dfc.ir.types import TensorType

@@ -21,7 +21,7 @@ from dfc.cluster_parts import Surroundings, compiled, compiled_padded
 from dfc.deployment.model import Site
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.diagnostics.source import SourceFile, Span
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.options import CompileOptions, TargetOptions
 from dfc.selecting import select

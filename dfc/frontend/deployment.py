@@ -14,7 +14,7 @@ from dfc.deployment.parse import parse_partly
 from dfc.deployment.resolve import resolve, wrong_names
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.syntax.reader.reading import read_source
 

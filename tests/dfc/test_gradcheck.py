@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.gradcheck import Compared, gradcheck, widened
 from dfc.ir.graph import Graph, Node, Value
 from dfc.ir.walk import nodes

@@ -48,7 +48,7 @@ LEFT = {
 @cache
 def programs() -> dict[str, str]:
     found: dict[str, str] = {}
-    for file in ("frontend/mistakes.cases", "syntax/messages/syntax_errors.cases"):
+    for file in ("elaborate/mistakes.cases", "syntax/messages/syntax_errors.cases"):
         found |= {case.name: case.source for case in read_cases(HERE / file)}
     for folder in ("likely", "mistakes"):
         files = sorted((HERE / "syntax" / "messages" / folder).glob("*.dfg"))

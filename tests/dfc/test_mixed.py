@@ -10,7 +10,7 @@ from dfc import pipeline
 from dfc.cluster import Spread, spread
 from dfc.deployment.kinds import Device
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.mixed import options_on
 from dfc.options import CompileOptions, TargetOptions

@@ -10,7 +10,7 @@ import pytest
 from dfc import pipeline, reproducer
 from dfc.diagnostics.diagnostic import CompileError, error
 from dfc.diagnostics.source import NOWHERE, SourceFile
-from dfc.frontend.build import build
+from dfc.elaborate.build import build
 from dfc.ir.equality import equal
 from dfc.ir.graph import Block, Graph
 from dfc.ir.rewrite import map_blocks

@@ -9,7 +9,7 @@ import pytest
 from dfc import api, cluster
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.build import build
+from dfc.elaborate.build import build
 from dfc.options import CompileOptions
 from dfc.passes.place import Costs
 from dfc.pipeline import optimise

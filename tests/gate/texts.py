@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.build import build
+from dfc.elaborate.build import build
 from tests.support import gating
 from tests.support.corpus import CORPUS, DEPLOYMENTS
 from tests.support.mutants import edit

@@ -10,7 +10,7 @@ import pytest
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build
+from dfc.elaborate import build
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.spread_samples import (
     ALL,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dfc.diagnostics.diagnostic import render
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.build import build, check
+from dfc.elaborate.build import build, check
 from dfc.ir.graph import Graph
 from dfc.ir.verify import verify
 from dfc.ops.check import check_node

@@ -10,7 +10,7 @@ from dfc.deployment.resolution import Resolution
 from dfc.deployment.resolve import resolve
 from dfc.diagnostics.diagnostic import Diagnostic, render
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from tests.support.corpus import ROOT
 

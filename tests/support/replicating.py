@@ -11,7 +11,7 @@ import numpy as np
 
 from dfc.deployment.model import Replicate
 from dfc.diagnostics.source import SourceFile, Span
-from dfc.frontend.build import build
+from dfc.elaborate.build import build
 from dfc.ir.graph import Graph, Node
 from dfc.ops.communication import CombinedAttributes, ContributeAttributes
 from dfc.ops.evaluate import Outcome, evaluate, initial_state

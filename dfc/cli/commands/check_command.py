@@ -21,8 +21,9 @@ from dfc.diagnostics.diagnostic import (
 )
 from dfc.diagnostics.reporting import FORMATS
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build, deployment
-from dfc.frontend.unread import remarks
+from dfc.elaborate import build
+from dfc.elaborate.names.unread import remarks
+from dfc.frontend import deployment
 from dfc.ops.size_checks import checks_inside
 from dfc.syntax.reader.layout import check_style
 from dfc.syntax.reader.parser import parse, parse_recovering

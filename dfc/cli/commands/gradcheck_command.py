@@ -8,7 +8,7 @@ from dfc.cli.failures import did_you_mean
 from dfc.cli.programs import source_of
 from dfc.cli.values import pair, settings
 from dfc.diagnostics.diagnostic import EXIT_MISTAKE
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.gradcheck import TOLERANCE, Compared, gradcheck
 
 

@@ -10,7 +10,7 @@ import click
 from dfc.backend.target import installed_targets, lacking, load_target
 from dfc.cli.failures import did_you_mean
 from dfc.cli.output import echo_heading
-from dfc.frontend.foreign import STD
+from dfc.elaborate.names.foreign import STD
 from dfc.ops import registry
 from dfc.ops.record import OpRecord
 

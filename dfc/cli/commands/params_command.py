@@ -54,7 +54,7 @@ def command(file: str, pairs: tuple[str, ...], as_json: bool) -> int:
 def _of_program(file: str, given: dict[str, Setting]) -> list[Counted]:
     # Only a program needs the compiler; bundles are counted where it is not installed.
     from dfc.cli.programs import source_of
-    from dfc.frontend import build
+    from dfc.elaborate import build
 
     counted: list[Counted] = []
     for each in build.build(source_of(file), given).resources.values():

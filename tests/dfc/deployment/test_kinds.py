@@ -9,7 +9,7 @@ from dfc.cli import placement
 from dfc.cluster import options_on
 from dfc.deployment.kinds import ON_CPU, Device
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.options import CompileOptions, TargetOptions
 from tests.support.deploying import HEAD, diagnosed, resolved
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dfc.deployment.globs import Glob
 from dfc.deployment.names import Names
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build
+from dfc.elaborate import build
 
 PROGRAM = """dfg 1
 

@@ -6,7 +6,7 @@ import pytest
 
 from dfc.deployment.names import Names
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.build import build, elaborate
+from dfc.elaborate.build import build, elaborate
 from dfc.ir.graph import Graph
 from dfc.selecting import select
 from tests.support.corpus import ROOT

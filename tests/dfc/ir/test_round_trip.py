@@ -6,7 +6,7 @@ import pytest
 
 from dfc import pipeline
 from dfc.diagnostics.source import NOWHERE, SourceFile
-from dfc.frontend.build import build, elaborate
+from dfc.elaborate.build import build, elaborate
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import ALL, F32, F64, I64, U64

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.build import build
+from dfc.elaborate.build import build
 from dfc.ir.graph import Graph
 from dfc.ops.spelling import show
 from dfc.passes.autodiff import autodiff

@@ -12,7 +12,7 @@ import pytest
 
 import dfc_runtime
 from dfc.api import compile_source
-from dfc.frontend.build import build
+from dfc.elaborate.build import build
 from dfc.kernels.form import ContractKernel
 from dfc.options import TargetOptions
 from dfc.pipeline import optimise, scheduled

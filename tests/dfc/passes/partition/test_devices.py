@@ -11,7 +11,7 @@ from dfc import pipeline
 from dfc.deployment.kinds import ON_CPU, Device
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.ops.communication import RecvAttributes, SendAttributes

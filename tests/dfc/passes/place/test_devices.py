@@ -7,7 +7,7 @@ import pytest
 from dfc import pipeline
 from dfc.deployment.kinds import ON_CPU, Device
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend import build
+from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.passes.place.cost import Costs
 from dfc.passes.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices, seconds_on

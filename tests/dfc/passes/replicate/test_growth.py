@@ -7,7 +7,7 @@ import pytest
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.build import build
+from dfc.elaborate.build import build
 from dfc.ir.dims import Symbol, ceil_divide, dim, floor_divide, maximum, minimum, modulo
 from dfc.ir.graph import Graph
 from dfc.ops.evaluate import evaluate, initial_state

@@ -12,7 +12,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.build import build
+from dfc.elaborate.build import build
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Graph
 from dfc.ops.evaluate import evaluate, initial_state

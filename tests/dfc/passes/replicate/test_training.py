@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dfc.diagnostics.source import SourceFile
-from dfc.frontend.build import build
+from dfc.elaborate.build import build
 from dfc.ir.equality import equal
 from dfc.ops.spelling import show
 from tests.support.replicating import agrees, replicated_f32

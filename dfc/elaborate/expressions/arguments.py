@@ -1,0 +1,91 @@
+"""Which argument of a call belongs to which parameter (E0204), and elaborating arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean
+from dfc.elaborate.context import Argument, Context, Expected
+from dfc.elaborate.mistakes import mistake
+from dfc.elaborate.types.entities import Entity
+
+SYNONYMS = {
+    "window": "size",
+    "kernel_size": "size",
+    "pool_size": "size",
+    "strides": "stride",
+    "padding": "pad",
+    "dim": "axis",
+    "axes": "axis",
+    "keepdim": "keep_dims",
+    "keepdims": "keep_dims",
+    "dtype": "into",
+    "lr": "rate",
+    "learning_rate": "rate",
+    "eps": "epsilon",
+    "p": "share",
+    "rng": "dice",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A parameter as far as calls are concerned."""
+
+    name: str
+    required: bool
+    by_name_only: bool = False
+
+
+def assign_arguments(
+    function: str, wanted: Sequence[Wanted], arguments: Sequence[Argument], span: Span, signature: str
+) -> dict[str, Argument]:
+    """Arguments by the name of their parameter."""
+    found: dict[str, Argument] = {}
+    positional = [w for w in wanted if not w.by_name_only]
+    named = False
+    for argument in arguments:
+        if argument.name:
+            named = True
+            _check_name(function, wanted, argument, found, signature)
+            found[argument.name] = argument
+            continue
+        if named:
+            title = "an argument without a name follows one with a name"
+            raise mistake("E0204", title, argument.span, notes=(signature,))
+        position = sum(not a.name for a in found.values())
+        if position >= len(positional):
+            raise _too_many(function, len(positional), argument, signature)
+        found[positional[position].name] = argument
+    missing = [w.name for w in wanted if w.required and w.name not in found]
+    if missing:
+        title = f"`{function}` needs the argument `{missing[0]}`"
+        raise mistake("E0204", title, span, "not given", notes=(signature,))
+    return found
+
+
+def _too_many(function: str, most: int, argument: Argument, signature: str) -> Exception:
+    takes = "takes no arguments" if most == 0 else f"takes at most {most} argument{'s' if most > 1 else ''}"
+    return mistake("E0204", f"`{function}` {takes}", argument.span, "one too many", notes=(signature,))
+
+
+def _check_name(
+    function: str, wanted: Sequence[Wanted], argument: Argument, found: dict[str, Argument], signature: str
+) -> None:
+    names = [w.name for w in wanted]
+    if argument.name not in names:
+        synonym = SYNONYMS.get(argument.name, "")
+        near = synonym if synonym in names else closest(argument.name, names)
+        title = f"`{function}` has no argument `{argument.name}`"
+        raise mistake("E0204", title, argument.name_span, did_you_mean(near), notes=(signature,))
+    if argument.name in found:
+        raise mistake("E0204", f"the argument `{argument.name}` is given twice", argument.name_span)
+
+
+def value_of(context: Context, argument: Argument, expected: Expected = None) -> Entity:
+    if argument.entity is not None:
+        return argument.entity
+    assert argument.expression is not None
+    return context.engine.evaluate(context.operand(), argument.expression, expected)

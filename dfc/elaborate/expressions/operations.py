@@ -1,0 +1,231 @@
+"""Appending nodes on behalf of the author: what an op refuses becomes a message about the author's own text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from dfc.diagnostics.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.source import Span
+from dfc.elaborate.context import Context
+from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
+from dfc.elaborate.names.scope import Role
+from dfc.elaborate.shapes.origins import origins, remedies
+from dfc.elaborate.shapes.reduced import kept_axes
+from dfc.elaborate.statements import inserting
+from dfc.ir.attributes import Attributes
+from dfc.ir.dims import Dim
+from dfc.ir.facts import Facts
+from dfc.ir.graph import Value
+from dfc.ops.broadcasting import ONE_NAME, dims_equal
+from dfc.ops.builder import Builder
+from dfc.ops.record import EXPRESSION, OPERATOR, OpError
+from dfc.syntax.tree import tree
+
+Result = TypeVar("Result")
+Declared = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem
+_VERBS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
+FOUND_OUT = "every call that finds out a size has one of its own: name them, `let [N] ...`, and `assert N == M` above"
+_QUOTED = re.compile(r"`(\w+)`")
+_TYPED = re.compile(r"`([^`]+)`")
+
+
+class Place:
+    """Where the parts of an operation stand in the text."""
+
+    __slots__ = ("arguments", "op", "operands", "operator", "span")
+
+    def __init__(
+        self,
+        op: str,
+        span: Span,
+        operands: Sequence[Span] = (),
+        operator: Span | None = None,
+        arguments: Mapping[str, Span] | None = None,
+    ) -> None:
+        self.op = op
+        self.span = span
+        self.operands = tuple(operands)
+        self.operator = operator if operator is not None else span
+        self.arguments = arguments or {}
+
+
+@contextmanager
+def assuming(facts: Facts) -> Generator[None]:
+    """Shape rules compare sizes with the facts that hold here."""
+
+    def equal(a: Dim, b: Dim) -> bool:
+        return facts.equal(a, b) is True
+
+    token = dims_equal.set(equal)
+    try:
+        yield
+    finally:
+        dims_equal.reset(token)
+
+
+def operate(
+    context: Context, place: Place, build: Callable[[Builder], Result], operands: Sequence[Value] = ()
+) -> Result:
+    """Runs `build` at the end of the current block; an `OpError` becomes a mistake of the author. `operands` are told
+    where their sizes come from."""
+    builder = context.at(place.span)
+    try:
+        if not context.facts:  # the front end as a whole runs under no facts
+            return build(builder)
+        with assuming(context.facts):
+            return build(builder)
+    except OpError as problem:
+        if problem.code == "E0309" and context.generic:  # a size that has a number in every call, perhaps
+            raise Abandoned from None
+        raise explained(context, problem, place, operands) from None
+
+
+def apply(
+    context: Context, op: str, operands: Sequence[Value], place: Place, attributes: Attributes | None = None
+) -> Value:
+    return operate(context, place, lambda builder: builder.node(op, operands, attributes).result, operands)
+
+
+def explained(context: Context, problem: OpError, place: Place, operands: Sequence[Value] = ()) -> Mistake:
+    filled = problem.filled(place.op, [span.text for span in place.operands])
+    span = place.span
+    if problem.blame == OPERATOR:
+        span = place.operator
+    elif isinstance(problem.blame, int) and problem.blame < len(place.operands):
+        span = place.operands[problem.blame]
+    elif isinstance(problem.blame, str):
+        span = place.arguments.get(problem.blame, span)
+    secondary = [
+        (place.operands[number], words)
+        for number, words in filled.operand_labels.items()
+        if number < len(place.operands) and place.operands[number] != span
+    ]
+    helps = [_typed(place, text, filled.replaces.get(number)) for number, text in enumerate(filled.helps)]
+    if problem.code == "E0302":
+        helps = _begun_otherwise(context, place, operands) or helps
+    label = filled.label
+    if problem.code == "E0305":
+        label = label.replace(" against ", f" {_VERBS.get(place.op, 'against')} ")
+        introduced = list(_introductions(context, filled.title))
+        secondary += introduced or origins(context, operands)
+        helps = (
+            _kept(context, place, operands)
+            or list(remedies(context, operands))
+            or [_promised(context, filled.title, help_) for help_ in helps]
+        )
+        helps = [FOUND_OUT] if _is_found_out(context, filled.title) else helps
+    return mistake(problem.code, filled.title, span, label, secondary=secondary, notes=filled.notes, helps=helps)
+
+
+def _begun_otherwise(context: Context, place: Place, operands: Sequence[Value]) -> list[Help]:
+    """For a loop variable that begins as a number without a type, and whose next value is of another type."""
+    if len(operands) != 2 or len(place.operands) != 2 or context.loop is None:
+        return []
+    for span, own, other in zip(place.operands, operands, reversed(operands), strict=True):
+        binding = context.scope.find(span.text)
+        dtype = other.tensor.dtype
+        if binding is None or binding.role is not Role.LOOP or dtype.is_bool or dtype == own.tensor.dtype:
+            continue
+        if not any(_gives_next(each, binding.name, place.span) for each in tree.walk(context.loop.suite)):
+            continue
+        first = inserting.started_as(binding.name, binding.span, str(dtype))
+        if first is not None:
+            return [first]
+    return []
+
+
+def _gives_next(node: tree.Node, name: str, inside: Span) -> bool:
+    """Whether a statement gives `name` its next value, by an expression that a span is a part of."""
+    if not isinstance(node, tree.Rebind) or all(each.span.text != name for each in node.targets):
+        return False
+    return node.value.span.start <= inside.start and inside.end <= node.value.span.end
+
+
+def _kept(context: Context, place: Place, operands: Sequence[Value]) -> list[Help]:
+    with assuming(context.facts):
+        return kept_axes(context, operands, place.operands)
+
+
+def _typed(place: Place, text: str, replaced: int | str | None) -> Help:
+    """A help of an op; with the edit, if it says what its last quoted text stands in place of."""
+    if replaced is None:
+        return text
+    span: Span | None = place.span
+    if isinstance(replaced, int):
+        span = place.operands[replaced] if replaced < len(place.operands) else None
+    elif replaced != EXPRESSION:
+        span = place.arguments.get(replaced)
+    written = _TYPED.findall(text)
+    if span is None or not written:
+        return text
+    fitting = written[-1] if replaced == EXPRESSION else inserting.operand(written[-1], span)
+    return replacing(text.replace(f"`{written[-1]}`", f"`{fitting}`"), span, fitting)
+
+
+def _introductions(context: Context, title: str) -> Iterator[tuple[Span, str]]:
+    """Where the dimensions named in a title were declared."""
+    for name in _QUOTED.findall(title):
+        binding = context.scope.find(name)
+        if binding is not None and binding.role is Role.DIMENSION and not binding.span.is_nowhere:
+            yield binding.span, "introduced here"
+
+
+def _is_found_out(context: Context, title: str) -> bool:
+    """Whether a title names a size that only the run finds out."""
+    found = {str(symbol) for symbol in context.region.sizes.most}
+    return bool(found) and not found.isdisjoint(_QUOTED.findall(title))
+
+
+def _promised(context: Context, title: str, help_: Help) -> Help:
+    """Spells out "use one name for both", and where a `where` goes, with the author's own declaration."""
+    item = context.frame.routine.item if context.frame.routine is not None else context.frame.root.entry
+    names = _QUOTED.findall(title)
+    if item is None or len(names) != 2 or not isinstance(help_, str):
+        return help_
+    own = [each.name.text for each in item.generics]
+    if not set(names) <= set(own):
+        return help_
+    if help_ == ONE_NAME:
+        return _one_name(context, item, names, help_)
+    return replacing(help_, _behind_signature(item), _where(item, *names)) if "`where " in help_ else help_
+
+
+def _one_name(context: Context, item: Declared, names: Sequence[str], text: str) -> Help:
+    if not item.parameters or len(item.generics) < 2:
+        return text
+    parameters = ", ".join(parameter.span.text for parameter in item.parameters)
+    kept, dropped = names
+    generics = [generic.span.text for generic in item.generics if generic.span.text != dropped]
+    renamed = re.sub(rf"\b{dropped}\b", kept, parameters)
+    signature = f"{context.frame.kind} {item.name.text}[{', '.join(generics)}]({renamed})"
+    words = f"if they are always equal, use one name: `{signature}`" if len(signature) < 80 else text
+    return editing(words, _renamed(item, kept, dropped))
+
+
+def _renamed(item: Declared, kept: str, dropped: str) -> Iterator[Edit]:
+    """One dimension of a declaration under the name of another one, wherever it stands."""
+    for number, generic in enumerate(item.generics):
+        if generic.name.text == dropped:
+            near = item.generics[number - 1].span if number else item.generics[1].span
+            first, last = (near.end, generic.span.end) if number else (generic.span.start, near.start)
+            yield Edit(Span(generic.span.file, first, last), "")
+    for node in tree.walk(item):
+        if isinstance(node, tree.Name) and node.text == dropped:
+            yield Edit(node.span, kept)
+
+
+def _behind_signature(item: Declared) -> Span:
+    """The place where a `where` stands, or the end of the one that stands there."""
+    if item.where:
+        return item.where[-1].span.after()
+    if item.result is not None:
+        return item.result.span.after()
+    start = item.parameters[-1].span.end if item.parameters else item.generics[-1].span.end
+    return Span(item.span.file, *([item.span.file.text.index(")", start) + 1] * 2))
+
+
+def _where(item: Declared, left: str, right: str) -> str:
+    return f", {left} == {right}" if item.where else f" where {left} == {right}"

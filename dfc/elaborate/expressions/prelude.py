@@ -1,0 +1,164 @@
+"""The prelude: names that need no import, and what a call of each does.
+
+Most are op records. Some are more than one op or are about state (`SPECIAL`); some are written in the language
+itself (`std/core.dfg`); some belong to the language but are not compiled yet (`UNSUPPORTED`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dfc.diagnostics.source import NOWHERE, Span
+from dfc.elaborate.context import Argument, Context, Expected
+from dfc.elaborate.expressions import gradients, makers, prelude_special, settings
+from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
+from dfc.elaborate.expressions.prelude_records import call_graph_op, call_record
+from dfc.elaborate.mistakes import unsupported
+from dfc.elaborate.names.scope import Pending, Role, Scope
+from dfc.elaborate.shapes import size_inference as measuring
+from dfc.elaborate.state import host_output as telling
+from dfc.elaborate.state import randomness, state_calls
+from dfc.elaborate.types.entities import (
+    ElementType,
+    Entity,
+    PreludeFunction,
+    PreludeModule,
+    ProgramValue,
+    SpecialType,
+)
+from dfc.elaborate.types.types import SPECIAL_TYPES
+from dfc.ir.dtypes import ALL
+from dfc.ir.names import escape
+from dfc.ops import registry
+
+Handler = Callable[[Context, Mapping[str, Argument], Span, Expected], Entity]
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A function the front end elaborates itself: `signature` is its declaration, `required` how many are needed."""
+
+    signature: str
+    required: int
+    handler: Handler
+    takes_more: bool = False  # any number of values behind the first argument
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        inside = self.signature[self.signature.index("(") + 1 : -1]
+        names = [part.split("=")[0].split(":")[0].split()[-1] for part in inside.split(",") if part.strip()]
+        return tuple(Wanted(name, number < self.required) for number, name in enumerate(names))
+
+
+SPECIAL: dict[str, Special] = {
+    "zeros": Special("zeros(type)", 1, makers.make_zeros),
+    "ones": Special("ones(type)", 1, makers.make_ones),
+    "full": Special("full(type, value)", 2, makers.make_full),
+    "zeros_like": Special("zeros_like(x)", 1, makers.make_zeros_like),
+    "ones_like": Special("ones_like(x)", 1, makers.make_ones_like),
+    "stack": Special("stack(parts: tensors, const axis: int = 0)", 1, makers.make_stack),
+    "split": Special("split(x, const parts: int, const axis: int = 0)", 2, makers.make_split),
+    "grad": Special("grad(loss, targets)", 2, gradients.make_grad),
+    "jacobian": Special("jacobian(y, x)", 2, gradients.make_jacobian),
+    "uniform": Special("uniform(const low: float = 0, const high: float = 1)", 0, randomness.make_uniform),
+    "normal": Special("normal(const mean: float = 0, const deviation: float = 1)", 0, randomness.make_normal),
+    "glorot_uniform": Special("glorot_uniform()", 0, randomness.make_glorot_uniform),
+    "he_normal": Special("he_normal()", 0, randomness.make_he_normal),
+    "philox": Special("philox(const seed: int = 0)", 0, randomness.make_philox),
+    "params": Special("params(of)", 1, state_calls.make_params),
+    "state": Special("state(of)", 1, state_calls.make_state),
+    "initialize": Special("initialize(what)", 1, state_calls.run_initialize),
+    "reset": Special("reset(const container: str)", 1, state_calls.run_reset),
+    "checkpoint.save": Special("checkpoint.save(path: string, what)", 2, state_calls.run_save),
+    "checkpoint.restore": Special("checkpoint.restore(path: string, what)", 2, state_calls.run_restore),
+    "norm": Special("norm(x, const axis, const keep, const keep_dims: bool = false)", 1, makers.make_norm),
+    "range": Special(measuring.RANGE, 2, measuring.make_range),
+    "nonzero": Special("nonzero(x)", 1, measuring.make_nonzero),
+    "unique": Special("unique(x)", 1, measuring.make_unique),
+    "einsum": Special(prelude_special.EINSUM, 2, prelude_special.make_einsum),
+    "setting": Special("setting(const name: str, const default)", 2, settings.make_setting),
+    "load": Special("load(const path: str)", 1, settings.make_load),
+    "summary.scalar": Special("summary.scalar(const tag: str, x, step: i64)", 2, telling.run_scalar),
+    "summary.histogram": Special("summary.histogram(const tag: str, x, step: i64)", 2, telling.run_histogram),
+    "debug.print": Special("debug.print(const format: str, values ..)", 1, telling.run_print, takes_more=True),
+    "clock": Special("clock()", 0, telling.make_clock),
+}
+# What has an op record by now (`registry`) is not meant any more.
+UNSUPPORTED: dict[str, str] = {
+    "quantize": "quantize(x, type)",
+    "dequantize": "dequantize(x)",
+    "fifo": "fifo(const capacity: int)",
+    "shuffle_queue": "shuffle_queue(const capacity: int, const ready: int, const seed: int = 0)",
+    "staging": "staging(const depth: int)",
+    "record_files": "record_files(const pattern: str, const passes: int, const shuffle: bool, const seed: int)",
+    "split_text": "split_text(text, separator)",
+    "matches": "matches(text, const pattern: str)",
+    "parse_example": "parse_example(record, fields)",
+    "decode_raw": "decode_raw(bytes, type)",
+    "decode_jpeg": "decode_jpeg(bytes)",
+    "hash_text": "hash_text(text)",
+}
+SIZES = ("min", "max", "ceil_div")
+COMPOSITE = ("outer", "dot", "one_hot", "trace", "lerp", "cross")
+"""Functions of the prelude that `std/core.dfg` defines."""
+
+
+def prelude_scope(composite: Callable[[str], Pending]) -> Scope:
+    """All names of the prelude; `composite` finds the functions written in the language."""
+    scope = Scope()
+    for name, dtype in ALL.items():
+        scope.bind(name, ElementType(dtype), NOWHERE, Role.PRELUDE)
+    for name in SPECIAL_TYPES:
+        scope.bind(name, SpecialType(name), NOWHERE, Role.PRELUDE)
+    records = [record.name for record in registry.all_records() if record.in_prelude and not record.operator]
+    for name in (*records, *SPECIAL, *UNSUPPORTED, "ceil_div", "matmul"):
+        if "." not in name:
+            scope.bind(name, PreludeFunction(name), NOWHERE, Role.PRELUDE)
+    for name in COMPOSITE:
+        if scope.own(name) is None:
+            scope.bind(name, composite(name), NOWHERE, Role.PRELUDE)
+    for module in ("checkpoint", "summary", "debug"):
+        names = [name for name in (*SPECIAL, *UNSUPPORTED) if name.startswith(f"{module}.")]
+        members: dict[str, Entity] = {name.split(".")[1]: PreludeFunction(name) for name in names}
+        scope.bind(module, PreludeModule(module, members), NOWHERE, Role.PRELUDE)
+    ops: dict[str, Entity] = {escape(r.name): PreludeFunction(f"graph.{r.name}") for r in registry.all_records()}
+    scope.bind("graph", PreludeModule("graph", ops), NOWHERE, Role.PRELUDE)
+    scope.bind("program", ProgramValue(), NOWHERE, Role.PRELUDE)
+    return scope
+
+
+def call_prelude(context: Context, name: str, arguments: Sequence[Argument], span: Span, expected: Expected) -> Entity:
+    if name.startswith("graph."):
+        return call_graph_op(context, name.removeprefix("graph."), arguments, span)
+    if name in SIZES and not any(a.name for a in arguments) and len(arguments) == 2:
+        entities = [value_of(context, argument) for argument in arguments]
+        found = makers.size_function(name, entities)
+        if found is not None:
+            return found
+        arguments = [Argument("", a.span, a.span, None, e) for a, e in zip(arguments, entities, strict=True)]
+    special = SPECIAL.get(name)
+    if special is not None:
+        wanted = special.wanted
+        if special.takes_more:
+            wanted = (wanted[0], *(Wanted(f"value {number}", False) for number in range(len(arguments))))
+        given = assign_arguments(name, wanted, arguments, span, special.signature)
+        return special.handler(context, given, span, expected)
+    record = registry.find(name)
+    if record is None and name in UNSUPPORTED:
+        raise _unsupported(name, arguments, span)
+    if record is None:
+        wanted = (Wanted("a", True), Wanted("b", True))
+        assign_arguments(name, wanted, arguments, span, f"{name}(a, b) takes two sizes")
+        raise unsupported(f"`{name}` of values is", span)
+    return call_record(context, record, arguments, span)
+
+
+def _unsupported(name: str, arguments: Sequence[Argument], span: Span) -> Exception:
+    signature = UNSUPPORTED[name]
+    inside = signature[signature.index("(") + 1 : -1]
+    parts = [part for part in inside.split(",") if part.strip()]
+    wanted = [Wanted(p.split("=")[0].split(":")[0].split()[-1], False) for p in parts]
+    named = [argument for argument in arguments if argument.name]
+    assign_arguments(name, wanted, named, span, signature)
+    return unsupported(f"`{name}` is", span)

@@ -1,0 +1,172 @@
+"""Looking up names and members, and the messages for those that are not there."""
+
+from __future__ import annotations
+
+from dfc.diagnostics.fixes import Help, replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean, listed
+from dfc.elaborate.context import Context
+from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
+from dfc.elaborate.names.foreign import ELSEWHERE_IN_STD, FOREIGN_NAMES, RENAMED, STD, imported, known_elsewhere
+from dfc.elaborate.names.scope import Binding, Role, Scope
+from dfc.elaborate.statements import inserting
+from dfc.elaborate.types.entities import (
+    Entity,
+    Instance,
+    ModuleValue,
+    PreludeModule,
+    RngMethod,
+    Routine,
+    TupleValue,
+    Unknown,
+    VariableValue,
+    describe,
+)
+from dfc.ir.graph import ResourceKind
+from dfc.syntax.tree import tree
+
+RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation", "truncated_normal")
+
+
+def look_up(context: Context, name: str, span: Span) -> Binding:
+    binding = context.scope.find(name)
+    if binding is None and name in context.frame.root.lost:
+        raise Abandoned
+    if binding is None:
+        raise no_such_name(context, name, span)
+    if binding.role is Role.ENTRY and not context.frame.root.in_test:
+        return context.scope.outermost.own(name) or binding  # an entry hides no function: only tests call it
+    return binding
+
+
+def no_such_name(context: Context, name: str, span: Span) -> Mistake:
+    visible = [b for b in context.scope.bindings() if b.name != context.frame.name or context.frame.kind != "const"]
+    own = [b.name for b in visible if b.role is not Role.PRELUDE]
+    near = closest(name, own) or ("" if known_elsewhere(name) else closest(name, (b.name for b in visible)))
+    if not near:
+        return mistake("E0201", f"there is no `{name}` here", span, helps=_elsewhere(name, span))
+    found = next(b for b in visible if b.name == near)
+    secondary = [(found.span, "defined here")] if not found.span.is_nowhere and found.span.file == span.file else []
+    return mistake(
+        "E0201",
+        f"there is no `{name}` here",
+        span,
+        did_you_mean(near),
+        secondary=secondary,
+        helps=(replacing(f"change `{name}` to `{near}`", span, near),),
+    )
+
+
+def _elsewhere(name: str, span: Span) -> list[Help]:
+    """How another language's name is written here."""
+    words = known_elsewhere(name)
+    if not words:
+        return []
+    if name in RENAMED and name not in FOREIGN_NAMES:
+        return [replacing(words, span, RENAMED[name])]
+    line = imported(name)
+    return [inserting.importing(words, line, span) if line else words]
+
+
+def member(context: Context, owner: Entity, name: tree.Identifier, whole: tree.Member) -> Entity:
+    """`owner.name`"""
+    match owner:
+        case ModuleValue(module, scope):
+            return _module_member(module, scope, name)
+        case Instance():
+            return _instance_member(owner, name)
+        case PreludeModule(module, members):
+            if name.text in members:
+                return members[name.text]
+            near = closest(name.text, members)
+            shown = () if len(members) > 20 else (f"{module} offers {listed(sorted(members))}",)
+            raise mistake("E0203", f"`{module}` has no `{name.text}`", name.span, did_you_mean(near), notes=shown)
+        case TupleValue(items, names):
+            if name.text in names:
+                return items[names.index(name.text)]
+            raise _no_field(names, name)
+        case VariableValue(variable) if variable.kind is ResourceKind.RNG:
+            if name.text in RNG_METHODS:
+                return RngMethod(variable, name.text)
+            near = closest(name.text, RNG_METHODS)
+            note = f"an rng offers {listed(RNG_METHODS)}"
+            raise mistake("E0203", f"an rng has no `{name.text}`", name.span, did_you_mean(near), notes=(note,))
+        case Unknown():
+            raise Abandoned
+        case _:
+            raise _no_members(owner, name, whole)
+
+
+def _no_members(owner: Entity, name: tree.Identifier, whole: tree.Member) -> Mistake:
+    text = whole.operand.span.text
+    remedies = {
+        "shape": "a size is a dimension: declare it, as in `fn f[N](x: f32[N])`, and use `N`",
+        "T": f"write `transpose({text})`",
+        "astype": f"write `{text} as f32`",
+        "grad": "write `grad(loss, w)`",
+    }
+    prelude = {"sum", "mean", "max", "min", "reshape", "transpose", "argmax", "prod", "all", "any"}
+    if name.text in prelude:
+        remedies[name.text] = f"write `{name.text}({text})`"
+    elif name.text in RENAMED and name.text not in remedies:
+        remedies[name.text] = f"it is a function: `{RENAMED[name.text]}({text}, ...)`"
+    helps = (remedies[name.text],) if name.text in remedies else ()
+    return mistake("E0203", f"{describe(owner)} has no members", name.span, f"no `{name.text}`", helps=helps)
+
+
+def _no_field(names: tuple[str, ...], name: tree.Identifier) -> Mistake:
+    known = [n for n in names if n]
+    note = f"its fields are {listed(known)}" if known else "its fields have no names: write `let a, b = ...`"
+    near = closest(name.text, known)
+    return mistake("E0203", f"the tuple has no field `{name.text}`", name.span, did_you_mean(near), notes=(note,))
+
+
+def exported(scope: Scope) -> list[str]:
+    """The names a module offers to others."""
+    roles = (Role.IMPORT, Role.PRELUDE)
+    return sorted(
+        (n for n, b in scope.names.items() if not n.startswith("_") and b.role not in roles),
+        key=lambda n: (n[0].islower(), n),
+    )
+
+
+def missing_export(module: str, scope: Scope, name: tree.Identifier) -> Mistake:
+    names = exported(scope)
+    near = closest(name.text, names)
+    notes = (f"{module} offers {listed(names)}",) if names else (f"{module} offers nothing",)
+    title = f"`{module}` has no `{name.text}`"
+    if module == "std" and (STD / f"{name.text}.dfg").is_file():
+        words = f"write `import std.{name.text}` at the top of the file"
+        helps = (inserting.importing(words, f"import std.{name.text}", name.span),)
+        return mistake("E0203", title, name.span, "not imported", helps=helps)
+    own_module, own = ELSEWHERE_IN_STD.get(name.text, ("", ""))
+    text = f"{own} as {name.text}"
+    is_there = own_module == module and own in names
+    helps = (replacing(f"it is called `{own}`: write `{text}`", name.span, text),) if is_there else ()
+    return mistake(
+        "E0203", title, name.span, did_you_mean(near if near == own or not is_there else ""), notes=notes, helps=helps
+    )
+
+
+def _module_member(module: str, scope: Scope, name: tree.Identifier) -> Entity:
+    binding = scope.own(name.text)
+    if binding is None or name.text not in exported(scope):
+        if binding is not None and name.text.startswith("_"):
+            raise mistake("E0203", f"`{name.text}` is private to `{module}`", name.span)
+        raise missing_export(module, scope, name)
+    return binding.value
+
+
+def _instance_member(instance: Instance, name: tree.Identifier) -> Entity:
+    binding = instance.scope.own(name.text)
+    generic = {g.name.text for g in instance.item.generics}
+    if binding is None or name.text.startswith("_"):
+        names = [n for n in instance.scope.names if not n.startswith("_") and n not in generic]
+        near = closest(name.text, names)
+        title = f"`{instance.item.name.text}` has no `{name.text}`"
+        note = (f"it has {listed(names)}",) if names else ()
+        raise mistake("E0203", title, name.span, did_you_mean(near), notes=note)
+    entity = binding.value
+    if isinstance(entity, Routine) and entity.owner is None:
+        return Routine(entity.item, entity.scope, instance, entity.explicit)
+    return entity

@@ -1,0 +1,285 @@
+"""`param` and `var`: variables, generators of random numbers, and instances of blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean
+from dfc.elaborate.context import Context, Program
+from dfc.elaborate.expressions.recomputing import SETTING as RECOMPUTE
+from dfc.elaborate.expressions.recomputing import mark_instances
+from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
+from dfc.elaborate.names.declarations import static_context
+from dfc.elaborate.names.scope import Scope
+from dfc.elaborate.state.randomness import RNG_TYPE
+from dfc.elaborate.state.variables import Variable
+from dfc.elaborate.types.convert import constant_of, is_operand, tensor
+from dfc.elaborate.types.entities import (
+    Entity,
+    Instance,
+    ListValue,
+    Nothing,
+    TupleValue,
+    Unknown,
+    VariableValue,
+    describe,
+)
+from dfc.elaborate.types.types import LARGEST_SIZE, DeclaredType, ResourceType, TupleType, resolve_type
+from dfc.ir.dtypes import DType
+from dfc.ir.graph import ResourceKind
+from dfc.ir.types import TensorType
+from dfc.syntax.tree import tree
+
+SETTINGS = ("container", "saved", "name", "kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    container: str = "default"
+    saved: bool = True
+    name: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """Where a state item stands: its scope, the prefix of its full name, and whether it is only being checked."""
+
+    program: Program
+    scope: Scope
+    prefix: str
+    generic: bool = False
+
+
+def declare_state(place: Declaration, item: tree.ParamItem | tree.VarItem) -> Entity:
+    """The variables or instance that an item declares."""
+    context = static_context(
+        place.program, Scope(place.scope), "state", item.name.text, item.name.span, generic=place.generic
+    )
+    settings = read_settings(context, item)
+    name = settings.name or f"{place.prefix}{item.name.text}"
+    program = place.program
+    program.resolving.add(item.name.text)
+    try:
+        if item.type is None:
+            return _untyped(place, context, item, name, settings)
+        _refuse_recompute(item)
+        declared = resolve_type(context, item.type)
+        if (isinstance(declared, ResourceType) and declared.name == "rng") or settings.kind == "rng":
+            return _rng(place, item, name, settings)
+        return _variables(place, item, declared, name, settings, lambda entity: entity)
+    finally:
+        program.resolving.discard(item.name.text)
+
+
+def read_settings(context: Context, item: tree.ParamItem | tree.VarItem) -> Settings:
+    found: dict[str, bool | str] = {}
+    for setting in item.settings:
+        name = setting.name.text
+        if name not in SETTINGS:
+            if name in ("copies", "exclusive", "sparse"):
+                raise unsupported(f"the setting `{name}` is", setting.span)
+            if name == RECOMPUTE:
+                continue  # of instances, which are not known yet
+            near = did_you_mean(closest(name, SETTINGS))
+            raise mistake("E0204", f"a variable has no setting `{name}`", setting.name.span, near)
+        entity = context.engine.evaluate(context, setting.value)
+        value = constant_of(context, entity, setting.value.span, f"the setting `{name}`")
+        if isinstance(value, bool) != (name == "saved") or not isinstance(value, bool | str):
+            wanted = "`true` or `false`" if name == "saved" else "a string"
+            raise mistake("E0315", f"the setting `{name}` must be {wanted}", setting.value.span)
+        found[name] = value
+    return Settings(
+        container=str(found.get("container", "default")),
+        saved=bool(found.get("saved", True)),
+        name=str(found.get("name", "")),
+        kind=str(found.get("kind", "")),
+    )
+
+
+# ---------------------------------------------------------------- variables --
+
+
+def _variables(
+    place: Declaration,
+    item: tree.ParamItem | tree.VarItem,
+    declared: DeclaredType,
+    name: str,
+    settings: Settings,
+    pick: Callable[[Entity], Entity],
+) -> Entity:
+    """One variable, or one for each field of a tuple; `pick` finds the field in the initial value."""
+    match declared:
+        case TensorType():
+            return VariableValue(_variable(place, item, declared, name, settings, pick))
+        case TupleType(fields, names):
+            shown = names or tuple(str(n) for n in range(len(fields)))
+            items = [
+                _variables(place, item, field, f"{name}.{part}", settings, _field(pick, number, len(fields)))
+                for number, (field, part) in enumerate(zip(fields, shown, strict=True))
+            ]
+            return TupleValue(tuple(items), names)
+        case ResourceType("string"):
+            raise unsupported("strings are", item.span)
+        case _:
+            span = (item.type or item).span
+            raise mistake("E0316", f"a variable cannot be of type {declared}", span)
+
+
+def _field(pick: Callable[[Entity], Entity], number: int, count: int) -> Callable[[Entity], Entity]:
+    def inner(entity: Entity) -> Entity:
+        whole = pick(entity)
+        if isinstance(whole, TupleValue) and len(whole.items) == count:
+            return whole.items[number]
+        return whole
+
+    return inner
+
+
+def _check_extent(type_: TensorType, span: Span) -> None:
+    """No machine addresses more, and a bundle cannot say it."""
+    sizes = [size.constant for size in type_.shape]
+    width = type_.dtype.size if isinstance(type_.dtype, DType) else 1
+    if width * math.prod(each for each in sizes if each is not None) > LARGEST_SIZE:
+        raise mistake("E0309", f"a variable of {type_} is too large", span, "more than 2**62 bytes")
+
+
+def _variable(
+    place: Declaration,
+    item: tree.ParamItem | tree.VarItem,
+    type_: TensorType,
+    name: str,
+    settings: Settings,
+    pick: Callable[[Entity], Entity],
+) -> Variable:
+    for size in type_.shape:
+        if size.constant is None and not place.generic:
+            span = (item.type or item).span
+            raise mistake("E0309", "the shape of a variable is known when the program is compiled", span)
+    _check_extent(type_, (item.type or item).span)
+    trained = isinstance(item, tree.ParamItem)
+    if trained and not type_.dtype.is_float:
+        span = (item.type or item).span
+        raise mistake(
+            "E0316",
+            f"`{item.name.text}` cannot be trained: {type_.dtype} has no slope",
+            span,
+            helps=(f"declare it with `var {item.name.text}`",),
+        )
+    value = item.value
+
+    def initial(context: Context) -> Entity:
+        inner = replace(context, scope=Scope(place.scope))
+        return pick(inner.engine.right_hand_side(inner, value, type_))
+
+    variable = Variable(
+        name,
+        ResourceKind.VARIABLE,
+        type_,
+        trained,
+        item.name.span,
+        None if _is_unset(value) else initial,
+        settings.container,
+        settings.saved,
+        item.documentation,
+    )
+    register(place, variable)
+    return variable
+
+
+def _is_unset(value: tree.RightHandSide) -> bool:
+    """`graph.unset()`: printed graphs say so of a variable without a first value."""
+    return isinstance(value, tree.Call) and value.span.text == "graph.unset()"
+
+
+def register(place: Declaration, variable: Variable) -> None:
+    program = place.program
+    if place.generic:
+        return
+    known = program.variables.get(variable.name)
+    if known is not None:
+        raise mistake(
+            "E0205",
+            f"two variables have the name `{variable.name}`",
+            variable.span,
+            secondary=[(known.span, "the first one")],
+        )
+    program.variables[variable.name] = variable
+
+
+def _rng(place: Declaration, item: tree.ParamItem | tree.VarItem, name: str, settings: Settings) -> Entity:
+    value = item.value
+
+    def initial(context: Context) -> Entity:
+        inner = replace(context, scope=Scope(place.scope))
+        return inner.engine.right_hand_side(inner, value, RNG_TYPE)
+
+    variable = Variable(
+        name,
+        ResourceKind.RNG,
+        RNG_TYPE,
+        False,
+        item.name.span,
+        None if _is_unset(value) else initial,
+        settings.container,
+        settings.saved,
+        item.documentation,
+    )
+    register(place, variable)
+    return VariableValue(variable)
+
+
+def _untyped(
+    place: Declaration, context: Context, item: tree.ParamItem | tree.VarItem, name: str, settings: Settings
+) -> Entity:
+    """`var net = Dense[784, 10]()`, or a variable whose type follows from its first value."""
+    value = item.value
+    if isinstance(value, tree.Call) and isinstance(value.function, tree.Name) and value.function.text == "philox":
+        return _rng(place, item, name, settings)
+    context.instance = name
+    entity = context.engine.right_hand_side(context, value)
+    context.instance = ""
+    if isinstance(entity, Unknown):
+        raise Abandoned
+    if _holds_instances(entity):
+        _set_instances(context, item, entity)
+        return entity
+    _refuse_recompute(item)
+    if isinstance(entity, Instance | Nothing) or not is_operand(entity):
+        raise mistake("E0316", f"a variable cannot hold {describe(entity)}", value.span)
+    type_ = tensor(context, entity, value.span).tensor
+    return VariableValue(_variable(place, item, type_, name, settings, lambda found: found))
+
+
+def _set_instances(context: Context, item: tree.ParamItem | tree.VarItem, entity: Entity) -> None:
+    """`with recompute = true` behind instances."""
+    for setting in item.settings:
+        if setting.name.text != RECOMPUTE:
+            raise unsupported(f"the setting `{setting.name.text}` of an instance is", setting.span)
+        found = context.engine.evaluate(context, setting.value)
+        value = constant_of(context, found, setting.value.span, "the setting `recompute`")
+        if not isinstance(value, bool):
+            title = "the setting `recompute` of an instance must be `true` or `false`"
+            raise mistake("E0315", title, setting.value.span, f"this is {setting.value.span.text}")
+        if value:
+            mark_instances(entity)
+
+
+def _refuse_recompute(item: tree.ParamItem | tree.VarItem) -> None:
+    for setting in item.settings:
+        if setting.name.text == RECOMPUTE:
+            helps = ("set it behind an instance of a block: `var net = Net() with recompute = true`",)
+            raise mistake("E0204", "a variable has no setting `recompute`", setting.name.span, helps=helps)
+
+
+def _holds_instances(entity: Entity) -> bool:
+    match entity:
+        case Instance():
+            return True
+        case ListValue(items) | TupleValue(items):
+            return all(_holds_instances(item) for item in items)
+        case _:
+            return False

@@ -1,0 +1,93 @@
+"""Instances of blocks: `var net = Dense[784, 10]()`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dfc.diagnostics.source import Span
+from dfc.elaborate.context import CALL_COST, Argument, Context, Frame
+from dfc.elaborate.expressions.parameters import bind_all, match_arguments, require_all_known
+from dfc.elaborate.mistakes import Mistake, mistake
+from dfc.elaborate.names.declarations import declare
+from dfc.elaborate.names.scope import Scope
+from dfc.elaborate.shapes.cost_limit import refuse_growth
+from dfc.elaborate.shapes.obligations import require, where_conditions
+from dfc.elaborate.state.state import Declaration, declare_state
+from dfc.elaborate.types.entities import BlockClass, Entity, Instance, Routine, Unknown
+from dfc.elaborate.types.generics import Matching, read_signature
+from dfc.syntax.tree import tree
+
+STATE_ITEMS = (tree.ParamItem, tree.VarItem)
+
+
+def construct(context: Context, block: BlockClass, arguments: Sequence[Argument], span: Span) -> Entity:
+    """Makes an instance; its state is part of the program under the name of the declaration."""
+    item = block.item
+    name = context.instance
+    if not name:
+        raise mistake(
+            "E0210",
+            f"an instance of `{item.name.text}` is made by a declaration",
+            span,
+            "there is no name for its state here",
+            helps=(f"write `var name = {span.text}` at the top of the file or in a block",)
+            if "\n" not in span.text
+            else (),
+        )
+    refuse_growth(context.program, block, span)
+    context.program.grow(CALL_COST, span)
+    frame = Frame("block", item.name.text, name, item.name.span, context.frame.root, context.frame, span)
+    inner = replace(context, frame=frame, scope=block.scope, instance="")
+    signature, _ = read_signature(inner, block.scope, item.generics, item.parameters, None)
+    matching = Matching(context, signature)
+    matching.give_explicitly(block.explicit, span, item.name.text)
+    outside = replace(context, instance="")
+    bound = match_arguments(outside, matching, item.name.text, arguments, span, block.scope)
+    require_all_known(matching, item.name.text, span)
+    inner = replace(inner, scope=Scope(block.scope))
+    bind_all(inner, matching, bound)
+    for (left, relation, right), condition in where_conditions(inner, item.where):
+        text = " ".join(condition.text.split())
+        if require(context, left, relation, right, f"`{item.name.text}` needs {text}", span) is False:
+            title = f"`{item.name.text}` needs {text}"
+            label = f"here {left} {relation} {right} does not hold"
+            raise mistake("E0305", title, span, label, secondary=[(condition, "required here")])
+    return make_instance(inner, item, name, span)
+
+
+def make_instance(context: Context, item: tree.BlockItem, name: str, span: Span) -> Instance:
+    """An instance whose generic names and parameters are bound in the scope of `context`."""
+    program = context.program
+    if any(each is item for each in program.open_blocks):
+        raise mistake("E0208", f"the block `{item.name.text}` contains itself", span)
+    program.open_blocks.append(item)
+    try:
+        return _with_members(context, item, name)
+    finally:
+        program.open_blocks.pop()
+
+
+def _with_members(context: Context, item: tree.BlockItem, name: str) -> Instance:
+    program = context.program
+    instance = Instance(name, item, context.scope)
+    place = Declaration(program, context.scope, f"{name}.", context.generic)
+    for each in item.members:
+        try:
+            declare(program, context.scope, each, lambda s, p=place: declare_state(p, s))
+        except Mistake as problem:
+            program.reporter.report(problem.diagnostic)
+    for each in item.members:
+        binding = context.scope.own(each.name.text)
+        if binding is None:
+            continue
+        if isinstance(binding.entity, Routine):
+            binding.entity = replace(binding.entity, owner=instance)
+        elif isinstance(each, STATE_ITEMS):
+            entity = binding.value
+            if not isinstance(entity, Unknown):
+                instance.state[each.name.text] = entity
+    for binding in context.scope.names.values():
+        if isinstance(binding.entity, Routine) and binding.entity.owner is instance:
+            refuse_growth(program, binding.entity, binding.span)
+    return instance

@@ -1,0 +1,329 @@
+"""What an expression can be while a program is elaborated: the closed union `Entity`.
+
+Only `Tensor` and `Text` exist at run time, as values of the graph. A number literal or constant has no element type
+until it meets a tensor. A size acts as an i64 scalar, or as a dimension where one is wanted. Everything else is gone
+when elaboration ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from dfc.ir.attributes import Literal
+from dfc.ir.dims import Dim
+from dfc.ir.dtypes import DType, DTypeVariable
+from dfc.ir.graph import Value
+from dfc.ir.types import TensorType
+from dfc.syntax.tree.tree import (
+    BlockItem,
+    EntryItem,
+    FunctionItem,
+    ProcedureItem,
+    TypeItem,
+)
+
+if TYPE_CHECKING:
+    from dfc.elaborate.expressions.operations import Place
+    from dfc.elaborate.names.scope import Scope
+    from dfc.elaborate.state.variables import Variable
+    from dfc.ops.builder import Builder
+
+# -------------------------------------------------------------- run time --
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    value: Value
+
+    @property
+    def type(self) -> TensorType:
+        return self.value.tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string fed by the host; it can only be the path of a checkpoint."""
+
+    value: Value
+
+
+# ---------------------------------------------------------- compile time --
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal or constant: a number adapts to the element type it meets."""
+
+    value: bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A constant of a known kind (`float`, `bool`, `str`) whose value is unknown, in a body checked by itself."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Untyped:
+    """A pure op on numbers without an element type, such as `sqrt(2.0)`: it is computed in the type that it meets.
+    `whole` if all of its numbers are whole ones; alone, it is then computed in i64. `known` if it depends on no
+    constant that only a call knows."""
+
+    build: Callable[[Builder, Sequence[Value]], Value]
+    operands: tuple[Entity, ...]
+    place: Place
+    shape: tuple[Dim, ...]
+    whole: bool
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A dimension. `adapts` if it stands for an unknown constant, which takes any numeric type as literals do."""
+
+    dim: Dim
+    adapts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCondition:
+    """A comparison of dimensions that is not decided at compile time."""
+
+    left: Dim
+    relation: str
+    right: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralTensor:
+    """A constant array, such as the value of `load`."""
+
+    literal: Literal
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class TupleValue:
+    items: tuple[Entity, ...]
+    names: tuple[str, ...] = ()
+    leaves: int = field(init=False, compare=False, repr=False)  # what is left when nothing holds anything any more
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "leaves", _leaves(self.items))
+
+
+@dataclass(frozen=True, slots=True)
+class ListValue:
+    items: tuple[Entity, ...]
+    leaves: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "leaves", _leaves(self.items))
+
+
+def _leaves(items: tuple[Entity, ...]) -> int:
+    return sum(item.leaves if isinstance(item, ListValue | TupleValue) else 1 for item in items)
+
+
+@dataclass(frozen=True, slots=True)
+class VariableValue:
+    """A variable itself; using it as an operand reads it."""
+
+    variable: Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A `fn` or `proc` of the program, with the scope it was declared in and dimensions given explicitly."""
+
+    item: FunctionItem | ProcedureItem
+    scope: Scope
+    owner: Instance | None = None
+    explicit: tuple[Dim | DType | DTypeVariable, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.item.name.text
+
+
+@dataclass(frozen=True, slots=True)
+class PreludeFunction:
+    """A function of the prelude, or of a prelude module (`checkpoint.save`, `graph.pad`)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RngMethod:
+    variable: Variable
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockClass:
+    item: BlockItem
+    scope: Scope
+    explicit: tuple[Dim | DType | DTypeVariable, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Instance:
+    """An instance of a block: its name is the path of its declaration, its scope holds the members."""
+
+    name: str
+    item: BlockItem
+    scope: Scope
+    state: dict[str, Entity] = field(default_factory=dict[str, "Entity"])
+    recompute: bool = False  # whether the way back computes its calls again
+
+
+@dataclass(frozen=True, slots=True)
+class EntryValue:
+    item: EntryItem
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleValue:
+    name: str
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class PreludeModule:
+    """`checkpoint`, `summary`, `debug`, `graph`: modules whose functions are part of the language."""
+
+    name: str
+    members: Mapping[str, Entity] = field(default_factory=dict[str, "Entity"])
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    dtype: DType | DTypeVariable
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialType:
+    """`int`, `float`, `str`, `string`, `rng`, `vars`, `tensors`, `quant`: types without an element type."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """`f32[B, 10]` as an argument."""
+
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class AliasValue:
+    item: TypeItem
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """The sizes a shape pack stands for."""
+
+    shape: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramValue:
+    """`program`: all state of the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """What a call without a result gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The value of a statement that was given up; using it gives up the user silently."""
+
+
+NOTHING = Nothing()
+UNKNOWN = Unknown()
+
+Entity: TypeAlias = (
+    Tensor
+    | Text
+    | Constant
+    | Opaque
+    | Untyped
+    | Size
+    | SizeCondition
+    | LiteralTensor
+    | TupleValue
+    | ListValue
+    | VariableValue
+    | Routine
+    | PreludeFunction
+    | RngMethod
+    | BlockClass
+    | Instance
+    | EntryValue
+    | ModuleValue
+    | PreludeModule
+    | ElementType
+    | SpecialType
+    | TypeValue
+    | AliasValue
+    | Pack
+    | ProgramValue
+    | Nothing
+    | Unknown
+)
+
+
+def describe(entity: Entity) -> str:
+    """What an entity is, in words for a message."""
+    match entity:
+        case Tensor(value):
+            return str(value.type)
+        case Constant(bool()):
+            return "a bool"
+        case Constant(int()):
+            return "a whole number"
+        case Constant(float()) | Untyped():
+            return "a number"
+        case Constant() | Text():
+            return "a string"
+        case Opaque(kind):
+            return f"a constant {kind}"
+        case Size():
+            return "i64"
+        case SizeCondition():
+            return "bool"
+        case LiteralTensor(_, type_) | TypeValue(type_):
+            return str(type_)
+        case VariableValue(variable):
+            return str(variable.type)
+        case TupleValue(items):
+            return f"({', '.join(map(describe, items))})"
+        case _:
+            return _DESCRIPTIONS.get(type(entity), "a value")
+
+
+_DESCRIPTIONS: dict[type[object], str] = {
+    ListValue: "a list",
+    Routine: "a function",
+    PreludeFunction: "a function",
+    RngMethod: "a function",
+    BlockClass: "a block",
+    Instance: "an instance of a block",
+    EntryValue: "an entry",
+    ModuleValue: "a module",
+    PreludeModule: "a module",
+    ElementType: "an element type",
+    SpecialType: "a type",
+    AliasValue: "a type",
+    Pack: "a shape",
+    ProgramValue: "the program",
+    Nothing: "nothing",
+}
