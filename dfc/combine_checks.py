@@ -16,7 +16,7 @@ from dfc.cluster_parts import Surroundings, compiled, described
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.ir import walk
 from dfc.ir.graph import Entry
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.options import CompileOptions
 from dfc.selecting import Selection, select

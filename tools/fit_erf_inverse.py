@@ -1,6 +1,6 @@
 """Polynomial coefficients of the inverse error function.
 
-    python tools/fit_erf_inverse.py > dfc/ops/erf_inverse_coefficients.py
+    python tools/fit_erf_inverse.py > dfc/ops/elementwise/erf_inverse_coefficients.py
 
 erf_inverse(y) = y P(w) with w = -log(1 - y^2). P is fitted as a function of w where that is small, and of its root
 beyond, where it is nearly a line. As in `fit_math`: at Chebyshev nodes, with many digits, rounded once at the end.

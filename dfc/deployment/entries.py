@@ -10,7 +10,7 @@ from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, error
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.ir.graph import Entry, Graph
-from dfc.ops.effects import block_effects
+from dfc.ops.effects.effects import block_effects
 from dfc.ops.record import Effect
 
 

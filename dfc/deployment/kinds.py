@@ -24,7 +24,7 @@ from dfc.diagnostics.fixes import alone, replacing
 from dfc.diagnostics.source import Span
 from dfc.ir import walk
 from dfc.ir.graph import Graph
-from dfc.ops.effects import is_host_call
+from dfc.ops.effects.effects import is_host_call
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,8 @@ class Accumulated:
 
 @dataclass(frozen=True, slots=True)
 class Philox:
-    """Element number `arguments[0]` (i64, the global row-major index) of a random stream (see `dfc.ops.philox`).
+    """Element number `arguments[0]` (i64, the global row-major index) of a random stream (see
+    `dfc.ops.creation.philox`).
 
     Uniform in [0, 1) or standard normal. The key and the draw number are `arguments[1:]`: key0, key1, draw (u64 each).
     """

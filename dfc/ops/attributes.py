@@ -59,10 +59,10 @@ Gradients     grad: loss, targets.. -> one gradient a target   gone after `autod
               jacobian: y (1-d or scalar), x -> shape(y) + shape(x)  gone after `autodiff`
               custom(CustomAttributes): results.., parameters.., cotangents.., slopes.. -> results..
               cotangent: x -> x                            holds a place among the operands of `custom`
-Telling       summary_scalar summary_histogram debug_print clock   see `dfc.ops.telling`
-Messages      send recv contribute combined                see `dfc.ops.communication`
+Telling       summary_scalar summary_histogram debug_print clock   see `dfc.ops.effects.host_io`
+Messages      send recv contribute combined                see `dfc.ops.effects.communication`
               route_ids routed_ids route_rows routed_rows answer_rows answered_rows shard_place shard_rows
-              shard_positions                              see `dfc.ops.routing`
+              shard_positions                              see `dfc.ops.effects.routing`
 """
 
 from __future__ import annotations

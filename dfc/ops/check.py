@@ -24,7 +24,7 @@ from dfc.ops.attributes import (
     ResourceAttributes,
 )
 from dfc.ops.broadcasting import DimsEqual, same_shape
-from dfc.ops.communication import NETWORK
+from dfc.ops.effects.communication import NETWORK
 from dfc.ops.known_sizes import equal_under, facts_of, may_be_equal, sizes_compared
 from dfc.ops.record import HostCall, OpError, OpRecord
 

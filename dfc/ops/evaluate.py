@@ -18,8 +18,8 @@ from dfc.ir.measured import measured
 from dfc.ir.types import TensorType, TextType, TokenType
 from dfc.ops import registry
 from dfc.ops.attributes import AssertAttributes, AssignAttributes, HostAttributes
-from dfc.ops.communication import NETWORK
-from dfc.ops.effects import is_host_call
+from dfc.ops.effects.communication import NETWORK
+from dfc.ops.effects.effects import is_host_call
 from dfc.ops.record import Array, Sizes
 from dfc.ops.sizes import bind_sizes
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError

@@ -23,7 +23,7 @@ from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import hand_over, name_nodes
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.builder import Builder
-from dfc.ops.earlier_rounds import ambiguous_gradients
+from dfc.ops.earlier_iterations import ambiguous_gradients
 from dfc.ops.known_sizes import sizes_compared
 from dfc.passes.expose import expose_block, zeros
 from dfc.passes.matching import GRADIENT_OPS, ancestors

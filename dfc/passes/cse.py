@@ -17,7 +17,7 @@ from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ir.types import Type
 from dfc.ops import registry
-from dfc.ops.effects import is_pure
+from dfc.ops.effects.effects import is_pure
 
 NAME = "cse"
 _Key = tuple[str, tuple[int, ...], Attributes, tuple[Type, ...]]

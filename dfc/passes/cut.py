@@ -29,7 +29,7 @@ from dfc.ir.symbols import symbols_of
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import TypeAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.effects import block_effects, effect, is_host_call
+from dfc.ops.effects.effects import block_effects, effect, is_host_call
 from dfc.ops.record import Effect
 from dfc.ops.size_checks import size_asserts
 from dfc.passes.dce import Marker

@@ -21,7 +21,7 @@ from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.measured import Dependence
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.attributes import ForAttributes
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.passes.thin import around, is_idle, thin, without_idle_tokens
 

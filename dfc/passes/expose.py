@@ -24,7 +24,7 @@ from dfc.ir.rewrite import Pass, Site, rebuild
 from dfc.ops import registry
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.effects import is_pure
+from dfc.ops.effects.effects import is_pure
 
 NAME = "expose"
 

@@ -22,7 +22,7 @@ from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild, with_parts
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.rounds import size_of
+from dfc.ops.iterations import size_of
 from dfc.passes.split_inputs import FIRST, inputs_of, is_few, matrix_products
 
 NAME = "hoist_inputs"

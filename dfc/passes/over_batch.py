@@ -24,7 +24,7 @@ from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.symbols import symbols_of
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import DimAttributes
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.passes.replicate.analysis import CannotCut, Cuts, analyse
 from dfc.passes.replicate.degrees import degrees

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.measured import Dependence
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.passes.thin import without_idle_tokens
 

@@ -20,7 +20,7 @@ from dfc.ir.types import TensorType
 from dfc.ops import registry
 from dfc.ops.attributes import CustomAttributes, PadAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.effects import is_pure
+from dfc.ops.effects.effects import is_pure
 from dfc.passes.custom import stated
 from dfc.passes.expose import exported, zeros
 from dfc.passes.matching import uniform_of

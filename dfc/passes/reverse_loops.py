@@ -25,8 +25,8 @@ from dfc.ir.rewrite import Cloner
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, ForAttributes, ScatterAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.effects import is_pure
-from dfc.ops.rounds import size_of
+from dfc.ops.effects.effects import is_pure
+from dfc.ops.iterations import size_of
 from dfc.passes.expose import exported, with_stacks, zeros
 from dfc.passes.reverse import Collected, Cotangents, Reverse, summed, unsupported
 from dfc.passes.row_products import added, below_each_other, meaningful, operands_of, picked_rows, products_with

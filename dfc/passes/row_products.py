@@ -21,7 +21,7 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, ForAttributes, TypeAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.rounds import size_of
+from dfc.ops.iterations import size_of
 from dfc.passes.expose import with_stacks
 
 ROWS = 16

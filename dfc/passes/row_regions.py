@@ -21,7 +21,7 @@ from dfc.ir.symbols import symbols_of
 from dfc.ir.types import Type
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.rounds import size_of
+from dfc.ops.iterations import size_of
 from dfc.passes.expose import zeros
 from dfc.passes.rows import Sparse, Term
 

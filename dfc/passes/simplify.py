@@ -20,7 +20,7 @@ from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes, ShapeAttributes
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.passes.prune import prune_block
 from dfc.passes.rules import RULES, Match, Rule

@@ -30,8 +30,8 @@ from dfc.ir.rewrite import Cloner, Pass, Site, rebuild, with_parts
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ForAttributes, SliceAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.effects import is_pure
-from dfc.ops.rounds import size_of
+from dfc.ops.effects.effects import is_pure
+from dfc.ops.iterations import size_of
 from dfc.passes.matching import GRADIENT_OPS, ancestors
 from dfc.passes.row_products import ROWS, has_products
 from dfc.passes.stateless import pure_twin

@@ -35,9 +35,9 @@ from dfc.ops.attributes import (
     ResourceAttributes,
 )
 from dfc.ops.builder import Builder
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
+from dfc.ops.effects.state import RNG
 from dfc.ops.record import Effect
-from dfc.ops.state import RNG
 
 _OPERATIONS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 _WITHOUT_VALUES = frozenset(("assert", "checkpoint_save"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 
 Versions = dict[str, int]

@@ -9,7 +9,7 @@ import numpy as np
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Graph, ResourceKind
 from dfc.ir.types import TensorType
-from dfc.ops.philox import initial_state
+from dfc.ops.creation.philox import initial_state
 
 N = Symbol("N")
 

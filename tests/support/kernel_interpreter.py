@@ -46,7 +46,7 @@ from dfc.kernels.program import (
     Step,
     While,
 )
-from dfc.ops import philox
+from dfc.ops.creation import philox
 from tests.support.kernel_scalars import BINARY, FOLD, UNARY, cast, computing, neutral
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dfc.ir.dtypes import DType
 from dfc.kernels.form import Reduction
-from dfc.ops.special import erf
+from dfc.ops.elementwise.special import erf
 
 
 def computing(dtype: DType) -> np.dtype[Any]:

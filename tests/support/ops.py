@@ -13,8 +13,9 @@ from dfc.ir.dtypes import BOOL, DType, from_numpy
 from dfc.ir.graph import Block, Entry, Graph, Value
 from dfc.ir.types import TensorType
 from dfc.kernels.body import Apply, AxisIndex, BodyBuilder, Number, Philox, Size
-from dfc.ops import philox, registry
+from dfc.ops import registry
 from dfc.ops.builder import Builder
+from dfc.ops.creation import philox
 from dfc.ops.evaluate import evaluate
 from dfc.ops.numeric import convert
 from dfc.ops.record import OpRecord, Sample

@@ -9,7 +9,7 @@ from dfc.deployment.placement import Placement
 from dfc.ir import walk
 from dfc.ir.graph import Block, Graph, Node
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
-from dfc.ops.effects import is_pure
+from dfc.ops.effects.effects import is_pure
 from dfc.ops.record import Effect
 from dfc.ops.registry import record
 

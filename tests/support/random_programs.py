@@ -16,7 +16,6 @@ from dfc.ir.dims import ONE, Dim, Symbol, dim
 from dfc.ir.dtypes import F64, I64, U64
 from dfc.ir.graph import Graph, Resource, ResourceKind, Value
 from dfc.ir.types import TensorType, tensor
-from dfc.ops import philox
 from dfc.ops.attributes import (
     ArgAttributes,
     AxesAttributes,
@@ -30,6 +29,7 @@ from dfc.ops.attributes import (
     ShapeAttributes,
     SliceAttributes,
 )
+from dfc.ops.creation import philox
 from tests.support.graphs import variable
 from tests.support.making import Making
 

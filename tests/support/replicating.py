@@ -13,7 +13,7 @@ from dfc.deployment.model import Replicate
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.elaborate.build import build
 from dfc.ir.graph import Graph, Node
-from dfc.ops.communication import CombinedAttributes, ContributeAttributes
+from dfc.ops.effects.communication import CombinedAttributes, ContributeAttributes
 from dfc.ops.evaluate import Outcome, evaluate, initial_state
 from dfc.ops.record import Array
 from dfc.ops.spelling import show

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dfc.ir.graph import Graph, Node
-from dfc.ops.communication import RecvAttributes, SendAttributes
+from dfc.ops.effects.communication import RecvAttributes, SendAttributes
 from dfc.ops.evaluate import Outcome, evaluate
 from dfc.passes.partition import Parts
 

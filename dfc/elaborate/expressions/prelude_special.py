@@ -14,7 +14,7 @@ from dfc.elaborate.mistakes import mistake
 from dfc.elaborate.types.convert import constant_of
 from dfc.elaborate.types.entities import Entity, Tensor
 from dfc.ops import binding, registry
-from dfc.ops.equations import RULE
+from dfc.ops.linalg.equations import RULE
 
 Arguments = Mapping[str, Argument]
 EINSUM = "einsum(const rule: str, a, b, c, d)"

@@ -17,7 +17,7 @@ from dfc.ir.facts import OPPOSITE, Facts
 from dfc.ir.graph import DimCheck, Value
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
-from dfc.ops.rounds import size_of
+from dfc.ops.iterations import size_of
 from dfc.ops.size_checks import failing
 from dfc.syntax.tree import tree
 

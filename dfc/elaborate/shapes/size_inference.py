@@ -28,7 +28,7 @@ from dfc.ir.symbols import symbols_of
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, SizedAttributes
 from dfc.ops.broadcasting import same_shape
-from dfc.ops.measuring import count_set
+from dfc.ops.indexing.nonzero import count_set
 from dfc.syntax.tree import tree
 
 Arguments = Mapping[str, Argument]

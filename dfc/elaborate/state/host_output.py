@@ -29,8 +29,8 @@ from dfc.ir.attributes import Attributes
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TokenType
 from dfc.ops import registry
+from dfc.ops.effects.host_io import PrintAttributes, SummaryAttributes
 from dfc.ops.record import HostCall
-from dfc.ops.telling import PrintAttributes, SummaryAttributes
 from dfc.syntax.tree import tree
 from dfc_runtime.printing import escaped, placeholders
 

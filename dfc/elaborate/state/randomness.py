@@ -23,7 +23,7 @@ from dfc.ir.graph import Value
 from dfc.ir.types import TensorType, TokenType
 from dfc.ir.types import tensor as tensor_type
 from dfc.ops.attributes import DrawAttributes, RandomAttributes
-from dfc.ops.philox import initial_state
+from dfc.ops.creation.philox import initial_state
 
 RNG_TYPE = tensor_type(U64, 4)
 Arguments = Mapping[str, Argument]

@@ -40,7 +40,7 @@ from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Value
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import AxisAttributes, ForAttributes
-from dfc.ops.rounds import rounds_between, size_of
+from dfc.ops.iterations import rounds_between, size_of
 from dfc.syntax.tree import tree
 
 

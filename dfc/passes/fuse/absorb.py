@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
-from dfc.ops.effects import is_host_call
+from dfc.ops.effects.effects import is_host_call
 from dfc.passes.fuse.collect import Collected, User, is_alias_node
 from dfc.passes.fuse.inline import is_generator, is_table, is_view, needs_memory, weight
 from dfc.passes.fuse.items import Item, Kind, domain

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import Role
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
-from dfc.ops.effects import may_have_no_value
+from dfc.ops.effects.effects import may_have_no_value
 from dfc.passes.fuse.absorb import FIRST
 from dfc.passes.fuse.collect import Collected
 from dfc.passes.fuse.indexing import Point, along

@@ -33,7 +33,7 @@ from dfc.ops.attributes import (
     ResourceAttributes,
     ScatterAttributes,
 )
-from dfc.ops.effects import is_host_call
+from dfc.ops.effects.effects import is_host_call
 from dfc.ops.record import Reduce
 from dfc.passes.fuse.indexing import ORIGIN, along, broadcast_point, shifted
 from dfc.passes.fuse.inline import is_alias, is_generator, is_inline

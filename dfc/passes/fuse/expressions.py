@@ -33,7 +33,7 @@ from dfc.ops.attributes import (
     RandomAttributes,
     RedrawAttributes,
 )
-from dfc.ops.philox import stream_key
+from dfc.ops.creation.philox import stream_key
 from dfc.ops.record import Elementwise
 from dfc.passes.fuse.indexing import Point, row_major, scaled, shifted
 from dfc.passes.fuse.inline import inputs_at, picked

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import ForAttributes
-from dfc.ops.communication import NETWORK, RecvAttributes, SendAttributes
+from dfc.ops.effects.communication import NETWORK, RecvAttributes, SendAttributes
 from dfc.passes.partition.homes import carried
 from dfc.passes.partition.model import Edge, Role
 from dfc.passes.partition.needs import Needs

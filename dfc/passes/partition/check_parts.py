@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node
 from dfc.ir.types import TensorType
-from dfc.ops.communication import RecvAttributes, SendAttributes
-from dfc.ops.routing import RouteAttributes, RoutedAttributes
+from dfc.ops.effects.communication import RecvAttributes, SendAttributes
+from dfc.ops.effects.routing import RouteAttributes, RoutedAttributes
 from dfc.passes.partition.model import Parts
 
 Task = tuple[str, int]

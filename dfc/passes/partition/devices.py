@@ -23,8 +23,8 @@ from dfc.diagnostics.diagnostic import CompileError, error
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.attributes import HostAttributes
-from dfc.ops.communication import CombinedAttributes, ContributeAttributes, RecvAttributes, SendAttributes
-from dfc.ops.routing import RouteAttributes, RoutedAttributes
+from dfc.ops.effects.communication import CombinedAttributes, ContributeAttributes, RecvAttributes, SendAttributes
+from dfc.ops.effects.routing import RouteAttributes, RoutedAttributes
 from dfc.passes.partition.check_parts import check_parts
 from dfc.passes.partition.checkpoints import KINDS
 from dfc.passes.partition.model import Role

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dfc.ir.graph import Block, Entry, Graph, Value
 from dfc.ir.rewrite import Pass, Site, rebuild, with_block, with_parts
 from dfc.ir.types import TokenType
-from dfc.ops.communication import NETWORK
+from dfc.ops.effects.communication import NETWORK
 
 
 def with_early_receives(graph: Graph) -> Graph:

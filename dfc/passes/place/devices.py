@@ -17,7 +17,7 @@ from dfc.deployment.kinds import ON_CPU, Device
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
-from dfc.ops.effects import effect, is_host_call
+from dfc.ops.effects.effects import effect, is_host_call
 from dfc.ops.record import Effect
 from dfc.passes.place.cost import OVERHEAD, Costs
 

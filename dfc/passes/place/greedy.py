@@ -14,7 +14,7 @@ from dfc.deployment.model import Constraint, Site
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.passes.place.blocks import is_blockwise
 from dfc.passes.place.cost import Costs, nodes_inside

@@ -32,8 +32,8 @@ from dfc.ops.attributes import (
     TypeAttributes,
 )
 from dfc.ops.builder import Builder
-from dfc.ops.philox import stream_key
-from dfc.ops.state import RNG
+from dfc.ops.creation.philox import stream_key
+from dfc.ops.effects.state import RNG
 from dfc.passes.replicate.states import Cutting
 
 

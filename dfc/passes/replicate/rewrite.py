@@ -22,7 +22,7 @@ from dfc.ir.names import name_nodes
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, ForAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.communication import NETWORK, CombinedAttributes, ContributeAttributes
+from dfc.ops.effects.communication import NETWORK, CombinedAttributes, ContributeAttributes
 from dfc.passes.replicate.analysis import Cuts
 from dfc.passes.replicate.emit import Emitter, behind_numbers, with_blocks_at
 from dfc.passes.replicate.levels import arrange, common_wanted

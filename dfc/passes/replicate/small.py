@@ -21,7 +21,7 @@ from dfc.ir.graph import Block, Value
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import SliceAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.communication import NETWORK, CombinedAttributes, ContributeAttributes
+from dfc.ops.effects.communication import NETWORK, CombinedAttributes, ContributeAttributes
 
 NETWORK_TOKEN = TokenType(NETWORK)
 MOST_BYTES = 1 << 19

@@ -26,7 +26,7 @@ from dfc.kernels.body import Affine
 from dfc.kernels.program import HostSite, SiteValue
 from dfc.ops import registry
 from dfc.ops.attributes import FINITE, AssertAttributes, ConstantAttributes, HostAttributes
-from dfc.ops.effects import is_host_call
+from dfc.ops.effects.effects import is_host_call
 from dfc.ops.record import HostCall
 from dfc.passes.fuse.absorb import absorb
 from dfc.passes.fuse.analyse import analyse

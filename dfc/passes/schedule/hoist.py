@@ -17,7 +17,7 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured_in, mentioned
 from dfc.ir.rewrite import Pass, Site, rebuild, with_parts
 from dfc.ir.symbols import symbols_of
-from dfc.ops.effects import effect, may_have_no_value
+from dfc.ops.effects.effects import effect, may_have_no_value
 from dfc.ops.record import Effect
 from dfc.passes.fuse.inline import is_inline, weight
 

@@ -24,7 +24,7 @@ from dfc.ir.rewrite import Cloner, Pass, Site, rebuild
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, ConstantAttributes, DimAttributes, ForAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.effects import is_pure
+from dfc.ops.effects.effects import is_pure
 from dfc.passes.dce import dce_block
 from dfc.passes.shard.model import Sharded
 

@@ -14,7 +14,7 @@ from math import prod
 from dfc.ir import walk
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Node, Value
-from dfc.ops.effects import is_pure
+from dfc.ops.effects.effects import is_pure
 from dfc.passes.shard.analysis import Findings, is_elementwise
 from dfc.passes.shard.model import Division
 

@@ -15,7 +15,7 @@ from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import ONE, ZERO, dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, RandomAttributes, ScatterAttributes
-from dfc.ops.effects import is_pure
+from dfc.ops.effects.effects import is_pure
 from dfc.passes.replicate.states import Split
 from dfc.passes.shard.analysis import Findings, goes_over_blocks, index_of_rows, is_elementwise, written
 from dfc.passes.shard.mistakes import ELSEWHERE

@@ -17,7 +17,7 @@ from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import RandomAtAttributes, RandomAttributes, TypeAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.philox import stream_key
+from dfc.ops.creation.philox import stream_key
 
 
 def random_rows(output: Builder, how: RandomAttributes, rows: Value, axis: int) -> Value:

@@ -28,7 +28,7 @@ from dfc.ops.attributes import (
     SliceAttributes,
 )
 from dfc.ops.builder import Builder
-from dfc.ops.effects import is_pure
+from dfc.ops.effects.effects import is_pure
 from dfc.passes.replicate.states import Split
 from dfc.passes.shard import mistakes
 from dfc.passes.shard.analysis import Findings, goes_over_blocks, written

@@ -26,8 +26,8 @@ from dfc.ir.names import NameSet
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import AxisAttributes, ReduceAttributes, TypeAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.communication import NETWORK, CombinedAttributes, ContributeAttributes
-from dfc.ops.routing import RouteAttributes, RoutedAttributes, ShardAttributes
+from dfc.ops.effects.communication import NETWORK, CombinedAttributes, ContributeAttributes
+from dfc.ops.effects.routing import RouteAttributes, RoutedAttributes, ShardAttributes
 from dfc.passes.shard.model import Caller, Division, RowEdge
 
 FIRST = AxisAttributes(0)

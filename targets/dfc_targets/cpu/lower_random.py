@@ -1,4 +1,4 @@
-"""Counter-based random numbers as vector code: the definition in `dfc.ops.philox`, an element a lane.
+"""Counter-based random numbers as vector code: the definition in `dfc.ops.creation.philox`, an element a lane.
 
 Assumes arguments as i64: element number, key0, key1, draw. Guarantees the same words as the definition; uniform numbers
 are bit-equal to it, normal ones within the bounds of the logarithm and the circle functions.

@@ -1,4 +1,4 @@
-"""Counter-based random numbers as functions of the prelude: the definition in `dfc.ops.philox`.
+"""Counter-based random numbers as functions of the prelude: the definition in `dfc.ops.creation.philox`.
 
 Guarantees the same words as the definition, uniform numbers bit-equal to it, and normal numbers bit-equal to those of
 the CPU target (the same logarithm, sine and cosine). Numbers of f16 and bf16 come as the f32 that holds them.

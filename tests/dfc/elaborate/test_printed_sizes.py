@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dfc.backend.formulas import formula, name_symbols
 from dfc.ir.dims import FUNCTIONS, Dim, Symbol, dim
-from dfc.ops.rounds import size_of
-from dfc.ops.shape import elements_text
+from dfc.ops.iterations import size_of
+from dfc.ops.layout.shape import elements_text
 from tests.support.building import graph_of, messages
 
 A, B = dim(Symbol("A")), dim(Symbol("B"))

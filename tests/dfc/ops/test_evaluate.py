@@ -16,9 +16,9 @@ from dfc.ops.attributes import (
     ReduceAttributes,
     SliceAttributes,
 )
+from dfc.ops.creation.philox import initial_state as philox_state
+from dfc.ops.creation.philox import numbers
 from dfc.ops.evaluate import evaluate, initial_state
-from dfc.ops.philox import initial_state as philox_state
-from dfc.ops.philox import numbers
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError
 from tests.support.graphs import constant, entry, graph, variable
 from tests.support.making import Making

@@ -16,7 +16,7 @@ from tests.support.ops import Scratch, backward
 
 PLUG_IN = """
 import numpy as np
-from dfc.ops.elementwise import unary
+from dfc.ops.elementwise.unary import unary
 
 unary("softplus", "float", "log(1 + exp(x)).", lambda x: np.logaddexp(x, 0), lambda b, x, _y, dy: b.apply(
     "mul", dy, b.apply("sigmoid", x)), emit=lambda body, x: body.apply("log1p", body.apply("exp", x)))

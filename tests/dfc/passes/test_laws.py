@@ -28,7 +28,7 @@ from dfc.ops.attributes import (
     SliceAttributes,
 )
 from dfc.ops.builder import Builder
-from dfc.ops.effects import is_pure
+from dfc.ops.effects.effects import is_pure
 from dfc.ops.evaluate import evaluate
 from tests.support.agreeing import assert_same, reference, verified
 from tests.support.making import Making

@@ -10,7 +10,7 @@ from dfc import pipeline
 from dfc.ir import walk
 from dfc.ir.equality import equal
 from dfc.ir.graph import Graph, Node
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.passes.cse import cse
 from dfc.passes.dce import dce

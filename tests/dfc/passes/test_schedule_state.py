@@ -11,7 +11,6 @@ from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64
 from dfc.ir.graph import Resource, ResourceKind
 from dfc.ir.types import tensor
 from dfc.kernels.program import Role
-from dfc.ops import philox
 from dfc.ops.attributes import (
     AxesAttributes,
     AxisAttributes,
@@ -21,6 +20,7 @@ from dfc.ops.attributes import (
     ReduceAttributes,
     SliceAttributes,
 )
+from dfc.ops.creation import philox
 from tests.support.graphs import variable
 from tests.support.kernel_interpreter import Failed, run
 from tests.support.lowering import agree

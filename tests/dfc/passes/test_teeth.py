@@ -12,7 +12,7 @@ from dfc.ir.graph import Node, Value
 from dfc.ir.rewrite import Site
 from dfc.ir.verify import VerifyError
 from dfc.ops.attributes import AssignAttributes, AxesAttributes, PermutationAttributes, SliceAttributes
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.passes import cse, dce, fold, prune, reverse, reverse_loops, rules, simplify, thin
 from dfc.passes.autodiff import autodiff

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dfc.ops.elementwise import unary
+from dfc.ops.elementwise.unary import unary
 
 unary(
     "softplus",

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.ops import erf_inverse_coefficients
-from dfc.ops.special import erf_inverse
+from dfc.ops.elementwise import erf_inverse_coefficients
+from dfc.ops.elementwise.special import erf_inverse
 
 PROGRAM = "dfg 1\n" + "".join(
     f"\nreadonly entry of_{dtype}[N](y: {dtype}[N]) -> {dtype}[N] {{\n  return erf_inverse(y)\n}}\n"

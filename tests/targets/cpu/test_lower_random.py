@@ -5,7 +5,7 @@ import numpy as np
 from dfc.ir.dtypes import BF16, F16, F32, F64, U64, DType
 from dfc.kernels.body import Philox
 from dfc.kernels.form import LoopKernel
-from dfc.ops.philox import numbers
+from dfc.ops.creation.philox import numbers
 from tests.support.programs import KernelMaker, Runner
 
 KEY = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)

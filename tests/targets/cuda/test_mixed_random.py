@@ -16,7 +16,7 @@ from dfc.deployment.kinds import ON_CPU, Device
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.mixed import lower_on_devices
-from dfc.ops.effects import effect
+from dfc.ops.effects.effects import effect
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import Effect
 from dfc.options import CompileOptions, TargetOptions

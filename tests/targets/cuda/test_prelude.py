@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dfc.ir.dtypes import BF16, F16, F32, F64
-from dfc.ops.philox import numbers
+from dfc.ops.creation.philox import numbers
 from dfc_targets.cpu.machine import detect_host
 from dfc_targets.cuda import prelude
 from dfc_targets.cuda.device_module import library

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dfc.ir.walk import nodes
-from dfc.ops.telling import PrintAttributes, SummaryAttributes
+from dfc.ops.effects.host_io import PrintAttributes, SummaryAttributes
 from tests.support.building import codes, graph_of, messages
 
 

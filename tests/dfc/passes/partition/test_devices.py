@@ -14,7 +14,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.elaborate import build
 from dfc.ir import walk
 from dfc.ir.graph import Graph
-from dfc.ops.communication import RecvAttributes, SendAttributes
+from dfc.ops.effects.communication import RecvAttributes, SendAttributes
 from dfc.passes.partition import EntryParts, Parts, Role
 from dfc.passes.partition.devices import DeviceParts, job_of, split_by_device
 from dfc.passes.place.devices import DeviceWishes, place_on_devices

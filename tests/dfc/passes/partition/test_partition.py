@@ -8,7 +8,7 @@ from dfc.deployment.model import Site
 from dfc.deployment.placement import Placement
 from dfc.ir import walk
 from dfc.ir.graph import Graph, Node
-from dfc.ops.communication import RecvAttributes, SendAttributes
+from dfc.ops.effects.communication import RecvAttributes, SendAttributes
 from dfc.passes.partition import Parts, Role, partition
 from dfc.passes.partition.check_parts import PartsError, check_parts
 from tests.support.building import graph_of

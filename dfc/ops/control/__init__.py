@@ -1,0 +1,1 @@
+"""Ops with regions, checks, and functions with gradients of their own."""

@@ -1,0 +1,1 @@
+"""Tensors that come from no tensor: constants, ranges, random numbers."""

@@ -1,0 +1,1 @@
+"""Ops that do something besides making values: state, the host, messages between tasks."""

@@ -1,0 +1,1 @@
+"""Ops whose result at a point depends on their operands at this point alone."""

@@ -1,0 +1,307 @@
+"""Element-wise ops of one operand. The result has the operand's element type and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import pi, sqrt
+
+import numpy as np
+
+from dfc.ir.attributes import Attributes
+from dfc.ir.dtypes import BOOL, DType
+from dfc.ir.graph import Node, Value
+from dfc.ir.types import TensorType
+from dfc.kernels.body import BodyBuilder
+from dfc.ops import samples
+from dfc.ops.builder import Builder
+from dfc.ops.conditions import elementwise
+from dfc.ops.elementwise.special import erf
+from dfc.ops.gradients import add, div, mul, scaled, select, sub
+from dfc.ops.numeric import Numeric, pointwise
+from dfc.ops.record import Elementwise, Gradient, InferTypes, OpRecord, Parameter, Sample, declared
+from dfc.ops.registry import register
+
+Row = Callable[[Builder, Value, Value, Value], Value]  # builder, x, y, cotangent of y -> cotangent of x
+Emit = Callable[[BodyBuilder, int], int]
+CLASS_WORDS = {
+    "float": "floating-point",
+    "int": "an integer type",
+    "number": "a number type",
+    "bool": "bool",
+    "any": "any element type",
+}
+
+
+def _infer(bound: str, result: DType | None = None) -> InferTypes:
+    def infer(types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
+        type_ = elementwise(types, bound)
+        return (type_ if result is None else type_.with_dtype(result),)
+
+    return infer
+
+
+def _gradient(row: Row) -> Gradient:
+    def gradient(b: Builder, node: Node, cotangents: Sequence[Value | None]) -> Sequence[Value | None]:
+        (dy,) = cotangents
+        return (None if dy is None else row(b, node.operands[0], node.result, dy),)
+
+    return gradient
+
+
+def _emitter(emit: Emit | str) -> Elementwise:
+    if isinstance(emit, str):
+        return Elementwise(lambda body, arguments, _node: body.apply(emit, *arguments))
+    return Elementwise(lambda body, arguments, _node: emit(body, arguments[0]))
+
+
+def unary(
+    name: str,
+    bound: str,
+    summary: str,
+    meaning: Callable[[Numeric], object],
+    row: Row | None = None,
+    *,
+    emit: Emit | str | None = None,
+    no_gradient: str = "",
+    identities: tuple[str, ...] = (),
+    smooth: bool = True,
+    operator: str = "",
+    inputs: Callable[[], Sequence[Sample]] | None = None,
+    result: DType | None = None,
+) -> OpRecord:
+    """Registers an element-wise op of one operand; its element type is that of the operand, or `result`."""
+    generics = "..S" if bound == "bool" else f"T: {bound}, ..S"
+    element = "bool" if bound == "bool" else "T"
+    return register(
+        OpRecord(
+            name=name,
+            family="element-wise",
+            summary=summary,
+            signature=f"fn {declared(name)}[{generics}](x: {element}[..S]) -> {result or element}[..S]",
+            parameters=(Parameter("x"),),
+            infer=_infer(bound, result),
+            evaluate=pointwise(meaning, None if result is None else result.numpy),
+            lowering=_emitter(emit or name),
+            constraints=(f"the element type of `x` is {CLASS_WORDS[bound]}.",),
+            gradient=_gradient(row) if row is not None else None,
+            no_gradient=no_gradient,
+            identities=identities,
+            samples=inputs or samples.unary(bound),
+            smooth=smooth,
+            in_prelude=not operator,
+            operator=operator,
+        )
+    )
+
+
+def _sign(x: Numeric) -> object:
+    return np.where(x > 0, x.dtype.type(1), np.where(x < 0, -np.ones((), x.dtype) if x.dtype.kind != "u" else x, x))
+
+
+def _sigmoid(x: Numeric) -> object:
+    t = np.exp(-np.abs(x))
+    return np.where(x >= 0, x.dtype.type(1), t) / (1 + t)
+
+
+def _emit_sigmoid(body: BodyBuilder, x: int) -> int:
+    """Never overflows: both branches use exp(-|x|)."""
+    one = body.number(1, body.dtype(x))
+    t = body.apply("exp", body.apply("neg", body.apply("abs", x)))
+    above = body.apply("select", body.apply("greater_equal", x, body.number(0, body.dtype(x))), one, t)
+    return body.apply("div", above, body.apply("add", one, t))
+
+
+def _emit_gelu(body: BodyBuilder, x: int) -> int:
+    dtype = body.dtype(x)
+    inner = body.apply("erf", body.apply("mul", x, body.number(sqrt(0.5), dtype)))
+    half = body.apply("mul", x, body.number(0.5, dtype))
+    return body.apply("mul", half, body.apply("add", body.number(1, dtype), inner))
+
+
+def _gelu_row(b: Builder, x: Value, _y: Value, dy: Value) -> Value:
+    """Phi(x) + x phi(x)."""
+    half = scaled(b, add(b, b.apply("erf", scaled(b, x, sqrt(0.5))), b.scalar_like(1, x)), 0.5)
+    bell = scaled(b, b.apply("exp", scaled(b, b.apply("square", x), -0.5)), 1 / sqrt(2 * pi))
+    return mul(b, dy, add(b, half, mul(b, x, bell)))
+
+
+def _relu_row(b: Builder, _x: Value, y: Value, dy: Value) -> Value:
+    """Looks at the result, which is positive where the operand is, so that the operand need not be kept."""
+    return select(b, b.apply("greater", y, b.scalar_like(0, y)), dy, b.scalar_like(0, y))
+
+
+def _one_minus(b: Builder, x: Value) -> Value:
+    return sub(b, b.scalar_like(1, x), x)
+
+
+STEPS = "{} is constant between its jumps"
+POSITIVE = samples.unary("float", positive=True)
+
+unary(
+    "neg",
+    "number",
+    "The negative; unsigned numbers wrap.",
+    np.negative,
+    lambda b, _x, _y, dy: b.apply("neg", dy),
+    operator="-",
+    identities=("involution",),
+)
+unary(
+    "abs",
+    "number",
+    "The absolute value; the slope at 0 is 0.",
+    np.abs,
+    lambda b, x, _y, dy: mul(b, dy, b.apply("sign", x)),
+    identities=("idempotent",),
+    smooth=False,
+)
+unary(
+    "sign",
+    "number",
+    "-1, 0 or 1; zeros and NaN stay what they are.",
+    _sign,
+    no_gradient=STEPS.format("sign"),
+    identities=("idempotent",),
+    smooth=False,
+)
+unary("exp", "float", "The exponential function.", np.exp, lambda b, _x, y, dy: mul(b, dy, y))
+unary(
+    "log",
+    "float",
+    "The natural logarithm; -inf at 0, NaN below.",
+    np.log,
+    lambda b, x, _y, dy: div(b, dy, x),
+    inputs=POSITIVE,
+)
+unary(
+    "log1p",
+    "float",
+    "log(1 + x), exact for small x.",
+    np.log1p,
+    lambda b, x, _y, dy: div(b, dy, add(b, x, b.scalar_like(1, x))),
+    inputs=POSITIVE,
+)
+unary(
+    "sqrt",
+    "float",
+    "The square root; NaN below 0.",
+    np.sqrt,
+    lambda b, _x, y, dy: div(b, scaled(b, dy, 0.5), y),
+    inputs=POSITIVE,
+)
+unary(
+    "rsqrt",
+    "float",
+    "1 / sqrt(x).",
+    lambda x: 1 / np.sqrt(x),
+    lambda b, x, y, dy: mul(b, dy, scaled(b, div(b, y, x), -0.5)),
+    inputs=POSITIVE,
+)
+unary(
+    "square",
+    "number",
+    "x * x.",
+    np.square,
+    lambda b, x, _y, dy: mul(b, dy, scaled(b, x, 2)),
+    emit=lambda body, x: body.apply("mul", x, x),
+)
+unary("sin", "float", "The sine (radians).", np.sin, lambda b, x, _y, dy: mul(b, dy, b.apply("cos", x)))
+unary(
+    "cos", "float", "The cosine (radians).", np.cos, lambda b, x, _y, dy: b.apply("neg", mul(b, dy, b.apply("sin", x)))
+)
+unary(
+    "tanh",
+    "float",
+    "The hyperbolic tangent.",
+    np.tanh,
+    lambda b, _x, y, dy: mul(b, dy, _one_minus(b, b.apply("square", y))),
+)
+unary(
+    "sigmoid",
+    "float",
+    "1 / (1 + exp(-x)), without overflow.",
+    _sigmoid,
+    lambda b, _x, y, dy: mul(b, dy, mul(b, y, _one_minus(b, y))),
+    emit=_emit_sigmoid,
+)
+unary(
+    "relu",
+    "number",
+    "max(x, 0); NaN stays NaN, the slope at 0 is 0.",
+    lambda x: np.maximum(x, x.dtype.type(0)),
+    _relu_row,
+    emit=lambda body, x: body.apply("maximum", x, body.number(0, body.dtype(x))),
+    identities=("idempotent",),
+    smooth=False,
+)
+unary(
+    "gelu",
+    "float",
+    "x * Phi(x) with the exact normal distribution: x (1 + erf(x / sqrt(2))) / 2.",
+    lambda x: 0.5 * x * (1 + erf(x * x.dtype.type(sqrt(0.5)))),
+    _gelu_row,
+    emit=_emit_gelu,
+)
+unary(
+    "erf",
+    "float",
+    "The error function.",
+    erf,
+    lambda b, x, _y, dy: mul(b, dy, scaled(b, b.apply("exp", b.apply("neg", b.apply("square", x))), 2 / sqrt(pi))),
+)
+unary(
+    "floor",
+    "float",
+    "The largest whole number not above x.",
+    np.floor,
+    no_gradient=STEPS.format("floor"),
+    identities=("idempotent",),
+    smooth=False,
+)
+unary(
+    "ceil",
+    "float",
+    "The smallest whole number not below x.",
+    np.ceil,
+    no_gradient=STEPS.format("ceil"),
+    identities=("idempotent",),
+    smooth=False,
+)
+unary(
+    "round",
+    "float",
+    "The nearest whole number; halves go to the even one.",
+    np.rint,
+    no_gradient=STEPS.format("round"),
+    identities=("idempotent",),
+    smooth=False,
+)
+unary(
+    "not",
+    "bool",
+    "True where x is false.",
+    np.logical_not,
+    no_gradient="`not` returns truth values",
+    operator="not",
+    identities=("involution",),
+    smooth=False,
+)
+unary(
+    "stop_gradient",
+    "any",
+    "x itself; gradients do not pass.",
+    lambda x: x,
+    emit=lambda _body, x: x,
+    no_gradient="stop_gradient asks for that",
+    smooth=False,
+)
+
+unary(
+    "is_finite",
+    "float",
+    "True where x is neither infinite nor NaN.",
+    np.isfinite,
+    no_gradient="is_finite returns truth values",
+    smooth=False,
+    result=BOOL,
+)

@@ -1,0 +1,1 @@
+"""Products of matrices, and what is solved and factored with them."""

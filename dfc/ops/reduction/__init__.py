@@ -1,0 +1,1 @@
+"""Ops that fold along axes: sums, extremes, statistics, prefix scans."""
