@@ -28,8 +28,8 @@ from dfc.ops.evaluate import State, evaluate, initial_state
 from dfc.ops.record import Array
 from dfc.ops.spelling import show
 from dfc.options import CompileOptions
-from dfc.passes.autodiff import NAME as AUTODIFF
-from dfc.passes.cut import cut
+from dfc.transforms.autodiff.autodiff import NAME as AUTODIFF
+from dfc.transforms.subgraph.extraction import cut
 from dfc_runtime.errors import UnsupportedError
 
 DIRECTIONS = 3

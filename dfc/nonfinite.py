@@ -18,8 +18,8 @@ from dfc.ops.evaluate import evaluate
 from dfc.ops.record import Array
 from dfc.options import CompileOptions, TargetOptions
 from dfc.partial import Setting, rebuilt
-from dfc.passes.guard import NAME, watched
 from dfc.selecting import select
+from dfc.transforms.instrument.finite_checks import NAME, watched
 
 
 class _Found(Exception):

@@ -26,19 +26,19 @@ from dfc.kernels.program import Program
 from dfc.ops.check import check_node
 from dfc.ops.spelling import show
 from dfc.options import CompileOptions
-from dfc.passes.autodiff import autodiff
-from dfc.passes.cse import cse
-from dfc.passes.dce import dce
-from dfc.passes.expand import expand
-from dfc.passes.fold import fold
-from dfc.passes.guard import NAME as GUARD
-from dfc.passes.guard import guard
-from dfc.passes.hoist_inputs import hoist_inputs
-from dfc.passes.prune import prune
-from dfc.passes.simplify import simplify
-from dfc.passes.sparse import sparse
-from dfc.passes.split_inputs import split_inputs
 from dfc.reproducer import keep
+from dfc.transforms.autodiff.autodiff import autodiff
+from dfc.transforms.expand import expand
+from dfc.transforms.instrument.finite_checks import NAME as GUARD
+from dfc.transforms.instrument.finite_checks import guard
+from dfc.transforms.loops.hoist_inputs import hoist_inputs
+from dfc.transforms.loops.split_inputs import split_inputs
+from dfc.transforms.scalar.cse import cse
+from dfc.transforms.scalar.dce import dce
+from dfc.transforms.scalar.fold import fold
+from dfc.transforms.scalar.prune import prune
+from dfc.transforms.scalar.simplify import simplify
+from dfc.transforms.sparse.sparse import sparse
 from dfc.watching import Event, Watch, ignore
 from dfc_runtime.errors import DfcError
 

@@ -14,7 +14,7 @@ from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph, Node, Value
 from dfc.ir.names import identifier
 from dfc.ir.types import TensorType
-from dfc.passes.cut import Named, cut
+from dfc.transforms.subgraph.extraction import Named, cut
 from dfc_runtime.errors import FeedError
 from dfc_runtime.names import did_you_mean
 

@@ -13,7 +13,7 @@ from dfc.kernels.program import Program
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import OpRecord
 from dfc.options import TargetOptions
-from dfc.passes.expand import expand
+from dfc.transforms.expand import expand
 from dfc_targets.cuda import libcuda
 from dfc_targets.cuda.target import CudaTarget
 from tests.support.lowering import close

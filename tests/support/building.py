@@ -14,7 +14,7 @@ from dfc.ir.graph import Graph
 from dfc.ir.verify import verify
 from dfc.ops.check import check_node
 from dfc.ops.evaluate import Outcome, evaluate, initial_state
-from dfc.passes.autodiff import autodiff
+from dfc.transforms.autodiff.autodiff import autodiff
 
 Settings = Mapping[str, int | float | bool | str]
 

@@ -11,7 +11,7 @@ import numpy as np
 from dfc import pipeline
 from dfc.ir.dtypes import F32
 from dfc.ir.graph import Graph
-from dfc.passes.expand import expand
+from dfc.transforms.expand import expand
 from tests.support import random_graphs, random_programs
 
 

@@ -11,7 +11,7 @@ from dfc.backend.lower import lower_graph
 from dfc.ir.graph import Graph
 from dfc.kernels.program import Program
 from dfc.ops.evaluate import evaluate
-from dfc.passes.expand import expand
+from dfc.transforms.expand import expand
 from tests.support.kernel_interpreter import Ran, run
 
 State = dict[str, Any]

@@ -16,9 +16,9 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, Site, rebuild
 from dfc.ir.walk import blocks
 from dfc.ops.attributes import AxisAttributes, PermutationAttributes, ShapeAttributes, SliceAttributes
-from dfc.passes.dce import dce_block
 from dfc.passes.fuse.indexing import only_unit_axes_differ
 from dfc.passes.fuse.inline import is_elementwise, weight
+from dfc.transforms.scalar.dce import dce_block
 
 
 def gathers_first(block: Block) -> Block:

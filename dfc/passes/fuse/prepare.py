@@ -24,9 +24,9 @@ from dfc.ops.attributes import (
     ShapeAttributes,
     TypeAttributes,
 )
-from dfc.passes.dce import dce_block
 from dfc.passes.fuse.gathers import gathers_first
 from dfc.passes.fuse.inline import PICK
+from dfc.transforms.scalar.dce import dce_block
 
 MODES = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 

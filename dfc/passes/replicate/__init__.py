@@ -24,7 +24,6 @@ from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.measured import measured_in
 from dfc.ops.known_sizes import sizes_compared
-from dfc.passes.dce import dce
 from dfc.passes.replicate import mistakes, rules_shape, rules_sums
 from dfc.passes.replicate.analysis import Cuts, analyse
 from dfc.passes.replicate.degrees import degrees, gradients, is_wrong, sums
@@ -32,6 +31,7 @@ from dfc.passes.replicate.draws import numbered
 from dfc.passes.replicate.model import Combination, Piece, Replication, RowUses
 from dfc.passes.replicate.rewrite import Shape, rewritten
 from dfc.passes.replicate.states import Cutting, Split
+from dfc.transforms.scalar.dce import dce
 
 ALONE = frozenset({"clock", "checkpoint_save", "checkpoint_restore"})
 """Ops that are not the same on every task."""

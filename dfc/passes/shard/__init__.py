@@ -27,7 +27,6 @@ from dfc.ir.dims import dim
 from dfc.ir.graph import Block, Entry, Graph, Node
 from dfc.ir.names import name_nodes
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes, ScatterAttributes
-from dfc.passes.dce import dce_block
 from dfc.passes.replicate import RowUses
 from dfc.passes.shard.ahead import picked_ahead
 from dfc.passes.shard.analysis import Findings, analyse
@@ -35,6 +34,7 @@ from dfc.passes.shard.beside import beside_rows
 from dfc.passes.shard.demands import chain, demands_of, is_by_number
 from dfc.passes.shard.model import Caller, Division, ResultRows, RowEdge, Sharded, Spreading
 from dfc.passes.shard.rewrite import rewritten
+from dfc.transforms.scalar.dce import dce_block
 
 __all__ = [
     "Caller",

@@ -25,8 +25,8 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, ConstantAttributes, DimAttributes, ForAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.effects import is_pure
-from dfc.passes.dce import dce_block
 from dfc.passes.shard.model import Sharded
+from dfc.transforms.scalar.dce import dce_block
 
 MOST_NODES = 64
 """Nodes that make the numbers of a round, at most: they are computed in a loop of their own."""

@@ -8,7 +8,7 @@ import pytest
 from dfc.ir.equality import difference
 from dfc.ops.evaluate import evaluate, initial_state
 from dfc.ops.spelling import show
-from dfc.passes.autodiff import autodiff
+from dfc.transforms.autodiff.autodiff import autodiff
 from tests.support.building import graph_of
 from tests.support.corpus import ROOT
 

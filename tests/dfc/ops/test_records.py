@@ -14,8 +14,8 @@ from dfc.ir.types import TensorType
 from dfc.ops import attributes as vocabulary
 from dfc.ops import registry
 from dfc.ops.record import Effect, OpError, OpRecord
-from dfc.passes.rules import RULES
 from dfc.syntax.reader.parser import parse
+from dfc.transforms.scalar.rules import RULES
 from tests.support.ops import evaluate_sample, samples, types_of
 
 RECORDS = registry.all_records()

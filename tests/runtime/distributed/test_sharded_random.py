@@ -7,7 +7,7 @@ import pytest
 
 import dfc
 from dfc.diagnostics.diagnostic import CompileError
-from dfc.passes import rows
+from dfc.transforms.sparse import rows
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.sparse_programs import feeds, program, state
 

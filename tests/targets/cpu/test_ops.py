@@ -8,7 +8,7 @@ import pytest
 from dfc.backend.lower import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import OpRecord
-from dfc.passes.expand import expand
+from dfc.transforms.expand import expand
 from tests.support.lowering import close
 from tests.support.native_run import NativeRun
 from tests.support.op_graphs import RECORDS, graph_of_samples

@@ -9,7 +9,7 @@ import pytest
 
 from dfc.backend.lower import lower_graph
 from dfc.ops.record import OpRecord
-from dfc.passes.expand import expand
+from dfc.transforms.expand import expand
 from tests.support import random_programs
 from tests.support.native_texts import NativeInterpreter
 from tests.support.op_graphs import RECORDS, graph_of_samples

@@ -8,7 +8,7 @@ from dfc.backend.lower import lower_graph
 from dfc.backend.target import lacking
 from dfc.ops.record import OpRecord
 from dfc.options import TargetOptions
-from dfc.passes.expand import expand
+from dfc.transforms.expand import expand
 from dfc_runtime.errors import DfcError
 from dfc_targets.cuda.target import SIMULATOR, CudaTarget
 from tests.support.op_graphs import RECORDS, graph_of_samples

@@ -11,7 +11,7 @@ import pytest
 
 from dfc.backend.lower import lower_graph
 from dfc.ops.evaluate import evaluate
-from dfc.passes.expand import expand
+from dfc.transforms.expand import expand
 from dfc_targets.cuda.places import DEVICE_BIT
 from tests.support.lowering import close
 from tests.support.random_programs import Generator

@@ -13,7 +13,7 @@ from dfc.backend.lower import lower_graph
 from dfc.backend.target import Lowered
 from dfc.kernels.program import Program
 from dfc.ops.evaluate import evaluate
-from dfc.passes.expand import expand
+from dfc.transforms.expand import expand
 from dfc_runtime.errors import RunError
 from dfc_targets.cuda import arena
 from dfc_targets.cuda.target import SIMULATOR

@@ -1,0 +1,1 @@
+"""Gradients: `grad` and `jacobian` nodes become the nodes that compute them. Read first: `autodiff`, then `reverse`."""

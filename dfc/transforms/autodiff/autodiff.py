@@ -1,0 +1,164 @@
+"""autodiff: replaces `grad` and `jacobian` nodes by the nodes that compute them.
+
+    let y: f32 = square(x)                       let y: f32 = square(x)
+    let g: f32 = graph.grad(y, x)         ->     let y_grad: f32 = one * (x * two)
+
+The gradient rows of the op records, last node first, along paths between targets and loss only; what a value gets from
+several users is added. Nodes are expanded in program order, so the gradient of a gradient finds plain nodes. Reads that
+see the same version of a variable are one target. Loops of unknown length are split into blocks before
+(`split_rounds`). A target without a path gets zeros: the front end has told the author already, where the program is
+as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
+from dfc.ir import walk
+from dfc.ir.dims import ONE
+from dfc.ir.graph import Block, Graph, Node, Value
+from dfc.ir.names import hand_over, name_nodes
+from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ops.builder import Builder
+from dfc.ops.earlier_iterations import ambiguous_gradients
+from dfc.ops.known_sizes import sizes_compared
+from dfc.transforms.autodiff.expose import expose_block, zeros
+from dfc.transforms.autodiff.reverse import Cotangents, carries_gradient, one, summed
+from dfc.transforms.autodiff.reverse_loops import LoopReverse
+from dfc.transforms.autodiff.split_iterations import split_block
+from dfc.transforms.scalar.matching import GRADIENT_OPS, ancestors
+from dfc.transforms.scalar.prune import prune_block
+from dfc.transforms.subgraph.versions import Versions, read_versions
+
+NAME = "autodiff"
+MAX_ROWS = 1024
+
+
+def autodiff(graph: Graph) -> Graph:
+    shared = {entry.block for entry in walk.entries(graph) if entry.concurrent}
+    with sizes_compared():
+        return map_blocks(graph, lambda block: autodiff_block(block, shared=block in shared))
+
+
+def autodiff_block(block: Block, *, shared: bool = False) -> Block:
+    """`shared`: other calls may change state while this one runs."""
+    if not any(node.op in GRADIENT_OPS for node in walk.nodes(block)):
+        return block
+    if ambiguous := ambiguous_gradients(block):
+        raise CompileError(ambiguous)
+    exposed = expose_block(split_block(block, shared=shared))
+    expanded = rebuild(exposed, _Expand(read_versions(exposed)))
+    return name_nodes(prune_block(expanded), block)
+
+
+class _Expand(Pass):
+    """Expands gradient nodes one after the other."""
+
+    def __init__(self, versions: Versions) -> None:
+        self._versions = versions
+
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        start = len(site.output)
+        if site.node.op == "grad":
+            loss, *targets = site.operands
+            results = self._gradients(site, loss, targets)
+        elif site.node.op == "jacobian":
+            results = [self._jacobian(site, *site.operands)]
+        else:
+            return None
+        hand_over(site.node.results, results, site.output[start:])
+        return results
+
+    def _gradients(self, site: Site, loss: Value, targets: Sequence[Value]) -> Sequence[Value]:
+        builder = _builder(site)
+        plan = self._plan(loss, targets)
+        found = plan.back({loss: one(builder, loss)}, builder)
+        builder.name, builder.span = f"{site.node.name}/grad", site.node.span
+        return [plan.total(found, target, builder) for target in targets]
+
+    def _jacobian(self, site: Site, y: Value, x: Value) -> Value:
+        """One way back for each element of y, stacked."""
+        count = y.tensor.elements.constant
+        if count is None or count > MAX_ROWS:
+            raise _too_many_rows(site.node, y)
+        builder = _builder(site)
+        plan = self._plan(y, [x])
+        rows: list[Value] = []
+        for index in range(count):
+            seed = builder.constant(_one_hot(y, index), y.tensor.dtype)
+            found = plan.back({y: seed}, builder)
+            builder.name, builder.span = f"{site.node.name}/grad", site.node.span
+            rows.append(builder.reshape(plan.total(found, x, builder), (ONE, *x.tensor.shape)))
+        wanted = (*y.tensor.shape, *x.tensor.shape)
+        if not rows:
+            zero = builder.constant(0, x.tensor.dtype)
+            return builder.broadcast(zero, wanted)
+        stacked = builder.concat(rows, 0) if len(rows) > 1 else rows[0]
+        return builder.reshape(stacked, wanted)
+
+    def _plan(self, loss: Value, targets: Sequence[Value]) -> _Plan:
+        return _Plan(ancestors([loss]), targets, self._versions)
+
+
+class _Plan:
+    """The paths between some targets and a loss, and the way back along them."""
+
+    def __init__(self, nodes: Sequence[Node], targets: Sequence[Value], versions: Versions) -> None:
+        self._nodes = nodes
+        self._same = {target: _same_reads(target, nodes, versions) for target in targets}
+        aliases = frozenset(v for same in self._same.values() for v in same if carries_gradient(v))
+        self._reverse = LoopReverse(set(aliases), aliases)
+        self._reverse.mark(nodes)
+
+    def back(self, cotangents: Cotangents, builder: Builder) -> Cotangents:
+        self._reverse.run(self._nodes, cotangents, builder, {})
+        return cotangents
+
+    def total(self, cotangents: Mapping[Value, Value], target: Value, builder: Builder) -> Value:
+        """What a target gets, over all reads that are the same as it."""
+        total: Value | None = None
+        for value in self._same[target]:
+            if value in cotangents:
+                total = summed(builder, total, cotangents[value], target)
+        return total if total is not None else zeros(builder, target)
+
+
+def _same_reads(target: Value, nodes: Sequence[Node], versions: Versions) -> tuple[Value, ...]:
+    """The target and every read among the nodes, or inside them, that sees the same version of the same variable."""
+    read = target.node
+    if read is None or read.op != "read":
+        return (target,)
+    found = {target: None}
+    for node in nodes:
+        inner = [n for region in node.regions for n in walk.nodes(region)]
+        for candidate in (node, *inner):
+            if candidate.op == "read" and versions.get(candidate.name) == versions[read.name]:
+                found[candidate.result] = None
+    return tuple(found)
+
+
+def _builder(site: Site) -> Builder:
+    block = Block()
+    block.nodes = site.output
+    return Builder(block, name=f"{site.node.name}/grad", span=site.node.span)
+
+
+def _one_hot(like: Value, index: int) -> object:
+    shape = [d.constant for d in like.tensor.shape]
+    array = np.zeros([n for n in shape if n is not None])
+    array.reshape(-1)[index] = 1
+    return array
+
+
+def _too_many_rows(node: Node, y: Value) -> CompileError:
+    message = error(
+        NOT_SUPPORTED_YET,
+        "a jacobian needs a number of rows that is known and small",
+        node.span,
+        f"of {y.type}, which has {y.tensor.elements} elements",
+        notes=(f"one row is computed for each element, at most {MAX_ROWS}",),
+    )
+    return CompileError([message])

@@ -1,0 +1,329 @@
+"""The way back through `for`: a loop over the rounds, last one first.
+
+    let y: f64 = loop y = a for i in 0..n {      let a_grad, w_grad = loop dy = y_grad, dw = 0 for j in 0..n {
+      y = tanh(w * y)                              let i = n - 1 - j, y = ys[i], s = tanh(w * y)
+      emit y                               ->      let ds = dy * (1 - s * s)
+    }                          (ys)                dy = ds * w, dw = dw + ds * y
+                                                 }
+
+What a round started with, and what is not computed again, comes from stacked results (`expose` has added them). A loop
+without them, being without effects, is run again up to the round in question. What a round gets from `xs[i]` for an
+outer `xs` is emitted and added to its place after the loop, all rounds at once, so that no round touches all of `xs`;
+loops in loops leave it to the outermost one. What an outer matrix gets from products is emitted too (`row_products`).
+What else outer values get is added up from round to round, from what they have got before the loop on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dfc.ir.dtypes import I64, DType
+from dfc.ir.graph import Block, Node, Value
+from dfc.ir.measured import depends_on, own_symbols
+from dfc.ir.rewrite import Cloner
+from dfc.ir.types import TensorType
+from dfc.ops.attributes import AxisAttributes, ForAttributes, ScatterAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.effects.effects import is_pure
+from dfc.ops.iterations import size_of
+from dfc.transforms.autodiff.expose import exported, with_stacks, zeros
+from dfc.transforms.autodiff.reverse import Collected, Cotangents, Reverse, summed, unsupported
+from dfc.transforms.autodiff.row_products import (
+    added,
+    below_each_other,
+    meaningful,
+    operands_of,
+    picked_rows,
+    products_with,
+)
+from dfc.transforms.autodiff.split_iterations import rounds_to_run
+
+FIRST = AxisAttributes(0)
+
+
+@dataclass(slots=True)
+class LoopReverse(Reverse):
+    """The way back through nodes, branches and loops. `open`: the backward loops whose bodies are being made."""
+
+    open: list[_Back] = field(default_factory=list["_Back"])
+
+    def mark_rounds(self, node: Node) -> None:
+        """A carried value is active if it starts active or becomes so in any round."""
+        (region,) = node.regions
+        carried = _carried(node)
+        starts = node.operands[2 : 2 + len(carried)]
+        self.active.update(v for v, start in zip(carried, starts, strict=True) if start in self.active)
+        self.active.update(v for inner in region.nodes for v in inner.results if v in self.aliases)
+        while True:
+            self.mark(region.nodes)
+            pairs = zip(carried, region.outputs[: len(carried)], strict=True)
+            found = {v for v, after in pairs if after in self.active} - self.active
+            if not found:
+                break
+            self.active |= found
+        self.active.update(v for v, inside in zip(node.results, carried, strict=False) if inside in self.active)
+        self.active.update(v for v, inside in zip(node.results, region.outputs, strict=True) if inside in self.active)
+
+    def rounds(self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]) -> None:
+        wanted = self.wanted_of(node)
+        carried = [(i, v) for i, v in enumerate(_carried(node)) if v in self.active]
+        if not wanted and not carried:
+            return
+        back = _Back(self, node, builder, environment, carried, wanted)
+        places = _collected_later(node, wanted)
+        self.collected.update((inner, Collected(place)) for inner, place in places.items())
+        self.open.append(back)
+        back.run(cotangents)
+        self.open.pop()
+        found = [(inner, self.collected.pop(inner)) for inner in places]
+        back.emit([(inner, each.place, each.copy, each.slope) for inner, each in found if each.copy and each.slope])
+        back.finish(cotangents)
+
+
+def _carried(node: Node) -> tuple[Value, ...]:
+    assert isinstance(node.attributes, ForAttributes)
+    return node.regions[0].parameters[1 : 1 + node.attributes.carries]
+
+
+def _collected_later(node: Node, wanted: Sequence[Value]) -> dict[Node, int]:
+    """What is put together from all rounds: picks from outer values along an axis, products with outer matrices."""
+    assert isinstance(node.attributes, ForAttributes)
+    trips = node.attributes.trips
+    if trips is None:
+        return {}
+    outer, inside = set(wanted), own_symbols(node.regions[0])
+    found = {
+        inner: 0
+        for inner in node.regions[0].nodes
+        if inner.op == "gather" and inner.operands[0] in outer and inner.attributes == FIRST
+    }
+    if trips.constant != 1:
+        found.update(products_with(node, outer))
+    # rounds that find out sizes have rows of their own numbers, which cannot be stacked
+    return {each: place for each, place in found.items() if not any(depends_on(v, inside) for v in _rows_of(each))}
+
+
+def _rows_of(node: Node) -> Sequence[Value]:
+    return (*node.operands, *node.results)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What every round emits for an outer value; `place` says which factor of a product it is, None of picked rows."""
+
+    value: Value
+    emits: tuple[Value, Value]
+    place: int | None = None
+
+
+@dataclass(slots=True)
+class _Products:
+    """What a matrix has got from products of inner loops: before the round, and by now. Apart from all else it gets, so
+    that the order of sums does not depend on segments."""
+
+    before: Value
+    now: Value
+
+
+@dataclass(slots=True)
+class _Back:
+    """One backward loop in the making."""
+
+    reverse: LoopReverse
+    node: Node
+    outer: Builder
+    environment: Mapping[Value, Value]
+    carried: Sequence[tuple[int, Value]]
+    wanted: Sequence[Value]
+    slopes: list[Value] = field(default_factory=list[Value])
+    totals: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    inner: Cotangents = field(default_factory=Cotangents)
+    rows: list[_Rows] = field(default_factory=list[_Rows])
+    products: dict[Value, _Products] = field(default_factory=dict[Value, "_Products"])
+    body: Block = field(default_factory=Block)
+    total: Value | None = None
+    exact: bool = False
+
+    @property
+    def attributes(self) -> ForAttributes:
+        assert isinstance(self.node.attributes, ForAttributes)
+        return self.node.attributes
+
+    def run(self, cotangents: Cotangents) -> None:
+        """Makes the body, up to its outputs."""
+        start, stop = (self._here(v) for v in self.node.operands[:2])
+        trips = self.attributes.trips
+        self.exact = trips is not None and size_of(start) is not None and size_of(stop) is not None
+        known = self.exact and trips is not None
+        self.total = self.outer.size(trips) if known and trips is not None else rounds_to_run(self.outer, start, stop)
+        number = Value(TensorType(I64), f"{self.node.name}/grad/round")
+        self.slopes = [Value(v.type, f"{v.name}/grad") for _, v in self.carried]
+        self.totals = {v: Value(v.type, f"{v.name}/grad") for v in self.wanted}
+        self.body.parameters = (number, *self.slopes)
+        self.inner.update(self.totals)
+        builder = self._inside()
+        last = builder.apply("sub", self.total, builder.constant(1, I64))
+        place = builder.apply("sub", last, number)
+        values = self._values_of_round(builder, place, start)
+        self._enter(builder, place, cotangents)
+        self.reverse.run(self.node.regions[0].nodes, self.inner, builder, values)
+
+    def _inside(self) -> Builder:
+        return Builder(self.body, name=self.outer.name, span=self.outer.span)
+
+    def _here(self, value: Value) -> Value:
+        return self.environment.get(value, value)
+
+    def _values_of_round(self, builder: Builder, place: Value, start: Value) -> Mapping[Value, Value]:
+        """The values of the round, from the stacks and computed again."""
+        (region,) = self.node.regions
+        dtype = start.tensor.dtype
+        assert isinstance(dtype, DType)
+        index = builder.apply("add", start, builder.cast(place, dtype))
+        own = {*region.parameters, *(v for inner in region.nodes for v in inner.results)}
+        # the copy of an outer round has a copy of this whole loop inside, whose values are of no use here
+        cloner = Cloner(
+            {old: new for old, new in self.environment.items() if old not in own}, rename="{}/grad/again".format
+        )
+        cloner.values[region.parameters[0]] = index
+        stacks = exported(self.node, region) if self.attributes.trips is not None else {}
+        if all(v in stacks for v in _carried(self.node)):
+            for inside, stack in stacks.items():
+                if inside in own:
+                    cloner.values[inside] = builder.apply("gather", self._here(stack), place, attributes=FIRST)
+        elif is_pure(self.node):
+            cloner.values.update(zip(_carried(self.node), self._again(builder, start, index), strict=True))
+        else:
+            raise unsupported(self.node)
+        again = [n for n in region.nodes if is_pure(n) and not all(v in cloner.values for v in n.results)]
+        cloner.inline(again, self.body.nodes)
+        return cloner.values
+
+    def _again(self, builder: Builder, start: Value, index: Value) -> Sequence[Value]:
+        """What the round started with, from all rounds before it."""
+        count = self.attributes.carries
+        region = Cloner(self.environment, rename="{}/grad/again".format).block(self.node.regions[0])
+        region.outputs = region.outputs[:count]
+        operands = (start, index, *(self._here(v) for v in self.node.operands[2 : 2 + count]))
+        types = [v.type for v in operands[2:]]
+        return builder.add("for", operands, types, ForAttributes(count), (region,)).results
+
+    def _enter(self, builder: Builder, place: Value, cotangents: Cotangents) -> None:
+        """Cotangents of what the round hands on and of what it emits."""
+        outputs = self.node.regions[0].outputs
+        for (position, _), slope in zip(self.carried, self.slopes, strict=True):
+            self._add(builder, outputs[position], slope)
+        count = self.attributes.carries
+        for inside, result in zip(outputs[count:], self.node.results[count:], strict=True):
+            if result in cotangents and inside in self.reverse.active:
+                row = builder.apply("gather", cotangents[result], place, attributes=FIRST)
+                self._add(builder, inside, row)
+
+    def _add(self, builder: Builder, value: Value, cotangent: Value) -> None:
+        if value in self.reverse.active:
+            self.inner[value] = summed(builder, self.inner.get(value), cotangent, value)
+
+    # ------------------------------------------------------------- closing --
+
+    def emit(self, collected: Sequence[tuple[Node, int, Node, Value]]) -> None:
+        """What the round emits for outer values, besides what inner loops have left to it."""
+        builder = self._inside()
+        for node, place, copy, slope in collected:
+            value = node.operands[place]
+            if node.op == "gather":
+                self.rows.append(_Rows(value, picked_rows(builder, copy, slope)))
+            else:
+                self.rows.append(_Rows(value, operands_of(builder, copy, slope, place), place))
+
+    def finish(self, cotangents: Cotangents) -> None:
+        """Closes the body, adds the loop, and hands on what it found."""
+        outer, attributes = self.outer, self.attributes
+        outer.name, outer.span = f"{self.node.name}/grad", self.node.span
+        builder = self._inside()
+        dense = [v for v in self.wanted if self.inner[v] is not self.totals[v]]
+        sums = list(self.products.values())
+        self.body.parameters = (*self.body.parameters, *(self.totals[v] for v in dense), *(s.before for s in sums))
+        slopes = [self.inner[v] if v in self.inner else zeros(builder, v) for _, v in self.carried]
+        emits = [v for rows in self.rows for v in rows.emits]
+        self.body.outputs = (*slopes, *(self.inner[v] for v in dense), *(s.now for s in sums), *emits)
+        results = self.node.results[: attributes.carries]
+        starts = [cotangents[results[i]] if results[i] in cotangents else zeros(outer, v) for i, v in self.carried]
+        starts += [cotangents[v] if v in cotangents else zeros(outer, v) for v in dense]
+        starts += [self._products_before(v) for v in self.products]
+        trips = attributes.trips
+        stacked = [v.tensor.with_shape((trips, *v.tensor.shape)) for v in emits if trips is not None]
+        assert self.total is not None
+        node = Node(
+            "for",
+            (outer.constant(0, I64), self.total, *starts),
+            [*(v.type for v in starts), *stacked],
+            attributes=ForAttributes(len(starts), trips),
+            regions=(self.body,),
+            name=outer.name,
+            span=outer.span,
+        )
+        node = with_stacks(node)
+        outer.block.nodes.append(node)
+        self._hand_on(cotangents, node, dense)
+
+    def _hand_on(self, cotangents: Cotangents, node: Node, dense: Sequence[Value]) -> None:
+        carries = [self.node.operands[2 + i] for i, _ in self.carried]
+        found = len(carries) + len(dense)
+        cotangents.update(zip(dense, node.results[len(carries) : found], strict=True))
+        self.reverse.accumulate(carries, node.results[: len(carries)], cotangents, self.outer)
+        totals = dict(zip(self.products, node.results[found:], strict=False))
+        found += len(totals)
+        stacks = iter(node.results[found : found + 2 * len(self.rows)])
+        factors: dict[Value, list[tuple[int, Value, Value]]] = {}
+        for rows in self.rows:
+            pair = next(stacks), next(stacks)
+            if rows.place is not None:
+                factors.setdefault(rows.value, []).append((rows.place, *pair))
+            else:
+                self._put_in_place(cotangents, rows.value, self._as_one(pair))
+        for value, found_factors in factors.items():
+            assert self.total is not None
+            total = totals[value] if value in totals else self._products_before(value)
+            totals[value] = added(self.outer, total, found_factors, self.total, exact=self.exact)
+        self._leave_products(cotangents, totals)
+
+    def _products_before(self, value: Value) -> Value:
+        """What products have given to a matrix so far: an outer loop carries it."""
+        parent = self._parent()
+        if parent is None or value not in parent.totals:
+            return zeros(self.outer, value)
+        if value not in parent.products:
+            before = Value(value.type, f"{value.name}/grad")
+            parent.products[value] = _Products(before, before)
+        return parent.products[value].now
+
+    def _leave_products(self, cotangents: Cotangents, totals: Mapping[Value, Value]) -> None:
+        parent = self._parent()
+        for value, total in totals.items():
+            if parent is not None and value in parent.products:
+                parent.products[value].now = total
+            else:
+                self.reverse.accumulate([value], [total], cotangents, self.outer)
+
+    def _parent(self) -> _Back | None:
+        """The loop right around this one, whose body is being made."""
+        parent = self.reverse.open[-1] if self.reverse.open else None
+        return parent if parent is not None and self.outer.block is parent.body else None
+
+    def _as_one(self, pair: tuple[Value, Value]) -> tuple[Value, Value]:
+        """The rows of all rounds below each other; those without a meaning add nothing to the first row."""
+        assert self.total is not None
+        if not self.exact:
+            pair = meaningful(self.outer, pair[0], self.total), meaningful(self.outer, pair[1], self.total)
+        return below_each_other(self.outer, *pair)
+
+    def _put_in_place(self, cotangents: Cotangents, value: Value, pair: tuple[Value, Value]) -> None:
+        """An outer loop puts the rows of all its rounds in their places at once."""
+        parent = self._parent()
+        if parent is not None and parent.attributes.trips is not None and value in parent.totals:
+            parent.rows.append(_Rows(value, pair))
+            return
+        attributes = ScatterAttributes(0, value.tensor.shape)
+        whole = self.outer.apply("scatter_add", *pair, attributes=attributes)
+        self.reverse.accumulate([value], [whole], cotangents, self.outer)

@@ -1,0 +1,156 @@
+"""The gradient of a matrix that every round multiplies with: one product for a block of rounds, not one a round.
+
+    loop h = h0 for i in 0..n {                    dw = dw + transpose(h) @ dz        in every round
+      z = h @ w                            ->
+    }                                              dw = dw + transpose(hs[b]) @ dzs[b]    for each block of 16 rounds
+
+The backward loop emits what the matrix was multiplied with and the slopes of the products (`hs`, `dzs`), last round
+first. Blocks begin at every sixteenth round, counted from the first one, and are added last one first: what comes out
+does not depend on how the loop was cut into segments (`split_rounds`), bit for bit. What a last, shorter block lacks
+is zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dfc.ir import walk
+from dfc.ir.dims import ONE, ceil_divide, dim, product
+from dfc.ir.dtypes import I64
+from dfc.ir.graph import Block, Node, Value
+from dfc.ir.types import TensorType
+from dfc.ops.attributes import AxisAttributes, ForAttributes, TypeAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.iterations import size_of
+from dfc.transforms.autodiff.expose import with_stacks
+
+ROWS = 16
+FIRST = AxisAttributes(0)
+
+
+def products_with(node: Node, outer: set[Value]) -> Iterator[tuple[Node, int]]:
+    """Products of a loop's body with one of some matrices from outside: the node, and which operand is the matrix."""
+    for inner in node.regions[0].nodes:
+        if inner.op != "matmul":
+            continue
+        a, b = inner.operands
+        if b in outer and a not in outer and b.tensor.rank == 2 and a.tensor.rank <= 2:
+            yield inner, 1
+        elif a in outer and b not in outer and a.tensor.rank == 2 and b.tensor.rank <= 2:
+            yield inner, 0
+
+
+def has_products(node: Node) -> bool:
+    """Whether the body of a loop multiplies with a matrix from outside."""
+    (region,) = node.regions
+    return any(True for _ in products_with(node, set(walk.free_values(region))))
+
+
+def added(
+    builder: Builder, total: Value, products: Sequence[tuple[int, Value, Value]], rounds: Value, *, exact: bool
+) -> Value:
+    """The total and the products of all rounds with one matrix. `products`: which factor the matrix is, the other
+    factors and the slopes, stacked last round first. `rounds` of the stacked rows have a meaning; `exact`: all of them.
+    """
+    room = products[0][1].tensor.shape[0]
+    blocks = ceil_divide(room, dim(ROWS))
+    full = exact and room == blocks * dim(ROWS)
+    known = exact and size_of(rounds) is not None
+    if known:
+        count = builder.size(blocks)
+    else:
+        more = builder.apply("add", rounds, builder.constant(ROWS - 1, I64))
+        count = builder.apply("floordiv", more, builder.constant(ROWS, I64))
+    number, sofar = Value(TensorType(I64), "round"), Value(total.type, total.name)
+    body = Block((number, sofar))
+    inside = Builder(body, name=builder.name, span=builder.span)
+    ids, valid = _places(inside, number, count, rounds, full=full)
+    after = sofar
+    for place, *rows in products:
+        factors, slopes = (_block(inside, stack, ids, valid) for stack in rows)
+        found = _product(inside, factors, slopes, place)
+        after = inside.apply("add", after, inside.reshape(found, total.tensor.shape))
+    body.outputs = (after,)
+    attributes = ForAttributes(1, blocks)
+    operands = (builder.constant(0, I64), count, total)
+    loop = Node(
+        "for",
+        operands,
+        [total.type],
+        attributes=attributes,
+        regions=(body,),
+        name=builder.name,
+        span=builder.span,
+    )
+    loop = with_stacks(loop)
+    builder.block.nodes.append(loop)
+    return loop.result
+
+
+def _places(b: Builder, number: Value, count: Value, rounds: Value, *, full: bool) -> tuple[Value, Value | None]:
+    """Where the rows of a block are, first round first; and which of them exist."""
+    one, sixteen = b.constant(1, I64), b.constant(ROWS, I64)
+    block = b.apply("sub", b.apply("sub", count, one), number)
+    last = b.apply("sub", b.apply("sub", rounds, one), b.apply("mul", block, sixteen))
+    steps = b.node("iota", (), TypeAttributes(TensorType(I64, (dim(ROWS),)))).result
+    ids = b.apply("sub", last, steps)
+    if full:
+        return ids, None
+    zero = b.constant(0, I64)
+    return b.apply("maximum", ids, zero), b.apply("greater_equal", ids, zero)
+
+
+def _block(b: Builder, stack: Value, ids: Value, valid: Value | None) -> Value:
+    """The rows of a block one below the other: `[rows, columns]`."""
+    rows = b.apply("gather", stack, ids, attributes=FIRST)
+    if valid is not None:
+        rows = masked(b, rows, valid)
+    shape = rows.tensor.shape
+    return b.reshape(rows, (product(shape[:-1]), shape[-1]))
+
+
+def masked(b: Builder, rows: Value, valid: Value) -> Value:
+    """Zeros where a row has no meaning."""
+    shape = (valid.tensor.shape[0], *(ONE for _ in rows.tensor.shape[1:]))
+    where = b.broadcast(b.reshape(valid, shape), rows.tensor.shape)
+    return b.apply("select", where, rows, b.broadcast(b.constant(0, rows.tensor.dtype), rows.tensor.shape))
+
+
+def _product(b: Builder, factors: Value, slopes: Value, place: int) -> Value:
+    """`h @ w` gives `w` what `transpose(h) @ dz` is; `w @ x`, with columns laid down as rows, `transpose(dz) @ x`."""
+    left, right = (factors, slopes) if place == 1 else (slopes, factors)
+    return b.apply("matmul", b.transpose(left, (1, 0)), right)
+
+
+def laid_down(b: Builder, value: Value, place: int) -> Value:
+    """A factor or slope of one round as rows: what stands right of the matrix is transposed."""
+    if value.tensor.rank == 1:
+        return b.reshape(value, (ONE, value.tensor.shape[0]))
+    return b.transpose(value, (1, 0)) if place == 0 else value
+
+
+def operands_of(b: Builder, copy: Node, slope: Value, place: int) -> tuple[Value, Value]:
+    """What a round emits for a product."""
+    slope = b.reshape(slope, copy.result.tensor.shape)
+    return laid_down(b, copy.operands[1 - place], place), laid_down(b, slope, place)
+
+
+# ------------------------------------------------------------- picked rows --
+
+
+def picked_rows(b: Builder, copy: Node, slope: Value) -> tuple[Value, Value]:
+    """What a round emits for rows it has picked: their numbers and slopes."""
+    return copy.operands[1], b.reshape(slope, copy.result.tensor.shape)
+
+
+def meaningful(b: Builder, stack: Value, rounds: Value) -> Value:
+    """A stack with zeros in place of the rounds that did not take place."""
+    steps = b.node("iota", (), TypeAttributes(TensorType(I64, (stack.tensor.shape[0],)))).result
+    return masked(b, stack, b.apply("less", steps, rounds))
+
+
+def below_each_other(b: Builder, ids: Value, slopes: Value) -> tuple[Value, Value]:
+    """Stacked numbers `[n, ..]` as one axis, and the slopes that belong to them."""
+    rank = ids.tensor.rank
+    count = product(ids.tensor.shape)
+    return b.reshape(ids, (count,)), b.reshape(slopes, (count, *slopes.tensor.shape[rank:]))

@@ -1,0 +1,1 @@
+"""Passes that add checks, and run only when asked for."""

@@ -1,0 +1,1 @@
+"""Passes about loops: what can be computed before them."""

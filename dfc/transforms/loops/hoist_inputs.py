@@ -1,0 +1,99 @@
+"""hoist_inputs: the input part of a recurrent cell becomes one product for all rounds.
+
+    for x in xs {                                        let zs: f32[T, 1, N] = xs @ wx
+      let z: f32[1, N] = x @ wx + h @ wh                 for z0 in zs {
+    }                                             ->       let z: f32[1, N] = z0 + h @ wh
+                                                         }
+
+A product of few rows costs the reading of its matrix, which is now read once. Where rounds have many rows, or how many
+is not known, the stack of products would be large for little; it is made only if the loop emits the products anyway,
+for its way back. The results are the same to the last bit: an element of a product does not depend on the other rows.
+
+Assumes loops that begin at 0; others stay. Runs after `autodiff`, whose gradients of the matrix are sums over rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.ir.dims import ONE, ZERO
+from dfc.ir.graph import Block, Graph, Node, Value
+from dfc.ir.names import name_nodes
+from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild, with_parts
+from dfc.ops.attributes import ForAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.iterations import size_of
+from dfc.transforms.loops.split_inputs import FIRST, inputs_of, is_few, matrix_products
+
+NAME = "hoist_inputs"
+
+
+def hoist_inputs(graph: Graph) -> Graph:
+    return map_blocks(graph, _hoist_block)
+
+
+def _hoist_block(block: Block) -> Block:
+    hoisted = rebuild(block, _Loops())
+    return block if hoisted is block else name_nodes(hoisted, block)
+
+
+class _Loops(Pass):
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        node, attributes = site.node, site.node.attributes
+        if not isinstance(attributes, ForAttributes) or not _runs_over_all(site, attributes):
+            return None
+        (region,) = site.regions
+        inputs = inputs_of(region)
+        stacked = {v: i for i, v in enumerate(region.outputs) if i >= attributes.carries}
+        builder = Builder.appending(site.output, name=node.name, span=node.span)
+        made: dict[Node, Value] = {}
+        for product in matrix_products(region):
+            if _is_hoisted(product, inputs, stacked, attributes):
+                made[product] = _all_rounds(builder, product, inputs[product.operands[0]])
+        if not made:
+            return None
+        loop = with_parts(node, site.operands, [rebuild(region, _Rows(made, region.parameters[0]))])
+        site.output.append(loop)
+        results = list(loop.results)
+        for product, whole in made.items():
+            if product.result in stacked and whole.tensor.rank == 3:
+                results[stacked[product.result]] = whole
+        return results
+
+
+def _runs_over_all(site: Site, attributes: ForAttributes) -> bool:
+    """Whether the index is 0, 1, .. up to the number of rounds, which is a size."""
+    first, last = (size_of(v) for v in site.operands[:2])
+    return first == ZERO and last is not None and last == attributes.trips
+
+
+def _is_hoisted(node: Node, inputs: dict[Value, Value], stacked: dict[Value, int], attributes: ForAttributes) -> bool:
+    factor = node.operands[0]
+    if factor not in inputs or factor.tensor.rank != 2 or inputs[factor].tensor.shape[0] != attributes.trips:
+        return False
+    return is_few(factor.tensor.shape[:-1]) or node.result in stacked
+
+
+def _all_rounds(b: Builder, product: Node, rows: Value) -> Value:
+    """The products of all rounds, stacked; without the axis of the rows if each round has one: such a reshape would not
+    name the memory but copy it."""
+    height, width = product.operands[0].tensor.shape
+    rounds = rows.tensor.shape[0]
+    found = b.apply("matmul", b.reshape(rows, (rounds * height, width)), product.operands[1])
+    return found if height == ONE else b.reshape(found, (rounds, *product.result.tensor.shape))
+
+
+class _Rows(Pass):
+    """Takes the product of a round from the stack."""
+
+    def __init__(self, made: dict[Node, Value], index: Value) -> None:
+        self._made = made
+        self._index = index
+
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        whole = self._made.get(site.node)
+        if whole is None:
+            return None
+        builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)
+        row = builder.apply("gather", whole, self._index, attributes=FIRST)
+        return [builder.reshape(row, site.node.result.tensor.shape)]

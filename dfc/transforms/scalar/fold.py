@@ -1,0 +1,154 @@
+"""fold: computes at compile time what depends on constants alone.
+
+    let a: f32 = graph.constant(type_ = f32, value = 2.0)
+    let b: f32 = a * a                                     ->  let b: f32 = graph.constant(type_ = f32, value = 4.0)
+
+Only pure ops with the same bits everywhere (`dfc.ops.exactness`): what is folded must be what the program would have
+computed. What grows beyond its operands stays as it is (a broadcast costs nothing when it is fused, a big constant
+does), and so does what would fail when it runs. A branch on a constant is replaced by the side that is taken, an
+assertion that holds by nothing, a loop of no rounds by what it starts with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dfc.ir.attributes import Literal
+from dfc.ir.dims import Dim
+from dfc.ir.graph import Block, Graph, Node, Value
+from dfc.ir.names import name_nodes
+from dfc.ir.rewrite import Cloner, Pass, Site, map_blocks, rebuild
+from dfc.ops.attributes import ConstantAttributes, ForAttributes
+from dfc.ops.effects.effects import is_pure
+from dfc.ops.evaluate import evaluate_node
+from dfc.ops.exactness import is_exact
+from dfc.ops.iterations import rounds_between, size_of
+from dfc.ops.record import Array
+from dfc.transforms.scalar.dead_results import without_idle_tokens
+from dfc.transforms.scalar.matching import GRADIENT_OPS, constant_of
+from dfc_runtime.errors import DfcError
+
+NAME = "fold"
+
+
+@dataclass(frozen=True, slots=True)
+class FoldOptions:
+    """`limit`: results of more bytes stay. `free`: results of at most so many bytes may grow."""
+
+    limit: int = 64 * 1024
+    free: int = 64
+
+
+DEFAULTS = FoldOptions()
+
+
+def fold(graph: Graph, options: FoldOptions = DEFAULTS) -> Graph:
+    return map_blocks(graph, lambda block: fold_block(block, options))
+
+
+def fold_block(block: Block, options: FoldOptions = DEFAULTS) -> Block:
+    folded = rebuild(block, _Fold(options))
+    return block if folded is block else name_nodes(without_idle_tokens(folded), block)
+
+
+class _Fold(Pass):
+    def __init__(self, options: FoldOptions) -> None:
+        self._options = options
+
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        match site.node.op:
+            case "if":
+                return _fold_if(site)
+            case "for":
+                return _fold_for(site)
+            case "assert":
+                return _fold_assert(site)
+            case "constant":
+                return None
+            case _:
+                return self._fold_node(site)
+
+    def _fold_node(self, site: Site) -> Sequence[Value] | None:
+        node = site.node
+        operands = [constant_of(v) for v in site.operands]
+        known = [array for array in operands if array is not None]
+        if len(known) != len(operands) or node.regions or node.op in GRADIENT_OPS:
+            return None
+        if not is_pure(node) or not is_exact(node) or not self._fits(site):
+            return None
+        try:
+            results = evaluate_node(node, known, {})
+        except (DfcError, KeyError):
+            return None  # it fails, or needs sizes, only when it runs
+        return [_constant(site, value, array) for value, array in zip(node.results, results, strict=True)]
+
+    def _fits(self, site: Site) -> bool:
+        """Whether the results are small, or smaller than what they are made of."""
+        made = sum(_bytes(v) for v in site.node.results)
+        given = sum(_bytes(v) for v in site.operands)
+        return made <= self._options.limit and made <= max(given, self._options.free)
+
+
+def _bytes(value: Value) -> float:
+    elements = value.tensor.elements.constant
+    return float("inf") if elements is None else elements * value.tensor.machine.size
+
+
+def _constant(site: Site, value: Value, array: Array) -> Value:
+    literal = Literal(array)
+    node = Node(
+        "constant",
+        (),
+        (value.type,),
+        attributes=ConstantAttributes(literal),
+        name=value.name,
+        span=site.node.span,
+    )
+    site.output.append(node)
+    return node.result
+
+
+def _fold_if(site: Site) -> Sequence[Value] | None:
+    condition = constant_of(site.operands[0])
+    if condition is None:
+        return None
+    taken = site.regions[0 if bool(condition) else 1]
+    return Cloner().call(taken, site.operands[1:], site.output)
+
+
+def _fold_assert(site: Site) -> Sequence[Value] | None:
+    condition = constant_of(site.operands[0])
+    return site.operands[1:] if condition is not None and bool(condition) else None
+
+
+def _fold_for(site: Site) -> Sequence[Value] | None:
+    """No rounds: the initial values. Otherwise the number of rounds, once both bounds are known."""
+    node = site.node
+    assert isinstance(node.attributes, ForAttributes)
+    trips = rounds(site.operands[0], site.operands[1])
+    tokens = sum(1 for v in node.results if v.is_token)
+    emits = len(node.results) - node.attributes.carries - tokens
+    if trips is not None and trips.constant == 0 and not emits:
+        return site.operands[2:]
+    known_already = node.attributes.trips is not None  # perhaps from facts, which are not known here
+    if trips is None or emits or known_already:
+        return None
+    kept = site.kept()
+    known = Node(
+        node.op,
+        kept.operands,
+        [v.type for v in node.results],
+        attributes=replace(node.attributes, trips=trips),
+        regions=kept.regions,
+        name=node.name,
+        span=node.span,
+    )
+    site.output.append(known)
+    return known.results
+
+
+def rounds(start: Value, stop: Value) -> Dim | None:
+    """The number of rounds of a `for`, if both bounds are sizes or constants."""
+    first, last = size_of(start), size_of(stop)
+    return rounds_between(first, last) if first is not None and last is not None else None

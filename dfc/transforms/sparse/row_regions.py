@@ -1,0 +1,178 @@
+"""Rows out of branches and loops: a sparse result of a region becomes results for its numbers and its rows.
+
+    let g: f32[N, W] = if c {                         let ids: i32[B], rows: f32[B, W] = if c {
+      yield graph.scatter_add(ids, rows, ..)            yield ids, rows
+    } else { yield zeros }                     ->     } else { yield zeros, zeros }
+                                                      let g: f32[N, W] = graph.scatter_add(ids, rows, ..)
+
+A `for` whose carried value only adds up stacks what each round adds. The dense results stay; `dce` takes them if nobody
+uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dfc.ir.dims import Symbol
+from dfc.ir.graph import Block, Node, Value
+from dfc.ir.measured import measured_in
+from dfc.ir.symbols import symbols_of
+from dfc.ir.types import Type
+from dfc.ops.attributes import ForAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.iterations import size_of
+from dfc.transforms.autodiff.expose import zeros
+from dfc.transforms.sparse.rows import Sparse, Term
+
+Known = Mapping[Value, Sparse]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The node with more results, what stands for the old ones, and what is known of these."""
+
+    node: Node
+    results: list[Value]
+    known: dict[Value, Sparse]
+
+
+def totals(node: Node, region: Block) -> dict[Value, Sparse]:
+    """What a `for` carries may be a total to which rounds add."""
+    if not isinstance(node.attributes, ForAttributes):
+        return {}
+    return {value: Sparse((), value) for value in region.parameters[1 : 1 + node.attributes.carries]}
+
+
+def out_of_branches(node: Node, known: Known, b: Builder) -> Rewritten | None:
+    found: dict[int, list[Sparse]] = {}
+    inner = _measured_inside(node)
+    for position, result in enumerate(node.results):
+        inside = [known.get(region.outputs[position]) for region in node.regions]
+        plain = [each for each in inside if each is not None and each.base is None]
+        has_rows = not result.is_token and all((size.constant or 0) > 0 for size in result.tensor.shape)
+        if not has_rows or len(plain) < len(inside) or all(not each.terms for each in plain):
+            continue
+        if not inner & {symbol for each in plain for symbol in _sizes(each)}:
+            found[position] = plain
+    if not found:
+        return None
+    sides = [(number, term) for each in found.values() for number, side in enumerate(each) for term in side.terms]
+    parts = [(number, value) for number, term in sides for value in (*term.ids, term.rows)]
+    regions = [_branch(node, number, parts) for number in range(len(node.regions))]
+    new, extra = _with_results(node, regions, [value.type for _, value in parts])
+    b.block.nodes.append(new)
+    handed = iter(extra)
+    after = _old_results(node, new)
+    terms = {
+        after[position]: Sparse(tuple(_replaced(term, handed.__next__) for side in each for term in side.terms))
+        for position, each in found.items()
+    }
+    return Rewritten(new, after, terms)
+
+
+def _measured_inside(node: Node) -> set[Symbol]:
+    """The sizes that regions find out: nothing outside of them can have such a size."""
+    return {symbol for region in node.regions for symbol in measured_in(region)}
+
+
+def _sizes(x: Sparse) -> set[Symbol]:
+    found: set[Symbol] = set()
+    for term in x.terms:
+        found |= symbols_of(term.index).union(*(symbols_of(value.type) for value in (*term.ids, term.rows)))
+    return found
+
+
+def _branch(node: Node, number: int, parts: Sequence[tuple[int, Value]]) -> Block:
+    """A branch that also yields its own rows, and zeros for those of the others."""
+    region = node.regions[number]
+    block = Block(region.parameters, region.nodes)
+    builder = Builder(block, name=f"{node.name}/none", span=node.span)
+    extra = [value if owner == number else zeros(builder, value) for owner, value in parts]
+    return _yielding(block, region, extra)
+
+
+def _yielding(block: Block, region: Block, extra: Sequence[Value]) -> Block:
+    count = sum(1 for v in region.outputs if not v.is_token)
+    block.outputs = (*region.outputs[:count], *extra, *region.outputs[count:])
+    return block
+
+
+def _replaced(term: Term, following: Callable[[], Value]) -> Term:
+    """The term over the results that hand out its parts."""
+    index = tuple(following() if isinstance(place, Value) else place for place in term.index)
+    return Term(index, following(), term.distinct)
+
+
+def _with_results(node: Node, regions: Sequence[Block], types: Sequence[Type]) -> tuple[Node, Sequence[Value]]:
+    """The node with results of these types behind those it has."""
+    count = sum(1 for v in node.results if not v.is_token)
+    old = [v.type for v in node.results]
+    new = Node(
+        node.op,
+        node.operands,
+        [*old[:count], *types, *old[count:]],
+        attributes=node.attributes,
+        regions=regions,
+        name=node.name,
+        span=node.span,
+    )
+    return new, new.results[count : count + len(types)]
+
+
+def _old_results(node: Node, new: Node) -> list[Value]:
+    count = sum(1 for v in node.results if not v.is_token)
+    added = len(new.results) - len(node.results)
+    return [*new.results[:count], *new.results[count + added :]]
+
+
+# ------------------------------------------------------------------ loops --
+
+
+def out_of_rounds(node: Node, known: Known, b: Builder) -> Rewritten | None:
+    attributes = node.attributes
+    if not isinstance(attributes, ForAttributes) or attributes.trips is None:
+        return None
+    if size_of(node.operands[0]) is None or size_of(node.operands[1]) is None:
+        return None  # there may be fewer rounds than stacked rows
+    (region,) = node.regions
+    found = {position: pair for position in range(attributes.carries) if (pair := _added(node, position, known))}
+    if not found:
+        return None
+    parts = [value for _, added in found.values() for term in added.terms for value in (*term.ids, term.rows)]
+    trips = attributes.trips
+    types = [value.tensor.with_shape((trips, *value.tensor.shape)) for value in parts]
+    body = _yielding(Block(region.parameters, region.nodes), region, parts)
+    new, extra = _with_results(node, [body], types)
+    b.block.nodes.append(new)
+    handed = iter(extra)
+    after = _old_results(node, new)
+    terms: dict[Value, Sparse] = {}
+    for position, (start, added) in found.items():
+        stacked = [_stacked(b, _replaced(term, handed.__next__), term) for term in added.terms]
+        terms[after[position]] = Sparse((*start.terms, *stacked))
+    return Rewritten(new, after, terms)
+
+
+def _added(node: Node, position: int, known: Known) -> tuple[Sparse, Sparse] | None:
+    """What a carried value starts with and what a round adds to it, if both are sparse."""
+    (region,) = node.regions
+    start, end = known.get(node.operands[2 + position]), known.get(region.outputs[position])
+    if start is None or end is None or start.base is not None or not end.terms:
+        return None
+    is_total = end.base is region.parameters[1 + position] and all(len(term.ids) <= 1 for term in end.terms)
+    is_total = is_total and not _measured_inside(node) & _sizes(end)
+    return (start, end) if is_total else None
+
+
+def _stacked(b: Builder, stacks: Term, inside: Term) -> Term:
+    """All rounds as one term: the rounds are one more axis of the numbers, or are summed if there are none."""
+    if not inside.ids:
+        return Term(stacks.index, b.sum(stacks.rows, (0,)), inside.distinct)
+    axis = next(number for number, place in enumerate(inside.index) if isinstance(place, Value))
+    groups = inside.groups()
+    front = sum(len(group) for group in groups[:axis])
+    rank = stacks.rows.tensor.rank
+    order = (*range(1, front + 1), 0, *range(front + 1, rank))
+    rows = b.transpose(stacks.rows, order) if front else stacks.rows
+    return Term(stacks.index, rows, distinct=False)

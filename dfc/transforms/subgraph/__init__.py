@@ -1,0 +1,1 @@
+"""A part of an entry as a program of its own."""
