@@ -31,8 +31,8 @@ from dfc_runtime.kinds import require_kind
 from dfc_runtime.names import did_you_mean
 
 if TYPE_CHECKING:
+    from dfc.distribute.place.cost import Costs
     from dfc.ir.dims import Symbol
-    from dfc.passes.place.cost import Costs
     from dfc.placing import Report
 
 __all__ = ["Shown", "check", "compile", "compile_source", "graph", "pass_names", "place", "show", "show_roles"]
@@ -104,7 +104,7 @@ def compile_source(
             cluster_parts,
             combine_checks,
         )
-        from dfc.deployment.variants import check_variants
+        from dfc.distribute.deployment.variants import check_variants
 
         spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile))
         tasks = [(role.job, role.task) for role in spread.parts.graphs]
@@ -152,7 +152,7 @@ def _costs(
     if profile is None and not sizes:
         return None
     from dfc import profiles  # as in `compile_source`
-    from dfc.passes.place.cost import Costs
+    from dfc.distribute.place.cost import Costs
 
     costs = Costs(_sizes(optimised, sizes or {}))
     if profile is None:
@@ -192,7 +192,7 @@ def show_roles(source: SourceFile, options: CompileOptions, deploy: SourceFile) 
     """The graph of each role of a deployed program, by its name; where it works on several devices, those of its parts,
     too: `worker/gpu0`."""
     from dfc import cluster  # as in `compile_source`
-    from dfc.passes.partition.devices import split_by_device
+    from dfc.distribute.partition.devices import split_by_device
 
     built, diagnostics = _built(source, options)
     spread = cluster.spread(built, pipeline.optimise(built, options), deploy)

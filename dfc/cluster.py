@@ -16,26 +16,26 @@ from dataclasses import dataclass, replace
 from dfc import pipeline
 from dfc.backend.bundle import Bundle, write
 from dfc.backend.cluster_bundle import Extras, write_cluster
-from dfc.deployment.model import Deployment, Site
-from dfc.deployment.parse import parse_partly
-from dfc.deployment.resolution import Resolution
-from dfc.deployment.resolve import resolve, wrong_names
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile
+from dfc.distribute.deployment.model import Deployment, Site
+from dfc.distribute.deployment.parse import parse_partly
+from dfc.distribute.deployment.resolution import Resolution
+from dfc.distribute.deployment.resolve import resolve, wrong_names
+from dfc.distribute.partition import Parts, partition
+from dfc.distribute.partition.check_parts import check_parts
+from dfc.distribute.partition.checkpoints import Steps, set_apart
+from dfc.distribute.partition.model import Role
+from dfc.distribute.place import Costs, Placed, PlacementError, Wishes, place
+from dfc.distribute.place.blocks import names_in_blocks, strays
+from dfc.distribute.place.devices import OnDevices
+from dfc.distribute.replicate import Replication, replicate
+from dfc.distribute.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
 from dfc.mixed import lower_on_devices, on_devices, options_on
 from dfc.options import CompileOptions
-from dfc.passes.partition import Parts, partition
-from dfc.passes.partition.check_parts import check_parts
-from dfc.passes.partition.checkpoints import Steps, set_apart
-from dfc.passes.partition.model import Role
-from dfc.passes.place import Costs, Placed, PlacementError, Wishes, place
-from dfc.passes.place.blocks import names_in_blocks, strays
-from dfc.passes.place.devices import OnDevices
-from dfc.passes.replicate import Replication, replicate
-from dfc.passes.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
 from dfc.role_memory import check_memory, early_memory
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 

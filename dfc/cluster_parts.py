@@ -17,15 +17,15 @@ from dfc import cluster, pipeline
 from dfc.backend.bundle import Bundle
 from dfc.backend.cluster_bundle import Extras, elastic_jobs
 from dfc.cluster import Spread
-from dfc.deployment.model import Replicate, Site, Step
-from dfc.deployment.resolution import Resolution
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
+from dfc.distribute.deployment.model import Replicate, Site, Step
+from dfc.distribute.deployment.resolution import Resolution
+from dfc.distribute.replicate.padded import Padded, padded
+from dfc.distribute.replicate.short import CannotPadError
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.types import TokenType
 from dfc.options import CompileOptions
-from dfc.passes.replicate.padded import Padded, padded
-from dfc.passes.replicate.short import CannotPadError
 from dfc.selecting import Selection, select
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.cluster import AheadPart, PartFeed

@@ -16,8 +16,12 @@ from dfc import pipeline
 from dfc.backend.bundle import write
 from dfc.backend.lower import signature
 from dfc.backend.target import CodeImage, Lowered, lacking, load_target
-from dfc.deployment.kinds import Device
-from dfc.deployment.resolution import Resolution
+from dfc.distribute.deployment.kinds import Device
+from dfc.distribute.deployment.resolution import Resolution
+from dfc.distribute.partition import Role
+from dfc.distribute.partition.devices import DeviceParts, split_by_device
+from dfc.distribute.place import Costs
+from dfc.distribute.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices
 from dfc.ir import walk
 from dfc.ir.dims import ZERO
 from dfc.ir.graph import Entry, Graph
@@ -25,10 +29,6 @@ from dfc.ir.measured import bounds_in
 from dfc.kernels.program import EntryProgram, EntrySignature, HostCall, Program
 from dfc.kernels.program import walk as steps_of
 from dfc.options import CompileOptions, is_gpu_variant
-from dfc.passes.partition import Role
-from dfc.passes.partition.devices import DeviceParts, split_by_device
-from dfc.passes.place import Costs
-from dfc.passes.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices
 from dfc_runtime.mixed.plan import MIXED, NOT_OUTSIDE
 
 GPU_TARGET = "cuda"

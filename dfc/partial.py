@@ -18,9 +18,9 @@ from dfc.backend.bundle import write
 from dfc.backend.formulas import formula, name_symbols
 from dfc.cluster import resolution_of
 from dfc.cluster_parts import Surroundings, compiled, compiled_padded
-from dfc.deployment.model import Site
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.diagnostics.source import SourceFile, Span
+from dfc.distribute.deployment.model import Site
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.options import CompileOptions, TargetOptions

@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 
 from dfc import pipeline
 from dfc.cluster import Spread
-from dfc.deployment.globs import Glob
-from dfc.deployment.kinds import Device
-from dfc.deployment.model import Site
-from dfc.deployment.resolution import Resolution
+from dfc.distribute.deployment.globs import Glob
+from dfc.distribute.deployment.kinds import Device
+from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.resolution import Resolution
+from dfc.distribute.partition.early import with_early_receives
+from dfc.distribute.place import Decision
+from dfc.distribute.place.balance import Load, loads
+from dfc.distribute.place.cost import nodes_inside
+from dfc.distribute.place.devices import DeviceDecision
+from dfc.distribute.place.state import used_state
+from dfc.distribute.place.timeline import Timeline, timeline
 from dfc.ir.dims import Dim
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
-from dfc.passes.partition.early import with_early_receives
-from dfc.passes.place import Decision
-from dfc.passes.place.balance import Load, loads
-from dfc.passes.place.cost import nodes_inside
-from dfc.passes.place.devices import DeviceDecision
-from dfc.passes.place.state import used_state
-from dfc.passes.place.timeline import Timeline, timeline
 
 
 @dataclass(frozen=True, slots=True)

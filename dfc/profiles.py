@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dfc.distribute.place.cost import Costs
 from dfc.ir import walk
 from dfc.ir.graph import Graph, Node
-from dfc.passes.place.cost import Costs
 from dfc_runtime.distributed.metering import RankTimes
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import strict_json

@@ -12,14 +12,14 @@ from math import prod
 
 from dfc import pipeline
 from dfc.backend.formulas import formula, name_symbols
-from dfc.deployment.model import Job
+from dfc.distribute.deployment.model import Job
+from dfc.distribute.partition import Role
+from dfc.distribute.partition.early import with_early_receives
+from dfc.distribute.place import Costs, PlacementError
+from dfc.distribute.place.cost import state_bytes
+from dfc.distribute.replicate import Combination, Replication
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Graph
-from dfc.passes.partition import Role
-from dfc.passes.partition.early import with_early_receives
-from dfc.passes.place import Costs, PlacementError
-from dfc.passes.place.cost import state_bytes
-from dfc.passes.replicate import Combination, Replication
 from dfc_runtime.formulas import Formula
 
 SUMMING = 2

@@ -6,6 +6,7 @@ memory of the caller and that state is changed in place.
 
 from __future__ import annotations
 
+from dfc.distribute.replicate.over_batch import results_over
 from dfc.ir.attributes import Literal
 from dfc.ir.graph import Entry, Graph, Value
 from dfc.ir.measured import bounds_in
@@ -23,7 +24,6 @@ from dfc.passes.fuse.targets import whole
 from dfc.passes.locks import lock
 from dfc.passes.memory import finish
 from dfc.passes.memory.finish import Finisher
-from dfc.passes.over_batch import results_over
 from dfc.passes.schedule import schedule
 from dfc.passes.schedule.hoist import hoist
 from dfc.passes.schedule.isolated import names_to_isolate

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from dfc.cli.commands.inspect_command import size
 from dfc.cli.tables import seconds, table
-from dfc.passes.place.balance import Load
-from dfc.passes.place.devices import DeviceDecision
+from dfc.distribute.place.balance import Load
+from dfc.distribute.place.devices import DeviceDecision
 from dfc.placing import DeviceRow, Peak, PlacedEntry, Report, Row
 
 

@@ -42,7 +42,7 @@ class Deployed:
 
 @cache
 def deployments() -> dict[str, Deployed]:
-    cases = read_cases(HERE / "deployment" / "mistakes.cases")
+    cases = read_cases(HERE / "distribute" / "deployment" / "mistakes.cases")
     found = {case.name: Deployed(case.source) for case in cases}
     found.update((name, Deployed(text)) for name, text in ADDED.items())
     for page in sorted(PAGES.glob("*.md")):

@@ -8,8 +8,8 @@ import pytest
 
 from dfc import pipeline
 from dfc.cluster import Spread, spread
-from dfc.deployment.kinds import Device
 from dfc.diagnostics.source import SourceFile
+from dfc.distribute.deployment.kinds import Device
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.mixed import options_on

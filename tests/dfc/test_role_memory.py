@@ -9,9 +9,9 @@ import pytest
 from dfc import api, cluster
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
+from dfc.distribute.place import Costs
 from dfc.elaborate.build import build
 from dfc.options import CompileOptions
-from dfc.passes.place import Costs
 from dfc.pipeline import optimise
 from dfc.role_memory import needed
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from dfc.deployment.model import Deployment
-from dfc.deployment.parse import parse
-from dfc.deployment.resolution import Resolution
-from dfc.deployment.resolve import resolve
 from dfc.diagnostics.diagnostic import Diagnostic, render
 from dfc.diagnostics.source import SourceFile
+from dfc.distribute.deployment.model import Deployment
+from dfc.distribute.deployment.parse import parse
+from dfc.distribute.deployment.resolution import Resolution
+from dfc.distribute.deployment.resolve import resolve
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from tests.support.corpus import ROOT

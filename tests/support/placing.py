@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from dfc.deployment.model import Site
-from dfc.deployment.placement import Placement
+from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.placement import Placement
 from dfc.ir import walk
 from dfc.ir.graph import Block, Graph, Node
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes

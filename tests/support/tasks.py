@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dfc.distribute.partition import Parts
 from dfc.ir.graph import Graph, Node
 from dfc.ops.effects.communication import RecvAttributes, SendAttributes
 from dfc.ops.evaluate import Outcome, evaluate
-from dfc.passes.partition import Parts
 
 Array = np.ndarray
 PATIENCE = 20.0  # seconds: only a broken partition waits

@@ -12,7 +12,8 @@ import pytest
 
 import dfc_runtime
 from dfc.backend.bundle import write
-from dfc.deployment.kinds import ON_CPU, Device
+from dfc.distribute.deployment.kinds import ON_CPU, Device
+from dfc.distribute.place.devices import DeviceWishes, OnDevices, place_on_devices
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.mixed import lower_on_devices
@@ -20,7 +21,6 @@ from dfc.ops.effects.effects import effect
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import Effect
 from dfc.options import CompileOptions, TargetOptions
-from dfc.passes.place.devices import DeviceWishes, OnDevices, place_on_devices
 from dfc_targets.cuda import simulation
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.lowered_cases import LoweredCase, expanded_programs, optimised_graphs

@@ -1,0 +1,173 @@
+"""Text to deployment.
+
+Assumes the tables that `dfc.syntax.reader.tables` made of `grammar/deploy.lark`. Guarantees that a text gives a
+deployment or at least one error, that every statement with a mistake in its syntax is reported by itself, and that no
+text, however broken, overflows a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import cast
+
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import replacing
+from dfc.diagnostics.source import SourceFile
+from dfc.distribute.deployment.assemble import assemble
+from dfc.distribute.deployment.model import Deployment
+from dfc.distribute.deployment.statements import STATEMENTS, Edition, Statement, StatementBuilder, Written
+from dfc.distribute.deployment.syntax_errors import edition_missing, explain, explain_character
+from dfc.syntax.reader.automaton import Automaton, Rejected, load_automaton
+from dfc.syntax.reader.lexer import END, Lexed, Token
+from dfc.syntax.reader.limits import check_text
+
+EDITION = 1
+MESSAGE_LIMIT = 20
+KEYWORDS = frozenset(word.upper() for word in STATEMENTS)
+
+
+def parse(source: SourceFile) -> tuple[Deployment | None, list[Diagnostic]]:
+    """What a deployment file says, or None if it has mistakes; and all messages, in the order of their places."""
+    deployment, found = parse_partly(source)
+    return (None if any(each.is_error for each in found) else deployment), found
+
+
+def parse_partly(source: SourceFile) -> tuple[Deployment, list[Diagnostic]]:
+    """What can be read of a deployment file, for messages about it if it has mistakes: a job may not be there, and a
+    constraint that has no meaning leaves everything open."""
+    written, problems = read_statements(source)
+    edition = next((each for each in written if isinstance(each, Edition)), None)
+    statements = [each for each in written if isinstance(each, Statement)]
+    deployment, more = assemble(source, edition, statements, complete=not problems)
+    return deployment, sorted([*problems, *more], key=lambda each: each.span.start)
+
+
+def read_statements(source: SourceFile) -> tuple[Written, list[Diagnostic]]:
+    """The edition and the statements that can be read, and a message for each that cannot."""
+    problem = check_text(source) or _program(source)
+    if problem is not None:
+        return [], [problem]
+    automaton = load_automaton("deploy")
+    lexed = automaton.lexer.lex(source.text)
+    problem = _check_edition(source, lexed.tokens)
+    if problem is not None:
+        return [], [problem]
+    reader = _Reader(source, automaton)
+    if reader.read_whole(lexed):
+        return reader.written, [*reader.builder.problems, *_crowded(source, reader.written)]
+    for tokens, strange in _chunks(source, lexed):
+        reader.read(tokens, strange)
+        if len(reader.problems) >= MESSAGE_LIMIT:
+            last = reader.problems[-1]
+            reader.problems[-1] = replace(last, notes=(*last.notes, "further mistakes are not shown"))
+            break
+    problems = [*reader.problems, *reader.builder.problems, *_crowded(source, reader.written)]
+    return reader.written, problems
+
+
+def _program(source: SourceFile) -> Diagnostic | None:
+    """Refuses a program, of whose lines none means anything here."""
+    if not source.name.endswith(".dfg"):
+        return None
+    title = "this is a program, and a deployment file is expected"
+    return error("E0809", title, source.span(0, 0), helps=["name the deployment file that stands beside it"])
+
+
+def _check_edition(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic | None:
+    """Refuses a file of another edition, before anything else is said about it."""
+    if len(tokens) < 2 or tokens[0].kind != "DEPLOY" or tokens[1].kind != "INT" or tokens[1].text == str(EDITION):
+        return None
+    place = source.span(tokens[1].start, tokens[1].end)
+    words = f"write `deploy {EDITION}`, or install the version of dfc that the file was written for"
+    return error(
+        "E0001",
+        f"this version of dfc reads edition {EDITION} only",
+        place,
+        f"edition {tokens[1].text[:20]}",
+        helps=[replacing(words, place, str(EDITION))],
+    )
+
+
+class _Reader:
+    """Reads the whole text or, where something is wrong with it, one statement after the other."""
+
+    def __init__(self, source: SourceFile, automaton: Automaton) -> None:
+        self.source = source
+        self.automaton = automaton
+        self.builder = StatementBuilder(source)
+        self.builders = self.builder.builders()
+        self.written: Written = []
+        self.problems: list[Diagnostic] = []
+        self.has_edition = False
+
+    def read_whole(self, lexed: Lexed) -> bool:
+        """Reads all statements at once, if nothing is wrong with them."""
+        if lexed.strange:
+            return False
+        end = lexed.tokens[-1].end if lexed.tokens else 0
+        try:
+            value = self.automaton.run([*lexed.tokens, Token(END, "", end, end)], self.builders)
+        except Rejected:
+            self.builder.problems.clear()
+            return False
+        self.written = cast(Written, value)
+        return True
+
+    def read(self, tokens: list[Token], strange: list[int]) -> None:
+        if strange:
+            self.problems.append(explain_character(self.source, strange[0]))
+            self.has_edition = True
+            return
+        is_edition = bool(tokens) and tokens[0].kind == "DEPLOY"
+        if not is_edition and not self.has_edition:
+            self.has_edition = True
+            self.problems.append(edition_missing(self.source, tokens))
+        # A statement alone is no file: it is read behind an edition, which is dropped again.
+        before = [] if is_edition and not self.has_edition else _edition_tokens()
+        self.has_edition = True
+        end = tokens[-1].end if tokens else 0
+        try:
+            value = self.automaton.run([*before, *tokens, Token(END, "", end, end)], self.builders)
+        except Rejected as failure:
+            self.problems.append(explain(self.source, self.automaton, before, tokens, failure.token))
+            return
+        self.written += cast(Written, value)[1 if before else 0 :]
+
+
+def _edition_tokens() -> list[Token]:
+    words = (("DEPLOY", "deploy"), ("INT", "1"), ("FOR", "for"), ("STRING", '""'))
+    return [Token(kind, text, 0, 0) for kind, text in words]
+
+
+def _chunks(source: SourceFile, lexed: Lexed) -> Iterator[tuple[list[Token], list[int]]]:
+    """The tokens and the strange characters of each statement, the edition being one."""
+    text, tokens = source.text, lexed.tokens
+    cuts = [i for i in range(1, len(tokens)) if _begins_statement(text, tokens[i])]
+    bounds = [0, *cuts, len(tokens)]
+    strange = list(lexed.strange)
+    for first, last in pairwise(bounds):
+        end = tokens[last].start if last < len(tokens) else len(text) + 1
+        inside = [offset for offset in strange if offset < end]
+        del strange[: len(inside)]
+        if last > first or inside or not tokens:
+            yield tokens[first:last], inside
+
+
+def _begins_statement(text: str, token: Token) -> bool:
+    """It is a word that begins statements, or an unknown one in the first column; and the first on its line."""
+    line_start = text.rfind("\n", 0, token.start) + 1
+    if text[line_start : token.start].strip():
+        return False
+    return token.kind in KEYWORDS or token.kind == "DEPLOY" or (token.kind == "NAME" and line_start == token.start)
+
+
+def _crowded(source: SourceFile, written: Written) -> Iterator[Diagnostic]:
+    """A message for each statement that does not begin a line of its own."""
+    spans = [each.span if isinstance(each, Statement) else each.program.span for each in written]
+    for first, second in pairwise(spans):
+        if first.end <= second.start and "\n" not in source.text[first.end : second.start]:
+            place = source.span(second.start, second.start + len(second.text.split()[0]))
+            title = "every statement stands on a line of its own"
+            yield error("E0106", title, place, "expected a new line before this")

@@ -1,0 +1,203 @@
+"""The settings behind `with`: which there are, what their values may be, and the messages for all others.
+
+memory = "16 GB"      bytes; KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB powers of 1024
+every "10 min"        seconds, minutes or hours, or steps: "100 steps"
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dfc.diagnostics.diagnostic import Diagnostic, error
+from dfc.diagnostics.fixes import Edit, Help, editing, replacing
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean, listed
+from dfc.distribute.deployment.model import Option, Setting
+from dfc.distribute.deployment.statements import Statement, Word
+from dfc.syntax.reader.literals import DIGIT_LIMIT
+
+Value = TypeVar("Value", int, str)
+
+LARGEST = 2**53
+QUANTITY = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[A-Za-z]+)\s*\Z")
+BYTES = {
+    "B": 1,
+    **{f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
+    **{f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)},
+}
+SECONDS = {
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1),
+    **dict.fromkeys(("min", "minute", "minutes"), 60),
+    **dict.fromkeys(("h", "hour", "hours"), 3600),
+}
+DIGITS = re.compile(r"[0-9]{1,15}")
+STEPS = ("step", "steps")
+
+
+@dataclass
+class Settings:
+    """The settings of one statement, read one by one. What nobody asked for is reported by `finish`."""
+
+    statement: Statement
+    problems: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    _asked: list[str] = field(default_factory=list[str])
+
+    def whole(self, name: str, default: int, least: int) -> int:
+        """A whole number of at least `least`."""
+        word = self.find(name)
+        if word is None:
+            return default
+        if isinstance(word.value, bool) or not isinstance(word.value, int) or not least <= word.value <= LARGEST:
+            bound = f"a whole number of at least {least}"
+            likely = _likely_whole(word.value, least, default)
+            return self._bad(word, name, bound, "" if likely is None else f"{name} = {likely}", default)
+        return word.value
+
+    def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
+        """One of a few words."""
+        word = self.find(name)
+        if word is None:
+            return default
+        if word.value not in choices:
+            wanted = listed(f'"{each}"' for each in choices).replace(" and ", " or ")
+            near = choices[0] if len(choices) == 1 else _abbreviated(str(word.value), choices)
+            return self._bad(word, name, wanted, f'{name} = "{near}"' if near else "", default)
+        return str(word.value)
+
+    def text(self, name: str) -> str:
+        """A string, or the empty one where the setting is absent."""
+        word = self.find(name)
+        if word is None:
+            return ""
+        if not isinstance(word.value, str) or not word.value:
+            return self._bad(word, name, "a string", "", "")
+        return word.value
+
+    def bytes(self, name: str) -> int:
+        """An amount of memory; 0 where the setting is absent."""
+        word = self.find(name)
+        if word is None:
+            return 0
+        amount = _quantity(word.value, BYTES) if isinstance(word.value, str) else word.value
+        if isinstance(word.value, bool | float) or amount is None or not 1 <= amount <= LARGEST:
+            wanted = 'an amount such as "16 GB" or "512 MiB"'
+            likely = _likely_amount(word)
+            return self._bad(word, name, wanted, f'{name} = "{likely}"' if likely else "", 0)
+        return int(amount)
+
+    def find(self, name: str) -> Word | None:
+        """The value of a setting, the first if it is given twice."""
+        self._asked.append(name)
+        return next((each.value for each in self.statement.settings if each.name.value == name), None)
+
+    def span(self, name: str) -> Span:
+        """Where a setting stands, or the whole statement."""
+        found = (each.span for each in self.statement.settings if each.name.value == name)
+        return next(found, self.statement.span)
+
+    def finish(self) -> tuple[Option, ...]:
+        """All settings, after a message for each one that is unknown or given twice."""
+        seen: dict[str, Span] = {}
+        for each in self.statement.settings:
+            name = each.name.text
+            if name not in self._asked:
+                self.problems.append(self._unknown(each.name))
+            elif name in seen:
+                earlier = [(seen[name], "the first one")]
+                title = f"`{name}` is set twice"
+                same = each.span.text.split() == seen[name].text.split()
+                helps = [self.without(name, "delete one of them", last=True) if same else "delete one of them"]
+                self.problems.append(error("E0181", title, each.span, secondary=earlier, helps=helps))
+            seen.setdefault(name, each.span)
+        return tuple(Option(each.name.text, each.value.value, each.span) for each in self.statement.settings)
+
+    def added(self, setting: str) -> Help:
+        """A help that adds a setting, before those that the statement has."""
+        spans = [each.span for each in self.statement.settings]
+        if spans:
+            place = Span(spans[0].file, spans[0].start, spans[0].start)
+            return editing(f"add `{setting}`", [Edit(place, f"{setting}, ")])
+        return editing(f"add `with {setting}`", [Edit(self.statement.span.after(), f" with {setting}")])
+
+    def without(self, name: str, words: str, *, last: bool = False) -> Help:
+        """A help that deletes a setting, the last of this name if it is given more than once."""
+        settings = self.statement.settings
+        numbers = [number for number, each in enumerate(settings) if each.name.value == name]
+        spans = [each.span for each in settings]
+        return replacing(words, setting_alone(self.statement.span, spans, numbers[-1 if last else 0]), "")
+
+    def _unknown(self, name: Word) -> Diagnostic:
+        kind = self.statement.kind
+        title = f"`{kind}` has no setting `{name.text}`"
+        known = f"its settings are {listed(self._asked)}" if self._asked else "it has no settings"
+        return error("E0181", title, name.span, did_you_mean(closest(name.text, self._asked)), notes=[known])
+
+    def _bad(self, word: Word, name: str, wanted: str, example: str, instead: Value) -> Value:
+        """Reports a value, and gives one to go on with."""
+        title = f"`{name}` cannot be {word.span.text}"
+        helps = [replacing(f"write `{example}`", self.span(name), example)] if example else []
+        self.problems.append(error("E0181", title, word.span, f"expected {wanted}", helps=helps))
+        return instead
+
+
+def setting_alone(statement: Span, settings: Sequence[Span], number: int) -> Span:
+    """What goes if one of the settings of a statement is deleted: its comma too, and `with` before the only one."""
+    span = settings[number]
+    if number:
+        return Span(span.file, settings[number - 1].end, span.end)
+    if len(settings) > 1:
+        return Span(span.file, span.start, settings[1].start)
+    before = span.file.text[statement.start : span.start]
+    return Span(span.file, statement.start + len(before[: before.rindex("with")].rstrip()), span.end)
+
+
+def duration(word: Word, problems: list[Diagnostic]) -> tuple[float, int]:
+    """Seconds and steps, one of them 0."""
+    text = word.text
+    found = QUANTITY.match(text)
+    number = found["number"] if found is not None and found["unit"] in STEPS else ""
+    if number.isdigit() and len(number) < DIGIT_LIMIT and 1 <= int(number) <= LARGEST:
+        return 0.0, int(number)
+    amount = _quantity(text, SECONDS)
+    if amount is not None and 0 < amount <= LARGEST:
+        return float(amount), 0
+    title = f'"{text}" is no interval'
+    wanted = 'expected a time such as "10 min", or a number of steps such as "100 steps"'
+    problems.append(error("E0181", title, word.span, wanted, notes=["units: s, min, h, steps"]))
+    return 0.0, 1
+
+
+def _quantity(text: str, units: dict[str, int]) -> float | int | None:
+    found = QUANTITY.match(text)
+    if found is None or found["unit"] not in units:
+        return None
+    number = float(found["number"])
+    amount = number * units[found["unit"]]
+    return amount if math.isfinite(amount) else None
+
+
+def _likely_amount(word: Word) -> str:
+    """The amount of memory that was probably meant."""
+    found = QUANTITY.match(str(word.value))
+    unit = "" if found is None else closest(found["unit"], BYTES)
+    return f"{found['number']} {unit}" if found is not None and unit else ""
+
+
+def _likely_whole(value: Setting, least: int, default: int) -> int | None:
+    """The whole number that was probably meant, if there is one."""
+    if isinstance(value, bool):
+        return int(value) if value >= default else None
+    if isinstance(value, int):
+        return max(least, default) if value < least else None
+    number = float(value) if isinstance(value, float) or DIGITS.fullmatch(value) else math.nan
+    return int(number) if number.is_integer() and least <= number <= LARGEST else None
+
+
+def _abbreviated(text: str, choices: Sequence[str]) -> str:
+    """The choice that was probably meant: one that is written nearly so, or in full (`synchronous`)."""
+    near = closest(text, choices)
+    return near or next((each for each in choices if text.lower().startswith(each)), "")

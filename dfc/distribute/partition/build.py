@@ -1,0 +1,199 @@
+"""The graph of one role: its nodes in program order, with sends behind values and receives before first uses.
+
+Assumes what `needs` found. Guarantees a well-formed block: tokens are threaded anew, through the effects that are left,
+and a message is an effect on `@network`, so that its order stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from dfc.distribute.partition.homes import carried
+from dfc.distribute.partition.model import Edge, Role
+from dfc.distribute.partition.needs import Needs
+from dfc.ir.graph import Block, Node, Value
+from dfc.ir.types import TokenType
+from dfc.ops.attributes import ForAttributes
+from dfc.ops.effects.communication import NETWORK, RecvAttributes, SendAttributes
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A block that is being built. `tokens` are the current ones, `received` those it was entered with."""
+
+    parameters: list[Value]
+    nodes: list[Node] = field(default_factory=list[Node])
+    tokens: dict[str, Value] = field(default_factory=dict[str, Value])
+    received: dict[str, Value] = field(default_factory=dict[str, Value])
+
+    def token(self, resource: str) -> Value:
+        """The current token of a resource; the block receives it if this is its first use."""
+        if resource not in self.tokens:
+            self.tokens[resource] = self.received[resource] = Value(TokenType(resource), resource)
+        return self.tokens[resource]
+
+    def finished(self, outputs: Sequence[Value]) -> Block:
+        names = sorted(self.received)
+        tokens = [self.received[name] for name in names]
+        return Block([*self.parameters, *tokens], self.nodes, [*outputs, *(self.tokens[name] for name in names)])
+
+
+class RoleBlock:
+    """Builds the block of one entry for one role. `sends` are the edges of values that this role sends."""
+
+    def __init__(
+        self, role: Role, needs: Needs, blocks: dict[Value, Block], edges: dict[Value, Edge], sends: set[Value]
+    ) -> None:
+        self._role = role
+        self._needs = needs
+        self._runs = needs.runs[role]
+        self._blocks = blocks
+        self._edges = edges
+        self._sends = sends
+        self._values: dict[Value, Value] = {}
+        self._frames: list[tuple[Block, _Frame]] = []
+
+    def build(self, block: Block, feeds: Sequence[Value], results: Sequence[Value]) -> Block:
+        """The block with those of its parameters and outputs that concern the role."""
+        frame = self._open(block, feeds)
+        self._nodes(block)
+        outputs = [self._value(value) for value in results]
+        self._frames.pop()
+        return frame.finished(outputs)
+
+    def _open(self, block: Block, parameters: Sequence[Value]) -> _Frame:
+        made = [Value(v.type, v.name, None, number) for number, v in enumerate(parameters)]
+        self._values.update(zip(parameters, made, strict=True))
+        frame = _Frame(made)
+        self._frames.append((block, frame))
+        for value in parameters:
+            self._send(value, frame)
+        return frame
+
+    def _nodes(self, block: Block) -> None:
+        frame = self._frames[-1][1]
+        for node in block.nodes:
+            if node in self._runs:
+                made = self._region(node) if node.regions else self._copy(node, frame)
+                frame.nodes.append(made)
+                self._note_tokens(made, frame)
+                for value in node.results:
+                    self._send(value, frame)
+
+    def _copy(self, node: Node, frame: _Frame) -> Node:
+        operands = [self._operand(value, frame) for value in node.operands]
+        types = [value.type for value in node.results]
+        made = Node(node.op, operands, types, attributes=node.attributes, name=node.name, span=node.span)
+        self._values.update(zip(node.results, made.results, strict=True))
+        return made
+
+    def _operand(self, value: Value, frame: _Frame) -> Value:
+        return frame.token(value.type.resource) if isinstance(value.type, TokenType) else self._value(value)
+
+    def _note_tokens(self, made: Node, frame: _Frame) -> None:
+        for value in made.results:
+            if isinstance(value.type, TokenType):
+                frame.tokens[value.type.resource] = value
+
+    def _value(self, value: Value) -> Value:
+        """What a value is here: received, if it comes from elsewhere, in the block that defines it."""
+        if value not in self._values:
+            defining = self._blocks[value]
+            frame = next(frame for block, frame in self._frames if block is defining)
+            self._receive(value, frame)
+        return self._values[value]
+
+    def _receive(self, value: Value, frame: _Frame) -> None:
+        edge = self._edges[value]
+        attributes = RecvAttributes(edge.key, edge.source, value.tensor)
+        types = (value.type, TokenType(NETWORK))
+        span = value.node.span if value.node is not None else edge.span
+        node = Node("recv", [frame.token(NETWORK)], types, attributes=attributes, name=f"{edge.key}/recv", span=span)
+        frame.nodes.append(node)
+        self._note_tokens(node, frame)
+        self._values[value] = node.result
+
+    def _send(self, value: Value, frame: _Frame) -> None:
+        edge = self._edges.get(value)
+        if edge is None or value not in self._sends:
+            return
+        attributes = SendAttributes(edge.key, edge.source, edge.destinations)
+        operands = [self._values[value], frame.token(NETWORK)]
+        types = (TokenType(NETWORK),)
+        node = Node("send", operands, types, attributes=attributes, name=f"{edge.key}/send", span=edge.span)
+        frame.nodes.append(node)
+        self._note_tokens(node, frame)
+
+    def _region(self, node: Node) -> Node:
+        """The region node with the results that are at home here."""
+        kept = [number for number, v in enumerate(node.results) if not v.is_token and self._is_home(v)]
+        if node.op == "if":
+            made = self._branches(node, kept)
+        elif node.op == "while":
+            made = self._while(node, kept)
+        else:
+            made = self._for(node, kept)
+        for number, value in zip(kept, made.results, strict=False):
+            self._values[node.results[number]] = value
+        return made
+
+    def _is_home(self, value: Value) -> bool:
+        return self._role.runs(self._needs.homes[value])
+
+    def _branches(self, node: Node, kept: Sequence[int]) -> Node:
+        condition = self._value(node.operands[0])
+        parts = [self._inside(region, (), [region.outputs[k] for k in kept]) for region in node.regions]
+        return self._finished(node, [condition], kept, parts)
+
+    def _while(self, node: Node, kept: Sequence[int]) -> Node:
+        first = [self._value(node.operands[k]) for k in kept]
+        condition, body = node.regions
+        parts = [
+            self._inside(condition, [condition.parameters[k] for k in kept], condition.outputs[:1]),
+            self._inside(body, [body.parameters[k] for k in kept], [body.outputs[k] for k in kept]),
+        ]
+        return self._finished(node, first, kept, parts)
+
+    def _for(self, node: Node, kept: Sequence[int]) -> Node:
+        (body,) = node.regions
+        carries = [k for k in kept if k < carried(node)]
+        first = [self._value(v) for v in (*node.operands[:2], *(node.operands[2 + k] for k in carries))]
+        parameters = [body.parameters[0], *(body.parameters[1 + k] for k in carries)]
+        part = self._inside(body, parameters, [body.outputs[k] for k in kept])
+        assert isinstance(node.attributes, ForAttributes)
+        return self._finished(node, first, kept, [part], replace(node.attributes, carries=len(carries)))
+
+    def _inside(
+        self, block: Block, parameters: Sequence[Value], outputs: Sequence[Value]
+    ) -> tuple[_Frame, Sequence[Value]]:
+        frame = self._open(block, parameters)
+        self._nodes(block)
+        made = [self._value(value) for value in outputs]
+        self._frames.pop()
+        return frame, made
+
+    def _finished(
+        self,
+        node: Node,
+        operands: Sequence[Value],
+        kept: Sequence[int],
+        parts: Sequence[tuple[_Frame, Sequence[Value]]],
+        attributes: ForAttributes | None = None,
+    ) -> Node:
+        """The node around its new regions: each of them receives the tokens that any of them uses."""
+        names = sorted({name for frame, _ in parts for name in frame.received})
+        for frame, _ in parts:
+            for name in names:
+                frame.token(name)
+        outer = self._frames[-1][1]
+        types = [*(node.results[k].type for k in kept), *(TokenType(name) for name in names)]
+        return Node(
+            node.op,
+            [*operands, *(outer.token(name) for name in names)],
+            types,
+            attributes=attributes if attributes is not None else node.attributes,
+            regions=[frame.finished(outputs) for frame, outputs in parts],
+            name=node.name,
+            span=node.span,
+        )

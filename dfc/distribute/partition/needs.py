@@ -1,0 +1,150 @@
+"""What each role runs and what it must receive: the first half of partition.
+
+Assumes the homes of all values of an entry. Guarantees that a role which runs a node has, or receives, all that the
+node uses, sizes that only the run finds out among it: nodes without a place are run wherever they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from dfc.distribute.deployment.placement import Placement
+from dfc.distribute.partition.homes import Homes, carried, homes_of
+from dfc.distribute.partition.model import Role
+from dfc.ir import walk
+from dfc.ir.graph import Block, Entry, Node, Value
+from dfc.ir.measured import Dependence, measured
+
+
+@dataclass(slots=True)
+class Needs:
+    """`runs`: the nodes of each role. `crossing`: the roles that need a value from elsewhere. `feeds`: the roles that
+    need a parameter of the entry. `results`: the roles each result comes from, several only where each has a piece."""
+
+    homes: Homes
+    runs: dict[Role, set[Node]]
+    crossing: dict[Value, set[Role]] = field(default_factory=dict["Value", "set[Role]"])
+    feeds: dict[Value, set[Role]] = field(default_factory=dict["Value", "set[Role]"])
+    results: list[tuple[Role, ...]] = field(default_factory=list["tuple[Role, ...]"])
+
+    def taking_part(self) -> tuple[Role, ...]:
+        """The roles that have anything to do, in the order of ranks."""
+        giving = {role for roles in self.results for role in roles}
+        return tuple(role for role, nodes in self.runs.items() if nodes or role in giving)
+
+
+def needs_of(entry: Entry, placement: Placement, roles: Sequence[Role], pieces: Collection[str] = ()) -> Needs:
+    """`pieces` are the names of results of which every task has a part."""
+    return _Finder(entry, placement, roles).run(pieces)
+
+
+class _Finder:
+    def __init__(self, entry: Entry, placement: Placement, roles: Sequence[Role]) -> None:
+        self._block = entry.block
+        self._names = entry.result_names
+        self._placement = placement
+        self._roles = roles
+        self._needs = Needs(homes_of(entry.block, placement), {role: set() for role in roles})
+        self._parameters = frozenset(entry.block.parameters)
+        self._sizes = Dependence.within(entry.block)
+
+    def run(self, pieces: Collection[str]) -> Needs:
+        for node in walk.nodes(self._block):
+            if node.regions:
+                self._region(node)
+            elif node in self._placement.nodes and measured(node) is None:
+                self._placed(node)
+        outputs = [value for value in self._block.outputs if not value.is_token]
+        for name, value in zip(self._names, outputs, strict=True):
+            giving = tuple(self._at(value)) if name in pieces else (self.speaker(value),)
+            self._needs.results.append(giving)
+            for role in giving:
+                self._require(value, role)
+        return self._needs
+
+    def speaker(self, value: Value) -> Role:
+        """The role that sends a value, or returns it."""
+        site = self._needs.homes[value] or self._placement.home
+        return next(r for r in self._roles if r.runs(site) and r.task in (None, site.task or 0))
+
+    def _at(self, value: Value) -> list[Role]:
+        """The roles that have a value at home."""
+        site = self._needs.homes[value]
+        return [role for role in self._roles if role.runs(site)]
+
+    def _placed(self, node: Node) -> None:
+        for role in self._roles:
+            if role.runs(self._placement.nodes[node]):
+                self._needs.runs[role].add(node)
+                for value in (*node.operands, *(v for result in node.results for v in self._sizes.of(result))):
+                    self._require(value, role)
+
+    def _region(self, node: Node) -> None:
+        """A region runs in every role that runs something in it or owns one of its results."""
+        taking_part = self._taking_part(node)
+        for role in taking_part:
+            self._needs.runs[role].add(node)
+            for value in _steering(node):
+                self._require(value, role)
+        results = [value for value in node.results if not value.is_token]
+        first = len(_steering(node)) if node.op != "while" else 0
+        for number, value in enumerate(results):
+            for role in self._at(value):
+                for region in node.regions[-1:] if node.op != "if" else node.regions:
+                    self._require(region.outputs[number], role)
+                if number < carried(node):
+                    self._require(node.operands[first + number], role)
+
+    def _taking_part(self, node: Node) -> list[Role]:
+        sites = {self._needs.homes[value] for value in node.results if not value.is_token}
+        for region in node.regions:
+            for inner in walk.nodes(region):
+                if inner.regions:
+                    sites |= {self._needs.homes[value] for value in inner.results if not value.is_token}
+                elif inner in self._placement.nodes and measured(inner) is None:
+                    sites.add(self._placement.nodes[inner])
+        return [role for role in self._roles if any(site is not None and role.runs(site) for site in sites)]
+
+    def _require(self, value: Value, role: Role) -> None:
+        """Notes that a role uses a value, and runs whatever floats behind it there."""
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current.is_token:
+                continue
+            pending.extend(v for v in self._sizes.of(current) if not self._has(role, v))
+            if not role.runs(self._needs.homes[current]):
+                self._needs.crossing.setdefault(current, set()).add(role)
+            elif current in self._parameters:
+                self._needs.feeds.setdefault(current, set()).add(role)
+            elif self._floats(current) and current.node not in self._needs.runs[role]:
+                assert current.node is not None
+                self._needs.runs[role].add(current.node)
+                pending.extend(current.node.operands)
+
+    def _has(self, role: Role, size: Value) -> bool:
+        """Whether a role counts out a size already."""
+        return size.node in self._needs.runs[role]
+
+    def _floats(self, value: Value) -> bool:
+        return value.node is not None and not value.node.regions and self._needs.homes[value] is None
+
+
+def _steering(node: Node) -> tuple[Value, ...]:
+    """The values that decide which rounds or branches of a region node run."""
+    if node.op == "if":
+        return node.operands[:1]
+    if node.op == "for":
+        return node.operands[:2]
+    return node.regions[0].outputs[:1]
+
+
+def block_of_values(block: Block) -> dict[Value, Block]:
+    """The block in which each value is defined."""
+    found: dict[Value, Block] = {}
+    for current in walk.blocks(block):
+        found.update(dict.fromkeys(current.parameters, current))
+        for node in current.nodes:
+            found.update(dict.fromkeys(node.results, current))
+    return found

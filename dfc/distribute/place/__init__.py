@@ -1,0 +1,52 @@
+"""place: a site for all state and every node, by the wishes of a deployment file and a simulated run.
+
+    place "w" on ps                       w: ps:0, the task that holds the least
+    let y = x @ w     (read of w)    ->   read at ps:0 with its state; the product where it is finished first
+
+Assumes an optimised graph, entries replicated already. Guarantees a placement in which every node that touches state is
+where the state is; nodes that float are left out. Pure: the same graph, wishes and costs give the same placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.placement import Placement
+from dfc.distribute.place.cost import Costs
+from dfc.distribute.place.greedy import Run
+from dfc.distribute.place.model import Decision, Placed, PlacementError, Wishes
+from dfc.distribute.place.state import place_state, used_state
+from dfc.ir.graph import Entry, Graph, Node
+
+__all__ = ["Costs", "Decision", "Placed", "PlacementError", "Wishes", "place"]
+
+
+def place(graph: Graph, wishes: Wishes, costs: Costs | None = None) -> Placed:
+    """Places a graph; `PlacementError` if the wishes cannot be fulfilled."""
+    state = place_state(graph, wishes)
+    sites = {decision.name: decision.site for decision in state}
+    nodes: dict[Node, Site] = {}
+    decisions: dict[str, tuple[Decision, ...]] = {}
+    for entry in graph.entries.values():
+        home = _home(entry, wishes, [sites[n] for n in sorted(used_state(entry))])
+        run = Run(entry, wishes, sites, (costs or Costs()).of_entry(entry.name), home)
+        run.run()
+        nodes |= run.nodes
+        decisions[entry.name] = tuple(run.decisions)
+    return Placed(Placement(wishes.tasks, sites, nodes, _client(wishes)), tuple(state), decisions)
+
+
+def _client(wishes: Wishes) -> Site:
+    """Where nothing else says where: the first job, whole if entries are replicated over it, else its first task."""
+    first = wishes.tasks_in_order[0]
+    return Site(first.job) if first.job in wishes.replicated.values() else first
+
+
+def _home(entry: Entry, wishes: Wishes, state: Sequence[Site]) -> Site:
+    """Where an entry runs that nothing ties: with its state, if that is in one place, else on the first task."""
+    job = wishes.replicated.get(entry.name)
+    if job is not None:
+        return Site(job)
+    whole = [site for site in state if site.task is None]
+    return whole[0] if whole else state[0] if len(set(state)) == 1 else _client(wishes)

@@ -1,0 +1,106 @@
+"""Where state goes: what the deployment file says, copies where an entry is replicated, else spread by size.
+
+State that several tasks may hold goes, largest first, to the task that holds the least so far (Graham's rule of longest
+processing time: the fullest task holds at most 4/3 - 1/(3m) of the best possible). Names that belong together move as
+one. Assumes wishes whose jobs and tasks exist. Guarantees a site for all state, or a `PlacementError` with numbers
+where the memory of the tasks is too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from dfc.distribute.deployment.model import Constraint, Site
+from dfc.distribute.place.cost import state_bytes
+from dfc.distribute.place.model import Decision, PlacementError, Wishes
+from dfc.ir import walk
+from dfc.ir.graph import Entry, Graph
+from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
+
+
+def place_state(graph: Graph, wishes: Wishes) -> list[Decision]:
+    """A decision for all state, in the order of its declaration."""
+    copies = _replicated_state(graph, wishes)
+    decided: dict[str, Decision] = {}
+    groups = sorted(_groups(graph, wishes), key=lambda names: (-_size(graph, names), names))
+    held: dict[Site, int] = dict.fromkeys(wishes.tasks_in_order, 0)
+    for names in groups:
+        site, reason, compared = _site(graph, wishes, names, copies, held)
+        for name in names:
+            decided[name] = Decision(name, site, reason, alternatives=compared)
+        for task in held:
+            if task.job == site.job and site.task in (None, task.task):
+                held[task] += _size(graph, names)
+    _check_memory(wishes, held)
+    return [decided[name] for name in graph.resources]
+
+
+def _site(
+    graph: Graph, wishes: Wishes, names: Sequence[str], copies: Mapping[str, str], held: Mapping[Site, int]
+) -> tuple[Site, str, tuple[tuple[Site, float], ...]]:
+    """The site of a group, the reason, and how much each possible task would hold."""
+    divided = next((wishes.fixed[name] for name in names if name in wishes.fixed), None)
+    if divided is not None:
+        return divided, f"its rows lie in every task of `{divided.job}`", ()
+    constraint = _constraint(wishes, names)
+    job = next((copies[name] for name in names if name in copies), None)
+    asked = constraint.job if constraint is not None else None
+    if constraint is not None and asked is not None and constraint.task is not None:
+        return Site(asked, constraint.task), f"line {constraint.span.line} says so", ()
+    if asked is not None and asked in wishes.replicated.values() and job in (None, asked):
+        return Site(asked), f"a copy in every task of `{asked}`: it is replicated", ()
+    if asked is None and job is not None:
+        return Site(job), f"a copy in every task of `{job}`: entries replicated there use it", ()
+    possible = [task for task in held if asked in (None, task.job)]
+    size = _size(graph, names)
+    compared = tuple((task, float(held[task] + size)) for task in possible)
+    chosen = min(possible, key=lambda task: held[task])
+    where = f"of `{asked}` (line {constraint.span.line})" if constraint is not None and asked is not None else ""
+    return chosen, f"the task {where} that holds the least".replace("  ", " "), compared
+
+
+def _constraint(wishes: Wishes, names: Iterable[str]) -> Constraint | None:
+    found = [wishes.state[name] for name in names if name in wishes.state]
+    return max(found, key=lambda c: (c.job is not None, c.task is not None), default=None)
+
+
+def _replicated_state(graph: Graph, wishes: Wishes) -> dict[str, str]:
+    """The job of each piece of state that an entry replicated there uses, directly or with what uses it."""
+    found: dict[str, str] = {}
+    for name, job in wishes.replicated.items():
+        for resource in used_state(graph.entries[name]):
+            found.setdefault(resource, job)
+    return found
+
+
+def used_state(entry: Entry) -> frozenset[str]:
+    """The state an entry reads, writes or draws from."""
+    found: set[str] = set()
+    for node in walk.nodes(entry.block):
+        match node.attributes:
+            case ResourceAttributes(name) | AssignAttributes(name) | DrawAttributes(name):
+                found.add(name)
+            case HostAttributes(names):
+                found.update(names)
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _groups(graph: Graph, wishes: Wishes) -> list[tuple[str, ...]]:
+    """State that shares a site, as tuples of names."""
+    groups: dict[str, list[str]] = {}
+    for name in graph.resources:
+        groups.setdefault(wishes.together.get(name, f"{name} alone"), []).append(name)
+    return sorted(tuple(sorted(group)) for group in groups.values())
+
+
+def _size(graph: Graph, names: Iterable[str]) -> int:
+    return sum(state_bytes(graph.resources[name].type) for name in names)
+
+
+def _check_memory(wishes: Wishes, held: Mapping[Site, int]) -> None:
+    for task, size in held.items():
+        limit = wishes.memory.get(task.job, 0)
+        if limit and size > limit:
+            raise PlacementError(task.job, f"`{task}` would hold {size:,} bytes of state, but has {limit:,}")

@@ -1,0 +1,117 @@
+"""replicate: one entry on many blocks of its batch, with the same bits for every number of tasks.
+
+    replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 8
+
+means: the batch of B is computed as 8 equal pieces; what is summed over the batch is summed in each piece, and these
+sums are added in a fixed binary tree over the pieces. So the result depends on the number of blocks and not on who
+computes them. It may differ from that of the undivided program in the last bits, because there a sum over the whole
+batch has another tree.
+
+The parts: `draws` random numbers by their place, `states` what a block has of a value, `rules*` what each op makes of
+it, `analysis` the way through an entry, `growth` and `degrees` whether gradients are means or sums, `levels` the order
+of loops and common nodes, `emit` and `rewrite` the new entry, `mistakes` what cannot be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic
+from dfc.distribute.deployment.model import Replicate
+from dfc.distribute.replicate import mistakes, rules_shape, rules_sums
+from dfc.distribute.replicate.analysis import Cuts, analyse
+from dfc.distribute.replicate.degrees import degrees, gradients, is_wrong, sums
+from dfc.distribute.replicate.draws import numbered
+from dfc.distribute.replicate.model import Combination, Piece, Replication, RowUses
+from dfc.distribute.replicate.rewrite import Shape, rewritten
+from dfc.distribute.replicate.states import Cutting, Split
+from dfc.ir import walk
+from dfc.ir.dims import ONE, Symbol
+from dfc.ir.graph import Entry, Graph
+from dfc.ir.measured import measured_in
+from dfc.ops.known_sizes import sizes_compared
+from dfc.transforms.scalar.dce import dce
+
+ALONE = frozenset({"clock", "checkpoint_save", "checkpoint_restore"})
+"""Ops that are not the same on every task."""
+__all__ = ["Combination", "Piece", "Replication", "RowUses", "replicate", "rules_shape", "rules_sums"]
+
+
+def replicate(
+    graph: Graph, statement: Replicate, rows_of: Callable[[Entry], RowUses] = lambda _: RowUses()
+) -> tuple[Graph, Replication]:
+    """The graph with one entry over blocks, and what a cluster needs to know of it; raises `CompileError`. `rows_of`
+    says what the entry does to state whose rows lie in several tasks.
+
+    Assumes a graph after all passes; the entry and the job exist."""
+    entry = graph.entries[statement.entry]
+    symbol = next((each for each in entry.dims if str(each) == statement.split), None)
+    if symbol is None:
+        raise CompileError([mistakes.no_such_size(statement, entry)])
+    alone = next((node for node in walk.nodes(entry.block) if node.op in ALONE), None)
+    if alone is not None:
+        raise CompileError([mistakes.differs_between_tasks(statement, alone)])
+    with sizes_compared():
+        cutting = Cutting(symbol, statement.blocks)
+        entry = numbered(entry, cutting)
+        rows = rows_of(entry)
+        cuts = analyse(entry, cutting, rows)
+        feeds = _feeds(entry, cuts)
+        if not feeds:
+            raise CompileError([mistakes.no_feed(statement, entry)])
+        remarks = _check_combine(graph, entry, statement, cuts, rows) if statement.is_checked else ()
+        shape = Shape(_free(entry, "NB"), _free(entry, "FIRST"), statement.job)
+        changed, combinations = rewritten(entry, cuts, shape)
+        after = dce(replace(graph, entries={**graph.entries, entry.name: changed}))
+    results = {
+        name: Piece(state.axis, state.outer or ONE)
+        for name, value in zip(entry.result_names, entry.block.outputs, strict=False)
+        if isinstance(state := cuts.state(value), Split)
+    }
+    about = Replication(
+        entry.name,
+        statement.job,
+        statement.blocks,
+        symbol,
+        shape.count,
+        shape.first,
+        feeds,
+        results,
+        combinations,
+        remarks,
+    )
+    return after, about
+
+
+def _check_combine(
+    graph: Graph, entry: Entry, statement: Replicate, cuts: Cuts, rows: RowUses
+) -> tuple[Diagnostic, ...]:
+    """Whether gradients grow with the batch as the file says: an error if not, a warning if that is unclear."""
+    trained = frozenset(name for name, resource in graph.resources.items() if resource.trained)
+    found = degrees(entry, cuts.cutting)
+    judged = gradients(entry, cuts, trained, rows, found)
+    for value, degree in judged.items():
+        if degree is not None and is_wrong(statement.combine, degree):
+            losses = sums(entry, cuts, found)
+            message = mistakes.wrong_combine(statement, value, degree.power, losses[0] if losses else None)
+            raise CompileError([message])
+    unclear = next((value for value, degree in judged.items() if degree is None), None)
+    return () if unclear is None else (mistakes.unclear_combine(statement, unclear),)
+
+
+def _feeds(entry: Entry, cuts: Cuts) -> dict[str, Piece]:
+    found: dict[str, Piece] = {}
+    for name, value in zip(entry.parameter_names, entry.block.parameters, strict=False):
+        state = cuts.state(value)
+        if isinstance(state, Split):
+            found[name] = Piece(state.axis, state.outer or ONE)
+    return found
+
+
+def _free(entry: Entry, name: str) -> Symbol:
+    """A size with this name, or the first free one like it."""
+    taken = {symbol.name for symbol in (*entry.dims, *measured_in(entry.block))}
+    while name in taken:
+        name += "_"
+    return Symbol(name)

@@ -1,0 +1,221 @@
+"""How values grow with the batch: whether a gradient is a mean over it or a sum.
+
+    let loss = mean(losses)      0          let g = 1 / B        -1
+    let loss = sum(losses)       1          let dw = x^T @ dy    0 for the gradient of a mean, 1 for that of a sum
+
+What degrees are, and those that each op gives, is in `growth`; here is the way through an entry, its loops and
+branches, and which of its values are judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.distribute.replicate.analysis import Cuts
+from dfc.distribute.replicate.growth import ANY, FLAT, Degree, Growth, Sizes, growth, more, same
+from dfc.distribute.replicate.model import RowUses
+from dfc.distribute.replicate.states import Cutting, Split
+from dfc.ir import walk
+from dfc.ir.dims import Dim, Symbol
+from dfc.ir.graph import Block, Entry, Node, Value
+from dfc.ir.measured import measured
+from dfc.ops import registry
+from dfc.ops.attributes import AssignAttributes, ForAttributes
+from dfc.ops.record import Elementwise, Reduce
+
+
+def degrees(entry: Entry, cutting: Cutting) -> dict[Value, Growth]:
+    """The degree of every value of an entry."""
+    search = _Search(cutting)
+    search.nodes(entry.block.nodes)
+    return search.found
+
+
+def gradients(
+    entry: Entry, cuts: Cuts, trained: frozenset[str], rows: RowUses, found: dict[Value, Growth]
+) -> dict[Value, Growth]:
+    """What goes into a trained variable and is summed over the batch last, or is still to be (sums over blocks, rows of
+    examples, and what is summed where the whole batch is), with the degrees of these sums. `found` has the degrees of
+    values. Behind rows whose degree is unclear all is: what they are made of need not be a gradient."""
+    pending: list[tuple[Value, bool]] = []
+    carried: dict[Value, tuple[Value, ...]] = {}
+    for node in walk.nodes(entry.block):
+        if isinstance(node.attributes, AssignAttributes) and node.attributes.resource in trained:
+            pending += [(value, True) for value in node.operands]
+        carried.update(_carried(node))
+    judged: dict[Value, Growth] = {}
+    seen: dict[Value, bool] = {}
+    while pending:
+        value, is_clear = pending.pop()
+        if value.is_token or not value.tensor.machine.is_float or seen.get(value) in (is_clear, True):
+            continue  # no gradient goes through numbers of rows, nor through what decides
+        seen[value] = is_clear
+        is_rows = isinstance(cuts.state(value), Split)
+        if value in cuts.combined or (is_rows and found.get(value) is not None) or _is_summed(value, cuts, rows):
+            judged[value] = _degree_of_sum(value, cuts, found) if is_clear else None
+            continue
+        is_clear = is_clear and not is_rows
+        sources = carried.get(value) or (value.node.operands if value.node is not None else ())
+        pending += [(source, is_clear) for source in sources]
+    return judged
+
+
+def is_wrong(combine: str, degree: Degree) -> bool:
+    """Whether gradients of this degree are certainly not what the word says: means do not grow with the batch, sums
+    grow at least as it does. What grows, but more slowly, may be called either."""
+    if degree == ANY:
+        return False
+    return degree.power >= 1 if combine == "mean" else degree.power <= 0
+
+
+def _carried(node: Node) -> dict[Value, tuple[Value, ...]]:
+    """Where the results of a node with regions, and what its rounds receive, come from."""
+    if not node.regions:
+        return {}
+    is_for = isinstance(node.attributes, ForAttributes)
+    first, count = (
+        (2, node.attributes.carries) if isinstance(node.attributes, ForAttributes) else (0, len(node.results))
+    )
+    found: dict[Value, tuple[Value, ...]] = {}
+    for number, result in enumerate(node.results):
+        ends = [region.outputs[number] for region in (node.regions if node.op == "if" else node.regions[-1:])]
+        if node.op != "if" and number < count:
+            ends.append(node.operands[first + number])
+            found.update((region.parameters[number + is_for], tuple(ends)) for region in node.regions)
+        found[result] = tuple(ends)
+    return found
+
+
+def _is_summed(value: Value, cuts: Cuts, rows: RowUses) -> bool:
+    """Whether a node on the whole batch makes a value that has to do with rows elsewhere, or a sum over examples."""
+    node = value.node
+    if node is None or _is_elementwise(node):
+        return False
+    if isinstance(node.attributes, ForAttributes):
+        trips, carries = node.attributes.trips, node.results[: node.attributes.carries]
+        return trips is not None and cuts.cutting.symbol in trips.symbols() and value in carries
+    if node.regions:
+        return False
+    return node in rows.whole or (_has_examples(node.operands, cuts) and not _has_examples([value], cuts))
+
+
+def _has_examples(values: Sequence[Value], cuts: Cuts) -> bool:
+    return any(cuts.cutting.first_axis(v.tensor.shape) is not None for v in values if not v.is_token)
+
+
+def _degree_of_sum(value: Value, cuts: Cuts, found: dict[Value, Growth]) -> Growth:
+    """The degree of what is made of a value of `gradients`: rows of examples, of which some go to each row of a sparse
+    update, are still to be summed, whether blocks have been put together or the whole batch was there."""
+    own = found.get(value)
+    is_rows = _has_examples([value], cuts) or isinstance(cuts.state(value), Split)
+    return more(own, 1.0) if is_rows else own
+
+
+def _is_elementwise(node: Node | None) -> bool:
+    return node is not None and isinstance(registry.record(node.op).lowering, Elementwise)
+
+
+class _Search:
+    """One walk through an entry; `_powers` are the degrees of sizes that have been met."""
+
+    def __init__(self, cutting: Cutting) -> None:
+        self._powers: dict[Symbol, float | None] = {cutting.symbol: 1.0}
+        self._sizes = Sizes(self._powers)
+        self.found: dict[Value, Growth] = {}
+
+    def nodes(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            if node.regions:
+                results = self._regions(node)
+            else:
+                degrees = [self._of(v) for v in node.operands if not v.is_token]
+                self._measure(node, degrees)
+                results = [growth(node, degrees, self._sizes)] * len(node.results) if _has_values(node) else []
+            self.found.update(zip(node.results, results, strict=False))
+
+    def _of(self, value: Value) -> Growth:
+        return self.found.get(value, FLAT)
+
+    def _measure(self, node: Node, degrees: Sequence[Growth]) -> None:
+        """A count that becomes a size."""
+        symbol = measured(node)
+        if symbol is not None:
+            count = degrees[0] if node.op == "range" else None
+            self._powers[symbol] = count.power if count is not None and count.spread and count != ANY else None
+
+    # ---------------------------------------------------------------- regions --
+
+    def _regions(self, node: Node) -> list[Growth]:
+        match node.op:
+            case "if":
+                for region in node.regions:
+                    self.nodes(region.nodes)
+                then, otherwise = ([self._of(v) for v in region.outputs] for region in node.regions)
+                return [same(pair) for pair in zip(then, otherwise, strict=True)]
+            case "while":
+                plain = [v for v in node.operands if not v.is_token]
+                self.nodes(node.regions[0].nodes)
+                return self._carried([self._of(v) for v in plain], node.regions[1], 0)
+            case _:
+                return self._for(node)
+
+    def _for(self, node: Node) -> list[Growth]:
+        assert isinstance(node.attributes, ForAttributes)
+        count, trips = node.attributes.carries, node.attributes.trips
+        (body,) = node.regions
+        start = [self._of(v) for v in node.operands[2 : 2 + count]]
+        ends = self._carried(start, body, 1)
+        if trips is not None and self._sizes.power(trips) != 0:
+            ends = [self._added(number, start[number], body, trips) for number in range(count)]
+        return [*ends, *(self._of(v) for v in body.outputs[count:])]
+
+    def _added(self, number: int, start: Growth, body: Block, trips: Dim) -> Growth:
+        """A carried value after more rounds the larger the batch is: what adds something up in each round."""
+        carried, end = body.parameters[1 + number], body.outputs[number]
+        if carried is end:
+            return start
+        terms = _terms(carried, end, body)
+        return same([start, more(same([self._of(v) for v in terms]), self._sizes.power(trips))]) if terms else None
+
+    def _carried(self, start: Sequence[Growth], body: Block, first: int) -> list[Growth]:
+        """What carried values come to: the same as before the round, or nothing that can be said."""
+        now = list(start)
+        while True:
+            self.found.update(zip(body.parameters[first:], now, strict=False))
+            self.nodes(body.nodes)
+            after = [same((a, self._of(v))) for a, v in zip(now, body.outputs, strict=False)]
+            if after == now:
+                return now
+            now = after
+
+
+def _has_values(node: Node) -> bool:
+    return any(not value.is_token for value in node.results)
+
+
+def _terms(carried: Value, end: Value, body: Block) -> list[Value]:
+    """What a round adds to a carried value that nothing else looks at; nothing if it does more with it."""
+    uses = [v for node in walk.nodes(body) for v in node.operands] + list(body.outputs)
+    uses += [v for node in walk.nodes(body) for region in node.regions for v in region.outputs]
+    found: list[Value] = []
+    now = carried
+    while now is not end:
+        users = [node for node in body.nodes if now in node.operands]
+        if uses.count(now) != 1 or not users or users[0].op not in ("add", "sub") or users[0].operands[0] is not now:
+            return []
+        found += users[0].operands[1:]
+        now = users[0].result
+    return found
+
+
+def sums(entry: Entry, cuts: Cuts, found: dict[Value, Growth]) -> list[Value]:
+    """Single numbers that are sums over the batch: among them is the loss, if gradients are sums."""
+    return [
+        node.result
+        for node in entry.block.nodes
+        if isinstance(registry.record(node.op).lowering, Reduce)
+        and cuts.is_cut(node.result)
+        and not node.result.tensor.shape
+        and node.result.tensor.machine.is_float
+        and found.get(node.result) == Degree(1.0)
+    ]

@@ -1,0 +1,222 @@
+"""ahead: rows that rounds pick by numbers known before the loop are picked before it, all at once.
+
+    for t in 0..T { let x = table[ids[t]] .. }   ->   let rows = table[ids]; for t in 0..T { let x = rows[t] .. }
+    for t in 0..T { let x = table[2 * t] .. }    ->   let ids = [2 * t for each t]; let rows = table[ids]; ..
+
+One message to each owner instead of one in each round, and a batch in blocks goes through the rounds block by block.
+The rows of all rounds are there at once, as those of `table[ids]` would be. Assumes an optimised graph; `sharded` names
+divided state. Guarantees the same values, and the same mistakes: only loops are changed whose number of rounds is a
+size, in which every round picks these rows, and which leave the table as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dfc.distribute.shard.model import Sharded
+from dfc.ir import walk
+from dfc.ir.attributes import MeasuredAttributes
+from dfc.ir.dims import ONE, ZERO, Dim, dim, maximum
+from dfc.ir.dtypes import I64
+from dfc.ir.graph import Block, Graph, Node, Value
+from dfc.ir.names import name_nodes
+from dfc.ir.rewrite import Cloner, Pass, Site, rebuild
+from dfc.ir.types import TensorType
+from dfc.ops.attributes import AxisAttributes, ConstantAttributes, DimAttributes, ForAttributes, ResourceAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.effects.effects import is_pure
+from dfc.transforms.scalar.dce import dce_block
+
+MOST_NODES = 64
+"""Nodes that make the numbers of a round, at most: they are computed in a loop of their own."""
+
+
+def picked_ahead(graph: Graph, sharded: Mapping[str, Sharded]) -> Graph:
+    """The graph with rows of divided state picked before loops where that is possible."""
+    entries = {name: replace(entry, block=_ahead(entry.block, sharded)) for name, entry in graph.entries.items()}
+    return replace(graph, entries=entries) if sharded else graph
+
+
+def _ahead(block: Block, sharded: Mapping[str, Sharded]) -> Block:
+    work = _Ahead(sharded)
+    changed = rebuild(block, work)
+    return name_nodes(dce_block(changed), block) if work.changed else block
+
+
+class _Ahead(Pass):
+    """`_rows` has what was picked ahead in the blocks around: by what, along which axis, and by which numbers."""
+
+    def __init__(self, sharded: Mapping[str, Sharded]) -> None:
+        self.changed = False
+        self._sharded = sharded
+        self._rows: list[dict[tuple[Value, Value], Value]] = []
+
+    def enter(self, block: Block) -> None:
+        self._rows.append({})
+
+    def leave(self, block: Block) -> None:
+        self._rows.pop()
+
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        rounds = _rounds(site) if site.node.op == "for" else None
+        if rounds is None:
+            return None
+        (region,) = site.regions
+        builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)
+        inside: dict[Value, tuple[Value, Value | None]] = {}
+        for node in region.nodes:
+            found = self._from(node, rounds, builder) if self._is_pick(node, rounds) else None
+            if found is not None:
+                inside[node.result] = found
+        if not inside:
+            return None
+        self.changed = True
+        site.regions = (rebuild(region, _Inside(inside, rounds)),)
+        kept = site.kept()
+        site.output.append(kept)
+        return kept.results
+
+    def _is_pick(self, node: Node, rounds: _Rounds) -> bool:
+        """Whether it picks rows from divided state as it was read before the loop."""
+        source = node.operands[0].node if node.op == "gather" else None
+        if source is None or source in rounds.inside or not isinstance(node.attributes, AxisAttributes):
+            return False
+        if source.op != "read" or not isinstance(source.attributes, ResourceAttributes):
+            return False
+        state = self._sharded.get(source.attributes.resource)
+        return state is not None and state.axis == node.attributes.axis
+
+    def _from(self, node: Node, rounds: _Rounds, b: Builder) -> tuple[Value, Value | None] | None:
+        """The rows of all rounds, and by which number a round finds its own (None: by that of the round)."""
+        table, ids = node.operands
+        line = rounds.line(ids)
+        if line is not None:
+            return self._picked(node, table, line[0], b), line[1]
+        makers = rounds.makers(ids)
+        return None if makers is None else (self._picked(node, table, rounds.all_of(ids, makers, b), b), None)
+
+    def _picked(self, node: Node, table: Value, ids: Value, b: Builder) -> Value:
+        known = self._rows[-1]
+        if (table, ids) not in known:
+            b.name, b.span = f"{node.name}/rounds", node.span
+            known[table, ids] = b.apply("gather", table, ids, attributes=node.attributes)
+        return known[table, ids]
+
+
+class _Inside(Pass):
+    """Rows of a round in place of those of the table."""
+
+    def __init__(self, picks: Mapping[Value, tuple[Value, Value | None]], rounds: _Rounds) -> None:
+        self._picks = picks
+        self._rounds = rounds
+
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        found = self._picks.get(site.node.results[0]) if site.node.results else None
+        if found is None:
+            return None
+        rows, number = found
+        b = Builder.appending(site.output, name=site.node.name, span=site.node.span)
+        if number is None:
+            number = self._rounds.number(b)
+        return [b.apply("gather", rows, number, attributes=site.node.attributes)]
+
+
+class _Rounds:
+    """A loop of exactly `trips` rounds, from `first` on."""
+
+    def __init__(self, site: Site, trips: Dim, first: Dim) -> None:
+        self.trips = trips
+        self._first = first
+        self._bounds = site.operands[:2]
+        (self._body,) = site.regions
+        self.inside = frozenset(self._body.nodes)
+        self._index = self._body.parameters[0]
+
+    def _is_outside(self, value: Value) -> bool:
+        return value.node not in self.inside if value.node is not None else value not in self._body.parameters
+
+    def number(self, b: Builder) -> Value:
+        """How many rounds there were before this one."""
+        return self._index if self._first == ZERO else b.apply("sub", self._index, self._bounds[0])
+
+    def line(self, ids: Value) -> tuple[Value, Value] | None:
+        """What has the numbers of each round in a line of its own, each of which one round takes; and by what."""
+        node = ids.node
+        if node is None or node.op != "gather" or node.attributes != AxisAttributes(0):
+            return None
+        lines, at = node.operands
+        if not self._is_outside(lines) or lines.tensor.shape[0] != self.trips or at.tensor.shape:
+            return None
+        forwards, backwards = (1, ZERO), (-1, self.trips - ONE)
+        is_each = self._first == ZERO and self._line_number(at) in (forwards, backwards)
+        return (lines, at) if is_each else None
+
+    def _line_number(self, value: Value) -> tuple[int, Dim] | None:
+        """a and b of a number that is a * round + b."""
+        if value is self._index:
+            return 1, ZERO
+        size = _size(value)
+        if size is not None:
+            return 0, size
+        node = value.node
+        if node is None or node not in self.inside or node.op not in ("add", "sub", "cast"):
+            return None
+        left, right = self._line_number(node.operands[0]), self._line_number(node.operands[-1])
+        machine = value.tensor.machine
+        if left is None or right is None or not machine.is_integer or machine.size < 4:
+            return None  # what has no room for all rounds begins again
+        if node.op == "cast":
+            return left
+        sign = 1 if node.op == "add" else -1
+        return left[0] + sign * right[0], left[1] + right[1] * sign
+
+    def makers(self, ids: Value) -> list[Node] | None:
+        """The nodes inside that make the numbers of a round from its own number alone; None if others do."""
+        found: dict[Node, None] = {}
+        pending = [ids]
+        while pending:
+            value = pending.pop()
+            node = value.node
+            if value is self._index or self._is_outside(value):
+                continue
+            if node is None or not is_pure(node) or isinstance(node.attributes, MeasuredAttributes):
+                return None
+            found[node] = None
+            pending += walk.inputs(node)
+            if len(found) > MOST_NODES:
+                return None
+        return [node for node in self._body.nodes if node in found]
+
+    def all_of(self, ids: Value, makers: Sequence[Node], b: Builder) -> Value:
+        """The numbers of all rounds, one behind the other."""
+        index = Value(TensorType(I64), self._index.name)
+        body = Block([index])
+        cloner = Cloner({self._index: index})
+        cloner.inline(makers, body.nodes)
+        body.outputs = (cloner.value(ids),)
+        type_ = ids.tensor.with_shape((self.trips, *ids.tensor.shape))
+        b.name = f"{ids.name}/rounds"
+        return b.add("for", self._bounds, (type_,), ForAttributes(0, self.trips), (body,)).result
+
+
+def _rounds(site: Site) -> _Rounds | None:
+    """The loop, if it has as many rounds as its attributes say, whatever the sizes are."""
+    told = site.node.attributes
+    first, last = (_size(value) for value in site.operands[:2])
+    if not isinstance(told, ForAttributes) or told.trips is None or first is None or last is None:
+        return None
+    is_exact = told.trips in (last - first, maximum(last - first, ZERO))
+    return _Rounds(site, told.trips, first) if is_exact else None
+
+
+def _size(value: Value) -> Dim | None:
+    """A number as a size, if that is what it is."""
+    node = value.node
+    match node.attributes if node is not None else None:
+        case DimAttributes(size):
+            return size
+        case ConstantAttributes(literal) if not value.tensor.shape and value.tensor.machine.is_integer:
+            return dim(int(literal.array))
+        case _:
+            return None

@@ -1,0 +1,245 @@
+"""What the tasks of a job have of each value, where state is divided over them by rows.
+
+    let s = table @ v              s: Split(0)       each task has the elements of its rows
+    let m = max(s)                 m: common         what the tasks found is combined, in the order of tasks
+    let x = table[ids]             x: common         rows are picked where they lie, and come to the one who asked
+    let best = top_k(s, 10)        s is needed whole: its elements are brought together, the table never is
+
+The rules are those of `replicate`, which cuts batches into blocks. The owners go through loops and branches with
+rows in them like everybody else, so that rows are used, carried and handed out there as outside (`regions`). Assumes an
+entry after all passes. Guarantees a state for every value of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from dfc.distribute.replicate.rules import NeededWhole, Use, one, use_of
+from dfc.distribute.replicate.states import COMMON, Cutting, Partial, Split, State
+from dfc.distribute.shard.mistakes import ELSEWHERE
+from dfc.distribute.shard.model import Division, Sharded
+from dfc.distribute.shard.regions import Cut, Known, entered, left
+from dfc.ir import walk
+from dfc.ir.dims import ONE, ZERO, Symbol, dim
+from dfc.ir.graph import Block, Node, Value
+from dfc.ops import registry
+from dfc.ops.attributes import (
+    AssignAttributes,
+    AxisAttributes,
+    ForAttributes,
+    OperandSelector,
+    ReduceAttributes,
+    ResourceAttributes,
+    SliceAttributes,
+)
+from dfc.ops.record import Elementwise
+
+
+@dataclass(slots=True)
+class Findings:
+    """`states` and `divisions` have the values that are split, `wanted` what nodes with such operands take them as,
+    `combined` how what each task finds becomes the result, `picks` the nodes that pick rows by number. Of what is
+    needed whole `reasons` says why. `order` and `users` are those of the entry. A loop of `count` rounds goes over the
+    blocks of a task, each of which has its own number of them."""
+
+    sharded: Mapping[str, Sharded]
+    count: Symbol | None = None
+    states: dict[Value, Split] = field(default_factory=dict[Value, Split])
+    divisions: dict[Value, Division] = field(default_factory=dict[Value, Division])
+    wanted: dict[Node, tuple[State, ...]] = field(default_factory=dict["Node", "tuple[State, ...]"])
+    combined: dict[Node, str] = field(default_factory=dict["Node", str])
+    picks: set[Node] = field(default_factory=set["Node"])
+    order: dict[Node, int] = field(default_factory=dict["Node", int])
+    users: dict[Value, set[Node]] = field(default_factory=dict["Value", "set[Node]"])
+    reasons: dict[Value, tuple[Node, str]] = field(default_factory=dict["Value", "tuple[Node, str]"])
+
+    def state(self, value: Value) -> State:
+        return self.states.get(value, COMMON)
+
+    def cut_of(self, value: Value) -> Cut | None:
+        return (self.states[value], self.divisions[value]) if value in self.states else None
+
+    def split(self, value: Value, cut: Cut) -> None:
+        self.states[value], self.divisions[value] = cut
+
+    def needs(self, value: Value, node: Node, reason: str) -> None:
+        """Notes why a value is needed whole, if it is by rows."""
+        if value in self.states:
+            self.reasons.setdefault(value, (node, reason))
+
+    def division(self, node: Node) -> Division:
+        """That of a node with an operand or result that is split."""
+        return next(self.divisions[v] for v in (*node.results, *node.operands) if v in self.divisions)
+
+
+def analyse(block: Block, sharded: Mapping[str, Sharded], count: Symbol | None = None) -> Findings:
+    known = Known()
+    while True:
+        before, found = known.measure(), Findings(sharded, count)
+        _block(block, found, known)
+        if known.measure() == before:
+            break
+    for node in walk.nodes(block):
+        for value in node.operands:
+            found.users.setdefault(value, set()).add(node)
+    return found
+
+
+def _block(block: Block, found: Findings, known: Known) -> None:
+    """The nodes of a block in program order, a node behind those of its regions."""
+    for node in block.nodes:
+        if goes_over_blocks(node, found):
+            for value in walk.inputs(node):
+                found.needs(value, node, "each task does this for its own part of the batch")
+            continue
+        if node.regions:
+            entered(node, known, found)
+            for region in node.regions:
+                _block(region, found, known)
+            left(node, known, found)
+        found.order[node] = len(found.order)
+        if not node.regions:
+            _visit(node, found)
+
+
+def goes_over_blocks(node: Node, found: Findings) -> bool:
+    """Whether a task does this as often as it has blocks."""
+    if found.count is None or not isinstance(node.attributes, ForAttributes):
+        return False
+    return node.attributes.trips == dim(found.count)
+
+
+def written(node: Node, sharded: Mapping[str, Sharded]) -> Sharded | None:
+    """The divided state that a node assigns."""
+    return sharded.get(node.attributes.resource) if isinstance(node.attributes, AssignAttributes) else None
+
+
+def index_of_rows(node: Node, axis: int) -> int | None:
+    """The number of the operand by whose numbers an assignment picks rows, if it does."""
+    assert isinstance(node.attributes, AssignAttributes)
+    if not node.attributes.index:
+        return None
+    place = node.attributes.index[axis]
+    return 1 + place.operand if isinstance(place, OperandSelector) else None
+
+
+def _visit(node: Node, found: Findings) -> None:
+    if isinstance(node.attributes, ResourceAttributes) and node.op == "read":
+        state = found.sharded.get(node.attributes.resource)
+        if state is not None:
+            found.split(node.results[0], (Split(state.axis), state.division))
+        return
+    if written(node, found.sharded) is not None:
+        return
+    operands = [v for v in node.operands if not v.is_token]
+    if not any(v in found.states for v in operands):
+        return
+    if len(operands) < len(node.operands):
+        for value in operands:
+            found.needs(value, node, "it takes all of it")
+        return
+    if _is_pick(node, found):
+        found.picks.add(node)
+        return
+    _plain(node, found)
+
+
+def _is_pick(node: Node, found: Findings) -> bool:
+    """Whether it takes rows by number from something that is split by rows."""
+    state = found.states.get(node.operands[0])
+    if state is None:
+        return False
+    match node.attributes:
+        case AxisAttributes(axis) if node.op == "gather":
+            return axis == state.axis
+        case SliceAttributes() as how:
+            size = node.operands[0].tensor.shape[state.axis]
+            return (how.starts[state.axis], how.sizes[state.axis], how.steps[state.axis]) != (ZERO, size, 1)
+        case _:
+            return False
+
+
+def _plain(node: Node, found: Findings) -> None:
+    states: list[State] = [found.state(v) for v in node.operands]
+    division = _one_division(node, states, found)
+    _one_axis(node, states, found)
+    while any(isinstance(state, Split) for state in states):
+        try:
+            use = _use(node, states, division)
+        except NeededWhole as need:
+            found.needs(node.operands[need.operand], node, need.reason)
+            states[need.operand] = COMMON
+            continue
+        _note(node, use, division, found)
+        return
+
+
+def _one_division(node: Node, states: list[State], found: Findings) -> Division:
+    """That of the first operand that is split; those that are divided in another way are needed whole."""
+    first: Division | None = None
+    for number, value in enumerate(node.operands):
+        own = found.divisions.get(value)
+        first = first or own
+        if own is not None and own != first:
+            found.needs(value, node, ELSEWHERE)
+            states[number] = COMMON
+    assert first is not None
+    return first
+
+
+def _one_axis(node: Node, states: list[State], found: Findings) -> None:
+    """Where rows stand along several axes of what is done element by element, the largest operand says along which
+    one; the others, which may be vectors, are needed whole."""
+    if not is_elementwise(node):
+        return
+    rank = node.result.tensor.rank
+    axes = {
+        number: state.axis + rank - value.tensor.rank
+        for number, (value, state) in enumerate(zip(node.operands, states, strict=True))
+        if isinstance(state, Split)
+    }
+    if len(set(axes.values())) < 2:
+        return
+    size = {number: node.operands[number].tensor.elements.constant or 0 for number in axes}
+    kept = axes[max(axes, key=lambda number: (size[number], axes[number]))]
+    for number, axis in axes.items():
+        if axis != kept:
+            found.needs(node.operands[number], node, "it meets rows along another axis")
+            states[number] = COMMON
+
+
+def is_elementwise(node: Node | None) -> bool:
+    return node is not None and isinstance(registry.record(node.op).lowering, Elementwise)
+
+
+def _use(node: Node, states: Sequence[State], division: Division) -> Use:
+    """What the node wants and gives. Runs along an axis are not followed."""
+    state = states[0]
+    told = node.attributes
+    if (
+        node.op == "prod"
+        and isinstance(told, ReduceAttributes)
+        and isinstance(state, Split)
+        and state.axis in told.axes
+    ):
+        return one(states, Partial("prod"))
+    use = use_of(node, states, cast(Cutting, division))
+    for state in (*use.wanted, *use.results):
+        if isinstance(state, Split) and state.outer not in (None, ONE):
+            number = next(i for i, s in enumerate(states) if isinstance(s, Split))
+            raise NeededWhole(number, "its rows would not stand in one run any more")
+    for number, state in enumerate(use.wanted):
+        if isinstance(state, Partial):
+            raise NeededWhole(number, "it adds up what is split elsewhere")
+    return use
+
+
+def _note(node: Node, use: Use, division: Division, found: Findings) -> None:
+    found.wanted[node] = use.wanted
+    for value, state in zip(node.results, use.results, strict=True):
+        if isinstance(state, Split):
+            found.split(value, (Split(state.axis), division))
+        elif isinstance(state, Partial):
+            found.combined[node] = state.how
