@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from dfc import pipeline
 from dfc.backend.bundle import write
-from dfc.backend.lower import signature
 from dfc.backend.target import CodeImage, Lowered, lacking, load_target
 from dfc.distribute.deployment.kinds import Device
 from dfc.distribute.deployment.resolution import Resolution
@@ -28,6 +27,7 @@ from dfc.ir.graph import Entry, Graph
 from dfc.ir.measured import bounds_in
 from dfc.kernels.program import EntryProgram, EntrySignature, HostCall, Program
 from dfc.kernels.program import walk as steps_of
+from dfc.lower.program import signature
 from dfc.options import CompileOptions, is_gpu_variant
 from dfc_runtime.mixed.plan import MIXED, NOT_OUTSIDE
 

@@ -11,7 +11,6 @@ from pathlib import PurePath
 
 from dfc.backend.bundle import Bundle, signature_entry, state_entry, text_tensor, text_tensors
 from dfc.backend.formulas import Names, formula, name_symbols
-from dfc.backend.lower import signature
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.distribute.deployment.model import Deployment
 from dfc.distribute.deployment.placement import Placement
@@ -20,6 +19,7 @@ from dfc.distribute.replicate import Piece, Replication
 from dfc.distribute.shard import ResultRows, RowEdge, Sharded, Spreading
 from dfc.ir.graph import Graph
 from dfc.ir.measured import bounds_in
+from dfc.lower.program import signature
 from dfc.version import __version__
 from dfc_runtime.formats import manifest_writing, seal
 from dfc_runtime.formats.cluster import (

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dfc import pipeline
-from dfc.backend.lower import lower_graph
 from dfc.diagnostics.source import NOWHERE
 from dfc.ir.attributes import Literal
 from dfc.ir.dtypes import from_numpy
 from dfc.ir.graph import Block, Entry, Graph, Value
+from dfc.lower.program import lower_graph
 from dfc.ops import registry
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.builder import Builder

@@ -15,7 +15,7 @@ from dfc.options import TargetOptions
 from dfc_targets.cuda import cudnn_backend, libcuda
 from dfc_targets.cuda.cudnn_backend import ConvolutionError
 from dfc_targets.cuda.target import CudaTarget
-from tests.dfc.passes.convolutions.test_recognise import FORMS, WHAT, numbers, text_of
+from tests.dfc.lower.convolutions.test_recognise import FORMS, WHAT, numbers, text_of
 from tests.support.convolving import noted_program
 from tests.support.simulated_programs import SimulatedRun
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dfc.backend.lower import lower_graph
 from dfc.backend.target import Lowered
 from dfc.kernels.program import Program
+from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import OpRecord
 from dfc.options import TargetOptions

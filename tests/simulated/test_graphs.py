@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc.backend.lower import lower_graph
+from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from tests.support.kernel_texts import TextInterpreter
 from tests.support.lowered_cases import LoweredCase, expanded_programs, optimised_graphs

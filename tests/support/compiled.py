@@ -6,12 +6,12 @@ from functools import cache
 
 from dfc.backend import bundle
 from dfc.backend.bundle import Bundle
-from dfc.backend.lower import lower_graph
 from dfc.backend.target import load_target
 from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import F32, I64
 from dfc.ir.graph import Entry, Graph, Resource, Value
 from dfc.ir.types import TensorType, tensor
+from dfc.lower.program import lower_graph
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
 from dfc.options import TargetOptions

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dfc.backend.lower import lower_graph
 from dfc.ir.graph import Graph
 from dfc.kernels.program import Program
+from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.transforms.expand import expand
 from tests.support.kernel_interpreter import Ran, run

@@ -1,6 +1,6 @@
 """What launches say of convolutions, as data of the plan: those that a library may make with the same numbers.
 
-Assumes notes of `dfc.passes.convolutions`. Guarantees that what is described has one element type throughout, and that
+Assumes notes of `dfc.lower.convolutions`. Guarantees that what is described has one element type throughout, and that
 sums are made apart only where a kernel goes on with them.
 """
 

@@ -11,7 +11,6 @@ import pytest
 import dfc_runtime
 from dfc import api
 from dfc.backend import bundle
-from dfc.backend.lower import lower_graph
 from dfc.backend.target import CodeImage, Lowered
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import NOWHERE, SourceFile
@@ -20,6 +19,7 @@ from dfc.ir.dtypes import F32
 from dfc.ir.graph import Resource, ResourceKind
 from dfc.ir.types import tensor
 from dfc.kernels.program import Program
+from dfc.lower.program import lower_graph
 from dfc_runtime.errors import FeedError, FileError
 from tests.support.compiled import compiled, graph
 

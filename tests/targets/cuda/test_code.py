@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfc.backend.lower import lower_graph
+from dfc.lower.program import lower_graph
 from dfc.ops.record import OpRecord
 from dfc.transforms.expand import expand
 from tests.support import random_programs

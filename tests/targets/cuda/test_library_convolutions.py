@@ -21,8 +21,8 @@ from dfc_targets.cuda.library_convolutions import packed, zeros_around
 from dfc_targets.cuda.places import DEVICE_BIT
 from dfc_targets.cuda.plan_format import Launch, read_plan
 from dfc_targets.cuda.target import SIMULATOR
-from tests.dfc.passes.convolutions.test_random_convolutions import random_program
-from tests.dfc.passes.convolutions.test_recognise import FORMS, WHAT, numbers, text_of
+from tests.dfc.lower.convolutions.test_random_convolutions import random_program
+from tests.dfc.lower.convolutions.test_recognise import FORMS, WHAT, numbers, text_of
 from tests.support import simulated_programs
 from tests.support.convolving import noted_program
 from tests.support.kernel_interpreter import run

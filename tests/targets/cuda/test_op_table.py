@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dfc.backend.lower import lower_graph
 from dfc.backend.target import lacking
+from dfc.lower.program import lower_graph
 from dfc.ops.record import OpRecord
 from dfc.options import TargetOptions
 from dfc.transforms.expand import expand

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc.backend.lower import lower_graph
+from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import OpRecord
 from dfc.transforms.expand import expand

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfc.backend.lower import lower_graph
+from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.transforms.expand import expand
 from dfc_targets.cuda.places import DEVICE_BIT

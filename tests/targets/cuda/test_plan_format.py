@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dfc.backend.lower import lower_graph
+from dfc.lower.program import lower_graph
 from dfc_runtime.formats import strict_json
 from dfc_targets.cuda.plan_format import DEEPEST, For, If, Launch, While, read_plan
 from tests.support.compiled import graph

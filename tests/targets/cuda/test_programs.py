@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.backend.lower import lower_graph
 from dfc.backend.target import Lowered
 from dfc.kernels.program import Program
+from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.transforms.expand import expand
 from dfc_runtime.errors import RunError

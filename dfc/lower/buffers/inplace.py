@@ -1,0 +1,83 @@
+"""In-place writes: a value takes the memory of one that its kernel reads for the last time, at the same point.
+
+Before: `launch relu(read h, write r)`, `h` dead afterwards.
+After: `launch relu(update h)`, `r` in the memory of `h`.
+
+Assumes lifetimes. Guarantees that the two operands become one slot of the kernel, so that a target never sees two slots
+that overlap.
+"""
+
+from __future__ import annotations
+
+from dfc.kernels.body import Load
+from dfc.kernels.form import ContractKernel, Kernel
+from dfc.kernels.slots import merged
+from dfc.lower.buffers.liveness import Lifetimes
+from dfc.lower.fuse.places import Place, Storage
+from dfc.lower.schedule.draft import DraftLaunch
+
+
+def share(found: Lifetimes) -> dict[Storage, Storage]:
+    """Which storage is written over which; changes the launches accordingly."""
+    heirs: dict[Storage, Storage] = {}
+    given: set[Storage] = set()
+    for time, launch in found.launches:
+        pair = _pair(found, launch, time, given)
+        while pair is not None:
+            old, new = pair
+            before, after = launch.places[old].storage, launch.places[new].storage
+            heirs[after] = before
+            given.add(before)
+            launch.kernel, launch.places = merged(launch.kernel, launch.places, old, new)
+            pair = _pair(found, launch, time, given)
+    return heirs
+
+
+def _pair(found: Lifetimes, launch: DraftLaunch, time: int, given: set[Storage]) -> tuple[int, int] | None:
+    """Slots of an operand that dies here and of one that is born here and may lie over it."""
+    for old, dying in enumerate(launch.places):
+        if not _dies(found, launch, dying, time) or dying.storage in given:
+            continue
+        if launch.kernel.operands[old].access != "read":
+            continue
+        for new, born in enumerate(launch.places):
+            written = launch.kernel.operands[new].access == "write"
+            if written and _is_born(found, dying, born, time) and _same_points(launch.kernel, old, new):
+                return old, new
+    return None
+
+
+def _dies(found: Lifetimes, launch: DraftLaunch, place: Place, time: int) -> bool:
+    life = found.lives.get(place.storage)
+    once = sum(other.storage is place.storage for other in launch.places) == 1
+    return life is not None and life.last == time and once and place.whole
+
+
+def _is_born(found: Lifetimes, dying: Place, born: Place, time: int) -> bool:
+    life = found.lives.get(born.storage)
+    if life is None or life.first != time or not born.whole:
+        return False
+    return born.shape == dying.shape and born.dtype == dying.dtype and life.loops == found.lives[dying.storage].loops
+
+
+def _same_points(kernel: Kernel, old: int, new: int) -> bool:
+    """Whether every load of `old` is at the index of every store to `new`, and in no later stage."""
+    if isinstance(kernel, ContractKernel):
+        if old in (kernel.a.operand, kernel.b.operand):
+            return False
+        bodies = [(kernel.epilogue, kernel.stores)]
+    else:
+        if kernel.ordered:
+            return False
+        bodies = [(stage.body, stage.stores) for stage in kernel.stages]
+    loads = [
+        (number, i.operation.index, i.operation.mask)
+        for number, (body, _) in enumerate(bodies)
+        for i in body
+        if isinstance(i.operation, Load) and i.operation.operand == old
+    ]
+    stores = [(number, s.index) for number, (_, written) in enumerate(bodies) for s in written if s.operand == new]
+    if len(stores) != 1 or stores[0][1] == ():
+        return False
+    place, index = stores[0]
+    return all(at == index and number <= place and mask is None for number, at, mask in loads)

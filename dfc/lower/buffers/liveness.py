@@ -1,0 +1,97 @@
+"""Lifetimes of arena memory over scheduled steps.
+
+Time counts leaf steps. What a loop uses and something outside it too lives for the whole loop: its value crosses the
+back edge, or the loop fills it row by row. Iterative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dfc.kernels.program import Role
+from dfc.lower.fuse.places import Storage
+from dfc.lower.schedule.draft import Draft, DraftFor, DraftLaunch, DraftWhile, inner_blocks, own_places
+
+
+@dataclass(slots=True)
+class Life:
+    """First and last time of use, both included; `loops` are the loops that hold every use."""
+
+    first: int
+    last: int
+    loops: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Lifetimes:
+    lives: dict[Storage, Life] = field(default_factory=dict[Storage, Life])
+    launches: list[tuple[int, DraftLaunch]] = field(default_factory=list[tuple[int, DraftLaunch]])
+    end: int = 0
+
+
+@dataclass(slots=True)
+class _Walk:
+    found: Lifetimes = field(default_factory=Lifetimes)
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    crossing: dict[Storage, set[int]] = field(default_factory=dict[Storage, set[int]])
+    loops: tuple[int, ...] = ()
+
+    def use(self, storage: Storage, time: int) -> None:
+        if storage.role is not Role.ARENA:
+            return
+        life = self.found.lives.get(storage)
+        if life is None:
+            self.found.lives[storage] = Life(time, time, self.loops)
+            return
+        life.last = time
+        common = _common(life.loops, self.loops)
+        if common != life.loops or common != self.loops:
+            crossed = self.crossing.setdefault(storage, set())
+            crossed.update(life.loops[len(common) : len(common) + 1])
+            crossed.update(self.loops[len(common) : len(common) + 1])
+            life.loops = common
+
+    def finish(self) -> Lifetimes:
+        for storage, loops in self.crossing.items():
+            life = self.found.lives[storage]
+            for loop in loops:
+                start, end = self.spans[loop]
+                life.first, life.last = min(life.first, start), max(life.last, end)
+        return self.found
+
+
+def lifetimes(steps: Sequence[Draft]) -> Lifetimes:
+    """When each storage of the arena is first and last used."""
+    walk = _Walk()
+    time = 0
+    pending: list[Draft | int] = list(reversed(steps))
+    while pending:
+        step = pending.pop()
+        if isinstance(step, int):
+            walk.spans[step] = walk.spans[step][0], time
+            walk.loops = walk.loops[:-1]
+            continue
+        if isinstance(step, DraftWhile | DraftFor):
+            loop = len(walk.spans)
+            walk.spans[loop] = time, time
+            walk.loops = (*walk.loops, loop)
+            pending.append(loop)
+        if isinstance(step, DraftLaunch):
+            walk.found.launches.append((time, step))
+        for place in own_places(step):
+            walk.use(place.storage, time)
+        time += 1
+        for block in reversed(inner_blocks(step)):
+            pending.extend(reversed(block))
+    walk.found.end = time
+    return walk.finish()
+
+
+def _common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    count = 0
+    for left, right in zip(a, b, strict=False):
+        if left != right:
+            break
+        count += 1
+    return a[:count]

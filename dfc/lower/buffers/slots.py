@@ -1,0 +1,137 @@
+"""Colouring of lifetimes into slots of the arena; sizes are formulas of the entry's dimensions.
+
+A slot is as large as the largest of its members and starts at a multiple of 64 bytes. A storage takes the place of one
+that just died: of the same size if there is one, else the closest of comparable size, else any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from dfc.ir.dims import ZERO, Dim, Symbol, ceil_divide, dim, maximum
+from dfc.ir.measured import upper_elements
+from dfc.lower.buffers.liveness import Life
+from dfc.lower.fuse.places import Storage
+
+ALIGNMENT = 64
+SEARCHED = 32  # free slots that are compared with a storage of another size
+NO_BOUNDS: Mapping[Symbol, Dim] = {}
+TYPICAL = 64  # the value of every symbol when sizes that are no constants are compared
+
+
+@dataclass(slots=True)
+class Slot:
+    size: Dim
+    number: int
+
+
+@dataclass(slots=True)
+class Arena:
+    """Where each storage is, and how large the arena and its largest live set are."""
+
+    offsets: dict[Storage, Dim] = field(default_factory=dict[Storage, Dim])
+    size: Dim = ZERO
+    largest_live: Dim = ZERO
+    peak_names: tuple[str, ...] = ()
+
+
+def byte_size(storage: Storage, most: Mapping[Symbol, Dim] = NO_BOUNDS) -> Dim:
+    """The bytes of a storage; `most` says how large the sizes can be that only the run finds out."""
+    return upper_elements(storage.shape, most) * storage.dtype.size
+
+
+def aligned(size: Dim) -> Dim:
+    return ceil_divide(size, dim(ALIGNMENT)) * ALIGNMENT
+
+
+def plan(
+    lives: Mapping[Storage, Life], heirs: Mapping[Storage, Storage], most: Mapping[Symbol, Dim] = NO_BOUNDS
+) -> Arena:
+    """Offsets for all storages. `heirs` says which storage is written in place over which dying one."""
+    sizes = {storage: byte_size(storage, most) for storage in lives}
+    roots = _roots(lives, heirs)
+    tenants: dict[Storage, Life] = {}
+    for storage, root in roots.items():
+        life, joint = lives[storage], tenants.get(root)
+        first, last = (life.first, life.last) if joint is None else (joint.first, max(joint.last, life.last))
+        tenants[root] = Life(first, last, ())
+    slots = _assign(tenants, sizes)
+    arena = Arena()
+    starts: dict[int, Dim] = {}
+    for slot in {slot.number: slot for slot in slots.values()}.values():
+        starts[slot.number] = arena.size
+        arena.size = arena.size + aligned(slot.size)
+    arena.offsets = {storage: starts[slots[root].number] for storage, root in roots.items()}
+    arena.largest_live, arena.peak_names = _peak(tenants, sizes)
+    return arena
+
+
+def _roots(lives: Mapping[Storage, Life], heirs: Mapping[Storage, Storage]) -> dict[Storage, Storage]:
+    """For each storage the first one of its chain of in-place writes, in the order of time."""
+    roots: dict[Storage, Storage] = {}
+    for storage in sorted(lives, key=lambda s: lives[s].first):
+        before = heirs.get(storage)
+        roots[storage] = storage if before is None else roots[before]
+    return roots
+
+
+def _assign(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> dict[Storage, Slot]:
+    taken: dict[Storage, Slot] = {}
+    free: list[Slot] = []
+    dying: list[tuple[int, int, Slot]] = []
+    count = 0
+    for storage in sorted(tenants, key=lambda s: (tenants[s].first, -tenants[s].last)):
+        life, size = tenants[storage], sizes[storage]
+        while dying and dying[0][0] < life.first:
+            free.append(heappop(dying)[2])
+        slot = _reuse(size, free)
+        if slot is None:
+            slot = Slot(size, count)
+            count += 1
+        slot.size = maximum(slot.size, size)
+        taken[storage] = slot
+        heappush(dying, (life.last, slot.number, slot))
+    return taken
+
+
+def _reuse(size: Dim, free: list[Slot]) -> Slot | None:
+    """Takes the free slot that fits best out of the last ones that became free."""
+    best: tuple[int, int] | None = None
+    wanted = typical(size)
+    for position in range(len(free) - 1, max(-1, len(free) - 1 - SEARCHED), -1):
+        distance = abs(typical(free[position].size) - wanted)
+        if best is None or distance < best[0]:
+            best = distance, position
+        if distance == 0:
+            break
+    return None if best is None else free.pop(best[1])
+
+
+def typical(size: Dim) -> int:
+    """A number to compare sizes by."""
+    constant = size.constant
+    if constant is not None:
+        return constant
+    return size.evaluate(dict.fromkeys(size.symbols(), TYPICAL))
+
+
+def _peak(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> tuple[Dim, tuple[str, ...]]:
+    """The largest sum of sizes that are alive at one time, and whose they are."""
+    changes: dict[int, int] = {}
+    for storage, life in tenants.items():
+        amount = typical(sizes[storage])
+        changes[life.first] = changes.get(life.first, 0) + amount
+        changes[life.last + 1] = changes.get(life.last + 1, 0) - amount
+    level = highest = 0
+    peak = -1
+    for time in sorted(changes):
+        level += changes[time]
+        if level > highest:
+            highest, peak = level, time
+    alive = [storage for storage, life in tenants.items() if life.first <= peak <= life.last]
+    total = ZERO
+    for storage in alive:
+        total = total + sizes[storage]
+    return total, tuple(storage.name for storage in alive)

@@ -1,0 +1,257 @@
+"""Which inline nodes get memory (become VALUE items) and which are computed inside the items that use them.
+
+The rule: an inline node is absorbed when one item alone uses it; views and generators always; cheap nodes over at most
+two loads also when several items use them (the repeated work costs less than memory traffic). It gets memory when a
+user needs it there (gather, pad and reshape operands, captured by a region), when several items use it and it is
+expensive or follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses, when the
+item has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads; so does a
+small slice of a variable then, which would otherwise be copied whole.
+
+Before: `d = x - m` used by `exp(d)` and `d * y`, in two items.
+After: no memory for `d` (cheap, two loads); memory for `exp(d)` if two items use it.
+
+Assumes items from `collect`. Guarantees linear time in nodes and uses.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dfc.ir.dims import product
+from dfc.ir.graph import Node, Value
+from dfc.lower.fuse.collect import Collected, User, is_alias_node
+from dfc.lower.fuse.inline import is_generator, is_table, is_view, needs_memory, weight
+from dfc.lower.fuse.items import Item, Kind, domain
+from dfc.lower.fuse.places import Storage
+from dfc.lower.fuse.scope import Scope, base_of
+from dfc.ops.effects.effects import is_host_call
+
+LIMIT = 200  # nodes in one item
+CHEAP = 3  # weight of a cone that may be repeated
+LOADS = 2  # loads of such a cone
+SMALL = 4  # a part of a variable is at most one of so many
+REPEATS = 4  # items that may repeat it
+NEVER = 1 << 60
+FIRST = 1 << 30  # adopted nodes come before everything else at their position
+
+
+@dataclass(slots=True)
+class _Cone:
+    """What computing a node from memory takes, if everything inline below it is absorbed."""
+
+    weight: int = 0
+    loads: int = 0
+    deadline: int = NEVER  # position of the first write to a variable it reads
+    product: bool = False  # it reads a product, whose kernel can compute it on the way
+
+
+@dataclass(slots=True)
+class _Absorber:
+    scope: Scope
+    found: Collected
+    writes: dict[Storage, list[int]]
+    cones: dict[Value, _Cone] = field(default_factory=dict[Value, _Cone])
+    users: dict[Node, tuple[Item, ...]] = field(default_factory=dict["Node", tuple[Item, ...]])
+    sizes: dict[Item, int] = field(default_factory=dict["Item", int])
+    forced: set[Value] = field(default_factory=set[Value])
+
+    def run(self) -> None:
+        for _, node in self.found.inline:
+            self.cones[node.result] = self._cone(node)
+        self._force()
+        for position, node in reversed(self.found.inline):
+            if not is_alias_node(node):
+                self._place(position, node)
+        self._drop_unused()
+        self.found.items.sort(key=lambda item: item.key)
+        for number, item in enumerate(self.found.items):
+            item.number = number
+
+    def _cone(self, node: Node) -> _Cone:
+        cone = _Cone(weight(node))
+        for position, operand in enumerate(node.operands):
+            inner = self.cones.get(operand)
+            if inner is None or needs_memory(node, position):
+                cone.loads += 1
+                inner_deadline = self._deadline(operand)
+            else:
+                cone.weight = min(cone.weight + inner.weight, NEVER)
+                cone.loads = min(cone.loads + inner.loads, NEVER)
+                inner_deadline = inner.deadline
+            cone.deadline = min(cone.deadline, inner_deadline)
+            reads_product = operand.node is not None and operand.node.op == "matmul"
+            cone.product = cone.product or reads_product or (inner is not None and inner.product)
+        return cone
+
+    def _deadline(self, value: Value) -> int:
+        """When the memory that a value names is overwritten for the first time after it was read."""
+        place = self.scope.place(value)
+        if place is None or place.storage not in self.writes:
+            return NEVER
+        start = self.found.positions.get(base_of(value), -1)
+        positions = self.writes[place.storage]
+        first = bisect_right(positions, start)
+        return positions[first] if first < len(positions) else NEVER
+
+    def _force(self) -> None:
+        """Marks what must be in memory because of who uses it; through views for products and regions."""
+        for value, users in self.found.users.items():
+            if any(_wants_memory(user, value) for user in users):
+                self._force_base(value, any(_wants_itself(user, value) for user in users))
+            if any(isinstance(user, Item) and user.kind is Kind.CONTRACT for user in users):
+                self._force_generated(value)
+
+    def _force_base(self, value: Value, itself: bool) -> None:
+        value = base_of(value) if itself else self._below_views(value)
+        if value in self.cones and (itself or value.node is None or not is_generator(value.node)):
+            self.forced.add(value)
+
+    def _force_generated(self, value: Value) -> None:
+        """A factor of a product that is made from its index alone, a broadcast constant say, has to be laid out."""
+        below = self._below_views(value)
+        if below in self.cones and below.node is not None and is_generator(below.node):
+            self.forced.add(value)
+
+    def _below_views(self, value: Value) -> Value:
+        while value.node is not None and value in self.cones and is_view(value.node):
+            value = value.node.operands[0]
+        return base_of(value)
+
+    def _place(self, position: int, node: Node) -> None:
+        value = node.result
+        items = self._items_using(value)
+        if value in self.forced:
+            self._root(position, node)
+        elif not items:
+            self.users[node] = ()
+        elif self._is_late_piece(node, items):
+            self._root(position, node)
+        elif is_view(node) or is_generator(node) or self._may_absorb(node, items):
+            self._absorb(node, items)
+        else:
+            self._root(position, node)
+
+    def _items_using(self, value: Value) -> tuple[Item, ...]:
+        items: dict[Item, None] = {}
+        for user in self.found.users.get(value, ()):
+            if isinstance(user, Item):
+                items[user] = None
+            elif user.result in self.found.roots:
+                items[self.found.roots[user.result]] = None
+            else:
+                items.update(dict.fromkeys(self.users.get(user, ())))
+        return tuple(items)
+
+    def _may_absorb(self, node: Node, items: tuple[Item, ...]) -> bool:
+        cone = self.cones[node.result]
+        if not self.scope.fusing:
+            return False
+        if any(item.kind in (Kind.STEP, Kind.CONTRACT) for item in items):
+            return False
+        if any(item.key[0] > cone.deadline for item in items) and not self._cut_below(node):
+            return False
+        if any(self.sizes.get(item, 0) >= LIMIT for item in items):
+            return False
+        if not node.result.tensor.shape and any(item.extents for item in items):
+            return False
+        if len(items) == 1:
+            return True
+        cheap = cone.weight <= CHEAP and cone.loads <= LOADS and not cone.product
+        return cheap and len(items) <= REPEATS and bool(node.result.tensor.shape)
+
+    def _is_late_piece(self, node: Node, items: tuple[Item, ...]) -> bool:
+        """Whether a small part of a variable is used after the variable was overwritten: better the part is kept."""
+        if node.op != "slice" or all(item.key[0] <= self.cones[node.result].deadline for item in items):
+            return False
+        part, whole = (product(v.tensor.shape).constant for v in (node.result, node.operands[0]))
+        return part is None or whole is None or part * SMALL <= whole
+
+    def _cut_below(self, node: Node) -> bool:
+        """Gives memory to the operands that read a variable before it is overwritten, if others use these anyway."""
+        early = [v for v in node.operands if self._reads_before(v)]
+        if any(v not in self.cones or len(self.found.users[v]) < 2 or is_view(_node(v)) for v in early):
+            return False
+        self.forced.update(early)
+        return True
+
+    def _reads_before(self, value: Value) -> bool:
+        cone = self.cones.get(value)
+        return (self._deadline(value) if cone is None else cone.deadline) < NEVER
+
+    def _absorb(self, node: Node, items: tuple[Item, ...]) -> None:
+        self.users[node] = items
+        for item in items:
+            self.sizes[item] = self.sizes.get(item, 0) + 1
+
+    def _root(self, position: int, node: Node) -> None:
+        value = node.result
+        if is_table(node):
+            self.scope.places[value] = self.scope.table(node)
+            return
+        extents, point = domain(value.tensor.shape)
+        adopted = self.found.adopted.get(value)
+        item = Item(
+            (position, 0 if adopted is None else adopted - FIRST),
+            Kind.VALUE,
+            node.name,
+            node.span,
+            value=value,
+            result=value,
+            node=node,
+        )
+        item.extents, item.point, item.result_point = extents, point, point
+        self.sizes[item] = 1
+        self.found.roots[value] = item
+        self.found.items.append(item)
+
+    def _drop_unused(self) -> None:
+        """A draw whose numbers nobody uses still advances its rng, but makes no numbers."""
+        self.found.items = [i for i in self.found.items if i.result is None or self.found.users.get(i.result)]
+        kept = set(self.found.items)
+        self.found.roots = {value: item for value, item in self.found.roots.items() if item in kept}
+
+
+def absorb(scope: Scope, found: Collected) -> None:
+    """Adds a VALUE item for every inline node that gets memory, and numbers all items."""
+    _Absorber(scope, found, write_positions(found.items)).run()
+
+
+def write_positions(items: Iterable[Item]) -> dict[Storage, list[int]]:
+    """The positions at which each piece of memory is overwritten, ascending."""
+    writes: dict[Storage, list[int]] = {}
+    for item in items:
+        for storage in item.writes:
+            writes.setdefault(storage, []).append(item.key[0])
+    return {storage: sorted(positions) for storage, positions in writes.items()}
+
+
+def _wants_memory(user: User, value: Value) -> bool:
+    if isinstance(user, Item):
+        return user.kind in (Kind.STEP, Kind.CONTRACT)
+    return _wants_itself(user, value)
+
+
+def _wants_itself(user: User, value: Value) -> bool:
+    """Whether the user can't look through a view at the operand."""
+    if isinstance(user, Item):
+        node = user.node
+        return user.kind is Kind.STEP and node is not None and value in step_scalars(node)
+    return any(operand is value and needs_memory(user, i) for i, operand in enumerate(user.operands))
+
+
+def _node(value: Value) -> Node:
+    assert value.node is not None, value
+    return value.node
+
+
+def step_scalars(node: Node) -> tuple[Value, ...]:
+    """What a step itself looks at: scalars, and all operands of a call of the run side."""
+    match node.op:
+        case "if" | "assert" | "range":
+            return node.operands[:1]
+        case "for":
+            return node.operands[:2]
+        case _:
+            return node.operands if is_host_call(node) else ()

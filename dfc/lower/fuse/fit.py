@@ -1,0 +1,206 @@
+"""Whether an item fits into the index space of a group, and how.
+
+Assumes that the item's leaves are known. Guarantees that every value of the group is read by the item at the same point
+of the group's axes (ones aside), so that the two can be computed together.
+"""
+
+from __future__ import annotations
+
+from dfc.ir.dims import ONE, ZERO, Dim, product
+from dfc.kernels.body import Affine
+from dfc.lower.fuse.groups import Fit, Group
+from dfc.lower.fuse.indexing import Point, plain_axis
+from dfc.lower.fuse.inline import PICK
+from dfc.lower.fuse.items import Item, Kind
+
+ROW_LIMIT = 16384  # elements of a kernel with so few outer points that one thread may do it all
+PARALLEL = 16  # outer points that are enough for a kernel with several stages
+EPILOGUE_LIMIT = 64  # nodes after a product
+
+
+def fit(item: Item, group: Group) -> Fit | None:
+    """How the item can join the group whose values it reads, or None."""
+    return _fit(item, group, _known_axes(item, group))
+
+
+def fit_sibling(item: Item, group: Group) -> Fit | None:
+    """How the item can join a group that reads the same memory at the same points, or None."""
+    known: dict[int, int] = {}
+    for value, point in item.leaves:
+        shared = group.points.get(value)
+        if shared is not None and point is not None and not _overlay(point, shared, known):
+            return None
+    found = _fit(item, group, known if len(set(known.values())) == len(known) else None) if known else None
+    return found
+
+
+def fit_total(item: Item, group: Group) -> Fit | None:
+    """How a fold to a scalar joins another one over the same axes."""
+    if item.kind is not Kind.REDUCE or group.outer or len(item.folded) != len(item.extents):
+        return None
+    if list(item.extents) != group.extents or any(value in group.values for value, _ in item.leaves):
+        return None
+    return Fit(tuple(range(len(item.extents))), 0)
+
+
+def _overlay(point: Point, shared: Point, known: dict[int, int]) -> bool:
+    """Extends the axes by what makes two reads of one memory the same."""
+    for index, own in zip(point, shared, strict=True):
+        axis, wanted = plain_axis(index), plain_axis(own)
+        if axis is None or wanted is None:
+            if index.terms or own.terms or index.offset != own.offset:
+                return False
+        elif known.setdefault(axis, wanted) != wanted:
+            return False
+    return True
+
+
+def _fit(item: Item, group: Group, known: dict[int, int] | None) -> Fit | None:
+    if known is None or any(item.extents[axis] != group.extents[own] for axis, own in known.items()):
+        return None
+    if not item.extents:
+        return _fit_scalar(item, group)
+    if group.kind is Kind.CONTRACT:
+        return _fit_epilogue(item, group, known)
+    if group.folds:
+        return _fit_rows(item, group, known) if known or not group.outer else None
+    if item.kind is Kind.REDUCE:
+        return _fit_fold(item, group, known)
+    return _fit_map(item, group, known)
+
+
+def _known_axes(item: Item, group: Group) -> dict[int, int] | None:
+    """Which axis of the group each local axis must be, from the values of the group that the item reads."""
+    known: dict[int, int] = {}
+    for value, point in item.leaves:
+        producer = group.values.get(value)
+        if producer is None:
+            continue
+        if point is None:
+            return None
+        if not _agree(point, producer, known):
+            return None
+    return known if len(set(known.values())) == len(known) else None
+
+
+def _agree(point: Point, producer: Item, known: dict[int, int]) -> bool:
+    for index, own in zip(point, producer.result_point, strict=True):
+        if not own.terms:
+            if index.terms or index.offset != ZERO:
+                return False
+            continue
+        axis = plain_axis(index)
+        wanted = producer.axes[own.terms[0][0]]
+        if axis is None or known.setdefault(axis, wanted) != wanted:
+            return False
+    return True
+
+
+def level_in(item: Item, group: Group) -> int:
+    """The earliest level at which everything the item reads from the group is known."""
+    level = 0
+    for value, _ in item.leaves:
+        producer = group.values.get(value)
+        if producer is not None:
+            level = max(level, producer.level + (producer.kind is Kind.REDUCE))
+    return level
+
+
+def _fit_scalar(item: Item, group: Group) -> Fit | None:
+    """A scalar item after a scalar group or after a fold to a scalar."""
+    reads = any(value in group.values for value, _ in item.leaves)
+    if group.outer or group.kind is Kind.CONTRACT or not (reads or not group.extents):
+        return None
+    return Fit((), level_in(item, group))
+
+
+def _fit_map(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
+    if len(known) != len(item.extents) or set(known.values()) != set(range(len(group.extents))):
+        return None
+    return Fit(tuple(known[axis] for axis in range(len(item.extents))), 0)
+
+
+def _fit_fold(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
+    """A fold of what an element-wise group computes: kept axes become outer, folded ones inner."""
+    folded = item.folded
+    if set(known.values()) != set(range(len(group.extents))):
+        return None
+    if any(axis not in known for axis in range(len(item.extents)) if axis not in folded):
+        return None
+    outer = tuple(known[axis] for axis in range(len(item.extents)) if axis not in folded)
+    inner = [known[axis] for axis in folded if axis in known]
+    if inner and len(group.extents) - 1 not in inner:
+        return None  # the rows would be columns of what the group stores
+    axes, added = _complete(item, group, known, outer)
+    if not _worth_rows(outer, [*group.extents, *added]):
+        return None
+    return Fit(axes, level_in(item, group), outer, added)
+
+
+def _fit_rows(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
+    """An item after a fold, at the same outer point."""
+    outer = set(group.outer)
+    image = set(known.values())
+    if not outer <= image:
+        return None
+    if item.kind is Kind.REDUCE:
+        kept = {known.get(axis, -1) for axis in range(len(item.extents)) if axis not in item.folded}
+        if kept != outer:
+            return None
+    axes, added = _complete(item, group, known, tuple(group.outer))
+    if len(axes) > len(outer) and not _worth_rows(tuple(group.outer), [*group.extents, *added]):
+        return None
+    return Fit(axes, level_in(item, group), None, added)
+
+
+def _complete(
+    item: Item, group: Group, known: dict[int, int], outer: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[Dim, ...]]:
+    """Axes for all local axes: inner axes of equal extent are shared, missing ones are added."""
+    axes: list[int] = []
+    added: list[Dim] = []
+    taken = set(known.values()) | set(outer)
+    for local, extent in enumerate(item.extents):
+        axis = known.get(local)
+        if axis is None:
+            free = (a for a, e in enumerate(group.extents) if a not in taken and e == extent)
+            axis = next(free, None)
+        if axis is None:
+            axis = len(group.extents) + len(added)
+            added.append(extent)
+        taken.add(axis)
+        axes.append(axis)
+    return tuple(axes), tuple(added)
+
+
+def _worth_rows(outer: tuple[int, ...], extents: list[Dim]) -> bool:
+    """Whether rows give enough parallel work, or are so few and short that it does not matter.
+
+    Stages of a kernel without outer axes are cut into blocks by the target.
+    """
+    points = product(extents[axis] for axis in outer).constant
+    total = product(extents).constant
+    return not outer or points is None or points >= PARALLEL or (total is not None and total <= ROW_LIMIT)
+
+
+def _fit_epilogue(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
+    if item.kind is Kind.REDUCE or group.nodes + len(item.nodes) > EPILOGUE_LIMIT:
+        return None
+    result = {axis for axis, extent in enumerate(group.extents[:-1]) if extent != ONE}
+    if len(known) != len(item.extents) or set(known.values()) != result:
+        return None
+    if any(node.op in ("gather", PICK, "pad", "random", "draw", "redraw") for node in item.nodes) or item.faults:
+        return None
+    for point in item.points:
+        if point is None or any(index.terms and plain_axis(index) is None for index in point):
+            return None
+    if item.source is not None or not _stores_plainly(item):
+        return None
+    return Fit(tuple(known[axis] for axis in range(len(item.extents))), 0)
+
+
+def _stores_plainly(item: Item) -> bool:
+    """Whether a store, if the item is one, writes element (i, j) of something at (i, j) or at a fixed distance."""
+    if item.target is None:
+        return True
+    return all(isinstance(i, Affine) and all(c == 1 for _, c in i.terms) for i in item.target.index)

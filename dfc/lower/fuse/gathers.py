@@ -1,0 +1,131 @@
+"""Gathers from what is computed from a tensor element by element: the tensor is gathered from, then the rest computed.
+
+Before: `table[:, 0:2][ids]` has a slice of all rows in memory, because rows are picked from it.
+After: `table[ids][:, 0:2]` picks the rows of the table itself.
+
+So do transposed tensors, axes of one element behind the axis of the rows (a copy in every round of a loop otherwise),
+and cheap functions of one operand that only gathers use. Assumes a prepared block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.ir.dims import ZERO
+from dfc.ir.graph import Block, Node, Value
+from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.walk import blocks
+from dfc.lower.fuse.indexing import only_unit_axes_differ
+from dfc.lower.fuse.inline import is_elementwise, weight
+from dfc.ops.attributes import AxisAttributes, PermutationAttributes, ShapeAttributes, SliceAttributes
+from dfc.transforms.scalar.dce import dce_block
+
+
+def gathers_first(block: Block) -> Block:
+    first = rebuild(block, _GathersFirst(_only_gathered(block)))
+    return block if first is block else dce_block(first)
+
+
+class _GathersFirst(Pass):
+    def __init__(self, gathered: set[Value]) -> None:
+        self._gathered = gathered
+
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        attributes = site.node.attributes
+        if site.node.op != "gather" or not isinstance(attributes, AxisAttributes):
+            return None
+        x, ids = site.operands
+        x, axis, above = _below(x, attributes.axis, self._gathered)
+        if not above:
+            return None
+        shape = (*x.tensor.shape[:axis], *ids.tensor.shape, *x.tensor.shape[axis + 1 :])
+        types = (x.tensor.with_shape(shape),)
+        rows = Node(
+            "gather", (x, ids), types, attributes=AxisAttributes(axis), name=site.node.name, span=site.node.span
+        )
+        site.output.append(rows)
+        return [_again(site, rows.result, axis, ids.tensor.rank, above)]
+
+
+def _only_gathered(block: Block) -> set[Value]:
+    """The results of cheap element-wise functions of one operand that only gathers use, as what is picked from."""
+    gathered: set[Value] = set()
+    others: set[Value] = set()
+    for each in blocks(block):
+        others.update(each.outputs)
+        for node in each.nodes:
+            first = node.operands[:1] if node.op == "gather" else ()
+            gathered.update(first)
+            others.update(node.operands[len(first) :])
+    return {v for v in gathered - others if v.node is not None and _is_cheap(v.node)}
+
+
+def _is_cheap(node: Node) -> bool:
+    return len(node.operands) == 1 and is_elementwise(node) and weight(node) <= 1
+
+
+def _below(x: Value, axis: int, gathered: set[Value]) -> tuple[Value, int, list[Node]]:
+    """What lies below the nodes that rows can be picked before, the axis there, and these nodes, lowest last."""
+    above: list[Node] = []
+    while (node := x.node) is not None:
+        if isinstance(node.attributes, PermutationAttributes):
+            above.append(node)
+            axis = node.attributes.permutation[axis]
+        elif x in gathered or _keeps(node, axis) or _keeps_first(node, axis):
+            above.append(node)
+        else:
+            break
+        x = node.operands[0]
+    return x, axis, above
+
+
+def _keeps(node: Node, axis: int) -> bool:
+    """Whether a slice keeps an axis as it is."""
+    where = node.attributes
+    if not isinstance(where, SliceAttributes) or where.starts[axis] != ZERO or where.steps[axis] != 1:
+        return False
+    return where.sizes[axis] == node.operands[0].tensor.shape[axis]
+
+
+def _keeps_first(node: Node, axis: int) -> bool:
+    """Whether a reshape adds or drops axes of one element behind the first axis, which is picked from."""
+    if not isinstance(node.attributes, ShapeAttributes) or node.op != "reshape" or axis:
+        return False
+    before, after = node.operands[0].tensor.shape, node.result.tensor.shape
+    same = bool(before) and bool(after) and before[0] == after[0]
+    return same and only_unit_axes_differ(before[1:], after[1:])
+
+
+def _again(site: Site, x: Value, axis: int, rank: int, above: Sequence[Node]) -> Value:
+    """The nodes above once more, over the rows that were picked: `rank` axes stand where one was."""
+    for node in reversed(above):
+        attributes = node.attributes
+        match attributes:
+            case PermutationAttributes(permutation):
+                groups = [_group(each, axis, rank) for each in permutation]
+                attributes = PermutationAttributes(tuple(place for group in groups for place in group))
+                shape = tuple(x.tensor.shape[place] for place in attributes.permutation)
+                axis = permutation.index(axis)
+            case SliceAttributes(starts, sizes, steps):
+                own = x.tensor.shape[axis : axis + rank]
+                shape = (*sizes[:axis], *own, *sizes[axis + 1 :])
+                starts = (*starts[:axis], *(ZERO for _ in own), *starts[axis + 1 :])
+                attributes = SliceAttributes(starts, shape, (*steps[:axis], *(1 for _ in own), *steps[axis + 1 :]))
+            case ShapeAttributes(wanted) if node.op == "reshape":
+                shape = (*x.tensor.shape[:rank], *wanted[1:])
+                attributes = ShapeAttributes(shape)
+            case _:
+                shape = x.tensor.shape
+        kind = node.result.tensor.with_shape(shape)
+        made = Node(node.op, (x,), (kind,), attributes=attributes, name=site.node.name, span=node.span)
+        site.output.append(made)
+        x = made.result
+    return x
+
+
+def _group(place: int, axis: int, rank: int) -> range:
+    """The axes that stand for one of the axes before the gather."""
+    if place == axis:
+        return range(axis, axis + rank)
+    start = place if place < axis else place + rank - 1
+    return range(start, start + 1)

@@ -1,0 +1,53 @@
+"""Places: where values are in memory while kernels are made, before the arena is planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dfc.ir.dims import Dim
+from dfc.ir.dtypes import DType
+from dfc.kernels.program import Role
+
+
+class Storage:
+    """One piece of memory. Storages compare by identity; `dfc.lower.buffers` gives those in the arena an offset."""
+
+    __slots__ = ("dtype", "index", "name", "resource", "role", "shape")
+
+    def __init__(
+        self, role: Role, dtype: DType, shape: tuple[Dim, ...], name: str, *, index: int = -1, resource: str = ""
+    ) -> None:
+        self.role = role
+        self.dtype = dtype
+        self.shape = shape
+        self.name = name
+        self.index = index
+        self.resource = resource
+
+    def __repr__(self) -> str:
+        return f"<{self.role.value} {self.name}>"
+
+
+def fresh(dtype: DType, shape: tuple[Dim, ...], name: str) -> Storage:
+    """Memory of the call: a register for a scalar, else a piece of the arena."""
+    return Storage(Role.ARENA if shape else Role.REGISTER, dtype, shape, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A storage seen with some shape of the same number of elements, row-major."""
+
+    storage: Storage
+    shape: tuple[Dim, ...]
+
+    @property
+    def whole(self) -> bool:
+        return self.shape == self.storage.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.storage.dtype
+
+
+def place_of(storage: Storage) -> Place:
+    return Place(storage, storage.shape)

@@ -1,0 +1,179 @@
+"""Rewrites a block so that fusion sees fewer kinds of nodes.
+
+Before: `assign += v` of a whole variable; a read after it; `matmul` with a vector; `gather` of a `gather`.
+After: `read`, `add`, `assign :=`, and the read replaced by the value just assigned; `mul` and `sum`; one `pick`.
+
+Assumes a verified block. Guarantees the same effects in the same order; only tokens of reads that went are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dfc.ir.attributes import Attributes
+from dfc.ir.dims import ONE, Dim
+from dfc.ir.graph import Block, Node, Resource, Value
+from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.types import TensorType, Type
+from dfc.lower.fuse.gathers import gathers_first
+from dfc.lower.fuse.inline import PICK
+from dfc.ops.attributes import (
+    AssignAttributes,
+    AxesAttributes,
+    AxisAttributes,
+    ReduceAttributes,
+    ResourceAttributes,
+    ShapeAttributes,
+    TypeAttributes,
+)
+from dfc.transforms.scalar.dce import dce_block
+
+MODES = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
+
+
+def prepare(block: Block, resources: Mapping[str, Resource], isolated: frozenset[str] = frozenset()) -> Block:
+    """The block; updates of `isolated` state stay as they are, since they have to happen in one piece."""
+    return dce_block(rebuild(block, _Prepare(resources, isolated)))
+
+
+class _Prepare(Pass):
+    def __init__(self, resources: Mapping[str, Resource], isolated: frozenset[str]) -> None:
+        self.resources = resources
+        self.isolated = isolated
+
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        match site.node.op:
+            case "read":
+                return _read(site)
+            case "assign":
+                return self._assign(site)
+            case "matmul":
+                return _matmul(site)
+            case "range":
+                return _range(site)
+            case _:
+                return None
+
+    def _assign(self, site: Site) -> Sequence[Value] | None:
+        attributes = site.node.attributes
+        assert isinstance(attributes, AssignAttributes)
+        if attributes.index:
+            return None
+        kind = self.resources[attributes.resource].type
+        value, token = site.operands[0], site.operands[-1]
+        value = _broadcast(site, value, kind.shape)
+        if attributes.resource in self.isolated:
+            return _append(site, "assign", (value, token), (token.type,), attributes).results
+        if attributes.mode != ":=":
+            old, token = _current(site, attributes.resource, kind, token)
+            value = _append(site, MODES[attributes.mode], (old, value), (kind,)).result
+        whole = AssignAttributes(attributes.resource, ":=")
+        return _append(site, "assign", (value, token), (token.type,), whole).results
+
+
+def merge_gathers(block: Block) -> Block:
+    """Gathers along several axes, one behind the other, become one: `m[i, j]` is one load."""
+    return rebuild(gathers_first(block), _MergeGathers())
+
+
+class _MergeGathers(Pass):
+    def visit(self, site: Site) -> Sequence[Value] | None:
+        if site.node.op != "gather":
+            return None
+        x, ids = site.operands
+        inner = x.node
+        if inner is None or inner.op not in ("gather", PICK):
+            return None
+        merged = _merged(inner, _gather_axes(site.node)[0], ids)
+        if merged is None:
+            return None
+        axes, operands = merged
+        return _append(site, PICK, operands, (site.node.result.type,), AxesAttributes(axes)).results
+
+
+def _gather_axes(node: Node) -> tuple[int, ...]:
+    attributes = node.attributes
+    if isinstance(attributes, AxesAttributes):
+        return attributes.axes
+    assert isinstance(attributes, AxisAttributes)
+    return (attributes.axis,)
+
+
+def _merged(inner: Node, axis: int, ids: Value) -> tuple[tuple[int, ...], list[Value]] | None:
+    """Axes and operands of the two gathers in one; None if the outer one picks among the picked."""
+    rows = dict(zip(_gather_axes(inner), inner.operands[1:], strict=True))
+    place = 0
+    for own in range(inner.operands[0].tensor.rank):
+        width = rows[own].tensor.rank if own in rows else 1
+        if own not in rows and place == axis:
+            rows[own] = ids
+            axes = tuple(sorted(rows))
+            return axes, [inner.operands[0], *(rows[a] for a in axes)]
+        place += width
+    return None
+
+
+def _read(site: Site) -> Sequence[Value] | None:
+    known = _known(site.operands[-1])
+    return None if known is None else (known, site.operands[-1])
+
+
+def _current(site: Site, resource: str, kind: TensorType, token: Value) -> tuple[Value, Value]:
+    """The value of the variable at this token, and the token after reading it."""
+    known = _known(token)
+    if known is not None:
+        return known, token
+    node = _append(site, "read", (token,), (kind, token.type), ResourceAttributes(resource))
+    return node.results[0], node.results[1]
+
+
+def _known(token: Value) -> Value | None:
+    """The value a variable has at a token, if the node that made the token says so."""
+    node = token.node
+    if node is None:
+        return None
+    if node.op == "read":
+        return node.results[0]
+    if node.op == "assign":
+        attributes = node.attributes
+        assert isinstance(attributes, AssignAttributes)
+        return node.operands[0] if not attributes.index and attributes.mode == ":=" else None
+    return None
+
+
+def _matmul(site: Site) -> Sequence[Value] | None:
+    a, b = site.operands
+    kind = site.node.result.tensor
+    if a.tensor.rank > 1 and b.tensor.rank > 1:
+        return None
+    if a.tensor.rank == 1 and b.tensor.rank > 1:
+        column = (*a.tensor.shape, ONE)
+        a = _append(site, "reshape", (a,), (a.tensor.with_shape(column),), ShapeAttributes(column)).result
+        shape, axis = b.tensor.shape, b.tensor.rank - 2
+    else:
+        shape, axis = a.tensor.shape, a.tensor.rank - 1
+    terms = _append(site, "mul", (a, b), (kind.with_shape(shape),)).result
+    return _append(site, "sum", (terms,), (kind,), ReduceAttributes((axis,))).results
+
+
+def _range(site: Site) -> Sequence[Value]:
+    """The step that measures the size, and the numbers up to there, which need no memory then."""
+    site.output.append(site.kept())
+    kind = site.node.result.tensor
+    return _append(site, "iota", (), (kind,), TypeAttributes(kind)).results
+
+
+def _broadcast(site: Site, value: Value, shape: tuple[Dim, ...]) -> Value:
+    if value.tensor.shape == shape:
+        return value
+    kind = value.tensor.with_shape(shape)
+    return _append(site, "broadcast", (value,), (kind,), ShapeAttributes(shape)).result
+
+
+def _append(
+    site: Site, op: str, operands: Sequence[Value], types: Sequence[Type], attributes: Attributes | None = None
+) -> Node:
+    origin = site.node
+    node = Node(op, operands, types, attributes=attributes, name=origin.name, span=origin.span)
+    site.output.append(node)
+    return node

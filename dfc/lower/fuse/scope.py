@@ -1,0 +1,89 @@
+"""What all blocks of one entry share while they are fused: where values are, and the program that is being made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dfc.diagnostics.source import Span
+from dfc.ir.attributes import Literal
+from dfc.ir.graph import Node, Value
+from dfc.kernels.program import Program, Role
+from dfc.lower.fuse.inline import is_alias
+from dfc.lower.fuse.places import Place, Storage, place_of
+from dfc.ops.attributes import ConstantAttributes
+
+
+@dataclass(slots=True)
+class Scope:
+    """`places` says where values are that have memory; a reshape that is no index arithmetic is looked up through its
+    operand."""
+
+    program: Program
+    fusing: bool = True  # False: every node its own kernel (for tests and for narrowing down mistakes)
+    isolated: frozenset[str] = frozenset()  # state that other calls may change at any moment
+    numbers: dict[Literal, int] = field(default_factory=dict[Literal, int])  # of the program's constants
+    measures: bool = False  # whether the entry finds out sizes while it runs
+    places: dict[Value, Place] = field(default_factory=dict[Value, Place])
+    texts: dict[Value, int] = field(default_factory=dict[Value, int])  # numbers of text arguments
+    results: set[Storage] = field(default_factory=set[Storage])
+    claimed: dict[Storage, Place] = field(default_factory=dict[Storage, Place])  # results that a block made itself
+    states: dict[str, Storage] = field(default_factory=dict[str, Storage])
+    constants: dict[Literal, Storage] = field(default_factory=dict[Literal, Storage])
+    fault_sites: dict[tuple[Node, int], int] = field(default_factory=dict[tuple[Node, int], int])
+
+    def place(self, value: Value) -> Place | None:
+        """Where a value is, if it has memory by now."""
+        base = base_of(value)
+        found = self.places.get(base)
+        if found is None or base is value:
+            return found
+        return Place(found.storage, value.tensor.shape)
+
+    def state(self, name: str) -> Storage:
+        """The memory of a variable or rng."""
+        found = self.states.get(name)
+        if found is None:
+            kind = self.program.resources[name].type
+            found = self.states[name] = Storage(Role.RESOURCE, kind.machine, kind.shape, name, resource=name)
+        return found
+
+    def constant(self, node: Node) -> Place:
+        """The memory of a constant array."""
+        attributes = node.attributes
+        assert isinstance(attributes, ConstantAttributes)
+        return self.literal(attributes.value, node)
+
+    def table(self, node: Node) -> Place:
+        """The memory of a small array of ascending numbers."""
+        kind = node.result.tensor
+        size = kind.shape[0].constant
+        assert size is not None, node
+        return self.literal(Literal(np.arange(size).astype(kind.machine.numpy)), node)
+
+    def literal(self, literal: Literal, node: Node) -> Place:
+        """The memory of constant elements; equal ones share it."""
+        found = self.constants.get(literal)
+        if found is None:
+            kind = node.result.tensor
+            number = self.numbers.setdefault(literal, len(self.numbers))
+            if number == len(self.program.constants):
+                self.program.constants.append(literal)
+            found = Storage(Role.CONSTANT, kind.machine, kind.shape, node.name, index=number)
+            self.constants[literal] = found
+        return place_of(found)
+
+    def fault(self, node: Node, kind: str, message: str, span: Span, axis: int = 0) -> int:
+        """The fault site of a node (for an index: of one axis), one however often the node is computed."""
+        found = self.fault_sites.get((node, axis))
+        if found is None:
+            found = self.fault_sites[node, axis] = self.program.fault(kind, message, span)
+        return found
+
+
+def base_of(value: Value) -> Value:
+    """The value whose memory a chain of reshapes names."""
+    while value.node is not None and value.node.op == "reshape" and is_alias(value.node):
+        value = value.node.operands[0]
+    return value

@@ -1,0 +1,39 @@
+"""Stores to memory that others own: results, state, carried values, rows of stacked emits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.kernels.body import Computed, Index
+from dfc.kernels.form import Store
+from dfc.lower.fuse.expressions import OUT_OF_RANGE, Expressions
+from dfc.lower.fuse.indexing import renamed
+from dfc.lower.fuse.items import Item, Selector, Target
+from dfc.lower.fuse.prepare import MODES
+from dfc.lower.fuse.scope import Scope
+
+UNCHECKED = -1  # the fault site of an index that is known to be inside
+
+
+def store(
+    scope: Scope, item: Item, target: Target, expressions: Expressions, value: int, names: Sequence[int]
+) -> list[Store]:
+    """The store of an instruction; with a mode other than `:=` the old element is loaded at the same index first."""
+    index: list[Index] = []
+    for axis, i in enumerate(target.index):
+        if isinstance(i, Selector):
+            row = expressions.emit(i.ids, renamed(i.point, names))
+            index.append(Computed(row, _site(scope, item, axis)))
+        else:
+            index.append(*renamed((i,), names))
+    at = tuple(index)
+    if target.mode != ":=":
+        old = expressions.load(target.place, at)
+        value = expressions.body.apply(MODES[target.mode], old, value)
+    return [Store(expressions.slots.write(target.place), at, value)]
+
+
+def _site(scope: Scope, item: Item, axis: int) -> int:
+    if item.node is None:
+        return UNCHECKED
+    return scope.fault(item.node, "index", OUT_OF_RANGE, item.span, axis)

@@ -1,0 +1,127 @@
+"""Steps over places: the form between fusion and the planning of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dfc.diagnostics.source import Span
+from dfc.ir.dims import Dim, Symbol
+from dfc.kernels.convolution import Convolution
+from dfc.kernels.form import Kernel
+from dfc.lower.fuse.places import Place
+
+
+@dataclass(slots=True)
+class DraftLaunch:
+    """`convolution`: what it makes, with the places of its operands, which live until then (none: the sums that the
+    launch goes on with); `number` and `only_for` are those of `Launch`."""
+
+    kernel: Kernel
+    places: tuple[Place, ...]
+    names: tuple[str, ...]
+    span: Span
+    reasons: tuple[str, ...] = ()
+    convolution: tuple[Convolution, tuple[Place | None, ...]] | None = None
+    number: int = -1
+    only_for: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class DraftIf:
+    condition: Place
+    then: list[Draft]
+    otherwise: list[Draft]
+
+
+@dataclass(slots=True)
+class DraftWhile:
+    condition: list[Draft]
+    test: Place
+    body: list[Draft]
+
+
+@dataclass(slots=True)
+class DraftFor:
+    index: Place
+    start: Place
+    stop: Place
+    body: list[Draft]
+
+
+@dataclass(slots=True)
+class DraftLocked:
+    """The body under the lock of a container of state."""
+
+    container: str
+    exclusive: bool
+    body: list[Draft]
+
+
+@dataclass(slots=True)
+class DraftCopy:
+    source: Place
+    target: Place
+
+
+@dataclass(slots=True)
+class DraftCheck:
+    condition: Place
+    fault: int
+
+
+@dataclass(slots=True)
+class DraftMeasure:
+    """Gives a size the value of an i64."""
+
+    symbol: Symbol
+    source: Place
+    most: Dim
+    fault: int
+
+
+@dataclass(slots=True)
+class DraftHostCall:
+    site: int
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+
+
+Draft = (
+    DraftLaunch | DraftCopy | DraftIf | DraftWhile | DraftFor | DraftLocked | DraftCheck | DraftMeasure | DraftHostCall
+)
+
+
+def inner_blocks(step: Draft) -> Sequence[list[Draft]]:
+    """The lists of steps inside a step, in the order in which they run."""
+    match step:
+        case DraftIf():
+            return (step.then, step.otherwise)
+        case DraftWhile():
+            return (step.condition, step.body)
+        case DraftFor() | DraftLocked():
+            return (step.body,)
+        case _:
+            return ()
+
+
+def own_places(step: Draft) -> tuple[Place, ...]:
+    """The places a step itself uses, without those of inner steps."""
+    match step:
+        case DraftLaunch():
+            more = step.convolution[1] if step.convolution is not None else ()
+            return (*step.places, *(place for place in more if place is not None))
+        case DraftIf() | DraftCheck():
+            return (step.condition,)
+        case DraftMeasure():
+            return (step.source,)
+        case DraftWhile():
+            return (step.test,)
+        case DraftFor():
+            return (step.index, step.start, step.stop)
+        case DraftCopy():
+            return (step.source, step.target)
+        case DraftHostCall():
+            return (*step.inputs, *step.outputs)
+        case DraftLocked():
+            return ()

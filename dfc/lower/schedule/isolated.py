@@ -1,0 +1,73 @@
+"""Effects on state that other calls use at the same time: each is a step of its own that holds a lock.
+
+Before: `h = w @ x` reads `w` where it is; `w -= g` is part of the kernel that computes `g`.
+After: `w` (or, if no more is used, parts of it) is copied under a shared lock and `h` reads the copy; `g` is in memory,
+then a kernel subtracts it from `w` under an exclusive lock. A draw copies the state of its rng and counts on, both
+under one lock.
+
+Assumes items that were collected as steps, with what they use in memory. Guarantees that nothing but the effect itself
+happens while the lock is held, and that no lock is held from one step to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dfc.ir.graph import Entry, Resource, Value
+from dfc.kernels.program import DEFAULT_CONTAINER
+from dfc.lower.fuse.collect import Collected, counter, one_more
+from dfc.lower.fuse.items import Item, Kind
+from dfc.lower.fuse.ordered import assignment
+from dfc.lower.fuse.part_reads import part_store
+from dfc.lower.fuse.places import Place, place_of
+from dfc.lower.fuse.scope import Scope
+from dfc.lower.schedule.draft import Draft, DraftCopy, DraftLaunch, DraftLocked
+from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
+
+
+def names_to_isolate(entry: Entry, resources: Mapping[str, Resource]) -> frozenset[str]:
+    """The state that others may change while an entry runs: all of it beside other calls of a concurrent entry, and
+    whatever lies in a container that programs share. A readonly entry holds its locks from start to end instead."""
+    if entry.readonly or entry.is_test:
+        return frozenset()
+    shared = (r for r in resources.values() if entry.concurrent or r.container != DEFAULT_CONTAINER)
+    return frozenset(resource.name for resource in shared)
+
+
+def isolated(scope: Scope, found: Collected, item: Item) -> Draft:
+    """The locked step of a read, an assignment or a draw."""
+    node = item.node
+    assert node is not None
+    match node.attributes:
+        case ResourceAttributes(name) if parts := found.part_reads.parts.get(node):
+            return _locked(scope, name, [_launch(scope, found, part_store(each, item.key, scope)) for each in parts])
+        case ResourceAttributes(name):
+            return _locked(scope, name, [_copy(scope, name, node.result)])
+        case AssignAttributes(name):
+            return _locked(scope, name, [_launch(scope, found, item)], exclusive=True)
+        case DrawAttributes(name):
+            state = scope.state(name)
+            count = Item(item.key, Kind.STORE, item.name, item.span, value=one_more(), target=counter(state))
+            copy = _copy(scope, name, found.draws[node])
+            return _locked(scope, name, [copy, _launch(scope, found, count)], exclusive=True)
+        case _:
+            raise AssertionError(node)
+
+
+def _locked(scope: Scope, name: str, body: list[Draft], *, exclusive: bool = False) -> DraftLocked:
+    return DraftLocked(scope.program.resources[name].container, exclusive, body)
+
+
+def _copy(scope: Scope, name: str, value: Value) -> DraftCopy:
+    return DraftCopy(place_of(scope.state(name)), _place(scope, value))
+
+
+def _place(scope: Scope, value: Value) -> Place:
+    place = scope.place(value)
+    assert place is not None, value
+    return place
+
+
+def _launch(scope: Scope, found: Collected, item: Item) -> DraftLaunch:
+    made = assignment(scope, found, item)
+    return DraftLaunch(made.kernel, made.places, (item.name,), item.span)
