@@ -18,7 +18,7 @@ from mpi4py import MPI
 from bench.rates import best_rate
 from dfc.api import compile_source, read
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.loading import load_on
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"

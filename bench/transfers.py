@@ -20,7 +20,7 @@ from mpi4py import MPI
 
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.client import Client
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.comm import Array

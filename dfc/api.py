@@ -19,9 +19,9 @@ from dfc.elaborate import build
 from dfc.elaborate.names.unread import remarks as name_remarks
 from dfc.frontend import deployment
 from dfc.ir.graph import Graph
+from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.kernels.printer import print_program
 from dfc.ops.spelling import show as show_graph
-from dfc.options import CompileOptions, TargetOptions
 from dfc.syntax.reader.layout import check_style
 from dfc.syntax.reader.parser import parse_recovering
 from dfc.syntax.reader.reading import read_source

@@ -34,8 +34,8 @@ from dfc.distribute.replicate import Replication, replicate
 from dfc.distribute.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
+from dfc.ir.options import CompileOptions
 from dfc.mixed import lower_on_devices, on_devices, options_on
-from dfc.options import CompileOptions
 from dfc.role_memory import check_memory, early_memory
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 

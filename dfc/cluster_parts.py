@@ -24,8 +24,8 @@ from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.replicate.padded import Padded, padded
 from dfc.distribute.replicate.short import CannotPadError
 from dfc.ir.graph import Entry, Graph
+from dfc.ir.options import CompileOptions
 from dfc.ir.types import TokenType
-from dfc.options import CompileOptions
 from dfc.selecting import Selection, select
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.cluster import AheadPart, PartFeed

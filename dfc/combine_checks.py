@@ -16,9 +16,9 @@ from dfc.cluster_parts import Surroundings, compiled, described
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.ir import walk
 from dfc.ir.graph import Entry
+from dfc.ir.options import CompileOptions
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
-from dfc.options import CompileOptions
 from dfc.selecting import Selection, select
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.cluster import AheadPart, CombineCheck

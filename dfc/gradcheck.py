@@ -22,12 +22,12 @@ from dfc.diagnostics.source import SourceFile, Span
 from dfc.elaborate import build
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
+from dfc.ir.options import CompileOptions
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ResourceAttributes
 from dfc.ops.evaluate import State, evaluate, initial_state
 from dfc.ops.record import Array
 from dfc.ops.spelling import show
-from dfc.options import CompileOptions
 from dfc.transforms.autodiff.autodiff import NAME as AUTODIFF
 from dfc.transforms.subgraph.extraction import cut
 from dfc_runtime.errors import UnsupportedError

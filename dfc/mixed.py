@@ -25,10 +25,10 @@ from dfc.ir import walk
 from dfc.ir.dims import ZERO
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.measured import bounds_in
+from dfc.ir.options import CompileOptions, is_gpu_variant
 from dfc.kernels.program import EntryProgram, EntrySignature, HostCall, Program
 from dfc.kernels.program import walk as steps_of
 from dfc.lower.program import signature
-from dfc.options import CompileOptions, is_gpu_variant
 from dfc_runtime.mixed.plan import MIXED, NOT_OUTSIDE
 
 GPU_TARGET = "cuda"

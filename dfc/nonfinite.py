@@ -14,9 +14,9 @@ import numpy as np
 from dfc import mixed, pipeline
 from dfc.backend.bundle import write
 from dfc.ir.graph import Node
+from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import Array
-from dfc.options import CompileOptions, TargetOptions
 from dfc.partial import Setting, rebuilt
 from dfc.selecting import select
 from dfc.transforms.instrument.finite_checks import NAME, watched

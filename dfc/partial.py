@@ -23,7 +23,7 @@ from dfc.diagnostics.source import SourceFile, Span
 from dfc.distribute.deployment.model import Site
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
-from dfc.options import CompileOptions, TargetOptions
+from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.selecting import select
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.cluster import site

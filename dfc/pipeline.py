@@ -20,12 +20,12 @@ from importlib.metadata import entry_points
 from dfc.backend.target import Lowered, has_libraries, load_target
 from dfc.backend.timing import timed
 from dfc.ir.graph import Graph
+from dfc.ir.options import CompileOptions
 from dfc.ir.verify import verify
 from dfc.kernels.program import Program
 from dfc.lower.program import lower_graph
 from dfc.ops.check import check_node
 from dfc.ops.spelling import show
-from dfc.options import CompileOptions
 from dfc.reproducer import keep
 from dfc.transforms.autodiff.autodiff import autodiff
 from dfc.transforms.expand import expand

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from dfc.ir.graph import Graph
+from dfc.ir.options import CompileOptions
 from dfc.ops.spelling import show
-from dfc.options import CompileOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
 from dfc.diagnostics.suggestions import closest, did_you_mean
+from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
-from dfc.options import TargetOptions
 from dfc_runtime.errors import UnsupportedError
 
 

@@ -50,7 +50,7 @@ def open_module(
         # The compiler is imported only where a program has to be compiled.
         from dfc import api
         from dfc.cli.programs import print_warnings, source_of
-        from dfc.options import CompileOptions
+        from dfc.ir.options import CompileOptions
 
         timed = asked.trace is not None or asked.meter is not None
         options = CompileOptions(asked.target, tuple(settings.items()), check_finite=asked.check_finite, timed=timed)

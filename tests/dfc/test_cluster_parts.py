@@ -9,7 +9,7 @@ import pytest
 from dfc import api
 from dfc.diagnostics.diagnostic import CompileError, render
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.cluster import PART, Cluster
 from dfc_runtime.formats.manifest import Manifest

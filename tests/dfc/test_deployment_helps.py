@@ -18,7 +18,7 @@ from dfc import api
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.fixes import Fix, applied
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from tests.support.deploying import PROGRAM, diagnosed
 from tests.support.documents import code_blocks
 from tests.support.golden import read_cases

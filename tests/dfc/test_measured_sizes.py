@@ -11,9 +11,9 @@ import dfc
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
 from dfc.ir.equality import difference
+from dfc.ir.options import CompileOptions
 from dfc.ops.evaluate import evaluate
 from dfc.ops.spelling import show
-from dfc.options import CompileOptions
 from tests.support.building import graph_of
 from tests.support.sized_programs import random_program
 

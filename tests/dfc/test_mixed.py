@@ -12,8 +12,8 @@ from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.kinds import Device
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
+from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.mixed import options_on
-from dfc.options import CompileOptions, TargetOptions
 
 PROGRAM = """dfg 1
 

@@ -14,8 +14,8 @@ import dfc
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
 from dfc.ir.graph import Value
+from dfc.ir.options import CompileOptions
 from dfc.ir.types import TensorType
-from dfc.options import CompileOptions
 from dfc.partial import Specialiser
 from dfc_runtime import partial
 from dfc_runtime.errors import RunError

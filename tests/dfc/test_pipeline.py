@@ -13,9 +13,9 @@ from dfc.diagnostics.source import NOWHERE, SourceFile
 from dfc.elaborate.build import build
 from dfc.ir.equality import equal
 from dfc.ir.graph import Block, Graph
+from dfc.ir.options import CompileOptions
 from dfc.ir.rewrite import map_blocks
 from dfc.ir.walk import nodes
-from dfc.options import CompileOptions
 from dfc.pipeline import Event, InternalError, Phase
 from dfc.watching import watcher
 

@@ -11,7 +11,7 @@ from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.place import Costs
 from dfc.elaborate.build import build
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc.pipeline import optimise
 from dfc.role_memory import needed
 

@@ -10,7 +10,7 @@ import pytest
 
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions, TargetOptions
+from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_targets.cuda.target import ARCHITECTURES, DEFAULT, SIMULATOR
 from tests.support.command_line import environment
 from tests.support.corpus import ROOT

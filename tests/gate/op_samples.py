@@ -19,12 +19,12 @@ from dfc.diagnostics.source import NOWHERE
 from dfc.ir.attributes import Literal
 from dfc.ir.dtypes import from_numpy
 from dfc.ir.graph import Block, Entry, Graph, Value
+from dfc.ir.options import CompileOptions
 from dfc.lower.program import lower_graph
 from dfc.ops import registry
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.record import Array, Effect, OpRecord, Sample
-from dfc.options import CompileOptions
 from dfc_runtime.errors import DfcError
 from tests.support import gating
 from tests.support.native_run import NativeRun

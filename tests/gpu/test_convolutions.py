@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dfc.backend.target import Lowered
+from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
-from dfc.options import TargetOptions
 from dfc_targets.cuda import cudnn_backend, libcuda
 from dfc_targets.cuda.cudnn_backend import ConvolutionError
 from dfc_targets.cuda.target import CudaTarget

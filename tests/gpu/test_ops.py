@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dfc.backend.target import Lowered
+from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
 from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import OpRecord
-from dfc.options import TargetOptions
 from dfc.transforms.expand import expand
 from dfc_targets.cuda import libcuda
 from dfc_targets.cuda.target import CudaTarget

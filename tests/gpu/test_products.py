@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfc.options import TargetOptions
+from dfc.ir.options import TargetOptions
 from dfc_targets.cuda import libcuda
 from dfc_targets.cuda.target import CudaTarget
 from tests.support.simulated_programs import SimulatedRun, program_of

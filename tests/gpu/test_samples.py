@@ -9,7 +9,7 @@ import pytest
 
 import dfc
 from dfc.api import compile_source
-from dfc.options import TargetOptions
+from dfc.ir.options import TargetOptions
 from tests.support.spread_samples import ALL, Sample
 
 LEAST_NEAR = 1e-4

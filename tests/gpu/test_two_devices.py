@@ -8,7 +8,7 @@ import pytest
 import dfc
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions, TargetOptions
+from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.errors import DfcError, RunError
 from dfc_targets.cuda import libcuda
 from tests.support.clusters import on_cluster

@@ -9,7 +9,7 @@ import pytest
 
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from tests.mpi.test_run_command import _run
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]

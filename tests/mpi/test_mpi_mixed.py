@@ -10,7 +10,7 @@ import pytest
 import dfc
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions, TargetOptions
+from dfc.ir.options import CompileOptions, TargetOptions
 from tests.support.mpi import run_ranks
 
 pytestmark = pytest.mark.xdist_group("mpi")

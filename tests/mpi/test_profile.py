@@ -13,7 +13,7 @@ import pytest
 from dfc import profiles
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]

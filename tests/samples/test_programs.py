@@ -12,7 +12,7 @@ from PIL import Image
 
 from dfc import api
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc.syntax.reader.reading import read_source
 from dfc_runtime import loads
 from tests.support.command_line import process

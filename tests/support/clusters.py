@@ -8,7 +8,7 @@ from textwrap import dedent
 
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.in_process import Faults, Network
 from dfc_runtime.distributed.loading import load_on

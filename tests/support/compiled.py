@@ -10,11 +10,11 @@ from dfc.backend.target import load_target
 from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import F32, I64
 from dfc.ir.graph import Entry, Graph, Resource, Value
+from dfc.ir.options import TargetOptions
 from dfc.ir.types import TensorType, tensor
 from dfc.lower.program import lower_graph
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
-from dfc.options import TargetOptions
 from tests.support.graphs import entry, token, variable
 
 B = Symbol("B")

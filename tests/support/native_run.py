@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dfc.ir.dims import Symbol
+from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
-from dfc.options import TargetOptions
 from dfc_targets.cpu.driver import CpuDriver, aligned_bytes
 from dfc_targets.cpu.target import CpuTarget
 

@@ -7,10 +7,10 @@ import numpy as np
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import DType, from_numpy
+from dfc.ir.options import TargetOptions
 from dfc.kernels.body import Affine, BodyBuilder, Index, Instruction, Load, Mask
 from dfc.kernels.form import Axis, Kernel, LoopKernel, Operand, Stage, Store
 from dfc.kernels.program import Buffer, EntryProgram, Fault, Launch, Program, Role, Step
-from dfc.options import TargetOptions
 from dfc_targets.cpu.driver import CpuDriver
 from dfc_targets.cpu.target import CpuTarget
 

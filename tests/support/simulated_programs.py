@@ -13,10 +13,10 @@ from dfc import pipeline
 from dfc.backend.constants import lay_out_constants
 from dfc.backend.target import CodeImage, Lowered
 from dfc.ir.dims import product
+from dfc.ir.options import TargetOptions
 from dfc.kernels.body import Apply, Computed, Load
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import Program
-from dfc.options import TargetOptions
 from dfc_targets.cuda import libcuda
 from dfc_targets.cuda.driver import CudaDriver
 from dfc_targets.cuda.kernel_code import kernel_code

@@ -12,7 +12,7 @@ import numpy as np
 import dfc_runtime
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from tests.support.clusters import on_cluster
 from tests.support.corpus import ROOT
 

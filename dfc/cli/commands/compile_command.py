@@ -10,7 +10,7 @@ from dfc import api
 from dfc.cli import passes
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, variants
-from dfc.options import CompileOptions, TargetOptions
+from dfc.ir.options import CompileOptions, TargetOptions
 
 
 @click.command("compile", short_help="Compile a program into a bundle of native code.")

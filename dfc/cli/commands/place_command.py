@@ -8,7 +8,7 @@ from dfc import api
 from dfc.cli import placement
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, sizes
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 
 
 @click.command("place", short_help="Say where a program is placed, and why.")

@@ -9,7 +9,7 @@ from dfc.cli import passes
 from dfc.cli.output import echo_program
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, variants
-from dfc.options import CompileOptions, TargetOptions
+from dfc.ir.options import CompileOptions, TargetOptions
 
 
 @click.command("show", short_help="Print a program as the compiler sees it.")

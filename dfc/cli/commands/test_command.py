@@ -10,7 +10,7 @@ import dfc_runtime
 from dfc import api
 from dfc.cli.programs import count, print_warnings, source_of
 from dfc.cli.values import settings
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime import ModuleEntry, RunError
 
 FAILED = 2

@@ -13,7 +13,7 @@ from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.distribute.deployment.kinds import Devices
 from dfc.distribute.deployment.model import Deployment
 from dfc.distribute.deployment.resolution import Resolution
-from dfc.options import is_gpu_variant
+from dfc.ir.options import is_gpu_variant
 
 Task = tuple[str, int | None]
 """A job and the number of a task of it, or all of its tasks that are not listed by themselves."""

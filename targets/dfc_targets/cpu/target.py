@@ -5,8 +5,8 @@ Guarantees equal bytes for equal programs and options; every image imports nothi
 
 from dfc.backend.constants import lay_out_constants
 from dfc.backend.target import CodeImage, Lowered
+from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
-from dfc.options import TargetOptions, unknown_variant
 from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cpu.build import build_image
 from dfc_targets.cpu.context import ABI_VERSION

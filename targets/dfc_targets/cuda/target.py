@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from dfc.backend.constants import lay_out_constants
 from dfc.backend.target import CodeImage, Lowered
+from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
-from dfc.options import TargetOptions, unknown_variant
 from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cuda.assemble import Assembled, assemble_all, assembler_release
 from dfc_targets.cuda.call_report import call_report

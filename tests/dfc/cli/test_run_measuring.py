@@ -11,7 +11,7 @@ import dfc_runtime
 from dfc import api, profiles
 from dfc.cli import traces
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime.measuring import TICK
 from tests.support.command_line import Command
 

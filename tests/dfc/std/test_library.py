@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dfc import api
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc.syntax.printer.formatter import format_source
 from dfc.syntax.reader.reading import read_source
 from dfc_runtime import loads

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from dfc.backend.target import Lowered
+from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
-from dfc.options import TargetOptions
 from dfc_targets.cpu.target import CpuTarget
 
 

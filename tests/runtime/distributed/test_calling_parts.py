@@ -10,7 +10,7 @@ import pytest
 
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc.partial import ClusterSpecialiser
 from dfc_runtime import partial
 from dfc_runtime.distributed.comm import CONTROL

@@ -11,7 +11,7 @@ import dfc
 from dfc import cluster, pipeline, profiles
 from dfc.api import _built, _costs, compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.metering import MeasuredKernel, Metering, RankTimes

@@ -10,7 +10,7 @@ import pytest
 
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime import loads
 from dfc_runtime.distributed.reduction_plan import CHUNK_BYTES
 from tests.support.clusters import cluster_bundle, on_cluster

@@ -11,7 +11,7 @@ import dfc
 from dfc.api import compile_source
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc.partial import ClusterSpecialiser
 from dfc_runtime.errors import FeedError
 from tests.support.clusters import cluster_bundle, on_cluster

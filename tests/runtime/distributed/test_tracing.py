@@ -11,7 +11,7 @@ import pytest
 from dfc.api import compile_source
 from dfc.cli import traces
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.errors import DfcError

@@ -10,6 +10,7 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, I64, DType
 from dfc.ir.graph import Resource, ResourceKind
+from dfc.ir.options import TargetOptions
 from dfc.ir.types import TensorType
 from dfc.kernels.body import BodyBuilder, Load
 from dfc.kernels.form import Kernel, LoopKernel, Operand, Stage, Store
@@ -29,7 +30,6 @@ from dfc.kernels.program import (
     Step,
     While,
 )
-from dfc.options import TargetOptions
 from dfc_targets.cpu.driver import CpuDriver, aligned_bytes
 from dfc_targets.cpu.target import CpuTarget
 from tests.support.programs import KernelMaker

@@ -12,7 +12,7 @@ import pytest
 
 import dfc_runtime
 from dfc.api import compile_source
-from dfc.options import TargetOptions
+from dfc.ir.options import TargetOptions
 from dfc_targets.cuda import cudnn_backend, libcuda
 from dfc_targets.cuda import cudnn_constants as c
 from dfc_targets.cuda.cudnn_backend import ConvolutionError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc.options import TargetOptions
+from dfc.ir.options import TargetOptions
 from dfc_targets.cuda import libcuda
 from dfc_targets.cuda.places import DEVICE_BIT
 from dfc_targets.cuda.plan_format import read_plan

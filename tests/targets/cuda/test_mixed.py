@@ -13,7 +13,7 @@ import pytest
 import dfc
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions, TargetOptions
+from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.devices import no_device
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.errors import DfcError, RunError

@@ -14,7 +14,7 @@ import pytest
 import dfc
 from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions, TargetOptions
+from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.device_arrays import DeviceArray
 from dfc_runtime.driver import ON_DEVICE
 from dfc_runtime.errors import CheckpointError, DfcError, FeedError, RunError

@@ -16,11 +16,11 @@ from dfc.distribute.deployment.kinds import ON_CPU, Device
 from dfc.distribute.place.devices import DeviceWishes, OnDevices, place_on_devices
 from dfc.ir import walk
 from dfc.ir.graph import Graph
+from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.mixed import lower_on_devices
 from dfc.ops.effects.effects import effect
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import Effect
-from dfc.options import CompileOptions, TargetOptions
 from dfc_targets.cuda import simulation
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.lowered_cases import LoweredCase, expanded_programs, optimised_graphs

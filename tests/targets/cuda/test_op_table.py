@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dfc.backend.target import lacking
+from dfc.ir.options import TargetOptions
 from dfc.lower.program import lower_graph
 from dfc.ops.record import OpRecord
-from dfc.options import TargetOptions
 from dfc.transforms.expand import expand
 from dfc_runtime.errors import DfcError
 from dfc_targets.cuda.target import SIMULATOR, CudaTarget

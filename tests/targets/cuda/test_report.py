@@ -8,7 +8,7 @@ import pytest
 
 import dfc
 from dfc.cli.commands import inspect_command
-from dfc.options import TargetOptions
+from dfc.ir.options import TargetOptions
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.kernel_reports import call_reports, kernel_reports
 from dfc_targets.cuda.assemble import find_ptxas

@@ -13,8 +13,8 @@ import pytest
 import dfc_runtime
 from dfc.api import compile_source
 from dfc.elaborate.build import build
+from dfc.ir.options import TargetOptions
 from dfc.kernels.form import ContractKernel
-from dfc.options import TargetOptions
 from dfc.pipeline import optimise, scheduled
 from dfc_targets.cuda import libcuda, product_costs
 from dfc_targets.cuda.cublaslt import TYPES

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
-from dfc.options import TargetOptions
 from dfc_runtime.errors import BundleError, UnsupportedError
 from dfc_runtime.formats.manifest import ImageEntry
 from dfc_runtime.processor import choose_image

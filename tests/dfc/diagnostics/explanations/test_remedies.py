@@ -12,7 +12,7 @@ import dfc
 from dfc import api
 from dfc.cli.main import main
 from dfc.diagnostics.source import SourceFile
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from dfc_runtime.devices import no_bindings
 from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.in_process import Network

@@ -10,7 +10,7 @@ from dfc.cluster import options_on
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.kinds import ON_CPU, Device
 from dfc.elaborate import build
-from dfc.options import CompileOptions, TargetOptions
+from dfc.ir.options import CompileOptions, TargetOptions
 from tests.support.deploying import HEAD, diagnosed, resolved
 
 JOBS = f"{HEAD}job ps tasks 2\njob worker tasks 4 with gpu = 2\n"

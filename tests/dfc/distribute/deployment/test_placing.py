@@ -10,7 +10,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.model import Site
 from dfc.distribute.place import Placed, place
 from dfc.ir.graph import Graph
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from tests.support.building import graph_of
 from tests.support.deploying import resolved
 

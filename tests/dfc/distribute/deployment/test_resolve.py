@@ -11,8 +11,8 @@ from dfc.diagnostics.diagnostic import render
 from dfc.distribute.deployment.globs import Glob
 from dfc.distribute.deployment.model import Colocate
 from dfc.distribute.deployment.resolution import Resolution
+from dfc.ir.options import CompileOptions
 from dfc.ir.walk import nodes
-from dfc.options import CompileOptions
 from tests.support.building import graph_of
 from tests.support.deploying import HEAD, diagnosed, resolved, skipgram
 

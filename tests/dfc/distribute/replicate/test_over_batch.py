@@ -7,8 +7,8 @@ import pytest
 
 from dfc import pipeline
 from dfc.distribute.replicate.over_batch import over_batch, results_over
+from dfc.ir.options import CompileOptions
 from dfc.ops.evaluate import evaluate, initial_state
-from dfc.options import CompileOptions
 from tests.support.building import graph_of
 
 STATE = "param w: f32[3] = 0.5\nvar dice: rng = philox(seed = 3)\n"

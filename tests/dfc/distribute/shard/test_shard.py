@@ -12,7 +12,7 @@ from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.ir import walk
 from dfc.ir.graph import Graph
-from dfc.options import CompileOptions
+from dfc.ir.options import CompileOptions
 from tests.support.corpus import ROOT
 
 PLACES = """deploy 1 for "model.dfg"
