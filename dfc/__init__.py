@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dfc.api import compile
-    from dfc.backend.bundle import Bundle
+    from dfc.bundle.writing import Bundle
     from dfc.diagnostics.diagnostic import CompileError
     from dfc_runtime.errors import (
         BundleError,
@@ -59,7 +59,7 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {"Bundle": "dfc.backend.bundle", "CompileError": "dfc.diagnostics.diagnostic", "compile": "dfc.api"}
+_HOMES = {"Bundle": "dfc.bundle.writing", "CompileError": "dfc.diagnostics.diagnostic", "compile": "dfc.api"}
 
 
 def __getattr__(name: str) -> object:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfc import pipeline
-from dfc.backend.bundle import Bundle, write
+from dfc.bundle.writing import Bundle, write
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics
 from dfc.diagnostics.source import SourceFile
 from dfc.elaborate import build

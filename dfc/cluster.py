@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dfc import pipeline
-from dfc.backend.bundle import Bundle, write
-from dfc.backend.cluster_bundle import Extras, write_cluster
+from dfc.bundle.cluster_writing import Extras, write_cluster
+from dfc.bundle.writing import Bundle, write
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from dfc import cluster, pipeline
-from dfc.backend.bundle import Bundle
-from dfc.backend.cluster_bundle import Extras, elastic_jobs
+from dfc.bundle.cluster_writing import Extras, elastic_jobs
+from dfc.bundle.writing import Bundle
 from dfc.cluster import Spread
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dfc.backend.bundle import Bundle
+from dfc.bundle.writing import Bundle
 from dfc.cluster import Spread
 from dfc.cluster_parts import Surroundings, compiled, described
 from dfc.diagnostics.diagnostic import CompileError

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dfc import pipeline
-from dfc.backend.bundle import write
-from dfc.backend.target import CodeImage, Lowered, lacking, load_target
+from dfc.bundle.target import CodeImage, Lowered, lacking, load_target
+from dfc.bundle.writing import write
 from dfc.distribute.deployment.kinds import Device
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.partition import Role

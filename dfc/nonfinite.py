@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dfc import mixed, pipeline
-from dfc.backend.bundle import write
+from dfc.bundle.writing import write
 from dfc.ir.graph import Node
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.ops.evaluate import evaluate

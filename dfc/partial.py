@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dfc import mixed, pipeline
-from dfc.backend.bundle import write
-from dfc.backend.formulas import formula, name_symbols
+from dfc.bundle.formulas import formula, name_symbols
+from dfc.bundle.writing import write
 from dfc.cluster import resolution_of
 from dfc.cluster_parts import Surroundings, compiled, compiled_padded
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 
-from dfc.backend.target import Lowered, has_libraries, load_target
-from dfc.backend.timing import timed
+from dfc.bundle.target import Lowered, has_libraries, load_target
+from dfc.bundle.timing import timed
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions
 from dfc.ir.verify import verify

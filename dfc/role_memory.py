@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from dfc import pipeline
-from dfc.backend.formulas import formula, name_symbols
+from dfc.bundle.formulas import formula, name_symbols
 from dfc.distribute.deployment.model import Job
 from dfc.distribute.partition import Role
 from dfc.distribute.partition.early import with_early_receives

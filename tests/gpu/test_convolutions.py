@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dfc.backend.target import Lowered
+from dfc.bundle.target import Lowered
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
 from dfc_targets.cuda import cudnn_backend, libcuda

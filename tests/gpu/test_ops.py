@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dfc.backend.target import Lowered
+from dfc.bundle.target import Lowered
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
 from dfc.lower.program import lower_graph

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from dfc.backend import bundle
-from dfc.backend.bundle import Bundle
-from dfc.backend.target import load_target
+from dfc.bundle import writing as bundle
+from dfc.bundle.target import load_target
+from dfc.bundle.writing import Bundle
 from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import F32, I64
 from dfc.ir.graph import Entry, Graph, Resource, Value

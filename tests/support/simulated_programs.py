@@ -10,8 +10,8 @@ from unittest import mock
 import numpy as np
 
 from dfc import pipeline
-from dfc.backend.constants import lay_out_constants
-from dfc.backend.target import CodeImage, Lowered
+from dfc.bundle.constants import lay_out_constants
+from dfc.bundle.target import CodeImage, Lowered
 from dfc.ir.dims import product
 from dfc.ir.options import TargetOptions
 from dfc.kernels.body import Apply, Computed, Load

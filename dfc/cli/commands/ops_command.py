@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import click
 
-from dfc.backend.target import installed_targets, lacking, load_target
+from dfc.bundle.target import installed_targets, lacking, load_target
 from dfc.cli.failures import did_you_mean
 from dfc.cli.output import echo_heading
 from dfc.elaborate.names.foreign import STD

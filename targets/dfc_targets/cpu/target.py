@@ -3,8 +3,8 @@
 Guarantees equal bytes for equal programs and options; every image imports nothing.
 """
 
-from dfc.backend.constants import lay_out_constants
-from dfc.backend.target import CodeImage, Lowered
+from dfc.bundle.constants import lay_out_constants
+from dfc.bundle.target import CodeImage, Lowered
 from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
 from dfc_runtime.errors import UnsupportedError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.backend.formulas import formula, name_symbols
+from dfc.bundle.formulas import formula, name_symbols
 from dfc.kernels.program import Program
 from dfc.kernels.traffic import call_traffic
 from dfc_targets.cuda.plan_format import read_plan

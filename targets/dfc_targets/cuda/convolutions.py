@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dfc.backend.formulas import formula
+from dfc.bundle.formulas import formula
 from dfc.ir.dims import Dim
 from dfc.kernels.convolution import FORWARD, SUMS, Convolved, Strided
 from dfc.kernels.program import EntryProgram, Launch

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dfc.backend.formulas import Names, formula, name_symbols
+from dfc.bundle.formulas import Names, formula, name_symbols
 from dfc.diagnostics.diagnostic import CompileError, error
 from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.ir.measured import upper_elements

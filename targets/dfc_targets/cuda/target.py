@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dfc.backend.constants import lay_out_constants
-from dfc.backend.target import CodeImage, Lowered
+from dfc.bundle.constants import lay_out_constants
+from dfc.bundle.target import CodeImage, Lowered
 from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
 from dfc_runtime.errors import UnsupportedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dfc.backend.formulas import formula, name_symbols
+from dfc.bundle.formulas import formula, name_symbols
 from dfc.ir.dims import FUNCTIONS, Dim, Symbol, dim
 from dfc.ops.iterations import size_of
 from dfc.ops.layout.shape import elements_text

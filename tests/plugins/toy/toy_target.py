@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dfc.backend.target import Lowered
+from dfc.bundle.target import Lowered
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
 from dfc_targets.cpu.target import CpuTarget

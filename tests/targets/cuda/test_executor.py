@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dfc.backend.target import Lowered
+from dfc.bundle.target import Lowered
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import BOOL, F32

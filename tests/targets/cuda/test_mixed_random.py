@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc.backend.bundle import write
+from dfc.bundle.writing import write
 from dfc.distribute.deployment.kinds import ON_CPU, Device
 from dfc.distribute.place.devices import DeviceWishes, OnDevices, place_on_devices
 from dfc.ir import walk

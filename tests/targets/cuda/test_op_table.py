@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dfc.backend.target import lacking
+from dfc.bundle.target import lacking
 from dfc.ir.options import TargetOptions
 from dfc.lower.program import lower_graph
 from dfc.ops.record import OpRecord

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.backend.target import Lowered
+from dfc.bundle.target import Lowered
 from dfc.kernels.program import Program
 from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate

@@ -11,7 +11,7 @@ import pytest
 
 import dfc
 from dfc import pipeline
-from dfc.backend.bundle import write
+from dfc.bundle.writing import write
 from dfc.distribute.replicate import Replication
 from dfc.ir.graph import Graph
 from dfc_runtime.hosts import Handler, HostRequest

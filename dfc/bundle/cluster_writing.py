@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from dfc.backend.bundle import Bundle, signature_entry, state_entry, text_tensor, text_tensors
-from dfc.backend.formulas import Names, formula, name_symbols
+from dfc.bundle.formulas import Names, formula, name_symbols
+from dfc.bundle.writing import Bundle, signature_entry, state_entry, text_tensor, text_tensors
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.distribute.deployment.model import Deployment
 from dfc.distribute.deployment.placement import Placement

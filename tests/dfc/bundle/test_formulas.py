@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dfc.backend.formulas import formula, name_symbols
+from dfc.bundle.formulas import formula, name_symbols
 from dfc.ir.dims import ZERO, Compound, Dim, Symbol, ceil_divide, dim, maximum, minimum
 from dfc_runtime import formulas
 

@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc.backend.formulas import Names, formula, name_symbols
-from dfc.backend.target import CodeImage, Lowered
+from dfc.bundle.formulas import Names, formula, name_symbols
+from dfc.bundle.target import CodeImage, Lowered
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import ZERO, Dim, Symbol

@@ -10,8 +10,8 @@ import pytest
 
 import dfc_runtime
 from dfc import api
-from dfc.backend import bundle
-from dfc.backend.target import CodeImage, Lowered
+from dfc.bundle import writing as bundle
+from dfc.bundle.target import CodeImage, Lowered
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import NOWHERE, SourceFile
 from dfc.ir.dims import Symbol, dim

@@ -1,1 +1,0 @@
-"""Target protocol, discovery by entry point, bundle writing."""
