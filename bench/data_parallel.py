@@ -16,8 +16,8 @@ import numpy as np
 from mpi4py import MPI
 
 from bench.rates import best_rate
-from dfc.api import compile_source, read
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source, read
 from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.loading import load_on
 

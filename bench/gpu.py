@@ -20,7 +20,7 @@ import numpy as np
 
 import dfc
 from bench import gpu_peers
-from dfc.api import compile_source, read
+from dfc.driver.api import compile_source, read
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.devices import newest
 from dfc_runtime.errors import DfcError

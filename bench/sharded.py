@@ -18,8 +18,8 @@ from collections.abc import Iterator
 import numpy as np
 from mpi4py import MPI
 
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.comm import Bytes, Pending
 from dfc_runtime.distributed.loading import load_on

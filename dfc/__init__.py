@@ -16,9 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dfc.api import compile
     from dfc.bundle.writing import Bundle
     from dfc.diagnostics.diagnostic import CompileError
+    from dfc.driver.api import compile
     from dfc_runtime.errors import (
         BundleError,
         CheckpointError,
@@ -59,7 +59,7 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {"Bundle": "dfc.bundle.writing", "CompileError": "dfc.diagnostics.diagnostic", "compile": "dfc.api"}
+_HOMES = {"Bundle": "dfc.bundle.writing", "CompileError": "dfc.diagnostics.diagnostic", "compile": "dfc.driver.api"}
 
 
 def __getattr__(name: str) -> object:

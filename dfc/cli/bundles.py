@@ -48,8 +48,8 @@ def open_module(
     asked = wishes or Wishes()
     if path.endswith(".dfg") or path == "-":
         # The compiler is imported only where a program has to be compiled.
-        from dfc import api
         from dfc.cli.programs import print_warnings, source_of
+        from dfc.driver import api
         from dfc.ir.options import CompileOptions
 
         timed = asked.trace is not None or asked.meter is not None
@@ -114,7 +114,7 @@ def open_on(
 
 def measure_on(module: ClusterModule | dfc_runtime.Module, meter: Meter, path: str) -> None:
     """Has the kernels of all ranks measured from now on, and rank 0 write them to a file when the program is closed."""
-    from dfc import profiles  # a part of the compiler, which other runs do not need
+    from dfc.driver import profiles
     from dfc_runtime.distributed.metering import Metering, RankTimes
 
     cluster = module.manifest.cluster

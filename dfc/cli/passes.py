@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import click
 
-from dfc import api
 from dfc.cli.failures import did_you_mean
+from dfc.driver import api
 
 
 def check_names(names: Iterable[str]) -> None:

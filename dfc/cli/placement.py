@@ -9,7 +9,7 @@ from dfc.cli.commands.inspect_command import size
 from dfc.cli.tables import seconds, table
 from dfc.distribute.place.balance import Load
 from dfc.distribute.place.devices import DeviceDecision
-from dfc.placing import DeviceRow, Peak, PlacedEntry, Report, Row
+from dfc.driver.placement_report import DeviceRow, Peak, PlacedEntry, Report, Row
 
 
 def as_text(report: Report) -> str:

@@ -23,7 +23,7 @@ from dfc_runtime.formats.manifest import Entry, Manifest
 if TYPE_CHECKING:
     from dfc_runtime.partial import Origin
 
-COMPILER = "dfc.nonfinite"
+COMPILER = "dfc.driver.nonfinite"
 CODE = "E0910"
 KIND = "finite"
 Array = NDArray[np.generic]

@@ -26,7 +26,7 @@ from dfc_runtime.hosts import Handler
 from dfc_runtime.instances import image_for, make_driver
 from dfc_runtime.measuring import is_timed
 
-COMPILER = "dfc.partial"
+COMPILER = "dfc.driver.partial"
 
 
 class Specialised(Protocol):

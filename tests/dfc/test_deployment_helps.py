@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from dfc import api
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.fixes import Fix, applied
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import api
 from dfc.ir.options import CompileOptions
 from tests.support.deploying import PROGRAM, diagnosed
 from tests.support.documents import code_blocks

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc import api
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.fixes import Fix, applied
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import api
 from tests.support.building import graph_of, run
 from tests.support.documents import code_blocks
 from tests.support.golden import read_cases

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from dfc import api
 from dfc.diagnostics.diagnostic import render
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.formatter import format_deployment
 from dfc.distribute.deployment.statements import STATEMENTS
+from dfc.driver import api
 from dfc.ops import registry
 from tests.support.command_line import environment
 from tests.support.corpus import ROOT

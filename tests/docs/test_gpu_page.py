@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_targets.cuda.target import ARCHITECTURES, DEFAULT, SIMULATOR
 from tests.support.command_line import environment

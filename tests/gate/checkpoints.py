@@ -24,9 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dfc import api
 from dfc.cli.failures import guarded
 from dfc.cli.main import cli
+from dfc.driver import api
 from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.files import Disk, write_file
 from dfc_runtime.checkpoints.format import About, Saved

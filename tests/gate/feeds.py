@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dfc import api
+from dfc.driver import api
 from tests.support import gating
 
 COUNT = 1000

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dfc import api
+from dfc.driver import api
 from dfc_runtime.checkpoints import store
 
 COUNT = 100

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfc import pipeline
 from dfc.diagnostics.source import NOWHERE
+from dfc.driver import pipeline
 from dfc.ir.attributes import Literal
 from dfc.ir.dtypes import from_numpy
 from dfc.ir.graph import Block, Entry, Graph, Value

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.api import compile_source
+from dfc.driver.api import compile_source
 from dfc.ir.options import TargetOptions
 from tests.support.spread_samples import ALL, Sample
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.errors import DfcError, RunError
 from dfc_targets.cuda import libcuda

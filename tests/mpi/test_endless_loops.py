@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from tests.mpi.test_run_command import _run
 

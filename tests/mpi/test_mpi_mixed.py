@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from tests.support.mpi import run_ranks
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc import profiles
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import profiles
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from tests.support.mpi import ROOT
 

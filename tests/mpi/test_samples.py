@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc import api
+from dfc.driver import api
 from tests.mpi.test_run_command import new
 from tests.support.corpus import ROOT
 

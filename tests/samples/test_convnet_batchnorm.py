@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc import api
+from dfc.driver import api
 from dfc_runtime import CheckpointError, Module
 from dfc_runtime.summaries import Histogram
 from tests.support.convnet import PARAMETERS, STATISTICS, ConvNet

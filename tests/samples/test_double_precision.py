@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc import api
+from dfc.driver import api
 from dfc_runtime import Module
 from dfc_runtime.errors import FeedError, RunError
 from tests.support.corpus import ROOT

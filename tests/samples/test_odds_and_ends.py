@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc import api
+from dfc.driver import api
 from dfc_runtime import FeedError, Module
 from tests.support.corpus import ROOT
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc import api
+from dfc.driver import api
 from dfc_runtime import Module
 from tests.support.corpus import ROOT
 from tests.support.perceptron import Perceptron, assert_within_rounding

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dfc import api
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic
+from dfc.driver import api
 from dfc.ir.options import CompileOptions
 from dfc.syntax.reader.reading import read_source
 from dfc_runtime import loads

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from textwrap import dedent
 
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.in_process import Faults, Network

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir.dims import Symbol
 from dfc.kernels.convolution import DATA, FORWARD, SUMS, WEIGHTS, Convolved
 from dfc.kernels.form import ContractKernel

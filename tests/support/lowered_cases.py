@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir.dtypes import F32
 from dfc.ir.graph import Graph
 from dfc.transforms.expand import expand

@@ -12,13 +12,13 @@ import numpy as np
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.distribute.deployment.model import Replicate
 from dfc.distribute.replicate import Piece, Replication, replicate
+from dfc.driver.pipeline import check, optimise
 from dfc.elaborate.build import build
 from dfc.ir.graph import Graph, Node
 from dfc.ops.effects.communication import CombinedAttributes, ContributeAttributes
 from dfc.ops.evaluate import Outcome, evaluate, initial_state
 from dfc.ops.record import Array
 from dfc.ops.spelling import show
-from dfc.pipeline import check, optimise
 
 PATIENCE = 60
 

@@ -9,9 +9,9 @@ from unittest import mock
 
 import numpy as np
 
-from dfc import pipeline
 from dfc.bundle.constants import lay_out_constants
 from dfc.bundle.target import CodeImage, Lowered
+from dfc.driver import pipeline
 from dfc.ir.dims import product
 from dfc.ir.options import TargetOptions
 from dfc.kernels.body import Apply, Computed, Load

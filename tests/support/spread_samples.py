@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 import dfc_runtime
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from tests.support.clusters import on_cluster
 from tests.support.corpus import ROOT

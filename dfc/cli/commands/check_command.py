@@ -21,9 +21,9 @@ from dfc.diagnostics.diagnostic import (
 )
 from dfc.diagnostics.reporting import FORMATS
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import deployment_check as deployment
 from dfc.elaborate import build
 from dfc.elaborate.names.unread import remarks
-from dfc.frontend import deployment
 from dfc.ops.size_checks import checks_inside
 from dfc.syntax.reader.layout import check_style
 from dfc.syntax.reader.parser import parse, parse_recovering
@@ -61,7 +61,7 @@ def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str
     for path in files:
         source = source_of(path)
         if deployment.is_deployment(source):
-            from dfc import api  # its passes are slow to load, and programs are checked without them
+            from dfc.driver import api
 
             found += api.check(source, settings(pairs))
             continue

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from dfc import api
 from dfc.cli import passes
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, variants
+from dfc.driver import api
 from dfc.ir.options import CompileOptions, TargetOptions
 
 

@@ -8,8 +8,8 @@ from dfc.cli.failures import did_you_mean
 from dfc.cli.programs import source_of
 from dfc.cli.values import pair, settings
 from dfc.diagnostics.diagnostic import EXIT_MISTAKE
+from dfc.driver.gradcheck import TOLERANCE, Compared, gradcheck
 from dfc.elaborate import build
-from dfc.gradcheck import TOLERANCE, Compared, gradcheck
 
 
 @click.command("gradcheck", short_help="Compare the gradients of a program with central differences.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from dfc import api
 from dfc.cli import placement
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, sizes
+from dfc.driver import api
 from dfc.ir.options import CompileOptions
 
 

@@ -219,7 +219,7 @@ def _alone(asked: _Asked, given: Mapping[str, Setting], wishes: Wishes) -> int:
     finally:
         module.close()  # a trace is written here, of a run that failed too
     if wishes.meter is not None and asked.profile is not None:
-        from dfc import profiles  # a part of the compiler, which other runs do not need
+        from dfc.driver import profiles
 
         profiles.taken(module.name, wishes.meter).write(asked.profile)
     return code

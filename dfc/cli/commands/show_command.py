@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from dfc import api
 from dfc.cli import passes
 from dfc.cli.output import echo_program
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, variants
+from dfc.driver import api
 from dfc.ir.options import CompileOptions, TargetOptions
 
 

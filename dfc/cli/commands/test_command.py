@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import click
 
 import dfc_runtime
-from dfc import api
 from dfc.cli.programs import count, print_warnings, source_of
 from dfc.cli.values import settings
+from dfc.driver import api
 from dfc.ir.options import CompileOptions
 from dfc_runtime import ModuleEntry, RunError
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc import api
 from dfc.bundle import writing as bundle
 from dfc.bundle.target import CodeImage, Lowered
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import NOWHERE, SourceFile
+from dfc.driver import api
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import F32
 from dfc.ir.graph import Resource, ResourceKind

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc import api
+from dfc.driver import api
 from tests.support.command_line import Command, command
 
 PROGRAM = Path(__file__).parent / "line.dfg"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dfc_runtime
-from dfc import api
+from dfc.driver import api
 from tests.support.command_line import Command
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dfc import profiles
 from dfc.cli import traces
 from dfc.diagnostics.diagnostic import CompileError
+from dfc.driver import profiles
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats.source import read_text
 from tests.gate import texts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc import api
+from dfc.driver import api
 from tests.support.command_line import Command
 from tests.support.corpus import ROOT
 

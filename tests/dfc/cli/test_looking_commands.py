@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dfc import api
 from dfc.cli.commands.explain_command import codes
+from dfc.driver import api
 from dfc.ops import registry
 from dfc_targets.cpu.target import CpuTarget
 from tests.support.command_line import Command

@@ -121,7 +121,7 @@ def test_the_help_needs_neither_compiler_nor_numpy() -> None:
     script = "import sys, dfc.cli.main as m; m.cli.main(['--help'], standalone_mode=False); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     loaded = done.stdout.splitlines()[-1]
-    for name in ("numpy", "llvmlite", "lark", "rich", "dfc.pipeline", "dfc.elaborate"):
+    for name in ("numpy", "llvmlite", "lark", "rich", "dfc.driver.pipeline", "dfc.elaborate"):
         assert f"'{name}'" not in loaded
 
 

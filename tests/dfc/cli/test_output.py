@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc import api
 from dfc.cli import output
 from dfc.cli.failures import guarded
 from dfc.cli.main import COMMANDS, cli
+from dfc.driver import api
 from dfc_runtime.terminal import visible
 from tests.support.bundles import sealed, with_manifest
 from tests.support.command_line import process

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc import api
+from dfc.driver import api
 from tests.support.command_line import Command
 
 PROGRAM = """dfg 1

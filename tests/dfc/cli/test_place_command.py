@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc.profiles import KernelTime, Profile
+from dfc.driver.profiles import KernelTime, Profile
 from tests.support.command_line import Command
 
 PROGRAM = """dfg 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc import api
+from dfc.driver import api
 from tests.support.command_line import Command
 from tests.support.corpus import ROOT
 

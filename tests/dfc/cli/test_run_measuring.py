@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc import api, profiles
 from dfc.cli import traces
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import api, profiles
 from dfc.ir.options import CompileOptions
 from dfc_runtime.measuring import TICK
 from tests.support.command_line import Command

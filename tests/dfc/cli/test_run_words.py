@@ -9,9 +9,9 @@ import click
 import numpy as np
 import pytest
 
-from dfc import api
 from dfc.cli.commands import run_command
 from dfc.cli.main import cli
+from dfc.driver import api
 from tests.support.command_line import Command, process
 
 DEPLOYMENT = "job worker tasks 2\n"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc import api
 from dfc.diagnostics.diagnostic import Diagnostic, render
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import api
 from dfc.syntax.reader.reading import read_source
 
 FIGURES = Path(__file__).resolve().parents[3] / "samples" / "figures"

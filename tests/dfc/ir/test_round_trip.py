@@ -4,8 +4,8 @@ at every stage before fusion."""
 import numpy as np
 import pytest
 
-from dfc import pipeline
 from dfc.diagnostics.source import NOWHERE, SourceFile
+from dfc.driver import pipeline
 from dfc.elaborate.build import build, elaborate
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Symbol, dim

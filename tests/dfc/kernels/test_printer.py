@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dfc.driver.pipeline import optimise
 from dfc.kernels.printer import print_program
 from dfc.kernels.program import Launch, walk
 from dfc.lower.program import lower_graph
-from dfc.pipeline import optimise
 from tests.support.building import graph_of
 from tests.support.golden import Case, check_case, read_cases
 

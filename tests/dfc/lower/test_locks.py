@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.kernels.printer import entry_lines
 from dfc.kernels.program import Locked, Program, lock_order, walk
 from dfc.ops.evaluate import evaluate

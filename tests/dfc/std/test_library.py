@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc import api
+from dfc.driver import api
 from dfc.ir.options import CompileOptions
 from dfc.syntax.printer.formatter import format_source
 from dfc.syntax.reader.reading import read_source

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir import walk
 from dfc.ir.dims import ONE, ZERO, Symbol, dim
 from dfc.ir.dtypes import BOOL, F64, I8, I64

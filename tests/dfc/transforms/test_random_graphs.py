@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir import walk
 from dfc.ir.equality import equal
 from dfc.ir.graph import Graph, Node

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir.graph import Node, Value
 from dfc.ir.rewrite import Site
 from dfc.ir.verify import VerifyError

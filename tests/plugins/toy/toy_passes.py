@@ -5,12 +5,12 @@ let y: f32[N] = x / 2.0    ->    let y: f32[N] = x * 0.5
 
 from collections.abc import Sequence
 
+from dfc.driver.pipeline import Phase, PlugIn
 from dfc.ir.graph import Graph, Value
 from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.builder import Builder
-from dfc.pipeline import Phase, PlugIn
 
 
 class Halve(Pass):

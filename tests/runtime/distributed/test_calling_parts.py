@@ -8,10 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
+from dfc.driver.partial import ClusterSpecialiser
 from dfc.ir.options import CompileOptions
-from dfc.partial import ClusterSpecialiser
 from dfc_runtime import partial
 from dfc_runtime.distributed.comm import CONTROL
 from dfc_runtime.distributed.edges import Tags

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc import cluster, pipeline, profiles
-from dfc.api import _built, _costs, compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import many_ranks as cluster
+from dfc.driver import pipeline, profiles
+from dfc.driver.api import _built, _costs, compile_source
 from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on

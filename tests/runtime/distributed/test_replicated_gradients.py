@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from dfc_runtime import loads
 from dfc_runtime.distributed.reduction_plan import CHUNK_BYTES

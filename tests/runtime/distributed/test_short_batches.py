@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.api import compile_source
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
+from dfc.driver.partial import ClusterSpecialiser
 from dfc.ir.options import CompileOptions
-from dfc.partial import ClusterSpecialiser
 from dfc_runtime.errors import FeedError
 from tests.support.clusters import cluster_bundle, on_cluster
 

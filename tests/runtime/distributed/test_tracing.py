@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc.api import compile_source
 from dfc.cli import traces
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on

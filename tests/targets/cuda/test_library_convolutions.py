@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc.api import compile_source
+from dfc.driver.api import compile_source
 from dfc.ir.options import TargetOptions
 from dfc_targets.cuda import cudnn_backend, libcuda
 from dfc_targets.cuda import cudnn_constants as c

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.device_arrays import DeviceArray
 from dfc_runtime.driver import ON_DEVICE

@@ -14,10 +14,10 @@ import dfc_runtime
 from dfc.bundle.writing import write
 from dfc.distribute.deployment.kinds import ON_CPU, Device
 from dfc.distribute.place.devices import DeviceWishes, OnDevices, place_on_devices
+from dfc.driver.several_devices import lower_on_devices
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions, TargetOptions
-from dfc.mixed import lower_on_devices
 from dfc.ops.effects.effects import effect
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import Effect

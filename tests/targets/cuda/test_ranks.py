@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.in_process import Network

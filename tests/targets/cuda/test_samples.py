@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc.api import compile_source
+from dfc.driver.api import compile_source
 from dfc.ir.options import TargetOptions
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.simulated_runtime import simulated_devices

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc.api import compile_source
+from dfc.driver.api import compile_source
+from dfc.driver.pipeline import optimise, scheduled
 from dfc.elaborate.build import build
 from dfc.ir.options import TargetOptions
 from dfc.kernels.form import ContractKernel
-from dfc.pipeline import optimise, scheduled
 from dfc_targets.cuda import libcuda, product_costs
 from dfc_targets.cuda.cublaslt import TYPES
 from dfc_targets.cuda.kernel_code import kernel_code

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dfc import api
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import api
 from tests.support.documents import CodeBlock, code_blocks
 from tests.support.snippets import endings
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc import api
 from dfc.cli.main import main
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import api
 from dfc.ir.options import CompileOptions
 from dfc_runtime.devices import no_bindings
 from dfc_runtime.distributed.comm import Comm

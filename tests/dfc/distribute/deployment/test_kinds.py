@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dfc import api
 from dfc.cli import placement
-from dfc.cluster import options_on
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.kinds import ON_CPU, Device
+from dfc.driver import api
+from dfc.driver.many_ranks import options_on
 from dfc.elaborate import build
 from dfc.ir.options import CompileOptions, TargetOptions
 from tests.support.deploying import HEAD, diagnosed, resolved

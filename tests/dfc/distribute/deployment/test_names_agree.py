@@ -6,9 +6,9 @@ import pytest
 
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.names import Names
+from dfc.driver.selection import select
 from dfc.elaborate.build import build, elaborate
 from dfc.ir.graph import Graph
-from dfc.selecting import select
 from tests.support.corpus import ROOT
 
 SAMPLES = ROOT / "samples"

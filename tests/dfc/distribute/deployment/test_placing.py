@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dfc import pipeline
-from dfc.cluster import spread, wishes_of
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.model import Site
 from dfc.distribute.place import Placed, place
+from dfc.driver import pipeline
+from dfc.driver.many_ranks import spread, wishes_of
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions
 from tests.support.building import graph_of

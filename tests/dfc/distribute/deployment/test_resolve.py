@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from dfc import pipeline
 from dfc.diagnostics.diagnostic import render
 from dfc.distribute.deployment.globs import Glob
 from dfc.distribute.deployment.model import Colocate
 from dfc.distribute.deployment.resolution import Resolution
+from dfc.driver import pipeline
 from dfc.ir.options import CompileOptions
 from dfc.ir.walk import nodes
 from tests.support.building import graph_of

@@ -7,13 +7,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from dfc import pipeline
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.kinds import ON_CPU, Device
 from dfc.distribute.partition import EntryParts, Parts, Role
 from dfc.distribute.partition.devices import DeviceParts, job_of, split_by_device
 from dfc.distribute.place.devices import DeviceWishes, place_on_devices
+from dfc.driver import pipeline
 from dfc.elaborate import build
 from dfc.ir import walk
 from dfc.ir.graph import Graph

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dfc import pipeline
 from dfc.distribute.partition import Role, partition
 from dfc.distribute.partition.early import with_early_receives
 from dfc.distribute.place import Wishes, place
+from dfc.driver import pipeline
 from dfc.ir.graph import Graph
 from tests.dfc.distribute.place.test_place import _on
 from tests.support.building import graph_of

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc import pipeline
 from dfc.bundle.writing import write
 from dfc.distribute.replicate import Replication
+from dfc.driver import pipeline
 from dfc.ir.graph import Graph
 from dfc_runtime.hosts import Handler, HostRequest
 from dfc_runtime.module import Module

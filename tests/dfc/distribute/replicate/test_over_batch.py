@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc import pipeline
 from dfc.distribute.replicate.over_batch import over_batch, results_over
+from dfc.driver import pipeline
 from dfc.ir.options import CompileOptions
 from dfc.ops.evaluate import evaluate, initial_state
 from tests.support.building import graph_of

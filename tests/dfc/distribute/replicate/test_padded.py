@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.replicate.padded import Padded, padded
 from dfc.distribute.replicate.short import CannotPadError
+from dfc.driver.pipeline import check, optimise
 from dfc.elaborate.build import build
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Graph
 from dfc.ops.evaluate import evaluate, initial_state
-from dfc.pipeline import check, optimise
 from tests.support.random_programs import BATCH, Generator
 
 BLOCKS = 4

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from dfc.driver.pipeline import check
 from dfc.ops.evaluate import evaluate
-from dfc.pipeline import check
 from tests.support.random_programs import Generator, Program
 from tests.support.replicating import call, replicate, same_bits, statement
 

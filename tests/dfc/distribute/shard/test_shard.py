@@ -6,10 +6,11 @@ from collections import Counter
 
 import pytest
 
-from dfc import cluster, pipeline
-from dfc.api import _built
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import many_ranks as cluster
+from dfc.driver import pipeline
+from dfc.driver.api import _built
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions

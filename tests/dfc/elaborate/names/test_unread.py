@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dfc import api
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.fixes import applied
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import api
 
 
 def found(text: str) -> list[Diagnostic]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfc import api
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.fixes import applied
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import api
 from dfc.elaborate.statements.inserting import conversion
 from tests.support.building import graph_of, run
 

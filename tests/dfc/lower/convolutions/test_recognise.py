@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.kernels.convolution import SUMS
 from dfc.kernels.program import Launch, walk
 from tests.support.building import graph_of

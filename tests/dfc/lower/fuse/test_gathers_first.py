@@ -6,7 +6,7 @@ import numpy as np
 
 import dfc
 import dfc_runtime
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.kernels.program import EntryProgram, Role
 from tests.support.building import graph_of
 

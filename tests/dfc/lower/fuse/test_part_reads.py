@@ -10,7 +10,7 @@ import pytest
 
 import dfc
 import dfc_runtime
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.kernels.program import Copy, EntryProgram, Launch, Locked, Role, walk
 from dfc_runtime import Module
 from dfc_runtime.errors import RunError

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir import walk
 from dfc.ir.dtypes import F64
 from dfc.ir.graph import Block, Entry, Graph, Value

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.transforms.autodiff.autodiff import autodiff

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir import walk
 from dfc.ir.graph import Block, Graph
 from dfc.transforms.loops.hoist_inputs import hoist_inputs

@@ -9,7 +9,7 @@ import pytest
 
 import dfc
 import dfc_runtime
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.ops.attributes import AssignAttributes

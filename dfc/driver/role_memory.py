@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from dfc import pipeline
 from dfc.bundle.formulas import formula, name_symbols
 from dfc.distribute.deployment.model import Job
 from dfc.distribute.partition import Role
@@ -18,6 +17,7 @@ from dfc.distribute.partition.early import with_early_receives
 from dfc.distribute.place import Costs, PlacementError
 from dfc.distribute.place.cost import state_bytes
 from dfc.distribute.replicate import Combination, Replication
+from dfc.driver import pipeline
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Graph
 from dfc_runtime.formulas import Formula

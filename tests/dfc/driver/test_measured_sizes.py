@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
 from dfc.ir.equality import difference
 from dfc.ir.options import CompileOptions
 from dfc.ops.evaluate import evaluate

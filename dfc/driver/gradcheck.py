@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc import pipeline
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile, Span
+from dfc.driver import pipeline
 from dfc.elaborate import build
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Graph, Node, Value

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.gradcheck import Compared, gradcheck, widened
 from dfc.elaborate import build
-from dfc.gradcheck import Compared, gradcheck, widened
 from dfc.ir.graph import Graph, Node, Value
 from dfc.ir.walk import nodes
 from dfc.ops import registry

@@ -19,6 +19,8 @@ from importlib.metadata import entry_points
 
 from dfc.bundle.target import Lowered, has_libraries, load_target
 from dfc.bundle.timing import timed
+from dfc.driver.reproducer import keep
+from dfc.driver.watching import Event, Watch, ignore
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions
 from dfc.ir.verify import verify
@@ -26,7 +28,6 @@ from dfc.kernels.program import Program
 from dfc.lower.program import lower_graph
 from dfc.ops.check import check_node
 from dfc.ops.spelling import show
-from dfc.reproducer import keep
 from dfc.transforms.autodiff.autodiff import autodiff
 from dfc.transforms.expand import expand
 from dfc.transforms.instrument.finite_checks import NAME as GUARD
@@ -39,7 +40,6 @@ from dfc.transforms.scalar.fold import fold
 from dfc.transforms.scalar.prune import prune
 from dfc.transforms.scalar.simplify import simplify
 from dfc.transforms.sparse.sparse import sparse
-from dfc.watching import Event, Watch, ignore
 from dfc_runtime.errors import DfcError
 
 

@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from dfc import api
 from dfc.diagnostics.diagnostic import CompileError, render
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import api
 from dfc.ir.options import CompileOptions
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.cluster import PART, Cluster

@@ -13,20 +13,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from dfc import cluster, pipeline
 from dfc.bundle.cluster_writing import Extras, elastic_jobs
 from dfc.bundle.writing import Bundle
-from dfc.cluster import Spread
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.model import Replicate, Site, Step
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.replicate.padded import Padded, padded
 from dfc.distribute.replicate.short import CannotPadError
+from dfc.driver import many_ranks as cluster
+from dfc.driver import pipeline
+from dfc.driver.many_ranks import Spread
+from dfc.driver.selection import Selection, select
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.options import CompileOptions
 from dfc.ir.types import TokenType
-from dfc.selecting import Selection, select
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.cluster import AheadPart, PartFeed
 

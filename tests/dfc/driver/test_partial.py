@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc.api import compile_source
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
+from dfc.driver.partial import Specialiser
 from dfc.ir.graph import Value
 from dfc.ir.options import CompileOptions
 from dfc.ir.types import TensorType
-from dfc.partial import Specialiser
 from dfc_runtime import partial
 from dfc_runtime.errors import RunError
 from dfc_runtime.measuring import TICK, Meter

@@ -13,18 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dfc import mixed, pipeline
 from dfc.bundle.formulas import formula, name_symbols
 from dfc.bundle.writing import write
-from dfc.cluster import resolution_of
-from dfc.cluster_parts import Surroundings, compiled, compiled_padded
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.distribute.deployment.model import Site
+from dfc.driver import pipeline
+from dfc.driver import several_devices as mixed
+from dfc.driver.cluster_parts import Surroundings, compiled, compiled_padded
+from dfc.driver.many_ranks import resolution_of
+from dfc.driver.selection import select
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions, TargetOptions
-from dfc.selecting import select
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.cluster import site
 from dfc_runtime.formulas import Formula

@@ -6,14 +6,15 @@ from textwrap import dedent
 
 import pytest
 
-from dfc import api, cluster
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.place import Costs
+from dfc.driver import api
+from dfc.driver import many_ranks as cluster
+from dfc.driver.pipeline import optimise
+from dfc.driver.role_memory import needed
 from dfc.elaborate.build import build
 from dfc.ir.options import CompileOptions
-from dfc.pipeline import optimise
-from dfc.role_memory import needed
 
 TRAINING = """
 dfg 1

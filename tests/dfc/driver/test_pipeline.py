@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from dfc import pipeline, reproducer
 from dfc.diagnostics.diagnostic import CompileError, error
 from dfc.diagnostics.source import NOWHERE, SourceFile
+from dfc.driver import pipeline, reproducer
+from dfc.driver.pipeline import Event, InternalError, Phase
+from dfc.driver.watching import watcher
 from dfc.elaborate.build import build
 from dfc.ir.equality import equal
 from dfc.ir.graph import Block, Graph
 from dfc.ir.options import CompileOptions
 from dfc.ir.rewrite import map_blocks
 from dfc.ir.walk import nodes
-from dfc.pipeline import Event, InternalError, Phase
-from dfc.watching import watcher
 
 PROGRAM = """dfg 1
 param w: f32 = 1

@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dfc import mixed, pipeline
 from dfc.bundle.writing import write
+from dfc.driver import pipeline
+from dfc.driver import several_devices as mixed
+from dfc.driver.partial import Setting, rebuilt
+from dfc.driver.selection import select
 from dfc.ir.graph import Node
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import Array
-from dfc.partial import Setting, rebuilt
-from dfc.selecting import select
 from dfc.transforms.instrument.finite_checks import NAME, watched
 
 

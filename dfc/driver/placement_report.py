@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dfc import pipeline
-from dfc.cluster import Spread
 from dfc.distribute.deployment.globs import Glob
 from dfc.distribute.deployment.kinds import Device
 from dfc.distribute.deployment.model import Site
@@ -21,6 +19,8 @@ from dfc.distribute.place.cost import nodes_inside
 from dfc.distribute.place.devices import DeviceDecision
 from dfc.distribute.place.state import used_state
 from dfc.distribute.place.timeline import Timeline, timeline
+from dfc.driver import pipeline
+from dfc.driver.many_ranks import Spread
 from dfc.ir.dims import Dim
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
 

@@ -6,14 +6,14 @@ from functools import cache
 
 import pytest
 
-from dfc import pipeline
-from dfc.cluster import Spread, spread
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.kinds import Device
+from dfc.driver import pipeline
+from dfc.driver.many_ranks import Spread, spread
+from dfc.driver.several_devices import options_on
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions, TargetOptions
-from dfc.mixed import options_on
 
 PROGRAM = """dfg 1
 

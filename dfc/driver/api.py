@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dfc import pipeline
 from dfc.bundle.writing import Bundle, write
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics
 from dfc.diagnostics.source import SourceFile
+from dfc.driver import deployment_check as deployment
+from dfc.driver import pipeline
+from dfc.driver.watching import watcher
 from dfc.elaborate import build
 from dfc.elaborate.names.unread import remarks as name_remarks
-from dfc.frontend import deployment
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.kernels.printer import print_program
@@ -25,15 +26,14 @@ from dfc.ops.spelling import show as show_graph
 from dfc.syntax.reader.layout import check_style
 from dfc.syntax.reader.parser import parse_recovering
 from dfc.syntax.reader.reading import read_source
-from dfc.watching import watcher
 from dfc_runtime.errors import FeedError, FileError, UnsupportedError
 from dfc_runtime.kinds import require_kind
 from dfc_runtime.names import did_you_mean
 
 if TYPE_CHECKING:
     from dfc.distribute.place.cost import Costs
+    from dfc.driver.placement_report import Report
     from dfc.ir.dims import Symbol
-    from dfc.placing import Report
 
 __all__ = ["Shown", "check", "compile", "compile_source", "graph", "pass_names", "place", "show", "show_roles"]
 
@@ -99,12 +99,9 @@ def compile_source(
     watch = watcher(options)
     optimised = pipeline.finish(pipeline.optimise(built, options, watch), options, watch)
     if deploy is not None:
-        from dfc import (  # placement and partition are code that one task never needs
-            cluster,
-            cluster_parts,
-            combine_checks,
-        )
         from dfc.distribute.deployment.variants import check_variants
+        from dfc.driver import cluster_parts, combine_checks
+        from dfc.driver import many_ranks as cluster
 
         spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile))
         tasks = [(role.job, role.task) for role in spread.parts.graphs]
@@ -119,7 +116,7 @@ def compile_source(
             checks={name: each.check for name, each in checks.items()},
         )
         return cluster.compile_cluster(spread, options, extras, diagnostics)
-    from dfc import mixed  # as above
+    from dfc.driver import several_devices as mixed
 
     program, lowered = mixed.lower(optimised, options, watch)
     return write(program, lowered, source.text, built.settings, diagnostics, built.modules)
@@ -137,7 +134,8 @@ def place(
 ) -> tuple[Report, tuple[Diagnostic, ...]]:
     """Where a program would be placed, and why; `only` is a glob for the names to report, `sizes` are those of
     dimensions by name."""
-    from dfc import cluster, placing  # as in `compile_source`
+    from dfc.driver import many_ranks as cluster
+    from dfc.driver import placement_report as placing
 
     built, diagnostics = _built(source, options)
     optimised = pipeline.optimise(built, options)
@@ -151,8 +149,8 @@ def _costs(
     """Costs as they were measured, with sizes as they are said to be; None where nothing is known."""
     if profile is None and not sizes:
         return None
-    from dfc import profiles  # as in `compile_source`
     from dfc.distribute.place.cost import Costs
+    from dfc.driver import profiles
 
     costs = Costs(_sizes(optimised, sizes or {}))
     if profile is None:
@@ -191,8 +189,8 @@ def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
 def show_roles(source: SourceFile, options: CompileOptions, deploy: SourceFile) -> Mapping[str, Shown]:
     """The graph of each role of a deployed program, by its name; where it works on several devices, those of its parts,
     too: `worker/gpu0`."""
-    from dfc import cluster  # as in `compile_source`
     from dfc.distribute.partition.devices import split_by_device
+    from dfc.driver import many_ranks as cluster
 
     built, diagnostics = _built(source, options)
     spread = cluster.spread(built, pipeline.optimise(built, options), deploy)
@@ -222,7 +220,8 @@ def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnosti
         found, built_graph = deployment.examined(source, settings)
         if built_graph is None:
             return found
-        from dfc import cluster, cluster_parts  # as in `compile_source`
+        from dfc.driver import cluster_parts
+        from dfc.driver import many_ranks as cluster
 
         mistakes = cluster.replication_mistakes(built_graph, source)
         return [*found, *(mistakes or cluster_parts.step_mistakes(built_graph, source))]

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dfc import pipeline
 from dfc.bundle.cluster_writing import Extras, write_cluster
 from dfc.bundle.writing import Bundle, write
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
@@ -32,11 +31,12 @@ from dfc.distribute.place.blocks import names_in_blocks, strays
 from dfc.distribute.place.devices import OnDevices
 from dfc.distribute.replicate import Replication, replicate
 from dfc.distribute.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
+from dfc.driver import pipeline
+from dfc.driver.role_memory import check_memory, early_memory
+from dfc.driver.several_devices import lower_on_devices, on_devices, options_on
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.options import CompileOptions
-from dfc.mixed import lower_on_devices, on_devices, options_on
-from dfc.role_memory import check_memory, early_memory
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 
 

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dfc.bundle.writing import Bundle
-from dfc.cluster import Spread
-from dfc.cluster_parts import Surroundings, compiled, described
 from dfc.diagnostics.diagnostic import CompileError
+from dfc.driver.cluster_parts import Surroundings, compiled, described
+from dfc.driver.many_ranks import Spread
+from dfc.driver.selection import Selection, select
 from dfc.ir import walk
 from dfc.ir.graph import Entry
 from dfc.ir.options import CompileOptions
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
-from dfc.selecting import Selection, select
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.cluster import AheadPart, CombineCheck
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dfc import pipeline
 from dfc.bundle.target import CodeImage, Lowered, lacking, load_target
 from dfc.bundle.writing import write
 from dfc.distribute.deployment.kinds import Device
@@ -21,6 +20,7 @@ from dfc.distribute.partition import Role
 from dfc.distribute.partition.devices import DeviceParts, split_by_device
 from dfc.distribute.place import Costs
 from dfc.distribute.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices
+from dfc.driver import pipeline
 from dfc.ir import walk
 from dfc.ir.dims import ZERO
 from dfc.ir.graph import Entry, Graph

@@ -9,7 +9,7 @@ import pytest
 
 import dfc
 import dfc_runtime
-from dfc import pipeline
+from dfc.driver import pipeline
 from dfc.ir.dims import Dim, dim, product
 from dfc.kernels.program import EntryProgram, Role
 from dfc_runtime import Module
