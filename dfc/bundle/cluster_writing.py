@@ -21,6 +21,7 @@ from dfc.ir.graph import Graph
 from dfc.ir.measured import bounds_in
 from dfc.lower.program import signature
 from dfc.version import __version__
+from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats import manifest_writing, seal
 from dfc_runtime.formats.cluster import (
     DEPLOYMENT,
@@ -43,7 +44,6 @@ from dfc_runtime.formats.cluster import (
 )
 from dfc_runtime.formats.manifest import Manifest
 from dfc_runtime.formats.tensors import NewTensor
-from dfc_runtime.formulas import Formula
 from dfc_runtime.mixed.plan import MIXED
 
 Replications = Mapping[str, Replication]

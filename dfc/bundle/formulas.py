@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dfc.ir.dims import Compound, Dim, Symbol
-from dfc_runtime.formulas import Formula
+from dfc_runtime.calls.formulas import Formula
 
 Names = Mapping[Symbol, str]
 Token = int | str

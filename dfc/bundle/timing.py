@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from dfc.diagnostics.source import Span
 from dfc.kernels.program import EntryProgram, For, HostCall, HostSite, If, Launch, Locked, Program, Step, While
-from dfc_runtime.measuring import BEGIN, EMPTY, END, TICK
+from dfc_runtime.observe.measuring import BEGIN, EMPTY, END, TICK
 
 
 def timed(program: Program) -> Program:

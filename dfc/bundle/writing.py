@@ -33,6 +33,7 @@ from dfc.kernels.program import (
     walk,
 )
 from dfc.version import __version__
+from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.checkpoints.files import replace_file
 from dfc_runtime.errors import FeedError, FileError
 from dfc_runtime.formats import bundle as bundle_format
@@ -53,7 +54,6 @@ from dfc_runtime.formats.manifest import (
     StateEntry,
 )
 from dfc_runtime.formats.tensors import NewTensor
-from dfc_runtime.formulas import Formula
 
 Setting = int | float | bool | str
 

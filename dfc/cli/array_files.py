@@ -21,8 +21,8 @@ from typing import IO, TYPE_CHECKING, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.memory import in_words, machine_memory
 from dfc_runtime.errors import LimitError
-from dfc_runtime.memory import in_words, machine_memory
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo

@@ -11,14 +11,14 @@ import click
 
 import dfc_runtime
 from dfc.cli.values import Setting
+from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.cluster import Cluster
 from dfc_runtime.formats.manifest import Entry
-from dfc_runtime.hosts import Handler
-from dfc_runtime.measuring import TICK, Meter, is_timed
+from dfc_runtime.observe.measuring import TICK, Meter, is_timed
 
 if TYPE_CHECKING:
     from mpi4py import MPI

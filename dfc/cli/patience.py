@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dfc_runtime import interrupting
+from dfc_runtime.calls import interrupting
 
 SIGNALLED = 128
 GRACE_S = 8.0

@@ -22,7 +22,7 @@ import click
 import numpy as np
 
 from dfc.cli.patience import SIGNALLED, STOPPING, Patience, end_at_once
-from dfc_runtime.batching import Batching, Epoch, Gathered, plan_batches
+from dfc_runtime.calls.batching import Batching, Epoch, Gathered, plan_batches
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.manifest import Entry
 

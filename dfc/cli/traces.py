@@ -16,7 +16,7 @@ from dfc_runtime.errors import FileError
 from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import items, mapping, text
 from dfc_runtime.formats.source import read_text
-from dfc_runtime.tracing import LOAD
+from dfc_runtime.observe.tracing import LOAD
 
 _MICRO = 1e-6
 STALLS = ("receive", "send", "combination")

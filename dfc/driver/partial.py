@@ -26,10 +26,10 @@ from dfc.driver.selection import select
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions, TargetOptions
+from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.calls.partial import Build
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.cluster import site
-from dfc_runtime.formulas import Formula
-from dfc_runtime.partial import Build
 
 Setting = int | float | bool | str
 

@@ -20,7 +20,7 @@ from dfc.distribute.replicate import Combination, Replication
 from dfc.driver import pipeline
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Graph
-from dfc_runtime.formulas import Formula
+from dfc_runtime.calls.formulas import Formula
 
 SUMMING = 2
 """Arrays of the size of a sum that a task has while it is made with others: what it adds to, and the result."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 
+from dfc_runtime.calls.memory import in_words
 from dfc_runtime.errors import BundleError, DfcError, FeedError, LimitError, UnsupportedError
 from dfc_runtime.formats import fields
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.kinds import is_whole
-from dfc_runtime.memory import in_words
 
 DEVICE_VARIABLE = "DFC_DEVICE"
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"

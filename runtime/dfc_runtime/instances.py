@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.hosts import Hosts
+from dfc_runtime.calls.memory import aligned, check_limit
 from dfc_runtime.devices import newest, wrong_architecture
 from dfc_runtime.driver import Driver, find_driver
 from dfc_runtime.errors import LimitError, UnsupportedError
@@ -19,11 +21,9 @@ from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, ImageEntry, StateEntry
-from dfc_runtime.hosts import Hosts
-from dfc_runtime.memory import aligned, check_limit
 from dfc_runtime.observation import observe
 from dfc_runtime.processor import choose_image
-from dfc_runtime.state import State
+from dfc_runtime.state.state import State
 
 Array = NDArray[np.generic]
 

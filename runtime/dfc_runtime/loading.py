@@ -16,31 +16,31 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime import containers
-from dfc_runtime.answers import Answers
-from dfc_runtime.calls import Machinery
+from dfc_runtime.calls.answers import Answers
+from dfc_runtime.calls.calls import Machinery
+from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.calls.gate import Gate, Queue
+from dfc_runtime.calls.hosts import Handler, Hosts
+from dfc_runtime.calls.memory import Arena, aligned, memory_limit, working_limit
+from dfc_runtime.calls.partial import Origin
 from dfc_runtime.checkpoints.saving import Saver
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 from dfc_runtime.devices import device_number, device_of_rank
 from dfc_runtime.driver import find_driver
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import FeedError, RankCountError, UnsupportedError
-from dfc_runtime.finite import has_checks, with_checks
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, ImageEntry, Manifest
-from dfc_runtime.gate import Gate, Queue
-from dfc_runtime.hosts import Handler, Hosts
 from dfc_runtime.instances import image_for, make_driver, refused
 from dfc_runtime.kinds import is_whole, require_kind
-from dfc_runtime.memory import Arena, aligned, memory_limit, working_limit
 from dfc_runtime.mixed.plan import MIXED
 from dfc_runtime.mixed.variants import variant
 from dfc_runtime.module import INIT, Module
-from dfc_runtime.partial import Origin
-from dfc_runtime.state import State
-from dfc_runtime.summaries import Destination
-from dfc_runtime.tracing import Recorder
+from dfc_runtime.observe.finite import has_checks, with_checks
+from dfc_runtime.observe.summaries import Destination
+from dfc_runtime.observe.tracing import Recorder
+from dfc_runtime.state import containers
+from dfc_runtime.state.state import State
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -13,18 +13,18 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from dfc_runtime.calls import Machinery, make_call
+from dfc_runtime.calls.calls import Machinery, make_call
+from dfc_runtime.calls.partial import Origin, Parts
 from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.requests import warn_of_skipped
 from dfc_runtime.checkpoints.saving import Saver, Saving, wish
 from dfc_runtime.driver import Driver
-from dfc_runtime.finite import checked, has_checks
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.names import did_you_mean
-from dfc_runtime.partial import Origin, Parts
-from dfc_runtime.state import State
-from dfc_runtime.summaries import FileSink
+from dfc_runtime.observe.finite import checked, has_checks
+from dfc_runtime.observe.summaries import FileSink
+from dfc_runtime.state.state import State
 
 INIT = "init"
 T = TypeVar("T", bound=Callable[..., object])

@@ -7,7 +7,7 @@ import pytest
 
 import dfc
 import dfc_runtime
-from dfc_runtime.device_arrays import DeviceArray
+from dfc_runtime.calls.device_arrays import DeviceArray
 from dfc_runtime.errors import LimitError, RunError
 
 PROGRAM = """dfg 1

@@ -29,8 +29,8 @@ step "train/loss" from "train/p", "y"
 step "train/loss" from "x", "y"
 """
 WITHOUT = """
-import dfc_runtime.partial
-dfc_runtime.partial.COMPILER = "dfc.no_such_module"
+import dfc_runtime.calls.partial
+dfc_runtime.calls.partial.COMPILER = "dfc.no_such_module"
 """
 
 

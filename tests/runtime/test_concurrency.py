@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime import containers
 from dfc_runtime.errors import BundleError, RunError
+from dfc_runtime.state import containers
 
 THREADS = 8
 TIMES = 10_000

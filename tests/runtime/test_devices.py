@@ -12,9 +12,9 @@ import pytest
 
 import dfc_runtime
 from dfc_runtime import Module, devices, driver
-from dfc_runtime.device_arrays import DeviceArray
+from dfc_runtime.calls.device_arrays import DeviceArray
+from dfc_runtime.calls.memory import address_of
 from dfc_runtime.errors import BundleError, FeedError, UnsupportedError
-from dfc_runtime.memory import address_of
 from tests.support import fake_driver
 from tests.support.bundles import Sketch
 from tests.support.fake_device import FakeArray, FakeDeviceDriver, PackedArray

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import pytest
 
 import dfc
-from dfc_runtime import Module, interrupting
+from dfc_runtime import Module
+from dfc_runtime.calls import interrupting
 from dfc_runtime.errors import RunError
 from tests.support.forked import in_child
 

@@ -12,7 +12,7 @@ import pytest
 import dfc_runtime
 from dfc.driver import api
 from dfc_runtime import CheckpointError, Module
-from dfc_runtime.summaries import Histogram
+from dfc_runtime.observe.summaries import Histogram
 from tests.support.convnet import PARAMETERS, STATISTICS, ConvNet
 from tests.support.corpus import ROOT
 from tests.support.perceptron import assert_within_rounding

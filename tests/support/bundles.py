@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats import bundle, manifest_writing, seal, strict_json, tensors
 from dfc_runtime.formats.cluster import ROLE
 from dfc_runtime.formats.element_types import STORED_AS
@@ -25,7 +26,6 @@ from dfc_runtime.formats.manifest import (
     StateEntry,
 )
 from dfc_runtime.formats.tensors import NewTensor
-from dfc_runtime.formulas import Formula
 
 PLACE = Place("model.dfg", 31, 7, "  let picked = table[id]")
 

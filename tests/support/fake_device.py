@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from dfc_runtime.calls.memory import address_of, aligned
 from dfc_runtime.driver import ON_DEVICE
-from dfc_runtime.memory import address_of, aligned
 from tests.support.fake_driver import FUNCTIONS, Call, FakeDriver
 
 

@@ -13,8 +13,8 @@ from dfc.cli.clusters import cluster_lines
 from dfc.cli.output import echo_program
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.inspection import Inspection, state_bytes
-from dfc_runtime.kernel_reports import KernelInfo, call_reports, kernel_reports
 from dfc_runtime.mixed.looking import DeviceInfo
+from dfc_runtime.observe.kernel_reports import KernelInfo, call_reports, kernel_reports
 
 KILO = 1024
 

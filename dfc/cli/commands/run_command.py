@@ -34,13 +34,13 @@ from dfc.cli.ranks import (
 from dfc.cli.saving import Keeper, Plan, refuse_checkpoint, saves
 from dfc.cli.values import Setting, feeds, named, plain, require_folder, require_no_file, settings, write_arrays
 from dfc_runtime import Module
-from dfc_runtime.batching import LAST
+from dfc_runtime.calls.batching import LAST
 from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.distributed.cluster_module import ClusterModule
 from dfc_runtime.distributed.comm import Comm
 from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.formats.manifest import Entry
-from dfc_runtime.measuring import Meter
+from dfc_runtime.observe.measuring import Meter
 
 if TYPE_CHECKING:
     from mpi4py import MPI

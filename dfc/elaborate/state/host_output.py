@@ -32,7 +32,7 @@ from dfc.ops import registry
 from dfc.ops.effects.host_io import PrintAttributes, SummaryAttributes
 from dfc.ops.record import HostCall
 from dfc.syntax.tree import tree
-from dfc_runtime.printing import escaped, placeholders
+from dfc_runtime.observe.printing import escaped, placeholders
 
 Arguments = Mapping[str, Argument]
 VERB = "calls"

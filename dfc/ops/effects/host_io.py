@@ -21,7 +21,7 @@ from dfc.ir.dtypes import I64
 from dfc.ir.types import TensorType
 from dfc.ops.record import Array, Effect, Evaluate, HostCall, InferTypes, OpError, OpRecord, Parameter, Sizes
 from dfc.ops.registry import register
-from dfc_runtime.printing import placeholders
+from dfc_runtime.observe.printing import placeholders
 
 TOLD = "what is told to the host has no gradient"
 

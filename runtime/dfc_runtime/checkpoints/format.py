@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.checkpoints.parts import Assembly, Part, Saved, TaskFile, Types
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import fields, strict_json, tensors
 from dfc_runtime.formats.element_types import STORED_AS, stored_shape

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.distributed.shards import most_rows, put_part, rows_of
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import described

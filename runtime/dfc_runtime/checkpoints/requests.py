@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
+from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.saving import Saver, Wish
 from dfc_runtime.checkpoints.store import Found
 from dfc_runtime.formats.manifest import RESTORE, SAVE
-from dfc_runtime.hosts import Handler, HostRequest
-from dfc_runtime.state import State
+from dfc_runtime.state.state import State
 
 
 def checkpoint_handlers(state: State, saver: Saver) -> Mapping[str, Handler]:

@@ -17,7 +17,7 @@ from dfc_runtime.checkpoints.store import Found
 from dfc_runtime.errors import CheckpointError, FeedError
 from dfc_runtime.formats.manifest import StateEntry
 from dfc_runtime.names import closest
-from dfc_runtime.state import State
+from dfc_runtime.state.state import State
 
 _MOST_LINES = 20
 _MOST_NAMES = 4

@@ -20,7 +20,7 @@ from dfc_runtime.checkpoints.files import Disk
 from dfc_runtime.checkpoints.format import About, Progress, Saved
 from dfc_runtime.distributed import epochs
 from dfc_runtime.errors import FeedError, LimitError
-from dfc_runtime.state import State
+from dfc_runtime.state.state import State
 
 
 @dataclass(frozen=True, slots=True)

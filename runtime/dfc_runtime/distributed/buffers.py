@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dfc_runtime.calls.memory import aligned
 from dfc_runtime.distributed.comm import Bytes
-from dfc_runtime.memory import aligned
 
 _MOST_KEPT = 64
 """Buffers of one size that are kept."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.distributed import wire
 from dfc_runtime.distributed.comm import CONTROL, DATA_DOWN, DATA_UP, JOIN, REPLY, Array, Arrival, Bytes, Pending
 from dfc_runtime.distributed.entry_plan import EntryPlan, TaskPart
@@ -21,7 +22,6 @@ from dfc_runtime.distributed.pieces import put
 from dfc_runtime.distributed.rank import Answer, Data, OwnPart, Rank, described, empty
 from dfc_runtime.distributed.waiting import Awaited, packed, unpacked
 from dfc_runtime.distributed.wire import CALL, CLOSE, COMMAND, DONE, FAILED, OUTCOME, SILENT_CALL, Head, Value, is_array
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import DfcError, FeedError, RankError, RunError
 from dfc_runtime.module import INIT
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, cast
 
+from dfc_runtime.calls.gate import Refusing, Serving
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.saving import Saving, wish
 from dfc_runtime.distributed.client import Client
@@ -32,10 +33,9 @@ from dfc_runtime.distributed.stepping import CheckpointSteps, warn_of
 from dfc_runtime.distributed.waiting import Waiting
 from dfc_runtime.errors import BundleError, FeedError
 from dfc_runtime.formats.manifest import Manifest
-from dfc_runtime.gate import Refusing, Serving
 from dfc_runtime.module import INIT, CallableEntry, Module
 from dfc_runtime.names import did_you_mean
-from dfc_runtime.summaries import Sink
+from dfc_runtime.observe.summaries import Sink
 
 HELLO = "hello"
 Folder = str | os.PathLike[str]

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.distributed.client import Client
 from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.follower import Follower
 from dfc_runtime.distributed.rank import Answer, Data, Rank
 from dfc_runtime.distributed.shards import Division, part_of, put_part, with_room, without_room
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.formats.manifest import StateEntry
 from dfc_runtime.names import did_you_mean
-from dfc_runtime.state import UnknownStateError, checked_value
+from dfc_runtime.state.state import UnknownStateError, checked_value
 
 GET, SET = "state.get", "state.set"
 

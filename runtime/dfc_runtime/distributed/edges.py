@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.distributed.buffers import Pool
 from dfc_runtime.distributed.comm import FIRST_EDGE, Array, Bytes, as_bytes
 from dfc_runtime.distributed.compression import compressed, expanded
@@ -20,10 +22,8 @@ from dfc_runtime.distributed.routing import Router
 from dfc_runtime.distributed.sending import PIECE, Sender, pieces
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.waiting import Awaited, Waiting
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import RankError
 from dfc_runtime.formats.manifest import HostSite
-from dfc_runtime.hosts import Handler, HostRequest
 
 _F32 = np.dtype(np.float32)
 

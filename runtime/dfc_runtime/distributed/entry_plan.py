@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dfc_runtime.calls.sizes import declared
 from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.pieces import piece
 from dfc_runtime.distributed.reduction_plan import Node, dealt
@@ -19,7 +20,6 @@ from dfc_runtime.distributed.wire import Codec, Member, is_array
 from dfc_runtime.errors import BundleError, FeedError
 from dfc_runtime.formats.cluster import ClusterEntry, ResultPart, site
 from dfc_runtime.formats.manifest import Entry
-from dfc_runtime.sizes import declared
 
 
 @dataclass(frozen=True, slots=True)

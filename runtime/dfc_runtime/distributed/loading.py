@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from dfc_runtime import loading
+from dfc_runtime.calls.hosts import Handler
+from dfc_runtime.calls.memory import memory_limit
 from dfc_runtime.distributed import records
 from dfc_runtime.distributed.bundle_checks import check_ahead, check_part, plans_of
 from dfc_runtime.distributed.cluster_module import ClusterModule
@@ -28,12 +30,10 @@ from dfc_runtime.errors import DfcError, RankCountError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import ROLE
-from dfc_runtime.hosts import Handler
 from dfc_runtime.kinds import require_kind
-from dfc_runtime.memory import memory_limit
 from dfc_runtime.module import Module
-from dfc_runtime.summaries import Destination
-from dfc_runtime.tracing import Recorder
+from dfc_runtime.observe.summaries import Destination
+from dfc_runtime.observe.tracing import Recorder
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -16,6 +16,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from dfc_runtime.calls.hosts import Handler
+from dfc_runtime.calls.partial import Build, ClusterSpecialiser, Filled, fed_values, fetched_names
+from dfc_runtime.calls.results import Results, results_type
 from dfc_runtime.distributed.client import Client
 from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.edges import Edges
@@ -31,10 +34,7 @@ from dfc_runtime.formats import manifest_reading, strict_json
 from dfc_runtime.formats.cluster import ROLE, Cluster
 from dfc_runtime.formats.fields import flag, integer, items, shown, text
 from dfc_runtime.formats.manifest import Entry, Manifest
-from dfc_runtime.hosts import Handler
 from dfc_runtime.module import parts_of
-from dfc_runtime.partial import Build, ClusterSpecialiser, Filled, fed_values, fetched_names
-from dfc_runtime.results import Results, results_type
 
 ADD, VARIANT, WAIT = "part.add", "part.variant", "part.wait"
 Handlers = Mapping[str, Handler]

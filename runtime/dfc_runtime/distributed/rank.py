@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.distributed.comm import Array, Pending, as_bytes
 from dfc_runtime.distributed.edges import Edges
 from dfc_runtime.distributed.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.topology import Task, Topology
 from dfc_runtime.distributed.waiting import Awaited, Waiting
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import BundleError, FeedError, RankError
 from dfc_runtime.formats.fields import integer, items, text
 from dfc_runtime.formats.manifest import Entry

@@ -11,16 +11,16 @@ from operator import itemgetter
 
 import numpy as np
 
-from dfc_runtime import feeds
-from dfc_runtime.binding import Binder
-from dfc_runtime.calls import Feed
+from dfc_runtime.calls import feeds
+from dfc_runtime.calls.binding import Binder
+from dfc_runtime.calls.calls import Feed
+from dfc_runtime.calls.results import results_type
+from dfc_runtime.calls.scalars import slot_format
+from dfc_runtime.calls.sizes import CallSizes, Shape, plan
 from dfc_runtime.distributed.client import Request
 from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.entry_plan import EntryPlan
 from dfc_runtime.distributed.wire import Value
-from dfc_runtime.results import results_type
-from dfc_runtime.scalars import slot_format
-from dfc_runtime.sizes import CallSizes, Shape, plan
 
 _MOST_PLANS = 4096
 

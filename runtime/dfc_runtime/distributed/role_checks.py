@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.distributed.operation import ADDITIONS, CONCAT
 from dfc_runtime.distributed.shards import most_rows
 from dfc_runtime.distributed.topology import Task, Topology
 from dfc_runtime.formats.cluster import SHARD_RULES, ClusterEntry, site
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import Entry, HostSite, Manifest, SiteOperand
-from dfc_runtime.formulas import Formula
 
 I64 = "i64"
 

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.distributed.comm import Array, Bytes, Pending, as_bytes
 from dfc_runtime.distributed.compression import compressed, expanded
 from dfc_runtime.distributed.shards import Division, Rows
@@ -22,7 +23,6 @@ from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.waiting import Awaited, Waiting
 from dfc_runtime.errors import RunError
 from dfc_runtime.formats.manifest import HostSite
-from dfc_runtime.hosts import Handler, HostRequest
 
 
 class Wires(Protocol):

@@ -16,14 +16,14 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.calls.gate import Refusing
+from dfc_runtime.calls.partial import Filled
 from dfc_runtime.distributed.client import Client, Request
 from dfc_runtime.distributed.comm import Array
 from dfc_runtime.distributed.entry_plan import EntryPlan, cut_fault
 from dfc_runtime.distributed.parts import ClusterParts
 from dfc_runtime.distributed.requests import Requests, wrapper
-from dfc_runtime.formulas import Formula
-from dfc_runtime.gate import Refusing
-from dfc_runtime.partial import Filled
 
 Axes = Mapping[str, tuple[int, Formula]]
 

@@ -9,13 +9,13 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from dfc_runtime.calls.gate import Mode
 from dfc_runtime.checkpoints.saving import Wish
 from dfc_runtime.distributed.client import Client
 from dfc_runtime.distributed.entry_plan import EntryPlan
 from dfc_runtime.distributed.requests import Requests
 from dfc_runtime.distributed.saving import ClusterSaver
 from dfc_runtime.formats.cluster import CheckpointStep
-from dfc_runtime.gate import Mode
 
 
 class CheckpointSteps:

@@ -20,7 +20,7 @@ from dfc_runtime.distributed.rank import Answer, Data, Rank, described
 from dfc_runtime.distributed.waiting import Awaited, Waiting
 from dfc_runtime.errors import DfcError, FeedError, RankError
 from dfc_runtime.formats.fields import integer, items, text
-from dfc_runtime.tracing import Label, Part, Recorder, write
+from dfc_runtime.observe.tracing import Label, Part, Recorder, write
 
 READY, CLOCK, EVENTS = "trace_ready", "trace_clock", "trace_events"
 ROUNDS = 64

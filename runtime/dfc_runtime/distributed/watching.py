@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
+from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.distributed.waiting import Waiting
 from dfc_runtime.formats.manifest import HostSite
-from dfc_runtime.hosts import Handler, HostRequest
-from dfc_runtime.measuring import BEGIN, TICK
+from dfc_runtime.observe.measuring import BEGIN, TICK
 
 LOOK_EVERY = 0.25
 

@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
+from dfc_runtime.calls.element_types import SLOT_FORMATS, numpy_dtype
+from dfc_runtime.calls.scalars import Slot, slot_format
 from dfc_runtime.distributed.comm import Array, Bytes, as_bytes
-from dfc_runtime.element_types import SLOT_FORMATS, numpy_dtype
-from dfc_runtime.scalars import Slot, slot_format
 
 CALL, COMMAND, OUTCOME, CLOSE, DONE, FAILED, STOPPED, SILENT_CALL = range(8)
 """Kinds of messages: from the client, and answers to it. A silent call is answered only if it fails."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dfc_runtime.formulas import Formula, constant
+from dfc_runtime.calls.formulas import Formula, constant
 
 ONE = constant(1)
 ROLE = "role/"

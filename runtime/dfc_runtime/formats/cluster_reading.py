@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 
-from dfc_runtime import formulas
+from dfc_runtime.calls import formulas
+from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats import fields
 from dfc_runtime.formats.cluster import (
     COMBINES,
@@ -30,7 +31,6 @@ from dfc_runtime.formats.cluster import (
     site,
 )
 from dfc_runtime.formats.fields import Record
-from dfc_runtime.formulas import Formula
 
 MOST_TASKS = 1 << 16
 MOST_BLOCKS = 1 << 20

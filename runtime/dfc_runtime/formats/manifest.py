@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats.cluster import Cluster
-from dfc_runtime.formulas import Formula
 
 FORMAT = 2
 """The number of the format; since 2 code ends with the seal of its manifest."""

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dfc_runtime import formulas
+from dfc_runtime.calls import formulas
+from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats import cluster_reading, fields
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import Record
@@ -25,7 +26,6 @@ from dfc_runtime.formats.manifest import (
     StateEntry,
 )
 from dfc_runtime.formats.site_reading import MAXIMUM_RANK, check_sites, element_type, read_place, read_site
-from dfc_runtime.formulas import Formula
 
 
 def from_json(data: object) -> Manifest:

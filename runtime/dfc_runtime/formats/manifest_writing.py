@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats import cluster_writing
 from dfc_runtime.formats.manifest import (
     FORMAT,
@@ -17,7 +18,6 @@ from dfc_runtime.formats.manifest import (
     SizeCheck,
     StateEntry,
 )
-from dfc_runtime.formulas import Formula
 
 
 def to_json(manifest: Manifest) -> dict[str, object]:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.calls.memory import Arena, address_of
 from dfc_runtime.driver import ON_DEVICE, DeviceMemory
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.formats.manifest import Entry
-from dfc_runtime.memory import Arena, address_of
 from dfc_runtime.mixed.meeting import Meeting
 from dfc_runtime.mixed.parts import Unit
 from dfc_runtime.mixed.plan import EntryPlan, PartPlan

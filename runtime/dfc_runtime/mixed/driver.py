@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.memory import Arena, aligned
 from dfc_runtime.driver import Driver, Interruptible, NativeFunction, find_driver
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.instances import image_for
-from dfc_runtime.memory import Arena, aligned
 from dfc_runtime.mixed.calls import MixedCall
 from dfc_runtime.mixed.meeting import Meeting
 from dfc_runtime.mixed.memory import MixedMemory

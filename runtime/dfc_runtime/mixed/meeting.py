@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.memory import address_of
+from dfc_runtime.calls.memory import address_of
 
 _move = ctypes.memmove
 _MOST_SPARE = 4

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
+from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.driver import Driver
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.formats.manifest import Entry, HostSite, Manifest
-from dfc_runtime.measuring import TICK
 from dfc_runtime.mixed.meeting import Meeting, StoppedError
 from dfc_runtime.mixed.plan import NOT_OUTSIDE, DevicePlan
+from dfc_runtime.observe.measuring import TICK
 
 HostCall = Callable[[int, int], None]
 SEND, RECEIVE = "send", "recv"

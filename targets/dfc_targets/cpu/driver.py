@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime import interrupting
+from dfc_runtime.calls import interrupting
 from dfc_runtime.driver import NativeFunction, OnHost
 from dfc_targets.cpu.context import Context, Lock
 from dfc_targets.cpu.loader import LoadedImage

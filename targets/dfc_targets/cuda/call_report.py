@@ -1,7 +1,7 @@
 """What `dfc inspect` tells of the calls of a bundle: launches, kernels, and bytes on their way.
 
 Assumes a program and the plan that was made of it. Guarantees plain JSON for the notes of the bundle, as
-`dfc_runtime.kernel_reports` reads it, with sizes as formulas of the entry.
+`dfc_runtime.observe.kernel_reports` reads it, with sizes as formulas of the entry.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.memory import address_of
+from dfc_runtime.calls.memory import address_of
 from dfc_targets.cuda.device import Device
 from dfc_targets.cuda.places import LARGE, Region
 

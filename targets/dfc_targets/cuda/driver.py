@@ -14,9 +14,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.memory import address_of
 from dfc_runtime.driver import NativeFunction
 from dfc_runtime.formats.fields import shown
-from dfc_runtime.memory import address_of
 from dfc_targets.cuda import control, libcuda
 from dfc_targets.cuda.arena import Memory
 from dfc_targets.cuda.cublaslt import ProductError

@@ -16,8 +16,8 @@ from importlib import import_module
 from typing import Any
 
 from dfc_runtime import devices
+from dfc_runtime.calls.memory import in_words
 from dfc_runtime.errors import LimitError
-from dfc_runtime.memory import in_words
 from dfc_targets.cuda import cudnn_backend
 from dfc_targets.cuda.cublaslt import Library, find_library
 from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from dfc_runtime.formulas import Formula
+from dfc_runtime.calls.formulas import Formula
 from dfc_targets.cuda.cudnn import ConvolutionPlan, Cudnn
 from dfc_targets.cuda.cudnn_backend import ConvolutionError, Library
 from dfc_targets.cuda.cudnn_graphs import ConvolutionShape, TensorShape

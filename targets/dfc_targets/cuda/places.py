@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dfc_runtime.formulas import Formula
+from dfc_runtime.calls.formulas import Formula
 from dfc_targets.cuda.plan_format import BufferPlan, EntryPlan
 
 HOST, DIRECT, COPIED = 0, 1, 2

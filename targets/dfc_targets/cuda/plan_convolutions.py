@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.formats.fields import Record, integer, shown
-from dfc_runtime.formulas import Formula, from_json
 from dfc_targets.cuda.plan_products import SUMS, FinishPlan, read_finish
 
 KINDS = ("forward", "data", "weights")

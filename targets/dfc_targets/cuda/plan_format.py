@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.formats.fields import Record, integer, items, shown, text
-from dfc_runtime.formulas import Formula, from_json
 from dfc_targets.cuda.plan_convolutions import LaunchNotes, read_notes
 from dfc_targets.cuda.plan_products import SUMS, FinishPlan, ProductPlan, read_product
 

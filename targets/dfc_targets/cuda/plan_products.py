@@ -16,8 +16,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.formats.fields import Record, integer, shown, text
-from dfc_runtime.formulas import Formula, from_json
 
 FACTORS = {"f32": ("f32", "f16", "bf16"), "f64": ("f64",)}
 """Types of factors by the type of the sums."""

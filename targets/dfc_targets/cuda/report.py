@@ -1,7 +1,7 @@
 """What `dfc inspect` tells of the kernels of a bundle: where each comes from, how it is launched, what it takes.
 
 Assumes the texts of a program's kernels in their order, and the PTX and machine code made of them. Guarantees plain
-JSON for the notes of the bundle, as `dfc_runtime.kernel_reports` reads it.
+JSON for the notes of the bundle, as `dfc_runtime.observe.kernel_reports` reads it.
 """
 
 from __future__ import annotations

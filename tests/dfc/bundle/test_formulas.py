@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dfc.bundle.formulas import formula, name_symbols
 from dfc.ir.dims import ZERO, Compound, Dim, Symbol, ceil_divide, dim, maximum, minimum
-from dfc_runtime import formulas
+from dfc_runtime.calls import formulas
 
 B, N = Symbol("B"), Symbol("N")
 NAMES = {B: "B", N: "N"}

@@ -17,7 +17,7 @@ import dfc as package
 import dfc_runtime
 from dfc.cli import patience
 from dfc.cli.patience import Patience
-from dfc_runtime import interrupting
+from dfc_runtime.calls import interrupting
 from tests.support.command_line import TOOL, Command, environment
 
 PROGRAM = """

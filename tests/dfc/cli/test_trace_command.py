@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dfc.cli import traces
-from dfc_runtime import tracing
-from dfc_runtime.tracing import Label, Part
+from dfc_runtime.observe import tracing
+from dfc_runtime.observe.tracing import Label, Part
 from tests.support.command_line import Command
 
 LABELS = [

@@ -103,7 +103,7 @@ def test_what_an_op_does_inside_is_not_judged(checked: Module) -> None:
 
 def test_without_the_compiler_line_and_name_are_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
     model = dfc.loads(dfc.compile(text=PROGRAM, check_finite=True).to_bytes(), threads=1)
-    monkeypatch.setattr("dfc_runtime.finite.COMPILER", "no.such.module")
+    monkeypatch.setattr("dfc_runtime.observe.finite.COMPILER", "no.such.module")
     text = message(model.fused, x=np.zeros((3, 4), np.float32))
     assert "`fused/logs` is not finite at <text>:9:14" in text
 

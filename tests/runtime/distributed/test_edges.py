@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from dfc_runtime.calls.hosts import Calling, HostRequest
 from dfc_runtime.distributed.edges import Edges
 from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.waiting import Waiting
 from dfc_runtime.formats.manifest import HostSite, Place, SiteOperand
-from dfc_runtime.hosts import Calling, HostRequest
 from tests.support.ranks import run_on
 
 TOPOLOGY = SimpleNamespace(

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.distributed.comm import as_bytes
 from dfc_runtime.distributed.compression import compressed, expanded
 from dfc_runtime.distributed.failures import failure_from, failure_of
@@ -14,10 +15,9 @@ from dfc_runtime.distributed.reduction_plan import dealt
 from dfc_runtime.distributed.shards import part_of, put_part
 from dfc_runtime.distributed.waiting import packed, unpacked
 from dfc_runtime.distributed.wire import INLINE, Codec, Head, Member, as_message, head_of, slot_of
-from dfc_runtime.element_types import numpy_dtype
 from dfc_runtime.errors import CheckpointError, RankError, RunError
 from dfc_runtime.formats.manifest import Place
-from dfc_runtime.state import UnknownStateError
+from dfc_runtime.state.state import UnknownStateError
 
 SCALARS = ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "c64"]
 

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats import cluster_reading, cluster_writing, strict_json
 from dfc_runtime.formats.cluster import (
     AheadPart,
@@ -22,7 +23,6 @@ from dfc_runtime.formats.cluster import (
     ResultPart,
     site,
 )
-from dfc_runtime.formulas import Formula
 
 CLUSTER = Cluster(
     jobs=(ClusterJob("ps", 2, elastic=False), ClusterJob("worker", 4, elastic=True)),

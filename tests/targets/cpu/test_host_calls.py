@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.element_types import numpy_dtype
+from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.errors import RunError, UnsupportedError
-from dfc_runtime.hosts import Handler, HostRequest
 from dfc_runtime.module import Module
 
 SEND = 'key = "{0}", source = "a:0", destinations = ["b", "c"]'

@@ -11,7 +11,7 @@ import pytest
 
 import dfc
 from dfc_runtime.module import Module
-from dfc_runtime.summaries import Histogram, Summary
+from dfc_runtime.observe.summaries import Histogram, Summary
 
 
 def module(text: str, **options: object) -> Module:

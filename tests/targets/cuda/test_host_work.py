@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.errors import RunError
-from dfc_runtime.hosts import HostRequest
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, program_of
 from tests.support.simulated_runtime import simulated, simulated_devices

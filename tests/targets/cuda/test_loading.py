@@ -10,7 +10,7 @@ import pytest
 
 import dfc
 import dfc_runtime
-from dfc_runtime.device_arrays import DeviceArray
+from dfc_runtime.calls.device_arrays import DeviceArray
 from dfc_runtime.errors import BundleError, RunError
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.simulated_device import SimulatedDevice

@@ -15,10 +15,10 @@ import dfc
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
-from dfc_runtime.device_arrays import DeviceArray
+from dfc_runtime.calls.device_arrays import DeviceArray
+from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.driver import ON_DEVICE
 from dfc_runtime.errors import CheckpointError, DfcError, FeedError, RunError
-from dfc_runtime.hosts import HostRequest
 from dfc_targets.cuda import simulation
 from dfc_targets.cuda.target import SIMULATOR, CudaTarget
 from tests.support.simulated_device import SimulatedDevice

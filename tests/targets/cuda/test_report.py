@@ -10,7 +10,7 @@ import dfc
 from dfc.cli.commands import inspect_command
 from dfc.ir.options import TargetOptions
 from dfc_runtime.errors import UnsupportedError
-from dfc_runtime.kernel_reports import call_reports, kernel_reports
+from dfc_runtime.observe.kernel_reports import call_reports, kernel_reports
 from dfc_targets.cuda.assemble import find_ptxas
 from dfc_targets.cuda.target import architectures
 

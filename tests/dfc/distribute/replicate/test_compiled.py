@@ -14,7 +14,7 @@ from dfc.bundle.writing import write
 from dfc.distribute.replicate import Replication
 from dfc.driver import pipeline
 from dfc.ir.graph import Graph
-from dfc_runtime.hosts import Handler, HostRequest
+from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.module import Module
 from tests.support.replicating import Network, pieces, replicated_f32, same_bits, tree
 

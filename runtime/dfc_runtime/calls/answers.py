@@ -1,0 +1,67 @@
+"""The handlers that dfc has itself: summaries, lines for debugging, the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dfc_runtime.calls.gate import Serving
+from dfc_runtime.calls.hosts import Handler, HostRequest, Hosts
+from dfc_runtime.checkpoints.requests import checkpoint_handlers
+from dfc_runtime.checkpoints.saving import Saver
+from dfc_runtime.formats.manifest import Manifest
+from dfc_runtime.observe.measuring import TICK
+from dfc_runtime.observe.printing import formatted, print_line
+from dfc_runtime.observe.summaries import Destination, Sink, Summary, Value, histogram, opened
+from dfc_runtime.observe.tracing import Recorder
+from dfc_runtime.state.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How the requests of a program are answered: handlers of the user by kind, and where summaries go."""
+
+    handlers: Mapping[str, Handler]
+    summaries: Destination | None = None
+    recorder: Recorder | None = None
+
+    def hosts(self, manifest: Manifest, state: State, saver: Saver, serving: Serving) -> Hosts:
+        """The requests of a program that is being loaded; opens the files for its summaries."""
+        sink = opened(self.summaries)
+        own = {**own_handlers(sink), **checkpoint_handlers(state, saver)}
+        answering = {**own, **self.handlers}
+        handlers = answering if self.recorder is None else self.recorder.handlers(answering)
+        return Hosts(manifest, handlers, sink, serving)
+
+
+def own_handlers(sink: Sink) -> Mapping[str, Handler]:
+    """Handlers by kind; summaries go to the sink."""
+
+    def record(request: HostRequest, value: Value) -> None:
+        step = int(request.inputs[1].item()) if len(request.inputs) > 1 else request.call.number
+        sink(Summary(step, str(request.site.attributes["tag"]), value))
+
+    def scalar(request: HostRequest) -> None:
+        value = request.inputs[0].item()
+        record(request, value if isinstance(value, bool | int | float) else float(value))
+
+    return {
+        "summary_scalar": scalar,
+        "summary_histogram": lambda request: record(request, histogram(request.inputs[0])),
+        "debug_print": _print,
+        "clock": _clock,
+        TICK: _ignore,
+    }
+
+
+def _print(request: HostRequest) -> None:
+    print_line(formatted(str(request.site.attributes["format"]), request.inputs))
+
+
+def _ignore(_: HostRequest) -> None:
+    """Ticks of a timed build, where nobody measures."""
+
+
+def _clock(request: HostRequest) -> None:
+    request.outputs[0][...] = time.monotonic_ns()

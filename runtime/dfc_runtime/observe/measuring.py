@@ -1,0 +1,92 @@
+"""How long the kernels of a program take: the answers to the ticks that a timed build asks for.
+
+Assumes a build with ticks in pairs. Guarantees seconds without those that the ticks themselves take: a pair with
+nothing between tells how many these are, and they are taken off.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dfc_runtime.calls.hosts import HostRequest
+from dfc_runtime.formats.manifest import HostSite, Manifest
+
+TICK = "tick"
+"""The kind of these requests. Their attribute `what` says which."""
+EMPTY, BEGIN, END = "empty", "begin", "end"
+MOST_SAMPLES = 10_000
+"""Launches of one kernel that are kept; later ones are not looked at."""
+
+
+def is_timed(manifest: Manifest) -> bool:
+    """Whether a program was compiled with clocks around its kernels."""
+    return any(site.kind == TICK for site in manifest.sites)
+
+
+class Ticks(threading.local):
+    """When the last tick of this thread was, and whether nothing was to be measured then."""
+
+    begin = 0
+    is_empty = False
+
+
+Span = Callable[[HostSite, int, int], None]
+"""Takes the place of a kernel and when it ran, in nanoseconds of the clock."""
+
+
+def pairing(kernel: Span, empty: Span) -> Callable[[HostRequest], None]:
+    """A handler for ticks that puts two together. Time spent here is not part of what is measured."""
+    ticks, clock = Ticks(), time.perf_counter_ns
+
+    def tick(request: HostRequest) -> None:
+        now = clock()
+        site = request.site
+        what = site.attributes["what"]
+        if what == END:
+            (empty if ticks.is_empty else kernel)(site, ticks.begin, now)
+        else:
+            ticks.is_empty = what == EMPTY
+            ticks.begin = clock()
+
+    return tick
+
+
+@dataclass(slots=True)
+class Samples:
+    """One kernel at one place: nanoseconds of its launches."""
+
+    site: HostSite
+    taken: list[int] = field(default_factory=list[int])
+
+
+class Meter:
+    """Collects samples; `tick` is the handler."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[int, Samples] = {}
+        self._empty: list[int] = []
+        self.tick = pairing(self._kernel, lambda _, begin, end: self._empty.append(end - begin))
+
+    def _kernel(self, site: HostSite, begin: int, end: int) -> None:
+        found = self._kernels.get(id(site))
+        if found is None:
+            found = self._kernels[id(site)] = Samples(site)
+        if len(found.taken) < MOST_SAMPLES:
+            found.taken.append(end - begin)
+
+    @property
+    def overhead(self) -> float:
+        """Seconds that a pair of ticks takes."""
+        return statistics.median(self._empty) * 1e-9 if self._empty else 0.0
+
+    def kernels(self) -> list[tuple[HostSite, float, int]]:
+        """Each kernel with the median of its seconds, and how often it was launched."""
+        overhead = self.overhead
+        return [
+            (each.site, max(statistics.median(each.taken) * 1e-9 - overhead, 0.0), len(each.taken))
+            for each in self._kernels.values()
+        ]

@@ -1,0 +1,1 @@
+"""Variables and random streams of a loaded program. Read first: `state`."""

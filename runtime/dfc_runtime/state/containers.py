@@ -1,0 +1,75 @@
+"""State by container: that of one program, and what programs of this process share by the name of a container.
+
+Two variables are the same if their containers, full names and types are. A shared container lives as long as any
+program that uses it is loaded; whoever is loaded first initialises it. Assumes that loading programs which share holds
+`loading`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.calls.gate import Door
+from dfc_runtime.calls.memory import aligned
+from dfc_runtime.driver import LOCK_BYTES
+from dfc_runtime.errors import BundleError
+from dfc_runtime.formats.fields import shown
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, StateEntry
+
+Array = NDArray[np.generic]
+
+loading = threading.RLock()
+"""Held while a program that shares state is loaded and initialised."""
+
+
+class Container:
+    """Arrays by full name, the lock that native code takes around them, and the door for calls and for Python."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lock: Array = aligned((LOCK_BYTES,), np.dtype(np.uint8))
+        self.door = Door()
+        self.set: set[str] = set()
+        self._entries: dict[str, StateEntry] = {}
+        self._arrays: dict[str, Array] = {}
+
+    def array(self, entry: StateEntry) -> Array:
+        """The memory of a variable; `BundleError` if it is there with another type."""
+        known = self._entries.setdefault(entry.name, entry)
+        if (known.kind, known.dtype, known.shape) != (entry.kind, entry.dtype, entry.shape):
+            where = f"{shown(entry.name, 40)} of the container {shown(self.name, 40)}"
+            raise BundleError(f"{where} is {known} in a program that is loaded, and {entry} in this one", code="E0907")
+        found = self._arrays.get(entry.name)
+        if found is None:
+            found = self._arrays[entry.name] = aligned(entry.shape, numpy_dtype(entry.dtype))
+        return found
+
+
+_shared: WeakValueDictionary[str, Container] = WeakValueDictionary()
+_finding = threading.Lock()
+
+
+def _after_fork() -> None:
+    """In a forked child, whoever was loading is not there."""
+    global loading, _finding
+    loading, _finding = threading.RLock(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def container(name: str) -> Container:
+    """The one of that name in this process; a new one for what no two programs share."""
+    if name == DEFAULT_CONTAINER:
+        return Container(name)
+    with _finding:
+        found = _shared.get(name)
+        if found is None:
+            found = _shared[name] = Container(name)
+        return found

@@ -1,0 +1,230 @@
+"""The state of a module: variables and random streams by full name.
+
+Assumes that whoever changes it holds `alone`, but for the mapping itself, which takes it. Guarantees that arrays never
+move (native code holds their addresses), that reading copies, and that writing checks type and shape. Where a program
+works in the memory of a device, the arrays here are copies: they are brought up to date when they are looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.calls.element_types import numpy_dtype, numpy_name
+from dfc_runtime.calls.gate import Gate, Mode, Serving, Together
+from dfc_runtime.calls.memory import check_limit
+from dfc_runtime.calls.scalars import as_number
+from dfc_runtime.driver import DeviceMemory
+from dfc_runtime.errors import FeedError, RunError
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, Entry, StateEntry, described
+from dfc_runtime.names import did_you_mean
+from dfc_runtime.state.containers import Container, container
+
+Array = NDArray[np.generic]
+
+
+_SHARED = threading.Lock()
+_CLOSED = ""  # among the names of what is not set: makes every call ask `require`
+_FORKED = "\0"  # likewise
+_IN_CHILD = (
+    "this process was forked while a call of the program ran, which does not go on here\n"
+    "  load the program in the child, or fork while no call runs"
+)
+_STATES: WeakValueDictionary[int, State] = WeakValueDictionary()
+
+
+def _after_fork() -> None:
+    """In a forked child: programs that other threads were in are no more to be used."""
+    states = list(_STATES.values())
+    shared = {id(each): each.door for state in states for each in state.shared()}
+    busy = {key for key, door in shared.items() if door.forget_threads()}
+    for state in states:
+        state.forget_threads(busy)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Unbroken:
+    """A mode in which Python looks at state, which must not be what a call has left that is not going on."""
+
+    def __init__(self, mode: Mode, state: State) -> None:
+        self._mode, self._unset = mode, state.unset
+
+    def __enter__(self) -> None:
+        if _FORKED in self._unset:
+            raise RunError(f"the state is of no use: {_IN_CHILD}", code="E0903")
+        self._mode.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._mode.__exit__(None, None, None)
+
+
+class UnknownStateError(FeedError, KeyError):
+    """There is no state of that name."""
+
+    __str__ = FeedError.__str__
+
+
+class State(Mapping[str, "Array | np.generic"]):
+    """`state["w1"]` is a copy (a NumPy scalar if it has rank 0); `state["w1"] = array` writes it."""
+
+    def __init__(self, entries: Sequence[StateEntry], gate: Gate, limit: int) -> None:
+        self.entries = {entry.name: entry for entry in entries}
+        self.size = sum(numpy_dtype(e.dtype).itemsize * _elements(e.shape) for e in entries)
+        check_limit("the state of the program", self.size, limit)
+        self.containers = {
+            name: container(name) for name in sorted({DEFAULT_CONTAINER, *(e.container for e in entries)})
+        }
+        self.arrays: dict[str, Array] = {e.name: self.containers[e.container].array(e) for e in entries}
+        self.unset: set[str] = {e.name for e in entries if e.kind == "variable" and not self._is_set_by_others(e)}
+        doors = [each.door.alone for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
+        self.alone: Mode = _Unbroken(Together([gate.whole, *doors]) if doors else gate.whole, self)
+        """Held by Python while it looks at or changes state; nothing else does meanwhile."""
+        self.turn = gate.turn(_SHARED if doors else None)
+        """Held through calls that may put state back: by one after the other, of all programs that share state."""
+        self._memory: DeviceMemory | None = None
+        self._gate = gate
+        _STATES[id(self)] = self
+
+    def shared(self) -> list[Container]:
+        """The containers that other programs may use, too."""
+        return [each for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
+
+    def forget_threads(self, busy: Set[int]) -> None:
+        """In a forked child: calls of other threads do not go on here, and what they left is of no use. `busy` are the
+        containers of which that is known."""
+        if self._gate.forget_threads() or any(id(each) in busy for each in self.shared()):
+            self.unset.add(_FORKED)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether this is a child that was forked while a call ran."""
+        return _FORKED in self.unset
+
+    @property
+    def serving(self) -> Serving:
+        """Which request of the program this thread answers."""
+        return self._gate.serving
+
+    def attach(self, memory: DeviceMemory | None) -> None:
+        """From now on the program works on copies in the memory of a device."""
+        self._memory = memory
+
+    def detach(self) -> None:
+        """Fetches all of it from the device, which is not asked again."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.pull(list(self.arrays))
+
+    def current(self, names: Iterable[str]) -> dict[str, Array]:
+        """The arrays as they are now, not copied; the caller holds `alone`."""
+        found = {name: self.arrays[name] for name in names}
+        if self._memory is not None:
+            self._memory.pull(list(found))
+        return found
+
+    @property
+    def locks(self) -> dict[str, Array]:
+        """The locks of native code, by container."""
+        return {name: each.lock for name, each in self.containers.items()}
+
+    def set_by_others(self) -> list[str]:
+        """What another program that is loaded has set already."""
+        return [entry.name for entry in self.entries.values() if self._is_set_by_others(entry)]
+
+    def _is_set_by_others(self, entry: StateEntry) -> bool:
+        return entry.container != DEFAULT_CONTAINER and entry.name in self.containers[entry.container].set
+
+    def __getitem__(self, name: str) -> Array | np.generic:
+        self._known(name)
+        with self.alone:
+            array = self.current([name])[name]
+            return array.copy() if array.ndim else array[()]
+
+    def __setitem__(self, name: str, value: object) -> None:
+        checked = checked_value(self.entries[self._known(name)], value)
+        with self.alone:
+            self.fill(name, checked)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def __repr__(self) -> str:
+        return "\n".join(["<state", *(f"  {name}: {entry}" for name, entry in self.entries.items())]) + ">"
+
+    def fill(self, name: str, value: Array) -> None:
+        """Writes without a lock; type and shape are known to be right."""
+        self.fill_all({name: value})
+
+    def fill_all(self, values: Mapping[str, Array]) -> None:
+        """Likewise for several names."""
+        for name, value in values.items():
+            np.copyto(self.arrays[name], value)
+        if self._memory is not None:
+            self._memory.push(list(values))
+        self.wrote(values)
+
+    def wrote(self, names: Iterable[str]) -> None:
+        """These have values now."""
+        for name in names:
+            self.unset.discard(name)
+            place = self.entries[name].container
+            if place != DEFAULT_CONTAINER:
+                self.containers[place].set.add(name)
+
+    @property
+    def is_closed(self) -> bool:
+        return _CLOSED in self.unset
+
+    def close(self) -> None:
+        """No entry may be called from now on; what is in the state stays."""
+        self.unset.add(_CLOSED)
+
+    def require(self, entry: Entry) -> None:
+        """`RunError` if the entry reads what nothing has set yet, or may not be called any more."""
+        if self.is_closed:
+            raise RunError(f"`{entry.name}` cannot run: the module was closed", code="E0903")
+        if self.is_broken:
+            raise RunError(f"`{entry.name}` cannot run: {_IN_CHILD}", code="E0903")
+        missing = [name for name in entry.reads if name in self.unset]
+        missing = [name for name in missing if not self._is_set_by_others(self.entries[name])]
+        if missing and entry.name != "init":
+            text = f"`{entry.name}` reads {missing[0]}, which nothing has set: call init or restore first"
+            place = self.entries[missing[0]].place
+            raise RunError(f"{text}\n  it is declared at {place.name}:{place.line}", code="E0903", spans=[place])
+
+    def _known(self, name: str) -> str:
+        if name not in self.arrays:
+            near = did_you_mean(str(name), self.arrays)
+            raise UnknownStateError(f"there is no state `{name}`{near}", code="E0901")
+        return name
+
+
+def checked_value(entry: StateEntry, value: object) -> Array:
+    """The value as an array that fits a piece of state, or a `FeedError`."""
+    if not hasattr(value, "shape") and not entry.shape:
+        try:
+            return np.array(as_number(value, entry.dtype), numpy_dtype(entry.dtype))
+        except ValueError as problem:
+            raise FeedError(f"{entry.name} is {entry}: {problem}", code="E0901") from None
+    array = np.asarray(value)
+    if array.dtype != numpy_dtype(entry.dtype) or array.shape != entry.shape:
+        wanted = f"{entry.name} is {described(entry.dtype, entry.shape)} ({numpy_name(entry.dtype)})"
+        raise FeedError(f"{wanted}, but got {array.dtype.name} of shape {array.shape}", code="E0901")
+    return array
+
+
+def _elements(shape: Sequence[int]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count

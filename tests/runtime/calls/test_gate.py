@@ -1,0 +1,122 @@
+"""Who may be inside at once, told by what threads have reached."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from dfc_runtime.calls.gate import Closed, Door, Gate, Mode, Queue, Together
+
+SOON, NEVER = 30.0, 0.05
+
+
+class Visitor:
+    """A thread that goes in, says so, and stays until it is let go."""
+
+    def __init__(self, mode: Mode) -> None:
+        self.inside, self.go = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(mode,), daemon=True)
+        self._thread.start()
+
+    def _run(self, mode: Mode) -> None:
+        with mode:
+            self.inside.set()
+            self.go.wait(SOON)
+
+    def leave(self) -> None:
+        self.go.set()
+        self._thread.join(SOON)
+
+
+def test_sharers_are_inside_together_and_keep_others_out() -> None:
+    door = Door()
+    first, second = Visitor(door.shared), Visitor(door.shared)
+    assert first.inside.wait(SOON) and second.inside.wait(SOON)
+    alone = Visitor(door.alone)
+    first.leave()
+    assert not alone.inside.wait(NEVER)
+    second.leave()
+    assert alone.inside.wait(SOON)
+    third = Visitor(door.shared)
+    assert not third.inside.wait(NEVER)
+    alone.leave()
+    assert third.inside.wait(SOON)
+    third.leave()
+
+
+def test_newcomers_do_not_overtake_who_waits_to_be_alone() -> None:
+    door = Door()
+    first = Visitor(door.shared)
+    assert first.inside.wait(SOON)
+    alone = Visitor(door.alone)
+    assert not alone.inside.wait(NEVER)
+    late = Visitor(door.shared)
+    assert not late.inside.wait(NEVER)
+    first.leave()
+    assert alone.inside.wait(SOON) and not late.inside.is_set()
+    alone.leave()
+    assert late.inside.wait(SOON)
+    late.leave()
+
+
+BESIDE = {
+    ("exclusive", "readonly"),
+    ("concurrent", "concurrent"),
+    ("concurrent", "readonly"),
+    ("readonly", "exclusive"),
+    ("readonly", "concurrent"),
+    ("readonly", "readonly"),
+}
+MODES: dict[str, Callable[[Gate], Mode]] = {
+    "exclusive": lambda gate: gate.exclusive,
+    "concurrent": lambda gate: gate.concurrent,
+    "readonly": lambda gate: gate.readonly,
+    "whole": lambda gate: gate.whole,
+    "closed": lambda gate: Closed(gate).readonly,
+}
+
+
+@pytest.mark.parametrize("second", MODES)
+@pytest.mark.parametrize("first", MODES)
+def test_who_runs_beside_whom(first: str, second: str) -> None:
+    gate = Gate()
+    inside = Visitor(MODES[first](gate))
+    assert inside.inside.wait(SOON)
+    other = Visitor(MODES[second](gate))
+    beside = (first, second) in BESIDE
+    assert other.inside.wait(SOON if beside else NEVER) is beside
+    inside.leave()
+    assert other.inside.wait(SOON)
+    other.leave()
+
+
+@pytest.mark.parametrize("second", MODES)
+@pytest.mark.parametrize("first", MODES)
+def test_in_a_queue_nobody_runs_beside_anybody(first: str, second: str) -> None:
+    gate = Queue()
+    inside = Visitor(MODES[first](gate))
+    assert inside.inside.wait(SOON)
+    other = Visitor(MODES[second](gate))
+    assert not other.inside.wait(NEVER)
+    inside.leave()
+    assert other.inside.wait(SOON)
+    other.leave()
+
+
+def test_a_way_in_that_breaks_leaves_what_was_entered() -> None:
+    class Broken:
+        def __enter__(self) -> None:
+            raise KeyboardInterrupt
+
+        def __exit__(self, *_: object) -> None:
+            raise AssertionError("never entered")
+
+    door = Door()
+    with pytest.raises(KeyboardInterrupt), Together([door.alone, Broken()]):
+        pass
+    with pytest.raises(ZeroDivisionError), door.alone:
+        raise ZeroDivisionError
+    with door.alone:
+        pass
