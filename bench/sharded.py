@@ -21,9 +21,9 @@ from mpi4py import MPI
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
-from dfc_runtime.distributed.comm import Bytes, Pending
 from dfc_runtime.distributed.loading import load_on
-from dfc_runtime.distributed.mpi import MpiComm
+from dfc_runtime.distributed.transport.comm import Bytes, Pending
+from dfc_runtime.distributed.transport.mpi import MpiComm
 
 ROWS = (10**5, 10**6, 10**7)
 PAIRS, WIDTH, WARM_UP, STEPS = 256, 16, 30, 300

@@ -21,11 +21,11 @@ from mpi4py import MPI
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
-from dfc_runtime.distributed.client import Client
-from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.comm import Array
+from dfc_runtime.distributed.calls.client import Client
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+from dfc_runtime.distributed.calls.rank import Answer, Data
 from dfc_runtime.distributed.loading import load_on
-from dfc_runtime.distributed.rank import Answer, Data
+from dfc_runtime.distributed.transport.comm import Array
 
 ROUNDS = 9
 SHORT_ROUNDS = 60

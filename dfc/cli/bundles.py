@@ -12,9 +12,9 @@ import click
 import dfc_runtime
 from dfc.cli.values import Setting
 from dfc_runtime.calls.hosts import Handler
-from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.comm import Comm
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport.comm import Comm
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.cluster import Cluster
 from dfc_runtime.formats.manifest import Entry

@@ -11,8 +11,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dfc_runtime.distributed.processes import LAUNCHERS
-from dfc_runtime.distributed.records import JOB_VARIABLE
+from dfc_runtime.distributed.launch.processes import LAUNCHERS
+from dfc_runtime.distributed.launch.records import JOB_VARIABLE
 
 
 @dataclass(frozen=True, slots=True)

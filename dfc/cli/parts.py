@@ -19,7 +19,7 @@ from dfc.cli import running
 from dfc.cli.saving import Keeper, Plan
 from dfc.cli.values import feeds, plain, write_arrays
 from dfc_runtime import Module
-from dfc_runtime.distributed.cluster_module import ClusterModule, cluster_parts_of
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule, cluster_parts_of
 from dfc_runtime.module import parts_of
 
 

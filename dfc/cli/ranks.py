@@ -28,16 +28,16 @@ from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule, batching_of
 from dfc.cli.saving import Plan
 from dfc_runtime.checkpoints import store
-from dfc_runtime.distributed.records import STOPS, accept_signals
+from dfc_runtime.distributed.launch.records import STOPS, accept_signals
 from dfc_runtime.errors import DfcError, FeedError, FileError, RankError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from dfc_runtime.distributed.cluster_module import ClusterModule
-    from dfc_runtime.distributed.records import Told
-    from dfc_runtime.distributed.short_batches import ShortBatches
+    from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+    from dfc_runtime.distributed.calls.short_batches import ShortBatches
+    from dfc_runtime.distributed.launch.records import Told
 
 STOPPED = (130, 143)
 FITS = "DFC_FIT_JOBS"
@@ -68,8 +68,8 @@ def communicator() -> MPI.Intracomm:
 def supervise(launch: Launch, arguments: Sequence[str], plan: Plan, *, claims: bool) -> int:
     """Starts ranks with this command line of `dfc`, sees to them, and gives the exit code of the job. `plan` says where
     its checkpoints lie; if it `claims` the folder, other runs that save there end."""
-    from dfc_runtime.distributed.coordinator import Policy
-    from dfc_runtime.distributed.supervisor import Job, supervise
+    from dfc_runtime.distributed.launch.coordinator import Policy
+    from dfc_runtime.distributed.launch.supervisor import Job, supervise
 
     policy = Policy(launch.ranks, launch.restarts, launch.least, launch.silence)
     told = {FITS: "1"} if launch.least else {}
@@ -100,7 +100,7 @@ def _next(launch: Launch, plan: Plan) -> str:
 def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
     """Runs one rank's part and gives its exit code. The supervisor, if there is one, is told that the rank lives and
     how it ends. A rank that fails ends all of them: the others would wait for it for ever."""
-    from dfc_runtime.distributed.records import Told, without_foreign_folders
+    from dfc_runtime.distributed.launch.records import Told, without_foreign_folders
 
     without_foreign_folders()
     comm = communicator()
@@ -155,7 +155,7 @@ def _end(records: Told, code: int, report: str) -> None:
 
 def _unwatched(comm: MPI.Intracomm, records: Told) -> int:
     """An exit code, if the supervisor cannot hear how some of the ranks are: rank 0 has told it."""
-    from dfc_runtime.distributed.records import Seen, current_epoch, unseen
+    from dfc_runtime.distributed.launch.records import Seen, current_epoch, unseen
 
     fault = unseen(comm.allgather(Seen.of(records))) if current_epoch() is not None else ""
     if not fault:
@@ -190,7 +190,7 @@ def _heed_signals(records: Told, rank: int) -> None:
 def _told_once(body: Callable[[], int], comm: MPI.Intracomm) -> int:
     """What ends a run is told once, by rank 0 if it can: it hears of what another rank has found, and what is wrong
     with a file all of them find. The others wait for the end, and speak, or end it, only if rank 0 is prevented."""
-    from dfc_runtime.distributed.waiting import is_reported
+    from dfc_runtime.distributed.transport.waiting import is_reported
 
     try:
         return body()
@@ -208,7 +208,7 @@ def _told_once(body: Callable[[], int], comm: MPI.Intracomm) -> int:
 def watched(module: ClusterModule, records: Told) -> Generator[None]:
     """While the block runs, the supervisor is told what this rank computes; and if that is more than the deadline
     allows, the rank says so and ends all of them, as it cannot be asked to stop."""
-    from dfc_runtime.distributed.watching import Watchdog
+    from dfc_runtime.distributed.launch.watching import Watchdog
 
     def end(text: str) -> None:
         failure = RankError(f"{text}\n  if it is no endless loop: --deadline SECONDS allows for more", code="E0911")
@@ -266,7 +266,7 @@ def fitting_counts(path: str, asked: Mapping[str, int], size: int) -> Mapping[st
 
 def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, given: Feeds) -> None:
     """Refuses batches that cannot be cut into the blocks of an entry before the first of them runs."""
-    from dfc_runtime.distributed.entry_plan import cut_fault
+    from dfc_runtime.distributed.calls.entry_plan import cut_fault
 
     cluster = module.manifest.cluster
     cut = next((each for each in cluster.entries if each.name == entry.name), None) if cluster else None

@@ -27,9 +27,9 @@ from dfc_runtime import DfcError, Module
 from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.saving import Saving
-from dfc_runtime.distributed import epochs
-from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.records import current_epoch, current_job
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+from dfc_runtime.distributed.launch import epochs
+from dfc_runtime.distributed.launch.records import current_epoch, current_job
 from dfc_runtime.formats.cluster import CheckpointPolicy
 from dfc_runtime.formats.manifest import Entry
 

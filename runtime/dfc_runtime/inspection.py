@@ -74,7 +74,7 @@ def verify(path: str | os.PathLike[str] | bytes) -> Manifest:
     with opened(path) as bundle:
         devices_in(bundle)
         if bundle.manifest.cluster is not None:
-            from dfc_runtime.distributed.bundle_checks import check_ranks  # needs NumPy, as ranks do
+            from dfc_runtime.distributed.calls.bundle_checks import check_ranks  # needs NumPy, as ranks do
 
             check_ranks(bundle)
         return bundle.manifest

@@ -45,8 +45,8 @@ from dfc_runtime.state.state import State
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from dfc_runtime.distributed.cluster_module import ClusterModule
-    from dfc_runtime.distributed.comm import Comm
+    from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+    from dfc_runtime.distributed.transport.comm import Comm
 
 Array = NDArray[np.generic]
 Results = Literal["host", "device"]

@@ -103,8 +103,8 @@ class Module:
     ) -> Path:
         """Saves all state as a new checkpoint in the folder `path`, and returns where it lies. The newest `keep` stay
         (as many as were said last for this folder, else two), and the one with the lowest score, which is given as
-        `best` (a loss, say). `progress` is kept with it. With an `epoch` (`dfc_runtime.distributed.epochs.take`) it is
-        refused once somebody else has taken the folder."""
+        `best` (a loss, say). `progress` is kept with it. With an `epoch`
+        (`dfc_runtime.distributed.launch.epochs.take`) it is refused once somebody else has taken the folder."""
         asked = wish(Path(path), step, keep, best, progress, epoch)
         with self.state.alone:
             return self._saver.save(self._saved(), asked)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import dfc
 import dfc_runtime
-from dfc_runtime.distributed import waiting
-from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport import waiting
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import BundleError, DfcError, LimitError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.manifest import Manifest

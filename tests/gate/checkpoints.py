@@ -31,7 +31,7 @@ from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.files import Disk, write_file
 from dfc_runtime.checkpoints.format import About, Saved
 from dfc_runtime.checkpoints.parts import Part, TaskFile
-from dfc_runtime.distributed import epochs
+from dfc_runtime.distributed.launch import epochs
 from dfc_runtime.distributed.shards import rows_of
 from dfc_runtime.errors import DfcError
 from dfc_runtime.formats import strict_json

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dfc_runtime.checkpoints import format, store
-from dfc_runtime.distributed import processes
+from dfc_runtime.distributed.launch import processes
 from dfc_runtime.errors import FileError
 from tests.mpi import test_run_command as runs
 

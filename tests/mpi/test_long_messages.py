@@ -66,7 +66,7 @@ import hashlib
 import numpy as np
 from mpi4py import MPI
 from dfc_runtime.distributed.loading import load_on
-from dfc_runtime.distributed.mpi import MpiComm
+from dfc_runtime.distributed.transport.mpi import MpiComm
 module = load_on({path!r}, MpiComm(MPI.COMM_WORLD, piece=128 << 10))
 
 {digest}
@@ -92,10 +92,10 @@ def test_large_sums_in_pieces_have_the_bits_of_the_definition():
         """
         import numpy as np
         from mpi4py import MPI
-        from dfc_runtime.distributed.buffers import Pool
-        from dfc_runtime.distributed.mpi import MpiComm
-        from dfc_runtime.distributed.operation import Group, Operation
-        from dfc_runtime.distributed.reducer import Reducer
+        from dfc_runtime.distributed.transport.buffers import Pool
+        from dfc_runtime.distributed.transport.mpi import MpiComm
+        from dfc_runtime.distributed.reduce.operation import Group, Operation
+        from dfc_runtime.distributed.reduce.reducer import Reducer
         from tests.support.combining import sequential
         from tests.support.ranks import spin
 
@@ -123,10 +123,10 @@ def test_a_large_value_reaches_a_receiver_that_comes_late():
         """
         import numpy as np
         from mpi4py import MPI
-        from dfc_runtime.distributed.buffers import Pool
-        from dfc_runtime.distributed.comm import as_bytes
-        from dfc_runtime.distributed.mpi import MpiComm
-        from dfc_runtime.distributed.sending import PIECE, Sender, pieces
+        from dfc_runtime.distributed.transport.buffers import Pool
+        from dfc_runtime.distributed.transport.comm import as_bytes
+        from dfc_runtime.distributed.transport.mpi import MpiComm
+        from dfc_runtime.distributed.transport.sending import PIECE, Sender, pieces
         from tests.support.ranks import spin
 
         comm = MpiComm(MPI.COMM_WORLD)

@@ -16,8 +16,8 @@ def test_messages_of_any_type_arrive_unchanged_and_long_ones_in_pieces():
         import ml_dtypes
         import numpy as np
         from mpi4py import MPI
-        from dfc_runtime.distributed.comm import as_bytes
-        from dfc_runtime.distributed.mpi import MpiComm
+        from dfc_runtime.distributed.transport.comm import as_bytes
+        from dfc_runtime.distributed.transport.mpi import MpiComm
         from tests.support.ranks import spin
 
         for piece in (1 << 30, 1000):
@@ -44,7 +44,7 @@ def test_messages_of_unknown_size_wrong_size_and_messages_given_up():
         """
         import numpy as np
         from mpi4py import MPI
-        from dfc_runtime.distributed.mpi import MpiComm
+        from dfc_runtime.distributed.transport.mpi import MpiComm
         from dfc_runtime.errors import RankError
         from tests.support.ranks import spin
 
@@ -83,11 +83,11 @@ def test_sums_have_the_bits_of_the_definition():
         """
         import numpy as np
         from mpi4py import MPI
-        from dfc_runtime.distributed.buffers import Pool
-        from dfc_runtime.distributed.mpi import MpiComm
-        from dfc_runtime.distributed.operation import Group, Operation
-        from dfc_runtime.distributed.reducer import Reducer
-        from dfc_runtime.distributed.reduction_plan import dealt
+        from dfc_runtime.distributed.transport.buffers import Pool
+        from dfc_runtime.distributed.transport.mpi import MpiComm
+        from dfc_runtime.distributed.reduce.operation import Group, Operation
+        from dfc_runtime.distributed.reduce.reducer import Reducer
+        from dfc_runtime.distributed.reduce.reduction_plan import dealt
         from tests.support.combining import sequential
         from tests.support.ranks import spin
 

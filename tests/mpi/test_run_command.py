@@ -18,8 +18,8 @@ import pytest
 
 import dfc
 from dfc_runtime.checkpoints import store
-from dfc_runtime.distributed import processes
-from dfc_runtime.distributed.supervisor import permissions
+from dfc_runtime.distributed.launch import processes
+from dfc_runtime.distributed.launch.supervisor import permissions
 from tests.support.bundles import roles_of, with_role
 from tests.support.mpi import ROOT
 

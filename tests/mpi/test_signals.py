@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dfc_runtime.checkpoints import store
-from dfc_runtime.distributed import processes
-from dfc_runtime.distributed.supervisor import permissions
+from dfc_runtime.distributed.launch import processes
+from dfc_runtime.distributed.launch.supervisor import permissions
 from tests.mpi.test_run_command import FEEDS, _of, _start, _wait, digest, new, prepared, train
 from tests.support.mpi import ROOT
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc_runtime.distributed import processes
+from dfc_runtime.distributed.launch import processes
 from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
@@ -21,8 +21,8 @@ _DRIVER = """
 import os
 import sys
 from pathlib import Path
-from dfc_runtime.distributed.coordinator import Policy
-from dfc_runtime.distributed.supervisor import Job, supervise
+from dfc_runtime.distributed.launch.coordinator import Policy
+from dfc_runtime.distributed.launch.supervisor import Job, supervise
 ranks, restarts, least = map(int, sys.argv[1:4])
 policy = Policy(ranks, restarts, least, float(sys.argv[4]))
 job = Job(["tests.support.job_child", *sys.argv[6:]], policy, Path(sys.argv[5]))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc_runtime.distributed.supervisor import permissions
+from dfc_runtime.distributed.launch.supervisor import permissions
 from tests.mpi.test_run_command import DEPLOYMENT, FEEDS, digest, new, prepared, train
 from tests.support.mpi import MPIEXEC, ROOT
 from tests.support.two_hosts import Hosts, obstacle

@@ -11,7 +11,7 @@ import heapq
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from dfc_runtime.distributed import coordinator as c
+from dfc_runtime.distributed.launch import coordinator as c
 
 LENGTH = 2000.0  # seconds after which a job that is not over never will be
 

@@ -9,9 +9,9 @@ from textwrap import dedent
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
-from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.in_process import Faults, Network
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport.in_process import Faults, Network
 from tests.support.ranks import outcomes_on
 
 Work = Callable[[ClusterModule], object]

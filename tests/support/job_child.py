@@ -14,7 +14,7 @@ import time
 
 from mpi4py import MPI
 
-from dfc_runtime.distributed.records import Told, accept_signals, current_epoch
+from dfc_runtime.distributed.launch.records import Told, accept_signals, current_epoch
 from dfc_runtime.errors import FeedError
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
-from dfc_runtime.distributed.supervisor import permissions
+from dfc_runtime.distributed.launch.supervisor import permissions
 
 ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).parent / "mpiexec"

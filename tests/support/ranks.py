@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from dfc_runtime.distributed.comm import Comm
-from dfc_runtime.distributed.in_process import Faults, Network
+from dfc_runtime.distributed.transport.comm import Comm
+from dfc_runtime.distributed.transport.in_process import Faults, Network
 
 
 def on_ranks(

@@ -36,16 +36,16 @@ from dfc.cli.values import Setting, feeds, named, plain, require_folder, require
 from dfc_runtime import Module
 from dfc_runtime.calls.batching import LAST
 from dfc_runtime.checkpoints.store import KEPT
-from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.comm import Comm
-from dfc_runtime.distributed.in_process import Network
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+from dfc_runtime.distributed.transport.comm import Comm
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.observe.measuring import Meter
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from dfc_runtime.distributed.records import Told
+    from dfc_runtime.distributed.launch.records import Told
 
 SIGNALLED = 128
 

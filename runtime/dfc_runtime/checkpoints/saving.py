@@ -18,7 +18,7 @@ from pathlib import Path
 from dfc_runtime.checkpoints import store
 from dfc_runtime.checkpoints.files import Disk
 from dfc_runtime.checkpoints.format import About, Progress, Saved
-from dfc_runtime.distributed import epochs
+from dfc_runtime.distributed.launch import epochs
 from dfc_runtime.errors import FeedError, LimitError
 from dfc_runtime.state.state import State
 

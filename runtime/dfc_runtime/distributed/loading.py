@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, cast
 from dfc_runtime import loading
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.calls.memory import memory_limit
-from dfc_runtime.distributed import records
-from dfc_runtime.distributed.bundle_checks import check_ahead, check_part, plans_of
-from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.comm import Comm
-from dfc_runtime.distributed.edges import Edges
-from dfc_runtime.distributed.part_sources import part_sources
-from dfc_runtime.distributed.parts import ClusterParts, Loader
-from dfc_runtime.distributed.rank import Rank
+from dfc_runtime.distributed.calls.bundle_checks import check_ahead, check_part, plans_of
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+from dfc_runtime.distributed.calls.edges import Edges
+from dfc_runtime.distributed.calls.part_sources import part_sources
+from dfc_runtime.distributed.calls.parts import ClusterParts, Loader
+from dfc_runtime.distributed.calls.rank import Rank
+from dfc_runtime.distributed.launch import records
+from dfc_runtime.distributed.launch.watching import noting_kernels
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.tracing import Tracer, answer_ready
-from dfc_runtime.distributed.waiting import Waiting, deadline
-from dfc_runtime.distributed.watching import noting_kernels
+from dfc_runtime.distributed.transport.comm import Comm
+from dfc_runtime.distributed.transport.waiting import Waiting, deadline
 from dfc_runtime.errors import DfcError, RankCountError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
@@ -38,7 +38,7 @@ from dfc_runtime.observe.tracing import Recorder
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from dfc_runtime.distributed.mpi import MpiComm
+    from dfc_runtime.distributed.transport.mpi import MpiComm
 
 Source = str | os.PathLike[str] | bytes
 
@@ -100,7 +100,7 @@ def as_comm(comm: Comm | MPI.Intracomm) -> Comm:
         if not hasattr(comm, "neighbours"):
             require_kind(comm, (), "comm is a communicator of mpi4py, such as MPI.COMM_WORLD")
         return cast(Comm, comm)
-    from dfc_runtime.distributed.mpi import MpiComm  # mpi4py starts MPI when it is imported
+    from dfc_runtime.distributed.transport.mpi import MpiComm  # mpi4py starts MPI when it is imported
 
     made: MpiComm = MpiComm(cast("MPI.Intracomm", comm))
     return made

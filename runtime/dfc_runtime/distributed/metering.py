@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dfc_runtime.distributed.client import Client
-from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.comm import Array
-from dfc_runtime.distributed.rank import Answer, Data
+from dfc_runtime.distributed.calls.client import Client
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+from dfc_runtime.distributed.calls.rank import Answer, Data
+from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.errors import DfcError, FeedError, RankError
 from dfc_runtime.formats.fields import integer, items, seconds, text
 from dfc_runtime.observe.measuring import Meter, is_timed

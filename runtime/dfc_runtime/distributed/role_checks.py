@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dfc_runtime.calls.formulas import Formula
-from dfc_runtime.distributed.operation import ADDITIONS, CONCAT
+from dfc_runtime.distributed.reduce.operation import ADDITIONS, CONCAT
 from dfc_runtime.distributed.shards import most_rows
 from dfc_runtime.distributed.topology import Task, Topology
 from dfc_runtime.formats.cluster import SHARD_RULES, ClusterEntry, site

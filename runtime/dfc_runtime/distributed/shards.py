@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.distributed.comm import Array
-from dfc_runtime.distributed.reduction_plan import dealt
+from dfc_runtime.distributed.reduce.reduction_plan import dealt
+from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.errors import UnsupportedError
 
 Rows = NDArray[np.int64]

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dfc_runtime.distributed.client import Client
-from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.comm import DATA_DOWN, DATA_UP, Array, as_bytes
-from dfc_runtime.distributed.rank import Answer, Data, Rank, described
-from dfc_runtime.distributed.waiting import Awaited, Waiting
+from dfc_runtime.distributed.calls.client import Client
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+from dfc_runtime.distributed.calls.rank import Answer, Data, Rank, described
+from dfc_runtime.distributed.transport.comm import DATA_DOWN, DATA_UP, Array, as_bytes
+from dfc_runtime.distributed.transport.waiting import Awaited, Waiting
 from dfc_runtime.errors import DfcError, FeedError, RankError
 from dfc_runtime.formats.fields import integer, items, text
 from dfc_runtime.observe.tracing import Label, Part, Recorder, write

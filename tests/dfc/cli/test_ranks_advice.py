@@ -10,7 +10,7 @@ import dfc
 import dfc_runtime
 from dfc.cli import ranks
 from dfc.cli.saving import Plan
-from dfc_runtime.distributed import supervisor
+from dfc_runtime.distributed.launch import supervisor
 
 ONCE, AGAIN = ranks.Launch(2, 0, 0, 30.0), ranks.Launch(2, 3, 0, 30.0)
 

@@ -17,7 +17,7 @@ import pytest
 
 import dfc_runtime
 from dfc_runtime.checkpoints import format, store
-from dfc_runtime.distributed import epochs
+from dfc_runtime.distributed.launch import epochs
 from dfc_runtime.module import Module
 from tests.support.command_line import TOOL, Command, environment
 from tests.support.line_program import FEEDS, bits, wait_for_handlers

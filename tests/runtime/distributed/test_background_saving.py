@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dfc_runtime.checkpoints import format, store
-from dfc_runtime.distributed import background
+from dfc_runtime.distributed.save import background
 from dfc_runtime.errors import CheckpointError, FileError, RankError
 from tests.support.clusters import cluster_bundle, on_cluster
 

@@ -13,11 +13,11 @@ from dfc.driver.api import compile_source
 from dfc.driver.partial import ClusterSpecialiser
 from dfc.ir.options import CompileOptions
 from dfc_runtime.calls import partial
-from dfc_runtime.distributed.comm import CONTROL
-from dfc_runtime.distributed.edges import Tags
-from dfc_runtime.distributed.in_process import Network
+from dfc_runtime.distributed.calls.edges import Tags
+from dfc_runtime.distributed.calls.parts import WAIT
 from dfc_runtime.distributed.loading import load_on
-from dfc_runtime.distributed.parts import WAIT
+from dfc_runtime.distributed.transport.comm import CONTROL
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import BundleError, FeedError, RunError, UnsupportedError
 from dfc_runtime.observe.measuring import TICK, Meter
 from tests.support.bundles import roles_of, with_role

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.distributed.in_process import Faults
+from dfc_runtime.distributed.transport.in_process import Faults
 from dfc_runtime.errors import RunError
 from tests.support.cluster_parts import (
     NAMES,

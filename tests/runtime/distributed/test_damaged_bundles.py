@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc_runtime.distributed import waiting
-from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.role_checks import check_role
 from dfc_runtime.distributed.topology import Topology
+from dfc_runtime.distributed.transport import waiting
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import BundleError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
 from tests.support.bundles import bound, roles_of, sealed, with_manifest, with_role

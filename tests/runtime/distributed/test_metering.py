@@ -13,9 +13,9 @@ from dfc.driver import many_ranks as cluster
 from dfc.driver import pipeline, profiles
 from dfc.driver.api import _built, _costs, compile_source
 from dfc.ir.options import CompileOptions
-from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.metering import MeasuredKernel, Metering, RankTimes
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import FeedError
 from dfc_runtime.observe.measuring import TICK, Meter
 from tests.support.ranks import outcomes_on

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.distributed.in_process import Faults, Network
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport.in_process import Faults, Network
 from dfc_runtime.errors import FeedError, RankCountError, RankError, RunError
 from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
 from tests.support.ranks import run_on

@@ -12,7 +12,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from dfc_runtime import loads
-from dfc_runtime.distributed.reduction_plan import CHUNK_BYTES
+from dfc_runtime.distributed.reduce.reduction_plan import CHUNK_BYTES
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.losses import LINES, text_of
 from tests.support.replicating import same_bits

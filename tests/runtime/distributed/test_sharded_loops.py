@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.distributed.in_process import Faults
+from dfc_runtime.distributed.transport.in_process import Faults
 from dfc_runtime.errors import RunError
 from tests.support.clusters import cluster_bundle, on_cluster
 

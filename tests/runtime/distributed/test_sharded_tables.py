@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.distributed.in_process import Faults
+from dfc_runtime.distributed.transport.in_process import Faults
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.table_programs import COLUMNS, ROWS, TABLES, program
 

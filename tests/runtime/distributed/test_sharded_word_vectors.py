@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.distributed import routing
+from dfc_runtime.distributed.calls import routing
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.word_vectors import PROGRAM, WORDS, WordVectors
 
@@ -157,7 +157,7 @@ def test_only_rows_and_their_numbers_travel(monkeypatch):
 
             comm.isend = isend
 
-    monkeypatch.setattr("dfc_runtime.distributed.edges.Router", Counted)
+    monkeypatch.setattr("dfc_runtime.distributed.calls.edges.Router", Counted)
     totals = []
     for rows in (1000, 1_000_000):
         ids = np.arange(32, dtype=np.int32) * 7

@@ -12,8 +12,8 @@ from dfc.cli import traces
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
-from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import DfcError
 from tests.support.ranks import outcomes_on
 

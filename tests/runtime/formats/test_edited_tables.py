@@ -15,9 +15,9 @@ import pytest
 
 import dfc
 import dfc_runtime
-from dfc_runtime.distributed import waiting
-from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport import waiting
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import BundleError, DfcError
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.bundles import bound, roles_of, with_manifest, with_role

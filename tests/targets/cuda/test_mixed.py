@@ -15,7 +15,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.devices import no_device
-from dfc_runtime.distributed.cluster_module import ClusterModule
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.errors import DfcError, RunError
 from dfc_targets.cuda import libcuda, simulation
 from dfc_targets.cuda.target import SIMULATOR

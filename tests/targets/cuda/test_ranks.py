@@ -14,9 +14,9 @@ import dfc
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
-from dfc_runtime.distributed.cluster_module import ClusterModule
-from dfc_runtime.distributed.in_process import Network
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_targets.cuda import simulation
 from dfc_targets.cuda.target import SIMULATOR
 from tests.support.bundles import roles_of

@@ -14,9 +14,9 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver import api
 from dfc.ir.options import CompileOptions
 from dfc_runtime.devices import no_bindings
-from dfc_runtime.distributed.comm import Comm
-from dfc_runtime.distributed.in_process import Network
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport.comm import Comm
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import DfcError, FeedError, LimitError, RankCountError, UnsupportedError
 from tests.support.ranks import outcomes_on
 

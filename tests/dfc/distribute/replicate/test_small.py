@@ -7,7 +7,7 @@ import pytest
 
 from dfc.distribute.replicate.small import MOST_BLOCKS, MOST_BYTES
 from dfc.ir import walk
-from dfc_runtime.distributed.edges import Edges
+from dfc_runtime.distributed.calls.edges import Edges
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.combining import sequential
 from tests.support.replicating import replicated_f32

@@ -1,0 +1,416 @@
+"""The rank that calls: one control message to each task that takes part, its own part, one answer from each.
+
+Assumes rank 0, and one call at a time. Guarantees that nothing is sent before all feeds are checked; that an error of
+any rank ends the call on all of them and is raised here, the one of the lowest rank if there are several; that ranks
+which call along are told how it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
+from dfc_runtime.distributed.calls.rank import Answer, Data, OwnPart, Rank, described, empty
+from dfc_runtime.distributed.failures import CallStoppedError, Failure, failure_from, failure_of
+from dfc_runtime.distributed.reduce.pieces import put
+from dfc_runtime.distributed.transport import wire
+from dfc_runtime.distributed.transport.comm import (
+    CONTROL,
+    DATA_DOWN,
+    DATA_UP,
+    JOIN,
+    REPLY,
+    Array,
+    Arrival,
+    Bytes,
+    Pending,
+)
+from dfc_runtime.distributed.transport.waiting import Awaited, packed, unpacked
+from dfc_runtime.distributed.transport.wire import (
+    CALL,
+    CLOSE,
+    COMMAND,
+    DONE,
+    FAILED,
+    OUTCOME,
+    SILENT_CALL,
+    Head,
+    Value,
+    is_array,
+)
+from dfc_runtime.errors import DfcError, FeedError, RankError, RunError
+from dfc_runtime.module import INIT
+
+T = TypeVar("T")
+_NOBODY: frozenset[int] = frozenset()
+Shape = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Request:
+    """A call that was checked: arrays, numbers and texts by the number of their feed; sizes; shapes of results."""
+
+    feeds: Sequence[object]
+    slots: Sequence[Value]
+    sizes: Mapping[str, int]
+    shapes: Sequence[Shape]
+
+
+class _Answers:
+    """Who is to answer, and who has; `silent` are those who answer only if they fail."""
+
+    __slots__ = ("failures", "messages", "missing", "silent", "stopped")
+
+    def __init__(self, missing: set[int], silent: frozenset[int] = _NOBODY) -> None:
+        self.missing = missing
+        self.silent = silent
+        self.messages: dict[int, Bytes] = {}
+        self.failures: dict[int, Failure] = {}
+        self.stopped = False
+
+    @property
+    def failed(self) -> bool:
+        return self.stopped or bool(self.failures)
+
+
+class Client:
+    """Calls of rank 0."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._waiting = rank.waiting
+        self._comm = rank.waiting.comm
+        self._serving: set[int] = set()
+        self._sequence = 0
+        self._generation = 0
+        self._half_done: str | None = None
+        self._lost: str | None = None
+        self._closed = False
+        self._silent: dict[int, frozenset[int]] = {}
+
+    def silence(self, parts: Mapping[int, Sequence[int]]) -> None:
+        """Says of ranks which entries they have silent parts of (`Rank.silent_parts`)."""
+        for number in {number for numbers in parts.values() for number in numbers}:
+            self._silent[number] = frozenset(rank for rank, numbers in parts.items() if number in numbers)
+
+    def call(self, plan: EntryPlan, checked: Callable[[], Request]) -> list[object]:
+        """A call of an entry on all tasks that take part; `checked` gives the request, or raises what is wrong."""
+        if self._all_serve and self._half_done is None and self._lost is None and not self._closed:
+            try:  # nobody to wait for, nobody to tell
+                return self.run(plan, checked())
+            except RankError as problem:
+                self._lose(problem)
+                raise
+
+        def work() -> list[object]:
+            self.require_whole(plan)
+            return self.run(plan, checked())
+
+        return self.call_with(plan, work)
+
+    def call_with(self, plan: EntryPlan, work: Callable[[], list[object]]) -> list[object]:
+        """A call of an entry whose results `work` makes."""
+        return self._together(f"`{plan.name}`", work, lambda made: self._packed_results(plan, made))
+
+    def command(
+        self, data: Data, arrays: Sequence[tuple[str, Array]] = (), ranks: Sequence[int] | None = None
+    ) -> dict[int, Answer]:
+        """Makes these ranks (None: all) do something; what each answers. Part of something that is done together."""
+        self._sequence += 1
+        chosen = range(self._comm.size) if ranks is None else ranks
+        others = [rank for rank in chosen if rank != 0]
+        text, given = {**data, "arrays": described(arrays)}, [array for _, array in arrays]
+        sending: list[Pending] = []
+        for rank in others:
+            self._post(rank, Head(COMMAND, sequence=self._sequence), text)
+            sending += self._rank.send_arrays(given, rank, DATA_DOWN)
+        answers = _Answers(set(others))
+        found, own = self._rank.tried(text, given) if 0 in chosen else ({}, None)
+        self._collect(answers)
+        for rank, message in sorted(answers.messages.items()):
+            reply = unpacked(message[wire.HEAD_SIZE :])
+            made = empty(reply.get("arrays", []))
+            self._rank.receive_arrays(made, rank, DATA_UP)
+            found[rank] = (reply, made)
+        self._wait_sent(sending)
+        if own is not None:  # only now: nobody is to clear away what others still work on
+            raise own
+        if answers.failures:
+            raise answers.failures[min(answers.failures)].error()
+        return found
+
+    def together(self, label: str, work: Callable[[], T], outcome: Callable[[T], Answer]) -> T:
+        """Something that all ranks ask for, by what it is called; `outcome` is what the others get of it."""
+
+        def told(made: T) -> tuple[bytearray, list[Array]]:
+            data, arrays = outcome(made)
+            message = Head(OUTCOME).packed()
+            message += packed(data).tobytes()
+            return message, arrays
+
+        return self._together(label, work, told)
+
+    def results_together(self, label: str, work: Callable[[], tuple[EntryPlan, list[object]]]) -> list[object]:
+        """A call of what only `work` knows: a part of an entry that may have to be made first. What the others get are
+        its results."""
+        return self._together(label, work, lambda made: self._packed_results(*made))[1]
+
+    def restored(self) -> None:
+        """All state has been set: what a call that failed left of it is gone."""
+        self._half_done = None
+
+    def close(self) -> None:
+        """Ends ranks that serve, now or later; others never look at this message. Nothing can be called any more."""
+        self._closed = True
+        for rank in range(1, self._comm.size):
+            self._waiting.post(wire.as_message(Head(CLOSE).packed()), rank, CONTROL)
+
+    def _together(self, label: str, work: Callable[[], T], told: Callable[[T], tuple[bytearray, list[Array]]]) -> T:
+        if self._closed:
+            raise RunError(f"{label} cannot run: the module was closed", code="E0903")
+        if self._lost is not None:
+            raise RankError(self._lost, code="E0911")
+        joined: list[int] = []
+        try:
+            joined = self._assemble(label)
+            made = work()
+        except RankError as problem:
+            self._lose(problem)
+            self._tell_failure(joined, problem)
+            raise
+        except (DfcError, MemoryError) as problem:
+            self._tell_failure(joined, problem)
+            raise
+        if joined:
+            message, arrays = told(made)
+            sending: list[Pending] = []
+            for rank in joined:
+                self._waiting.post(wire.as_message(bytearray(message)), rank, CONTROL)
+                sending += self._rank.send_arrays(arrays, rank, DATA_DOWN)
+            self._wait_sent(sending)
+        return made
+
+    @property
+    def _all_serve(self) -> bool:
+        return len(self._serving) == self._comm.size - 1
+
+    def _lose(self, problem: RankError) -> None:
+        self._lost = f"the ranks have lost each other: {problem.message}"
+
+    def _assemble(self, label: str) -> list[int]:
+        """Waits until all ranks that do not serve have called the same, and refuses if one has not."""
+        joined: list[int] = []
+        if self._all_serve:
+            return joined
+        self._waiting.doing = f"it calls {label}"
+        others: dict[int, str] = {}
+        for rank in range(1, self._comm.size):
+            if rank in self._serving:
+                continue
+            awaited = Awaited(f"it to call {label} too, or to serve", rank)
+            arrival = self._waiting.message(rank, JOIN, lambda awaited=awaited: awaited)
+            called = wire.called(self._waiting.bytes_of(arrival, lambda awaited=awaited: awaited))
+            if called is None:
+                self._serving.add(rank)
+                continue
+            joined.append(rank)
+            if called != label:
+                others[rank] = called
+        if others:
+            rank, other = min(others.items())
+            text = f"rank 0 calls {label}, but {self._waiting.name(rank)} calls {other}"
+            problem = FeedError(f"{text}: all ranks call the same, in the same order", code="E0901")
+            self._tell_failure(joined, problem)
+            raise problem
+        return joined
+
+    def _tell_failure(self, joined: Sequence[int], problem: BaseException) -> None:
+        failure = failure_of(problem, "")
+        for rank in joined:
+            self._post(rank, Head(FAILED), failure.to_json())
+
+    def require_whole(self, plan: EntryPlan) -> None:
+        """Refuses what would find state that a failed call has left half done."""
+        if self._half_done is not None and plan.name != INIT:
+            text = f"`{self._half_done}` was stopped, and may have changed a part of the state that `{plan.name}` finds"
+            raise RunError(f"{text}\n  call init or restore first", code="E0903")
+
+    def run(self, plan: EntryPlan, request: Request) -> list[object]:
+        """Runs an entry on all tasks that take part. Part of something that is done together."""
+        self._sequence += 1
+        self._waiting.doing = f"it calls `{plan.name}`"
+        sending: list[Pending] = []
+        for rank, message, behind in self._packed_calls(plan, request):
+            self._waiting.post(message, rank, CONTROL)
+            if behind:
+                sending += self._rank.send_arrays(behind, rank, DATA_DOWN)
+        silent = self._silent.get(plan.number, _NOBODY)
+        answers = _Answers({*(plan.other_ranks - silent)}, silent)
+        found = self._run_own_part(plan, request, answers)
+        self._collect(answers)
+        if answers.failed:
+            raise self._given_up(plan, answers, sending)
+        if plan.name == INIT:
+            self._half_done = None
+        results = self._results(plan, request, answers, found)
+        self._wait_sent(sending)
+        return results
+
+    def _packed_calls(self, plan: EntryPlan, request: Request) -> list[tuple[int, Bytes, list[Array]]]:
+        """For each task its rank, the message to it, and arrays to be sent behind it. Tasks that get the same numbers,
+        and nothing else, get the same message."""
+        sizes = [request.sizes[name] for name in plan.entry.dims]
+        packed: list[tuple[int, Bytes, list[Array]]] = []
+        silent = self._silent.get(plan.number, _NOBODY)
+        last: tuple[int, Sequence[int], Bytes] | None = None
+        for part in plan.others:
+            kind = SILENT_CALL if part.task.rank in silent else CALL
+            if last is not None and last[:2] == (kind, part.feeds):
+                packed.append((part.task.rank, last[2], []))
+                continue
+            message, behind = self._packed_call(plan, part, request, sizes, kind)
+            whole = wire.as_message(message)
+            packed.append((part.task.rank, whole, behind))
+            last = (kind, part.feeds, whole) if part.down.only_scalars else None
+        return packed
+
+    def _packed_call(
+        self, plan: EntryPlan, part: TaskPart, request: Request, sizes: Sequence[int], kind: int
+    ) -> tuple[bytearray, list[Array]]:
+        """The message to a task, and arrays to be sent behind it."""
+        values: list[Value] = []
+        for number in part.feeds:
+            value = request.slots[number]
+            if isinstance(value, np.ndarray):
+                value = plan.feed_for(part, number, value, request.sizes)
+            values.append(value)
+        message = Head(kind, plan.number, self._generation, self._sequence).packed()
+        return message, part.down.pack(message, sizes, values)
+
+    def _given_up(self, plan: EntryPlan, answers: _Answers, sending: Sequence[Pending]) -> DfcError:
+        """The error of a call that failed, when all tasks are done with it."""
+        self._generation += 1
+        self._wait_sent(sending)
+        for rank, message in answers.messages.items():
+            self._received(plan.parts[rank], message)  # nobody else would take them
+        if plan.entry.writes:
+            self._half_done = plan.name
+        return answers.failures[min(answers.failures)].error()
+
+    def _run_own_part(self, plan: EntryPlan, request: Request, answers: _Answers) -> list[object]:
+        """Runs what rank 0 has to do with the call; looks for failures of others wherever it waits."""
+        own = self._rank.own_part(plan)
+        if own is None:
+            return []
+        feeds = [self._own_feed(own, number, request) for number in own.part.feeds]
+        if plan.others:
+            self._waiting.on_look = lambda: self._look_for_failures(answers)
+        try:
+            return self._rank.run_part(own, feeds, request.sizes, self._generation)
+        except RankError:
+            raise
+        except CallStoppedError:
+            answers.stopped = True
+        except Exception as problem:
+            answers.failures[0] = failure_of(problem, self._waiting.name(0))
+        except BaseException:
+            self._lost = "the call was interrupted: start the program again"
+            self._stop(answers)
+            raise
+        finally:
+            self._waiting.on_look = None
+        return []
+
+    def _own_feed(self, own: OwnPart, number: int, request: Request) -> object:
+        value = request.feeds[number]
+        return own.plan.feed_for(own.part, number, value, request.sizes) if is_array(value) else value
+
+    def _look_for_failures(self, answers: _Answers) -> None:
+        arrival = self._comm.arrival(None, REPLY)
+        if arrival is not None:
+            self._take(answers, arrival)
+        if answers.failures:
+            raise CallStoppedError
+
+    def _collect(self, answers: _Answers) -> None:
+        """Waits for all answers; the first failure stops the others."""
+        if answers.failed:
+            self._stop(answers)
+        while answers.missing:
+            rank = min(answers.missing)
+            arrival = self._waiting.message(None, REPLY, lambda rank=rank: Awaited("it to be done", rank))
+            had_failed = answers.failed
+            self._take(answers, arrival)
+            if answers.failed and not had_failed:
+                self._stop(answers)
+
+    def _take(self, answers: _Answers, arrival: Arrival) -> None:
+        rank = arrival.source
+        message = self._waiting.bytes_of(arrival, lambda: Awaited("an answer", rank))
+        head = wire.head_of(message)
+        if head.sequence != self._sequence:
+            return  # of a silent part that failed in a call that has failed: nobody waits for it
+        answers.missing.discard(rank)
+        if head.kind == DONE:
+            answers.messages[rank] = message
+        elif head.kind == FAILED:
+            answers.failures[rank] = failure_from(unpacked(message[wire.HEAD_SIZE :]))
+        else:
+            answers.stopped = True
+
+    def _stop(self, answers: _Answers) -> None:
+        self._waiting.signal(sorted(answers.missing | answers.silent), {"kind": "stop", "sequence": self._sequence})
+
+    def _results(self, plan: EntryPlan, request: Request, answers: _Answers, found: Sequence[object]) -> list[object]:
+        """All results, put together where they come in pieces."""
+        if plan.results_are_own:
+            return [*found]
+        whole: list[object] = [None] * len(plan.entry.results)
+        for rank, part in plan.parts.items():
+            if not part.results:
+                continue  # which may be a silent part, of which nothing was heard
+            values = found if rank == 0 else self._received(part, answers.messages[rank])
+            for number, value in zip(part.results, values, strict=True):
+                cut = plan.cut.results[number]
+                if cut.split_axis < 0:
+                    whole[number] = value
+                    continue
+                assert is_array(value)
+                if cut.rule:
+                    whole[number] = plan.with_rows(part, number, whole[number], value)
+                else:
+                    whole[number] = self._with_piece(plan, part, request, number, whole[number], value)
+        return whole
+
+    def _with_piece(
+        self, plan: EntryPlan, part: TaskPart, request: Request, number: int, whole: object, value: Array
+    ) -> Array:
+        cut = plan.cut.results[number]
+        if not is_array(whole):
+            whole = np.empty(request.shapes[number], numpy_dtype(plan.entry.results[number].dtype))
+        put(whole, value, cut.split_axis, cut.runs.evaluate(request.sizes), plan.cut.blocks, part.blocks)
+        return whole
+
+    def _received(self, part: TaskPart, message: Bytes) -> list[object]:
+        _, values, behind = part.up.unpack(message)
+        if behind:
+            self._rank.receive_arrays(behind, part.task.rank, DATA_UP)
+        return values
+
+    def _packed_results(self, plan: EntryPlan, results: Sequence[object]) -> tuple[bytearray, list[Array]]:
+        message = Head(OUTCOME).packed()
+        return message, plan.all_results.pack(message, (), plan.all_results.values_of(results))
+
+    def _wait_sent(self, sending: Sequence[Pending]) -> None:
+        for pending in sending:
+            self._waiting.wait(pending.test, lambda: Awaited("what was sent to be taken", -1))
+
+    def _post(self, rank: int, head: Head, data: Data) -> None:
+        message = head.packed()
+        message += packed(data).tobytes()
+        self._waiting.post(wire.as_message(message), rank, CONTROL)

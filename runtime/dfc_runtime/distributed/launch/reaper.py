@@ -1,0 +1,66 @@
+"""The parent of one rank: starts it, waits for it, and tells the supervisor how it ended before the launcher can know.
+
+    launcher -> python -m dfc_runtime.distributed.launch.reaper COMMAND ... -> COMMAND ... (the rank)
+
+A launcher ends all ranks as soon as one has died, and tells at most which it saw first. What the kernel knows, how a
+process ended, it tells only its parent: so each rank has one of its own. Assumes the environment of a supervised rank.
+Guarantees that the record of an end is written before this process ends, and that it ends as the rank did: whatever the
+launcher does about it comes later than the record. Needs neither NumPy nor MPI.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dfc_runtime.distributed.launch.processes import LAUNCHERS, signal_all
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+def main(command: Sequence[str]) -> None:
+    """Runs a command, and ends as it does."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until there is somebody to pass them on to
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.execv(command[0], list(command))
+    from dfc_runtime.distributed.launch.records import tell_end  # beside the start of the rank, which takes longer
+
+    for number in STOPS:  # a launcher may signal only those that it has started itself
+        signal.signal(number, lambda which, _frame: signal_all([child], which))
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    rank = _rank_to_tell(code)
+    if rank is not None:
+        tell_end(rank, child, code)
+    if code < 0:
+        _end_by(-code)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _rank_to_tell(code: int) -> int | None:
+    """The rank whose end is to be told; None if it has said itself that it is done, or the launcher has no numbers."""
+    from dfc_runtime.distributed.launch.records import EPOCH_VARIABLE, JOB_VARIABLE
+
+    rank = next((int(text) for name, _ in LAUNCHERS if (text := os.environ.get(name, "")).isdigit()), None)
+    folder, epoch = Path(os.environ.get(JOB_VARIABLE, "")), os.environ.get(EPOCH_VARIABLE, "")
+    return None if not code and (folder / f"{epoch}-{rank}.done").exists() else rank
+
+
+def _end_by(number: int) -> None:
+    """Ends this process by a signal, without another dump of its memory."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    os.kill(os.getpid(), number)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

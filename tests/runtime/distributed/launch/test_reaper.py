@@ -1,0 +1,76 @@
+"""The parent of a rank ends as the rank did, and has told before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dfc_runtime.distributed.launch import processes, records
+from tests.support.mpi import ROOT
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "told"),
+    [
+        ("os.kill(os.getpid(), 9)", -9, (9, 0)),
+        ("os.kill(os.getpid(), 11)", -11, (11, 0)),
+        ("os._exit(3)", 3, (0, 3)),
+        ("os._exit(0)", 0, (0, 0)),
+    ],
+)
+def test_an_end_is_told_and_passed_on(tmp_path: Path, end: str, code: int, told: tuple[int, int]) -> None:
+    ended, _ = _ended(tmp_path, end)
+    assert ended.returncode == code
+    (record,) = records.read_records(tmp_path, 4)
+    assert (record.kind, record.rank, record.signal, record.code) == ("ended", 1, *told)
+
+
+def test_a_rank_that_is_done_has_told_so_itself(tmp_path: Path) -> None:
+    (tmp_path / "4-1.done").write_text("")
+    ended, _ = _ended(tmp_path, "os._exit(0)")
+    assert ended.returncode == 0
+    assert records.read_records(tmp_path, 4) == []
+
+
+def test_a_signal_to_the_parent_alone_reaches_the_rank(tmp_path: Path) -> None:
+    ended, out = _ended(tmp_path, "os.kill(os.getppid(), 15); signal.pause()")
+    assert (ended.returncode, out) == (5, "asked\n")
+
+
+def test_the_parent_of_a_rank_is_none(tmp_path: Path) -> None:
+    with records.watch_over(tmp_path):
+        process = _start(tmp_path, "print(os.getpid(), flush=True); time.sleep(60)")
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            assert processes.ranks_among([process.pid, child]) == {1: child}
+            assert processes.reaper_of(child) == process.pid
+        finally:
+            os.kill(child, signal.SIGKILL)
+            process.communicate()
+
+
+def _start(folder: Path, text: str) -> subprocess.Popen[str]:
+    """A rank that can be asked to stop, and then ends as it is told."""
+    begin = "import os, signal, sys, time\n"
+    asked = "signal.signal(15, lambda *_: (print('asked', flush=True), os._exit(5)))\n"
+    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime"))
+    job = {records.JOB_VARIABLE: str(folder), records.EPOCH_VARIABLE: "4", "PMI_RANK": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", processes.REAPER, sys.executable, "-c", begin + asked + text],
+        env={**os.environ, **job, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _ended(folder: Path, text: str) -> tuple[subprocess.Popen[str], str]:
+    with records.watch_over(folder):
+        process = _start(folder, text)
+        out, _ = process.communicate(timeout=60)
+    return process, out
