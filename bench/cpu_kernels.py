@@ -13,16 +13,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dfc_targets.cpu.build import build_image
-from dfc_targets.cpu.gemm import GEMM_PARAMETERS
-from dfc_targets.cpu.gemm_library import declare_gemm, gemm_library, gemm_workspace_bytes
-from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
-from dfc_targets.cpu.llvm_values import constant, i64, vector_type
-from dfc_targets.cpu.loader import LoadedImage
-from dfc_targets.cpu.machine import Machine, detect_host
-from dfc_targets.cpu.pool import PoolEntries, new_context
-from dfc_targets.cpu.threads import STOP_ENTRY, WORKER_ENTRY, pool_run, stop_entry, worker_entry
-from dfc_targets.cpu.vector_math import FUNCTIONS, VectorMath
+from dfc_driver_cpu.loader import LoadedImage
+from dfc_driver_cpu.pool import PoolEntries, new_context
+from dfc_target_cpu.elementwise.vector_math import FUNCTIONS, VectorMath
+from dfc_target_cpu.entries.threads import STOP_ENTRY, WORKER_ENTRY, pool_run, stop_entry, worker_entry
+from dfc_target_cpu.link.build import build_image
+from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
+from dfc_target_cpu.llvm.values import constant, i64, vector_type
+from dfc_target_cpu.machine import Machine, detect_host
+from dfc_target_cpu.product.gemm import GEMM_PARAMETERS
+from dfc_target_cpu.product.gemm_library import declare_gemm, gemm_library, gemm_workspace_bytes
 
 PRODUCTS = [
     (1024, 1024, 1024, "nn"),

@@ -1,6 +1,6 @@
 """Polynomial coefficients of the CPU target's elementary functions.
 
-    python tools/fit_math.py > targets/dfc_targets/math_coefficients.py
+    python tools/fit_math.py > dfc/kernels/math_coefficients.py
 
 Each table is the polynomial that agrees with a function at the Chebyshev nodes of an interval, which is within a small
 factor of the best possible. Everything is computed with 110 decimal digits and rounded once at the end.

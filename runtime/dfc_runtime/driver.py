@@ -33,7 +33,7 @@ LOCK_BYTES = 64
 ON_DEVICE = 1 << 63
 """Set in the slot of a tensor that lies in the memory of the device."""
 BUILT_IN: dict[str, str] = {
-    "cpu": "dfc_targets.cpu.driver:CpuDriver",
+    "cpu": "dfc_driver_cpu.driver:CpuDriver",
     "cuda": "dfc_targets.cuda.driver:CudaDriver",
     "mixed": "dfc_runtime.mixed.driver:MixedDriver",
 }

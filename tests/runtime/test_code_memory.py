@@ -65,7 +65,7 @@ def test_a_function_that_is_held_keeps_the_code(bundle: bytes) -> None:
 
 
 def test_loads_that_fail_give_the_code_back(bundle: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dfc_targets.cpu import driver
+    from dfc_driver_cpu import driver
 
     def damaged(*_: object) -> int:
         raise ValueError("the notes of the code image are damaged")
@@ -197,8 +197,8 @@ def test_bundles_may_lie_where_nothing_may_be_executed(bundle: bytes) -> None:
 
 
 def test_the_processor_says_the_bits_that_the_kernel_lists() -> None:
+    from dfc_driver_cpu.isa import REQUIRED_BITS
     from dfc_runtime.processor import host_bits
-    from dfc_targets.cpu.isa import REQUIRED_BITS
 
     known = {bit for bits in REQUIRED_BITS.values() for bit in bits}
     assert asked_bits() == host_bits() & known

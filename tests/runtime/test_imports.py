@@ -25,7 +25,7 @@ COMPILER = {"lark", "llvmlite", "elftools", "click", "rich"}
 
 
 def test_the_run_side_needs_no_compiler() -> None:
-    found = modules_after("import dfc_runtime; dfc_runtime.load; dfc_runtime.Module; import dfc_targets.cpu.driver")
+    found = modules_after("import dfc_runtime; dfc_runtime.load; dfc_runtime.Module; import dfc_driver_cpu.driver")
     assert not found & {"dfc", *COMPILER}
 
 

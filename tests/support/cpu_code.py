@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dfc_targets.cpu.build import build_image
-from dfc_targets.cpu.image import CodeImage
-from dfc_targets.cpu.llvm_text import ModuleText
-from dfc_targets.cpu.loader import LoadedImage
-from dfc_targets.cpu.machine import MACHINES, Machine, detect_host
+from dfc_driver_cpu.loader import LoadedImage
+from dfc_target_cpu.link.build import build_image
+from dfc_target_cpu.link.image import CodeImage
+from dfc_target_cpu.llvm.text import ModuleText
+from dfc_target_cpu.machine import MACHINES, Machine, detect_host
 
 
 def host() -> Machine:

@@ -4,11 +4,11 @@ import ctypes
 
 import numpy as np
 
-from dfc_targets.cpu.gemm import GEMM_PARAMETERS
-from dfc_targets.cpu.gemm_library import declare_gemm, gemm_library, gemm_workspace_bytes
-from dfc_targets.cpu.llvm_text import ModuleText, Parameter, Value
-from dfc_targets.cpu.llvm_values import i64
-from dfc_targets.cpu.machine import Machine
+from dfc_target_cpu.llvm.text import ModuleText, Parameter, Value
+from dfc_target_cpu.llvm.values import i64
+from dfc_target_cpu.machine import Machine
+from dfc_target_cpu.product.gemm import GEMM_PARAMETERS
+from dfc_target_cpu.product.gemm_library import declare_gemm, gemm_library, gemm_workspace_bytes
 from tests.support.cpu_code import Code, aligned
 
 DTYPES = {"float": np.float32, "double": np.float64}

@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 
-from dfc_targets.cpu.llvm_text import ModuleText, Parameter
-from dfc_targets.cpu.llvm_values import i64, vector_type
-from dfc_targets.cpu.machine import Machine
-from dfc_targets.cpu.vector_math import VectorMath
+from dfc_target_cpu.elementwise.vector_math import VectorMath
+from dfc_target_cpu.llvm.text import ModuleText, Parameter
+from dfc_target_cpu.llvm.values import i64, vector_type
+from dfc_target_cpu.machine import Machine
 from tests.support.cpu_code import load
 
 ELEMENTS = {"float": np.float32, "double": np.float64}

@@ -10,8 +10,8 @@ import numpy as np
 from dfc.ir.dims import Symbol
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
-from dfc_targets.cpu.driver import CpuDriver, aligned_bytes
-from dfc_targets.cpu.target import CpuTarget
+from dfc_driver_cpu.driver import CpuDriver, aligned_bytes
+from dfc_target_cpu.target import CpuTarget
 
 Arrays = Mapping[str, Any]
 

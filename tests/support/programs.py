@@ -11,8 +11,8 @@ from dfc.ir.options import TargetOptions
 from dfc.kernels.body import Affine, BodyBuilder, Index, Instruction, Load, Mask
 from dfc.kernels.form import Axis, Kernel, LoopKernel, Operand, Stage, Store
 from dfc.kernels.program import Buffer, EntryProgram, Fault, Launch, Program, Role, Step
-from dfc_targets.cpu.driver import CpuDriver
-from dfc_targets.cpu.target import CpuTarget
+from dfc_driver_cpu.driver import CpuDriver
+from dfc_target_cpu.target import CpuTarget
 
 Array = np.ndarray
 

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dfc.kernels.errors import CodeGenerationError
 from dfc_targets.cuda.disk_cache import DiskCache, digest, file_identity, user_cache
-from dfc_targets.errors import CodeGenerationError
 
 _PACKAGED = ("cu13/bin/ptxas", "cu*/bin/ptxas", "cuda_nvcc/bin/ptxas")
 _KERNEL = re.compile(r"Compiling entry function '([^']+)'")

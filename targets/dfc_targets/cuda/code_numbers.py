@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 from typing import NoReturn
 
+from dfc.kernels.errors import CodeGenerationError
 from dfc_targets.cuda.code import Code, constant
 from dfc_targets.cuda.code_types import BOOLEAN, F64, I64, U64, Scalar, Type, Value, is_scalar
-from dfc_targets.errors import CodeGenerationError
 
 _EXACT = 1 << 53
 _FLOATS: dict[type, str] = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}

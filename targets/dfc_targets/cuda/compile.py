@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from functools import cache as once
 from pathlib import Path
 
+from dfc.kernels import math_coefficients
+from dfc.kernels.errors import CodeGenerationError
 from dfc_targets.cuda import nvvm
 from dfc_targets.cuda.code_writer import KERNEL
 from dfc_targets.cuda.device_module import module
 from dfc_targets.cuda.disk_cache import digest, user_cache
 from dfc_targets.cuda.fragments import Fragments, TextKey
 from dfc_targets.cuda.kernel_text import KernelText
-from dfc_targets.errors import CodeGenerationError
 
 _COMMENT = re.compile(r"^[ \t]*//[^\n]*\n", re.M)
 _HEADER = re.compile(r"^\.(?:version|target|address_size)\b[^\n]*\n", re.M)
@@ -50,8 +51,8 @@ def fragment(key: TextKey, architecture: str) -> str:
 _FRAGMENTS = Fragments(fragment)
 
 
-SOURCES = ("cuda/code*.py", "cuda/compile.py", "cuda/device_module.py", "cuda/nvvm.py", "cuda/prelude*.py", "math_*.py")
-"""Of this package, what decides on the PTX of a text."""
+SOURCES = ("cuda/code*.py", "cuda/compile.py", "cuda/device_module.py", "cuda/nvvm.py", "cuda/prelude*.py")
+"""Of this package, what decides on the PTX of a text; beside it, the coefficients of the elementary functions do."""
 
 
 @once
@@ -59,4 +60,5 @@ def _compiler() -> str:
     """What PTX depends on beside a text: the translation to LLVM, and libNVVM. Empty if one of them is not known."""
     library, package = nvvm.identity(), Path(__file__).resolve().parents[1]
     own = [path for pattern in SOURCES for path in sorted(package.glob(pattern))]
+    own.append(Path(math_coefficients.__file__))
     return digest(library, *(path.read_bytes() for path in own)) if library and own else ""

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+from dfc.kernels.errors import CodeGenerationError
 from dfc_targets.cuda import prelude, prelude_device
 from dfc_targets.cuda.code import Code
 from dfc_targets.cuda.code_types import I64, SCALARS, U8, Function, Name, Pointer, Scalar, Type, Value
 from dfc_targets.cuda.code_writer import KERNEL, returned, write_function
 from dfc_targets.cuda.fragments import TextKey
-from dfc_targets.errors import CodeGenerationError
 
 _HEAD = """target triple = "nvptx64-nvidia-cuda"
 target datalayout = "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-\

@@ -12,9 +12,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from dfc.kernels.errors import CodeGenerationError
 from dfc_runtime.errors import UnsupportedError
 from dfc_targets.cuda.disk_cache import file_identity
-from dfc_targets.errors import CodeGenerationError
 
 _OPTIONS = ("-opt=3", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dfc.kernels.math_coefficients import TWO_OVER_PI_WORDS
 from dfc_targets.cuda.code import CONSTANT, Code, constant
 from dfc_targets.cuda.code_types import (
     BOOLEAN,
@@ -30,7 +31,6 @@ from dfc_targets.cuda.code_types import (
 )
 from dfc_targets.cuda.prelude_access import vector_load, vector_store, word_functions
 from dfc_targets.cuda.prelude_tensor import tensor_functions
-from dfc_targets.math_coefficients import TWO_OVER_PI_WORDS
 
 Emit = Callable[[Code, Sequence[Value]], str]
 """The call's result, as the name of a register; of none if there is no result."""

@@ -7,7 +7,7 @@ bits of the CPU target on a machine with fused multiply-add; the comments on the
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dfc_targets.math_coefficients import (
+from dfc.kernels.math_coefficients import (
     ERF_LARGE_F32,
     ERF_LARGE_F64,
     ERF_SMALL_F32,

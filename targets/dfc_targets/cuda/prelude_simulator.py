@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from dfc.kernels.math_coefficients import TWO_OVER_PI_WORDS
 from dfc_targets.cuda import simulation, simulation_tensor
-from dfc_targets.math_coefficients import TWO_OVER_PI_WORDS
 
 _INTEGERS = {f"{kind}{bits}": (kind == "i", bits) for kind in "iu" for bits in (8, 16, 32, 64)}
 _FORMATS: dict[str, tuple[Any, Any, Any]] = {

@@ -5,8 +5,8 @@ method is explained there (`math_trigonometric.py`). The reduction of large argu
 the CPU has 128-bit integers.
 """
 
+from dfc.kernels.math_coefficients import COS_F32, COS_F64, HALF_PI, SIN_F32, SIN_F64, TWO_OVER_PI
 from dfc_targets.cuda.prelude_elementary import DOUBLE, SINGLE, Format
-from dfc_targets.math_coefficients import COS_F32, COS_F64, HALF_PI, SIN_F32, SIN_F64, TWO_OVER_PI
 
 _LARGE = 2.0**20
 

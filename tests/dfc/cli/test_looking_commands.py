@@ -9,7 +9,7 @@ import pytest
 from dfc.cli.commands.explain_command import codes
 from dfc.driver import api
 from dfc.ops import registry
-from dfc_targets.cpu.target import CpuTarget
+from dfc_target_cpu.target import CpuTarget
 from tests.support.command_line import Command
 
 

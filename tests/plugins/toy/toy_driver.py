@@ -1,6 +1,6 @@
 """The run half of the target: must import without the compiler."""
 
-from dfc_targets.cpu.driver import CpuDriver
+from dfc_driver_cpu.driver import CpuDriver
 
 
 class PortableDriver(CpuDriver):

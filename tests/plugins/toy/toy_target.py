@@ -5,7 +5,7 @@ from dataclasses import replace
 from dfc.bundle.target import Lowered
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
-from dfc_targets.cpu.target import CpuTarget
+from dfc_target_cpu.target import CpuTarget
 
 
 class PortableTarget:

@@ -7,12 +7,12 @@ import threading
 import numpy as np
 import pytest
 
+from dfc_driver_cpu.driver import CpuDriver
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport.comm import REPLY
 from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.driver import NativeFunction
 from dfc_runtime.errors import RunError
-from dfc_targets.cpu.driver import CpuDriver
 from tests.support.clusters import cluster_bundle
 from tests.support.ranks import outcomes_on
 

@@ -12,9 +12,9 @@ import time
 
 import numpy as np
 
-from dfc_targets.cpu.llvm_text import FunctionText, ModuleText, Parameter, Value
-from dfc_targets.cpu.llvm_values import constant, i64, vector_type
-from dfc_targets.cpu.vector_math import VectorMath
+from dfc_target_cpu.elementwise.vector_math import VectorMath
+from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
+from dfc_target_cpu.llvm.values import constant, i64, vector_type
 from tests.support.cpu_code import aligned, host, load
 from tests.support.cpu_math import SINGLE_BOUNDS
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from dfc.kernels.errors import CodeGenerationError
 from dfc_targets.cuda.device_module import module
 from dfc_targets.cuda.fragments import TextKey
-from dfc_targets.errors import CodeGenerationError
 from tests.support.native_texts import NativeText
 
 EDGES = [0, 1, -1, 2, -2, 3, -3, 7, -7, 2**63 - 1, -(2**63), -(2**63) + 1, 2**32, -(2**32)]

@@ -8,11 +8,11 @@ import pytest
 
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import ALL, BOOL, F32, F64, DType
+from dfc.kernels.errors import CodeGenerationError
 from dfc_targets.cuda import nvvm, prelude
 from dfc_targets.cuda.assemble import assemble, find_ptxas
 from dfc_targets.cuda.compile import ptx_module
 from dfc_targets.cuda.kernel_text import Geometry, KernelText
-from dfc_targets.errors import CodeGenerationError
 
 pytest.importorskip("cuda.bindings.nvvm")
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")

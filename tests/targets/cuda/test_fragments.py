@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dfc.kernels.errors import CodeGenerationError
 from dfc_targets.cuda import compile as compiling
 from dfc_targets.cuda.disk_cache import DiskCache
 from dfc_targets.cuda.fragments import Fragments, TextKey
-from dfc_targets.errors import CodeGenerationError
 
 TEXTS = [
     TextKey(f"def kernel(a, error):\n    a[thread()] = i32(a[thread()] + {number})\n", ("i32",), 0, False, 32)

@@ -7,7 +7,7 @@ import pytest
 
 from dfc.ir.dtypes import BF16, F16, F32, F64
 from dfc.ops.creation.philox import numbers
-from dfc_targets.cpu.machine import detect_host
+from dfc_target_cpu.machine import detect_host
 from dfc_targets.cuda import prelude
 from dfc_targets.cuda.device_module import library
 from tests.support.cpu_math import ArrayMath

@@ -1,0 +1,4 @@
+"""The compile half of the target `cpu`: a scheduled program to code images.
+
+Read first: `target`, then `entries/program`.
+"""

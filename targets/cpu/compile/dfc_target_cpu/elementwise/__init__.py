@@ -1,0 +1,1 @@
+"""Loop kernels: schedules, loops, bodies, and the elementary functions. Read first: `kernels`, then `loop_schedule`."""

@@ -1,0 +1,153 @@
+"""The body of a stage as code: each instruction at the loop level where its inputs are first known.
+
+Assumes that the loops call `emit` for every level from the outside in. Guarantees that nothing is computed again in an
+inner loop that does not change there, and that a value which is the same in all lanes is computed once, as a scalar.
+"""
+
+from collections.abc import Sequence
+
+from dfc.kernels.access import NONE, Access, IndexKey, Lookup, StageAccess, dependencies
+from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, Number, Philox, Reduced, Size
+from dfc.kernels.errors import CodeGenerationError
+from dfc_target_cpu.elementwise.accesses import MemoryCode, Point, Site
+from dfc_target_cpu.elementwise.loop_schedule import varying
+from dfc_target_cpu.elementwise.random import random_element
+from dfc_target_cpu.elementwise.types import is_signed, number_literal
+from dfc_target_cpu.entries.faults import report_if
+from dfc_target_cpu.llvm.text import Value
+from dfc_target_cpu.llvm.values import constant, i64, lane_count, vector_type, zero
+
+Item = int | Lookup
+
+
+class BodyCode(MemoryCode):
+    """One stage's body in one loop order. Level 0 is before all loops, level n inside the n-th."""
+
+    def __init__(
+        self,
+        site: Site,
+        body: Sequence[Instruction],
+        access: StageAccess,
+        order: Sequence[int],
+        vector: int,
+        *,
+        outer_levels: int,
+        outer_varies: bool,
+        written: frozenset[int],
+        in_order: bool = False,
+    ) -> None:
+        """`order`: all axes around the body, outer first; the first `outer_levels` are common to all stages, and
+        results of earlier stages and loads of what the kernel itself writes are not known before them. With `in_order`
+        such loads are made at each point."""
+        super().__init__(site)
+        self.body = body
+        self.access = access
+        self.levels = {axis: level + 1 for level, axis in enumerate(order)}
+        self.varies = varying(body, access, vector, outer_varies)
+        self._outer_levels = outer_levels
+        self._written = written
+        self._in_order = in_order
+        self._depth = len(order)
+        self._level: list[int] = []
+        self._items: list[list[Item]] = [[] for _ in range(self._depth + 1)]
+        self._placed: set[IndexKey] = set()
+        for number, one in enumerate(body):
+            self._place(number, one)
+        for store in access.stores:
+            self._place_lookups(store)
+
+    def _place(self, number: int, one: Instruction) -> None:
+        load = self.access.loads.get(number)
+        level = max((self._level[i] for i in dependencies(one, load)), default=0)
+        if load is not None:
+            level = max([level, self._load_level(load), *(self.levels.get(axis, 0) for axis in load.axes())])
+            self._place_lookups(load)
+        if isinstance(one.operation, AxisIndex):
+            level = self.levels.get(one.operation.axis, 0)
+        if isinstance(one.operation, Reduced | Accumulated):
+            level = self._outer_levels
+        self._level.append(level)
+        self._items[level].append(number)
+
+    def _load_level(self, load: Access) -> int:
+        if load.operand not in self._written:
+            return 0
+        return self._depth if self._in_order else self._outer_levels
+
+    def _place_lookups(self, access: Access) -> None:
+        for lookup in access.lookups:
+            if lookup.instruction != NONE and lookup.key not in self._placed:
+                self._placed.add(lookup.key)
+                self._items[self._level[lookup.instruction]].append(lookup)
+
+    # --- emission
+
+    def emit(self, level: int, point: Point) -> None:
+        """Everything that becomes known at this level."""
+        for item in self._items[level]:
+            if isinstance(item, Lookup):
+                point.lookups[item.key] = self._checked(item, point)
+            else:
+                point.values[item] = self._instruction(item, self.body[item], point)
+
+    def argument(self, number: int, point: Point, varies: bool) -> Value:
+        value = point.values[number]
+        return self.all_lanes(point, value) if varies else value
+
+    def _instruction(self, number: int, one: Instruction, point: Point) -> Value:
+        operation, varies = one.operation, self.varies[number] and point.lanes > 1
+        if isinstance(operation, Load):
+            return self.load(point, self.access.loads[number], varies)
+        if isinstance(operation, Number):
+            return number_literal(one.dtype, operation.bits)
+        if isinstance(operation, Size):
+            return self.dims.value(operation.size)
+        if isinstance(operation, AxisIndex):
+            index = point.index(operation.axis)
+            return self.ramp(index, i64(1), point.lanes) if varies else index
+        if isinstance(operation, Reduced):
+            return point.reduced[operation.stage, operation.reduction]
+        if isinstance(operation, Accumulated):
+            if point.accumulated is None:
+                raise CodeGenerationError("an accumulated sum outside the epilogue of a contraction")
+            return point.accumulated
+        arguments = [self.argument(i, point, varies) for i in one.arguments]
+        if isinstance(operation, Philox):
+            return random_element(self.site.functions, self.f, operation.distribution, arguments, one.dtype)
+        return self._apply(operation, one, arguments, point, varies)
+
+    def _apply(self, operation: Apply, one: Instruction, arguments: list[Value], point: Point, varies: bool) -> Value:
+        types = [self.body[i].dtype for i in one.arguments]
+        if operation.fault >= 0:
+            bad = "slt" if operation.function == "pow" else "eq"
+            self._fail_if(self.f.icmp(bad, arguments[1], zero(arguments[1].type)), point, operation.fault, [])
+        return self.site.functions.apply(self.f, operation.function, arguments, types, one.dtype)
+
+    def _checked(self, lookup: Lookup, point: Point) -> Value:
+        """A computed index as a whole number in range; negative ones count from the end."""
+        f = self.f
+        dtype = self.body[lookup.instruction].dtype
+        raw = point.values[lookup.instruction]
+        lanes = lane_count(raw.type)
+        kind = vector_type(lanes, "i64")
+        index = raw if raw.type == kind else f.resize(raw, kind, signed=is_signed(dtype))
+        if lookup.fault == NONE:
+            return index
+        extent = f.splat(self.dims.value(lookup.extent), lanes)
+        wrapped = index
+        if is_signed(dtype):
+            negative = f.icmp("slt", index, constant(kind, 0))
+            wrapped = f.select(negative, f.binary("add", index, extent), index)
+        self._fail_if(f.icmp("uge", wrapped, extent), point, lookup.fault, [index, extent])
+        return wrapped
+
+    def _fail_if(self, bad: Value, point: Point, site: int, values: list[Value]) -> None:
+        if point.mask is not None and lane_count(bad.type) > 1:
+            bad = self.f.bit_and(bad, point.mask)
+        fine = report_if(self.site.module, self.f, self.site.context, bad, site, values)
+        self.f.branch(self.site.failed)
+        self.f.begin(fine)
+
+    def stored(self, number: int, point: Point) -> Value:
+        """A value to store, in all lanes."""
+        return self.argument(number, point, True)

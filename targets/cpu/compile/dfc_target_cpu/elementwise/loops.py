@@ -1,0 +1,135 @@
+"""Loop nests of kernels: ranges over several axes, and the vector loop with its masked end.
+
+Assumes extents >= 0. Guarantees that every point of a range is visited once, in ascending order, and that the last,
+incomplete vector runs under a mask rather than as single elements.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+from dfc_target_cpu.elementwise.accesses import Point
+from dfc_target_cpu.llvm.text import FunctionText, Value
+from dfc_target_cpu.llvm.values import i64, literal_int
+
+Emit = Callable[[Value, Value | None, Value], None]
+"""Called with the index of a vector's first lane, the lanes that count (None: all), and the copy it is for."""
+
+
+@contextmanager
+def odometer(f: FunctionText, begin: Value, end: Value, extents: Sequence[Value]) -> Generator[list[Value]]:
+    """Runs over the points number `begin` to `end` (row-major) of a box; yields the index along each axis."""
+    if len(extents) == 1:
+        with f.counted_loop(begin, end, hint="row") as loop:
+            yield [loop.index]
+        return
+    starts = _split(f, begin, extents)
+    with f.counted_loop(begin, end, hint="point") as loop:
+        indices = [loop.carry(start) for start in starts]
+        yield indices
+        carry: Value | None = None
+        for index, extent in reversed(list(zip(indices, extents, strict=True))):
+            following = f.add(index, i64(1))
+            stepped = following if carry is None else f.select(carry, following, index)
+            full = f.icmp("sge", stepped, extent)
+            loop.next(index, f.select(full, i64(0), stepped))
+            carry = full
+
+
+def _split(f: FunctionText, number: Value, extents: Sequence[Value]) -> list[Value]:
+    """A row-major point number as indices."""
+    if literal_int(number) == 0:
+        return [i64(0)] * len(extents)
+    found: list[Value] = []
+    for extent in reversed(extents[1:]):
+        safe = f.maximum(extent, i64(1))
+        found.append(f.urem(number, safe))
+        number = f.udiv(number, safe)
+    return [number, *reversed(found)]
+
+
+@contextmanager
+def nested(
+    f: FunctionText,
+    axes: Sequence[int],
+    extents: Sequence[Value],
+    point: Point,
+    enter: Callable[[int, Point], None],
+) -> Generator[Point]:
+    """Loops over all of `axes`, outer first; `enter(depth, point)` is called in each for what becomes known there."""
+    if not axes:
+        yield point
+        return
+    with f.counted_loop(i64(0), extents[0]) as loop:
+        inside = point.inner(axes[0], loop.index)
+        enter(len(axes), inside)
+        with nested(f, axes[1:], extents[1:], inside, enter) as innermost:
+            yield innermost
+
+
+def vector_loop(
+    f: FunctionText,
+    start: Value,
+    stop: Value,
+    lanes: int,
+    unroll: int,
+    emit: Emit,
+    *,
+    exact: bool = False,
+    rolled: bool = False,
+) -> None:
+    """`emit(first index, mask, copy)` for every vector of the range: `unroll` at a time, then one, then the rest; with
+    `exact` there is no rest. `rolled`: those at a time are rounds of a loop, in which the copy is a number as well."""
+    if lanes == 1 and unroll == 1:
+        with f.counted_loop(start, stop) as loop:
+            emit(loop.index, None, i64(0))
+        return
+    begin = start
+    for step in dict.fromkeys((lanes * unroll, lanes)):
+        begin = _whole_steps(f, begin, stop, step, lanes, emit, rolled=rolled)
+    if lanes > 1 and not exact:
+        _rest(f, begin, stop, lanes, emit)
+
+
+def _whole_steps(
+    f: FunctionText,
+    start: Value,
+    stop: Value,
+    step: int,
+    lanes: int,
+    emit: Emit,
+    *,
+    rolled: bool,
+) -> Value:
+    """Full steps only; where they end."""
+    known_start, known_stop = literal_int(start), literal_int(stop)
+    if known_start is not None and known_stop is not None:
+        count = max(0, known_stop - known_start) // step
+        end = i64(known_start + count * step)
+        if count == 1:
+            _one_step(f, i64(known_start), step // lanes, lanes, emit, rolled)
+        if count <= 1:
+            return end
+    else:
+        end = f.add(start, f.bit_and(f.maximum(f.sub(stop, start), i64(0)), i64(-step)))
+    with f.counted_loop(start, end, step, "vector") as loop:
+        _one_step(f, loop.index, step // lanes, lanes, emit, rolled)
+    return end
+
+
+def _one_step(f: FunctionText, start: Value, copies: int, lanes: int, emit: Emit, rolled: bool) -> None:
+    if rolled and copies > 1:
+        with f.counted_loop(i64(0), i64(copies), hint="turn") as turn:
+            emit(f.add(start, f.mul(turn.index, i64(lanes))), None, turn.index)
+        return
+    for copy in range(copies):
+        emit(f.add(start, i64(copy * lanes)), None, i64(copy))
+
+
+def _rest(f: FunctionText, start: Value, stop: Value, lanes: int, emit: Emit) -> None:
+    known_start, known_stop = literal_int(start), literal_int(stop)
+    if known_start is not None and known_stop is not None:
+        if known_start < known_stop:
+            emit(start, f.tail_mask(i64(known_stop - known_start), lanes), i64(0))
+        return
+    with f.when(f.icmp("slt", start, stop), "rest"):
+        emit(start, f.tail_mask(f.sub(stop, start), lanes), i64(0))

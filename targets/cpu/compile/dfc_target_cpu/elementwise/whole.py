@@ -1,0 +1,174 @@
+"""Loop kernels without outer axes: each stage is cut into blocks of its own, with a join between stages.
+
+Assumes that no stage is ordered. Guarantees that blocks depend on the sizes alone: a reduction folds each block as a
+row, then the blocks one after the other, so 1 or many threads give the same bits.
+
+The record a block function gets holds 8-byte words: frame of the launch, address of the partial results, block size,
+then one word for each result of a reduction.
+"""
+
+from collections.abc import Sequence
+
+from dfc.ir.dims import product
+from dfc.kernels.access import NONE
+from dfc.kernels.body import Reduced
+from dfc_target_cpu.elementwise.kernels import PART_WORK
+from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan, point_cost
+from dfc_target_cpu.elementwise.reductions import Fold
+from dfc_target_cpu.elementwise.stages import LoopCode, StageCode
+from dfc_target_cpu.elementwise.types import register_type
+from dfc_target_cpu.entries.frames import FRAME, PART, FrameFunction, Lowering
+from dfc_target_cpu.entries.threads import pool_run
+from dfc_target_cpu.llvm.text import Value
+from dfc_target_cpu.llvm.values import i64
+
+BLOCK = 8192
+"""Elements of a block, at least."""
+MOST_BLOCKS = 1024
+_STEP = 1024
+_RECORD = 3
+
+
+def is_whole(plan: LoopPlan) -> bool:
+    """Whether a kernel has no outer axes, and more than one block of work inside."""
+    if plan.shape or plan.kernel.ordered or plan.vector != NONE:
+        return False
+    sizes = [stage.points.constant for stage in plan.stages if stage.inner]
+    return any(size is None or size > BLOCK for size in sizes)
+
+
+def lower_whole_kernel(lowering: Lowering, plan: LoopPlan, number: int) -> str:
+    """The functions of one kernel; the name to launch it by."""
+    blocks = [_Block(lowering, plan, number, stage).build() for stage in range(len(plan.stages))]
+    return _Run(lowering, plan, number, blocks).build()
+
+
+def results(plan: LoopPlan) -> list[tuple[int, int]]:
+    """(stage, reduction) of every result, in the order of their words."""
+    return [(s, r) for s, stage in enumerate(plan.stages) for r in range(len(stage.stage.reductions))]
+
+
+def folds(stage: StagePlan) -> list[Fold]:
+    return [Fold(one, stage.stage.body[one.value].dtype) for one in stage.stage.reductions]
+
+
+def components(stage: StagePlan) -> list[str]:
+    """The types of one block's partial results."""
+    return [kind for fold in folds(stage) for kind in fold.types(1)]
+
+
+class _Block(FrameFunction):
+    """`void block_<n>_<stage>(context, record, part, parts)`: one block of one stage."""
+
+    def __init__(self, lowering: Lowering, plan: LoopPlan, number: int, stage: int) -> None:
+        super().__init__(lowering, plan.kernel, f"block_{number}_{stage}", PART)
+        self.plan, self.number = plan, stage
+
+    def find_frame(self) -> tuple[Value, Value]:
+        context, record = self.f.arguments[:2]
+        return context, self.f.load("ptr", record)
+
+    def build(self) -> str:
+        f, plan = self.f, self.plan
+        record, part = f.arguments[1], f.arguments[2]
+        code = LoopCode(self.site(), plan)
+        stage, point = code.stages[self.number], code.first_points()[self.number]
+        words = results(plan)
+        for one in plan.stages[self.number].stage.body:
+            if isinstance(one.operation, Reduced):
+                key = (one.operation.stage, one.operation.reduction)
+                address = f.gep("i64", record, i64(_RECORD + words.index(key)))
+                point.reduced[key] = f.load(register_type(one.dtype), address)
+        stage.body.emit(0, point)
+        accumulators = stage.start()
+        stage.iterate(point, accumulators, self._span(stage, record, part))
+        total = [value for one in accumulators for value in stage.total(one)]
+        partials = f.load("ptr", f.gep("i64", record, i64(1)))
+        for position, value in enumerate(total):
+            index = f.add(f.mul(part, i64(len(total))), i64(position))
+            f.store(value, f.gep("i64", partials, index))
+        return self.finish()
+
+    def _span(self, stage: StageCode, record: Value, part: Value) -> tuple[Value, Value] | None:
+        f = self.f
+        if not stage.plan.inner:
+            return None
+        size = f.load("i64", f.gep("i64", record, i64(2)))
+        first = f.mul(part, size)
+        return first, f.minimum(f.add(first, size), stage.extents[stage.plan.inner[0]])
+
+
+class _Run(FrameFunction):
+    """`void run_<n>(context, frame)`: all stages, one after the other."""
+
+    def __init__(self, lowering: Lowering, plan: LoopPlan, number: int, blocks: Sequence[str]) -> None:
+        super().__init__(lowering, plan.kernel, f"run_{number}", (), "hidden", FRAME)
+        self.plan, self.blocks = plan, blocks
+
+    def build(self) -> str:
+        f = self.f
+        self.begin()
+        most = max(len(components(stage)) for stage in self.plan.stages)
+        self.partials = f.alloca("i64", count=max(1, most * (MOST_BLOCKS + 1)), align=64)
+        self.record = f.alloca("i64", count=_RECORD + len(results(self.plan)), align=8)
+        f.store(self.frame, self.record)
+        f.store(self.partials, f.gep("i64", self.record, i64(1)))
+        word = _RECORD
+        for number, stage in enumerate(self.plan.stages):
+            blocks = self._run_blocks(number, stage)
+            self._combine(stage, blocks, word)
+            word += len(stage.stage.reductions)
+        return self.finish()
+
+    def _run_blocks(self, number: int, stage: StagePlan) -> Value:
+        """Every block of a stage, on several threads where that is worth it; their number."""
+        f = self.f
+        name = self.blocks[number]
+        if not stage.inner:
+            f.call(name, "void", [self.context, self.record, i64(0), i64(1)])
+            return i64(1)
+        count, size = self._cut(stage)
+        f.store(size, f.gep("i64", self.record, i64(2)))
+        cost = max(1, point_cost(stage.stage.body) + 2 * len(stage.stage.stores))
+        points = self.dims.value(stage.points)
+        large = f.icmp("sge", f.mul(points, i64(cost)), i64(2 * PART_WORK * stage.lanes))
+        several, alone, done = (f.label(x) for x in ("several", "alone", "done"))
+        f.branch_if(large, several, alone)
+        f.begin(several)
+        run = pool_run(self.lowering.module, self.lowering.machine)
+        f.call(run, "void", [self.context, Value("ptr", f"@{name}"), self.record, count])
+        f.branch(done)
+        f.begin(alone)
+        with f.counted_loop(i64(0), count, hint="block") as loop:
+            f.call(name, "void", [self.context, self.record, loop.index, count])
+        f.branch(done)
+        f.begin(done)
+        return count
+
+    def _cut(self, stage: StagePlan) -> tuple[Value, Value]:
+        """How many blocks along the first inner axis, and their size."""
+        f, extents = self.f, stage.extents
+        first = self.dims.value(extents[stage.inner[0]])
+        rest = self.dims.value(product(extents[axis] for axis in stage.inner[1:]))
+        enough = f.udiv(f.add(f.maximum(rest, i64(1)), i64(BLOCK - 1)), f.maximum(rest, i64(1)))
+        fewest = f.udiv(f.add(first, i64(MOST_BLOCKS - 1)), i64(MOST_BLOCKS))
+        size = f.maximum(enough, fewest)
+        if len(stage.inner) == 1:
+            size = f.bit_and(f.add(size, i64(_STEP - 1)), i64(-_STEP))
+        return f.udiv(f.add(first, f.sub(size, i64(1))), size), size
+
+    def _combine(self, stage: StagePlan, blocks: Value, word: int) -> None:
+        """Partial results in the order of the blocks, as results in the record."""
+        f, kinds, position = self.f, components(stage), 0
+        for fold in folds(stage):
+            types = fold.types(1)
+            with f.counted_loop(i64(0), blocks, hint="partial") as loop:
+                carried = [loop.carry(start) for start in fold.identity(1)]
+                base = f.add(f.mul(loop.index, i64(len(kinds))), i64(position))
+                places = [f.gep("i64", self.partials, f.add(base, i64(i))) for i in range(len(types))]
+                new = [f.load(kind, place) for kind, place in zip(types, places, strict=True)]
+                for old, following in zip(carried, fold.combine(f, carried, new), strict=True):
+                    loop.next(old, following)
+            total = fold.result(f, [loop.result(one) for one in carried])
+            f.store(total, f.gep("i64", self.record, i64(word)))
+            position, word = position + len(types), word + 1

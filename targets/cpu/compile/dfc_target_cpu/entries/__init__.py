@@ -1,0 +1,1 @@
+"""Entries as native functions: steps, frames, threads, locks. Read first: `program`."""

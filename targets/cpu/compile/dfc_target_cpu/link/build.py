@@ -1,0 +1,33 @@
+"""Module text to a code image: compile, add the memory functions where LLVM asks for them, link."""
+
+import functools
+from collections.abc import Sequence
+
+from dfc_target_cpu.link.compile import compile_object
+from dfc_target_cpu.link.image import CodeImage, link_image
+from dfc_target_cpu.link.memory_functions import MEMORY_FUNCTIONS, memory_functions_text
+from dfc_target_cpu.machine import Machine
+
+
+def build_image(
+    texts: Sequence[str],
+    machine: Machine,
+    exports: Sequence[str] | None = None,
+    *,
+    speed_level: int = 2,
+    libraries: Sequence[str] = (),
+) -> CodeImage:
+    """One image of one or more module texts, and of `libraries`: texts so plain that they skip the optimiser."""
+    objects = [compile_object(text, machine, speed_level=speed_level) for text in texts]
+    objects += [_library_object(text, machine) for text in libraries]
+
+    def supply(names: Sequence[str]) -> bytes | None:
+        wanted = MEMORY_FUNCTIONS.intersection(names)
+        return _library_object(memory_functions_text(machine), machine) if wanted else None
+
+    return link_image(objects, exports, supply)
+
+
+@functools.lru_cache(maxsize=32)
+def _library_object(text: str, machine: Machine) -> bytes:
+    return compile_object(text, machine, speed_level=0)

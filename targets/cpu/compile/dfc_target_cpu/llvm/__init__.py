@@ -1,0 +1,1 @@
+"""LLVM modules as text: values, instructions, blocks."""

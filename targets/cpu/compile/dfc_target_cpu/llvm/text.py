@@ -1,0 +1,95 @@
+"""An LLVM module as text: the front door to the text builder.
+
+Assumes one thread builds one module. Guarantees that the text depends only on the calls made (deterministic), that
+declarations appear when first needed, and that equal tables and equal functions exist once.
+"""
+
+from collections.abc import Callable, Sequence
+
+from dfc_target_cpu.llvm.blocks import Loop, Phi
+from dfc_target_cpu.llvm.function import FunctionText, Parameter
+from dfc_target_cpu.llvm.values import Value, constant, vector_constant
+
+__all__ = ["FunctionText", "Loop", "ModuleText", "Parameter", "Phi", "Value", "constant", "vector_constant"]
+
+
+class ModuleText:
+    """Tables, declarations and functions of one module."""
+
+    def __init__(self, triple: str) -> None:
+        self.triple = triple
+        self._tables: dict[str, str] = {}
+        self._declarations: dict[str, str] = {}
+        self._functions: dict[str, str] = {}
+        self._names_by_body: dict[str, str] = {}
+        self._built: dict[str, str] = {}
+
+    def declare(self, name: str, result: str, parameters: Sequence[str]) -> None:
+        if name not in self._declarations:
+            self._declarations[name] = f"declare {result} @{name}({', '.join(parameters)})"
+
+    def declare_hidden(self, name: str, result: str, parameters: Sequence[str]) -> None:
+        """A function that another object of the same image defines."""
+        self._declarations[name] = f"declare hidden {result} @{name}({', '.join(parameters)})"
+
+    def table(self, element: str, values: Sequence[float], align: int = 64, hint: str = "table") -> Value:
+        """A read-only array; equal tables share one address."""
+        items = ", ".join(str(constant(element, value)) for value in values)
+        return self._table(f"[{len(values)} x {element}] [{items}], align {align}", hint)
+
+    def bytes_table(self, data: bytes, align: int = 64, hint: str = "bytes") -> Value:
+        """Raw read-only bytes."""
+        text = "".join(f"\\{byte:02X}" for byte in data)
+        return self._table(f'[{len(data)} x i8] c"{text}", align {align}', hint)
+
+    def _table(self, content: str, hint: str) -> Value:
+        name = self._tables.setdefault(content, f"{hint}.{len(self._tables)}")
+        return Value("ptr", f"@{name}")
+
+    def function(
+        self,
+        hint: str,
+        result: str,
+        parameters: Sequence[Parameter],
+        *,
+        linkage: str = "internal",
+        attributes: str = "nounwind",
+    ) -> FunctionText:
+        """A new function, not yet in the module: see `add`. `linkage`: `internal`, `hidden`, or `external`."""
+        return FunctionText(self.declare, hint, result, parameters, linkage, attributes)
+
+    def add(self, function: FunctionText) -> str:
+        """Take a finished function in; an internal one equal to an earlier one is dropped. The name to call it by."""
+        body = f"{function.result} {function.signature()}\n{function.body()}"
+        if function.linkage == "internal" and body in self._names_by_body:
+            return self._names_by_body[body]
+        name = self._unique(function.hint)
+        if function.linkage != "internal" and name != function.hint:
+            raise ValueError(f"two functions named {name} for the outside")
+        self._names_by_body.setdefault(body, name)
+        linkage = "dso_local" if function.linkage == "external" else function.linkage
+        self._functions[name] = f"define {linkage} {function.result} @{name}" + _headed(function)
+        return name
+
+    def define(self, key: str, build: Callable[[], FunctionText]) -> str:
+        """The function built under `key`, built on first use only."""
+        if key not in self._built:
+            self._built[key] = self.add(build())
+        return self._built[key]
+
+    def _unique(self, hint: str) -> str:
+        if hint not in self._functions:
+            return hint
+        number = len(self._functions)
+        while f"{hint}.{number}" in self._functions:
+            number += 1
+        return f"{hint}.{number}"
+
+    def text(self) -> str:
+        tables = (f"@{name} = internal unnamed_addr constant {c}" for c, name in self._tables.items())
+        head = f'target triple = "{self.triple}"'
+        return "\n".join((head, *tables, *self._declarations.values(), *self._functions.values(), ""))
+
+
+def _headed(function: FunctionText) -> str:
+    return f"{function.signature()} {{\n{function.body()}\n}}"

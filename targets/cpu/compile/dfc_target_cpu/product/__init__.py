@@ -1,0 +1,1 @@
+"""Matrix products and contractions: micro-kernels, packing, epilogues. Read first: `gemm`, then `contraction`."""

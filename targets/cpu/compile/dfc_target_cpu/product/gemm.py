@@ -1,0 +1,314 @@
+"""The matrix product C (+)= A B for any strides, cut into parts, blocks, panels and tiles.
+
+Assumes contiguous rows of C, which overlaps neither A nor B, and a workspace of `GemmShape.workspace_bytes` for each
+part. Guarantees: each element of C is one chain of multiply-adds over ascending k, starting from zero (or from C), so
+the bits do not depend on the parts (products of few rows by contiguous columns are inner products along k instead);
+M, N, K of any size, also 0; the epilogue is called on disjoint rectangles that cover the part, each right after its
+last multiply-add, on the thread that made it.
+"""
+
+from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
+from dfc_target_cpu.llvm.values import FALSE, NULL, TRUE, i64, zero
+from dfc_target_cpu.product.gemm_dot import dot_heights, dot_rows, swapped_epilogue
+from dfc_target_cpu.product.gemm_kernel import KERNEL_PARAMETERS, gemm_kernel
+from dfc_target_cpu.product.gemm_pack import Panels, pack_any, pack_columns, pack_rows
+from dfc_target_cpu.product.gemm_shape import GemmShape
+
+GEMM_PARAMETERS = (
+    Parameter("ptr", "frame"),
+    Parameter("ptr", "epilogue"),
+    Parameter("ptr", "a"),
+    Parameter("i64", "a_rs"),
+    Parameter("i64", "a_cs"),
+    Parameter("ptr", "b"),
+    Parameter("i64", "b_rs"),
+    Parameter("i64", "b_cs"),
+    Parameter("ptr", "c"),
+    Parameter("i64", "c_rs"),
+    Parameter("i64", "m"),
+    Parameter("i64", "n"),
+    Parameter("i64", "k"),
+    Parameter("i1", "accumulate"),
+    Parameter("i64", "part"),
+    Parameter("i64", "parts"),
+    Parameter("ptr", "workspace"),
+    Parameter("i64", "whole_m"),
+)
+"""Strides in elements. `epilogue`: null or `void (ptr frame, i64 row0, i64 row1, i64 column0, i64 column1)`. `whole_m`:
+rows of the product of which this call may make but a tile; it decides on the form of the sums, so that tiles of any
+height agree in their bits."""
+
+_STREAM_DEPTH = 32
+_FAR_BYTES = 512 << 10
+
+_BLOCK_PARAMETERS = (*KERNEL_PARAMETERS[:8], *(Parameter("i64", x) for x in ("rows", "columns", "most", "packed")))
+_BLOCK_PARAMETERS += (Parameter("i1", "accumulate"),)
+
+
+def gemm(module: ModuleText, shape: GemmShape) -> str:
+    """The product for one element type: `void (GEMM_PARAMETERS)`, entered by every thread with its `part`."""
+    name = f"gemm_{shape.element}"
+    return module.define(name, lambda: _entry(module, name, shape))
+
+
+def _entry(module: ModuleText, name: str, shape: GemmShape) -> FunctionText:
+    """A single column is made as a single row: the transposed product has vectors to work on."""
+    core_name = f"gemm_core_{shape.element}"
+    core = module.define(core_name, lambda: _Driver(module, core_name, shape).build())
+    f = module.function(name, "void", GEMM_PARAMETERS, linkage="hidden")
+    arg = f.argument
+    column = f.bit_and(f.icmp("eq", arg("n"), i64(1)), f.icmp("eq", arg("c_rs"), i64(1)))
+    swap, plain = f.label("swap"), f.label("plain")
+    pair = f.alloca("ptr", 2)
+    f.branch_if(column, swap, plain)
+    f.begin(plain)
+    f.call(core, "void", f.arguments)
+    f.ret()
+    f.begin(swap)
+    f.store(arg("frame"), pair)
+    f.store(arg("epilogue"), f.gep("ptr", pair, i64(1)))
+    epilogue = Value("ptr", f"@{swapped_epilogue(module)}")
+    left = [arg("b"), arg("b_cs"), arg("b_rs"), arg("a"), arg("a_cs"), arg("a_rs")]
+    rest = [arg("n"), arg("m"), *f.arguments[12:17], i64(1)]
+    f.call(core, "void", [pair, epilogue, *left, arg("c"), i64(1), *rest])
+    f.ret()
+    return f
+
+
+class _Driver:
+    """The outermost function: the part's rectangle, its blocks, packing."""
+
+    def __init__(self, module: ModuleText, name: str, shape: GemmShape) -> None:
+        self.module, self.shape = module, shape
+        self.f = module.function(name, "void", GEMM_PARAMETERS, attributes="nounwind noinline")
+
+    def build(self) -> FunctionText:
+        f, arg = self.f, self.f.argument
+        contiguous = f.bit_or(f.icmp("eq", arg("b_cs"), i64(1)), f.icmp("eq", arg("n"), i64(1)))
+        row0, row1, column0, column1 = self._part()
+        rows, columns = f.sub(row1, row0), f.sub(column1, column0)
+        something, done = f.label("something"), f.label("done")
+        f.branch_if(f.icmp("sgt", f.mul(rows, columns), i64(0)), something, done)
+        f.begin(something)
+        sums, empty = f.label("sums"), f.label("empty")
+        f.branch_if(f.icmp("sgt", arg("k"), i64(0)), sums, empty)
+        f.begin(empty)
+        self._empty_sums(row0, row1, column0, column1)
+        f.branch(done)
+        f.begin(sums)
+        dots, tiles = f.label("dots"), f.label("tiles")
+        f.branch_if(self._along_k(contiguous), dots, tiles)
+        f.begin(dots)
+        self._dots(row0, row1, column0, column1)
+        f.branch(done)
+        f.begin(tiles)
+        pack = f.select(contiguous, self._worth_packing(rows), TRUE)
+        few = f.icmp("sle", rows, i64(self.shape.few_rows))
+        most = f.select(few, i64(self.shape.wide), i64(self.shape.vectors))
+        step_n = f.select(pack, self._even_step(columns, self.shape.nc, self.shape.lanes), columns)
+        with f.counted_loop(column0, column1, step_n, "jc") as jc:
+            width = f.minimum(step_n, f.sub(column1, jc.index))
+            self._column_block(row0, row1, jc.index, width, most, pack)
+        f.branch(done)
+        f.begin(done)
+        f.ret()
+        return f
+
+    def _along_k(self, contiguous: Value) -> Value:
+        """Whether the product is one of few rows with columns of B: decided by the whole shape, not by the part."""
+        f, arg = self.f, self.f.argument
+        few = f.icmp("sle", arg("whole_m"), i64(self.shape.few_rows))
+        lines = f.bit_and(f.icmp("eq", arg("a_cs"), i64(1)), f.icmp("eq", arg("b_rs"), i64(1)))
+        return f.select(contiguous, FALSE, f.bit_and(few, lines))
+
+    def _dots(self, row0: Value, row1: Value, column0: Value, column1: Value) -> None:
+        """All rows (few rows are never shared out, see `_part`), by the binary digits of their number."""
+        f, arg, element = self.f, self.f.argument, self.shape.element
+        b, columns = f.gep(element, arg("b"), f.mul(column0, arg("b_cs"))), f.sub(column1, column0)
+        count = f.sub(row1, row0)
+        for height in dot_heights(self.shape):
+            with f.when(f.icmp("ne", f.bit_and(count, i64(height)), i64(0)), "rows"):
+                row = f.add(row0, f.bit_and(count, i64(-2 * height)))
+                a = f.gep(element, arg("a"), f.mul(row, arg("a_rs")))
+                c = f.gep(element, arg("c"), f.add(f.mul(row, arg("c_rs")), column0))
+                operands = [a, arg("a_rs"), b, arg("b_cs"), c, arg("c_rs"), arg("k"), columns, arg("accumulate")]
+                f.call(dot_rows(self.module, self.shape, height), "void", operands)
+        self._finish(TRUE, row0, f.sub(row1, row0), column0, columns)
+
+    def _part(self) -> tuple[Value, Value, Value, Value]:
+        """Rows are shared out when there are enough of them for full tiles, else columns; in twos, in vectors."""
+        f, arg = self.f, self.f.argument
+        tall = f.icmp("sge", arg("m"), f.mul(arg("parts"), i64(2 * self.shape.rows)))
+        wide = f.icmp("slt", arg("n"), f.mul(arg("parts"), i64(2 * self.shape.vectors * self.shape.lanes)))
+        large = f.icmp("sgt", f.mul(arg("k"), arg("n")), i64(self.shape.kc * self.shape.kc // 4))
+        by_rows = f.select(tall, f.bit_or(wide, f.bit_xor(large, TRUE)), FALSE)
+        row0, row1 = self._share(arg("m"), 2, by_rows)
+        column0, column1 = self._share(arg("n"), self.shape.lanes, f.bit_xor(by_rows, TRUE))
+        return row0, row1, column0, column1
+
+    def _share(self, extent: Value, unit: int, wanted: Value) -> tuple[Value, Value]:
+        """This part's share of an extent in whole units; all of it when it is the other extent that is shared."""
+        f, arg = self.f, self.f.argument
+        units = f.udiv(f.add(extent, i64(unit - 1)), i64(unit))
+        bounds = []
+        for part in (arg("part"), f.add(arg("part"), i64(1))):
+            share = f.udiv(f.mul(units, part), arg("parts"))
+            bounds.append(f.minimum(f.mul(share, i64(unit)), extent))
+        return f.select(wanted, bounds[0], i64(0)), f.select(wanted, bounds[1], extent)
+
+    def _worth_packing(self, rows: Value) -> Value:
+        """B read in place suits small problems; far-apart rows cost too many pages and cache conflicts otherwise."""
+        f = self.f
+        return f.select(self._far(), f.icmp("sge", rows, i64(4 * self.shape.rows)), FALSE)
+
+    def _even_step(self, extent: Value, most: int, unit: int) -> Value:
+        """The step that cuts an extent into the fewest blocks of at most `most`, nearly equal, in whole units."""
+        f = self.f
+        blocks = f.udiv(f.add(extent, i64(most - 1)), i64(most))
+        units = f.udiv(f.add(extent, i64(unit - 1)), i64(unit))
+        return f.mul(f.udiv(f.sub(f.add(units, blocks), i64(1)), blocks), i64(unit))
+
+    def _empty_sums(self, row0: Value, row1: Value, column0: Value, column1: Value) -> None:
+        """K = 0: zeros, or C as it is."""
+        f, arg, element = self.f, self.f.argument, self.shape.element
+        with f.when(f.bit_xor(arg("accumulate"), TRUE), "clear"), f.counted_loop(row0, row1) as row:
+            start = f.gep(element, arg("c"), f.mul(row.index, arg("c_rs")))
+            with f.counted_loop(column0, column1) as column:
+                f.store(zero(element), f.gep(element, start, column.index))
+        self._finish(TRUE, row0, f.sub(row1, row0), column0, f.sub(column1, column0))
+
+    def _column_block(self, row0: Value, row1: Value, column0: Value, width: Value, most: Value, pack: Value) -> None:
+        f, arg, shape = self.f, self.f.argument, self.shape
+        step_k = self._depth(row1, row0, pack)
+        with f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc:
+            depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
+            at = f.add(f.mul(pc.index, arg("b_rs")), f.mul(column0, arg("b_cs")))
+            b = f.gep(shape.element, arg("b"), at)
+            with f.when(pack, "pack"):
+                self._pack(b, depth, width, most)
+            going_on = f.icmp("sgt", pc.index, i64(0))
+            accumulate = f.bit_or(arg("accumulate"), going_on)
+            last = f.icmp("sge", f.add(pc.index, step_k), arg("k"))
+            step_m = self._even_step(f.sub(row1, row0), shape.mc, 2)
+            with f.counted_loop(row0, row1, step_m, "ic") as ic:
+                rows = f.minimum(step_m, f.sub(row1, ic.index))
+                self._block(ic.index, rows, pc.index, depth, column0, width, (most, pack, b, accumulate))
+                self._finish(last, ic.index, rows, column0, width)
+
+    def _depth(self, row1: Value, row0: Value, pack: Value) -> Value:
+        """Few rows make one pass over B in place: shallow blocks, so that it is read in as few pages as possible."""
+        f = self.f
+        streaming = f.icmp("slt", f.sub(row1, row0), i64(4 * self.shape.rows))
+        shallow = f.select(f.select(pack, FALSE, streaming), self._far(), FALSE)
+        return f.select(shallow, i64(_STREAM_DEPTH), i64(self.shape.kc))
+
+    def _far(self) -> Value:
+        """Whether the rows of B that belong to one block of k are spread over much memory."""
+        f, arg = self.f, self.f.argument
+        reach = f.mul(arg("b_rs"), f.minimum(arg("k"), i64(self.shape.kc)))
+        return f.icmp("sgt", reach, i64(_FAR_BYTES // self.shape.element_bytes))
+
+    def _pack(self, b: Value, depth: Value, width: Value, most: Value) -> None:
+        f, arg = self.f, self.f.argument
+        operands = [arg("workspace"), b, arg("b_rs"), arg("b_cs"), depth, width, most]
+        rows, not_rows, columns, neither, done = (f.label(x) for x in ("rows", "other", "columns", "any", "packed"))
+        f.branch_if(f.icmp("eq", arg("b_cs"), i64(1)), rows, not_rows)
+        f.begin(not_rows)
+        f.branch_if(f.icmp("eq", arg("b_rs"), i64(1)), columns, neither)
+        for label, build in ((rows, pack_rows), (columns, pack_columns), (neither, pack_any)):
+            f.begin(label)
+            f.call(build(self.module, self.shape), "void", operands)
+            f.branch(done)
+        f.begin(done)
+
+    def _block(
+        self,
+        row: Value,
+        rows: Value,
+        k: Value,
+        depth: Value,
+        column: Value,
+        width: Value,
+        rest: tuple[Value, Value, Value, Value],
+    ) -> None:
+        f, arg, element = self.f, self.f.argument, self.shape.element
+        most, pack, b, accumulate = rest
+        a = f.gep(element, arg("a"), f.add(f.mul(row, arg("a_rs")), f.mul(k, arg("a_cs"))))
+        c = f.gep(element, arg("c"), f.add(f.mul(row, arg("c_rs")), column))
+        source = f.select(pack, arg("workspace"), b)
+        packed = f.cast("zext", pack, "i64")
+        operands = [a, arg("a_rs"), arg("a_cs"), source, arg("b_rs"), c, arg("c_rs"), depth]
+        name = gemm_block(self.module, self.shape)
+        f.call(name, "void", [*operands, rows, width, most, packed, accumulate])
+
+    def _finish(self, last: Value, row: Value, rows: Value, column: Value, width: Value) -> None:
+        f, arg = self.f, self.f.argument
+        wanted = f.bit_and(last, f.icmp("ne", arg("epilogue"), NULL))
+        with f.when(wanted, "epilogue"):
+            bounds = [row, f.add(row, rows), column, f.add(column, width)]
+            f.call_pointer(arg("epilogue"), "void", [arg("frame"), *bounds])
+
+
+def gemm_block(module: ModuleText, shape: GemmShape) -> str:
+    """Panels and tiles of one block."""
+    name = f"gemm_block_{shape.element}"
+    return module.define(name, lambda: _Block(module, name, shape).build())
+
+
+class _Block:
+    """Loops over the panels of B and, inside, over the row tiles; each pair is one kernel call."""
+
+    def __init__(self, module: ModuleText, name: str, shape: GemmShape) -> None:
+        self.module, self.shape = module, shape
+        self.f = module.function(name, "void", _BLOCK_PARAMETERS, attributes="nounwind noinline")
+
+    def build(self) -> FunctionText:
+        f, arg, shape = self.f, self.f.argument, self.shape
+        panels = Panels(f, shape, arg("columns"), arg("most"))
+        is_packed = f.icmp("ne", arg("packed"), i64(0))
+        with f.counted_loop(i64(0), panels.count, hint="panel") as panel:
+            start, vectors = panels.panel(panel.index)
+            column = f.mul(start, i64(shape.lanes))
+            width = f.mul(vectors, i64(shape.lanes))
+            offset = f.select(is_packed, f.mul(column, arg("k")), column)
+            b = f.gep(shape.element, arg("b"), offset)
+            b_rs = f.select(is_packed, width, arg("b_rs"))
+            beyond = f.sub(f.add(column, width), arg("columns"))
+            last = f.sub(i64(shape.lanes), f.maximum(beyond, i64(0)))
+            self._tiles(vectors, b, b_rs, f.gep(shape.element, arg("c"), column), last)
+        f.ret()
+        return f
+
+    def _tiles(self, vectors: Value, b: Value, b_rs: Value, c: Value, last: Value) -> None:
+        """Even heights as equal as they can be; an odd row comes last, alone."""
+        f, arg = self.f, self.f.argument
+        pairs = f.lshr(arg("rows"), i64(1))
+        highest = i64(self.shape.rows // 2)
+        even_tiles = f.udiv(f.add(pairs, i64(self.shape.rows // 2 - 1)), highest)
+        safe = f.maximum(even_tiles, i64(1))
+        base, extra = f.udiv(pairs, safe), f.urem(pairs, safe)
+        tiles = f.add(even_tiles, f.bit_and(arg("rows"), i64(1)))
+        with f.counted_loop(i64(0), tiles, hint="tile") as tile:
+            number = tile.index
+            row = f.shl(f.add(f.mul(base, number), f.minimum(number, extra)), i64(1))
+            higher = f.cast("zext", f.icmp("slt", number, extra), "i64")
+            even_height = f.shl(f.add(base, higher), i64(1))
+            height = f.minimum(f.maximum(even_height, i64(1)), f.sub(arg("rows"), row))
+            a = f.gep(self.shape.element, arg("a"), f.mul(row, arg("a_rs")))
+            at = f.gep(self.shape.element, c, f.mul(row, arg("c_rs")))
+            self._dispatch(height, vectors, [a, arg("a_rs"), arg("a_cs"), b, b_rs, at, arg("c_rs"), arg("k"), last])
+
+    def _dispatch(self, height: Value, vectors: Value, operands: list[Value]) -> None:
+        f = self.f
+        done, impossible = f.label("done"), f.label("impossible")
+        cases = [(16 * v + r, f.label("tile"), (r, v)) for r, v in self.shape.tiles()]
+        choice = f.add(f.shl(vectors, i64(4)), height)
+        f.switch(choice, impossible, [(number, label) for number, label, _ in cases])
+        for _, label, (rows, columns) in cases:
+            f.begin(label)
+            kernel = gemm_kernel(self.module, self.shape, rows, columns)
+            f.call(kernel, "void", [*operands, f.argument("accumulate")])
+            f.branch(done)
+        f.begin(impossible)
+        f.unreachable()
+        f.begin(done)

@@ -1,0 +1,34 @@
+"""Matrix products as an object of their own beside the program's code.
+
+Assumes the program's module calls what `declare_gemm` names, and is linked with the text of `gemm_library`. Guarantees
+the same text for the same machine and element types: the object is compiled once a process.
+"""
+
+import functools
+from collections.abc import Sequence
+
+from dfc_target_cpu.llvm.text import ModuleText
+from dfc_target_cpu.machine import Machine
+from dfc_target_cpu.product.gemm import GEMM_PARAMETERS, gemm
+from dfc_target_cpu.product.gemm_shape import gemm_shape
+
+
+def declare_gemm(module: ModuleText, element: str) -> str:
+    """The name to call in a module that is linked with the library: `void (GEMM_PARAMETERS)`."""
+    name = f"gemm_{element}"
+    module.declare_hidden(name, "void", [parameter.type for parameter in GEMM_PARAMETERS])
+    return name
+
+
+@functools.cache
+def gemm_library(machine: Machine, elements: Sequence[str]) -> str:
+    """The module text with the products of these element types."""
+    module = ModuleText(machine.triple)
+    for element in elements:
+        gemm(module, gemm_shape(machine, element))
+    return module.text()
+
+
+def gemm_workspace_bytes(machine: Machine, element: str) -> int:
+    """Scratch memory each part needs, whatever the sizes; aligned to 64 bytes."""
+    return gemm_shape(machine, element).workspace_bytes

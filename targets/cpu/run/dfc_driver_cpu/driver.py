@@ -1,0 +1,245 @@
+"""The run half of the CPU target: maps an image, keeps the addresses of state and constants, calls entries.
+
+Assumes that the image was checked against its hash and suits this processor. Guarantees that a
+call allocates nothing, unless more calls overlap than ever before. Needs the standard library and NumPy only.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable, Generator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_driver_cpu.context import Context, Lock
+from dfc_driver_cpu.loader import LoadedImage
+from dfc_driver_cpu.pool import PoolEntries, new_context
+from dfc_driver_cpu.watching import WATCH
+from dfc_runtime.calls import interrupting
+from dfc_runtime.driver import NativeFunction, OnHost
+
+ALIGNMENT = 64
+copyto = np.copyto
+POLL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+NOBODY = HOST_CALL(lambda site, frame: None)
+"""Answers no request, so that code which makes one that its program does not list stops with a fault."""
+
+
+class CpuDriver(OnHost):
+    """A loaded program. Calls may overlap: each has a context to itself while it runs."""
+
+    reentrant = True
+
+    def __init__(
+        self,
+        *,
+        image: bytes,
+        symbols: Mapping[str, int],
+        notes: Mapping[str, object],
+        constants: NDArray[np.generic],
+        resources: Mapping[str, NDArray[np.generic]],
+        threads: int,
+        locks: Mapping[str, NDArray[np.generic]] | None = None,
+        host: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._image = LoadedImage(image)
+        self._symbols = symbols
+        containers = _containers(notes)
+        locks = locks if locks is not None else {name: aligned_bytes(ctypes.sizeof(Lock)) for name in containers}
+        self._kept = (constants, resources, locks)
+        self._locks = np.array([locks[name].ctypes.data for name in containers], dtype=np.uint64)
+        self._variables = np.array([a.ctypes.data for a in resources.values()], dtype=np.uint64)
+        self._constants = constants.ctypes.data
+        self._threads = threads
+        self._undo = Undo(notes, resources)
+        self._host = HOST_CALL(host) if host is not None else NOBODY
+        self._scratch_bytes = _scratch_bytes(notes, threads)
+        self._pool = PoolEntries(self._image, self._address("dfc_worker"), self._address("dfc_stop"))
+        self._local = threading.local()
+        self._free = [self._context()]
+
+    def _address(self, name: str) -> int:
+        return self._image.address(self._symbols[name])
+
+    def _context(self) -> "CallContext":
+        context = new_context(self._pool, self._threads)
+        context.variables = self._variables.ctypes.data
+        context.constants = self._constants
+        context.locks = self._locks.ctypes.data
+        context.host_call = ctypes.cast(self._host, ctypes.c_void_p).value
+        scratch = aligned_bytes(self._scratch_bytes)
+        context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
+        return CallContext(context, scratch)
+
+    def entry(self, number: int) -> NativeFunction:
+        """The native function of an entry."""
+        address = self._symbols[f"entry_{number}_0"]
+        function = self._image.function(address, ctypes.c_int64, (ctypes.c_void_p, ctypes.c_void_p))
+        free, make, note = self._free, self._context, self._note
+
+        def call(slots: int) -> int:
+            try:
+                context = free.pop()
+            except IndexError:
+                context = make()
+            code = function(context.pointer, slots)
+            if code:
+                note(context)
+            free.append(context)
+            return code
+
+        saved, kept = self._undo.of(number)
+        if not saved and not kept:
+            return NativeFunction(call)
+
+        def undoable(slots: int) -> int:
+            for copy, array in saved:
+                copyto(copy, array)
+            context = free.pop() if free else make()
+            context.saved, context.kept = saved, kept
+            code = function(context.pointer, slots)
+            if code:
+                note(context)
+            context.saved, context.kept = (), ()
+            free.append(context)
+            return code
+
+        return NativeFunction(undoable)
+
+    def _note(self, context: "CallContext") -> None:
+        """Keep what made a call fail for this thread."""
+        local, structure = self._local, context.structure
+        local.problem = context.interruption()
+        fault = structure.take_error()
+        local.fault = fault if local.problem is None else None  # what is computed of half a kernel means nothing
+        local.undo = None if structure.committed else context.saved
+
+    def interruption(self) -> BaseException | None:
+        """What a signal, or another thread, stopped the last failed call of this thread with; state is as before it."""
+        problem: BaseException | None = getattr(self._local, "problem", None)
+        return problem
+
+    def undo(self) -> bool:
+        """Puts state back as it was before the last failed call of this thread, which no other call may follow; False
+        where that cannot be done any more."""
+        saved: Saved | None = getattr(self._local, "undo", None)
+        for copy, array in saved or ():
+            copyto(array, copy)
+        return saved is not None
+
+    def last_fault(self) -> tuple[int, tuple[int, ...]]:
+        """The site (counted from 0) and values of the last failed call of this thread."""
+        site, values = getattr(self._local, "fault", None) or (0, ())
+        return site - 1, values
+
+    def close(self) -> None:
+        """Gives the code back. The threads belong to the process, and keep the code they are in."""
+        self._image.close()
+
+
+class CallContext:
+    """A context with its scratch memory, ready to be passed, and what native code asks when its attention is drawn."""
+
+    __slots__ = ("_asked", "_problem", "_question", "kept", "pointer", "saved", "scratch", "structure")
+
+    def __init__(self, structure: Context, scratch: NDArray[np.uint8]) -> None:
+        self.structure = structure
+        self.scratch = scratch
+        self.pointer = ctypes.c_void_p(ctypes.addressof(structure))
+        self.saved: Saved = ()
+        self.kept: tuple[str, ...] = ()
+        self._problem: BaseException | None = None
+        self._listen()
+
+    def _listen(self) -> None:
+        """A generator is the only thing in Python that is entered inside of a `try`: handlers of signals run before the
+        first line of a function, and what they raise would be lost."""
+        asked = self._answers()
+        next(asked)
+        self._question = POLL(asked.send)
+        self.structure.poll = ctypes.cast(self._question, ctypes.c_void_p).value
+        self.structure.attention = 1
+
+    def _answers(self) -> Generator[None, int]:
+        structure = self.structure
+        while True:
+            try:
+                yield  # handlers of signals run here, as between two lines of Python
+                if structure.leave:
+                    continue  # the parts of a kernel that is being left ask again, and nothing has changed
+                interrupting.check()
+                structure.attention = 0
+                WATCH.ask_again(structure)
+                structure.stopping = 0
+            except GeneratorExit:
+                return
+            except BaseException as problem:
+                self._problem = problem
+                structure.leave = 1
+                for copy, array in self.saved:
+                    copyto(array, copy)
+
+    def interruption(self) -> BaseException | None:
+        """What stopped the call that has just failed, if it was stopped; whoever asks gets it once."""
+        stopped, self.structure.stopping, self.structure.leave = self.structure.stopping, 0, 0
+        if not stopped:
+            return None
+        problem, self._problem = self._problem, None
+        self._listen()
+        if problem is None:
+            problem = KeyboardInterrupt()
+        if self.kept:
+            problem.add_note(f"{', '.join(self.kept)} may keep what the call had written; other state is as before it")
+        return problem
+
+
+class Undo:
+    """What to put back after calls that were interrupted: the arrays by entry, each with memory for a copy."""
+
+    def __init__(self, notes: Mapping[str, object], resources: Mapping[str, NDArray[np.generic]]) -> None:
+        self._undo, self._kept = _names_by_entry(notes, "undo"), _names_by_entry(notes, "kept")
+        names = {name for each in self._undo for name in each}
+        if not names <= resources.keys():
+            raise ValueError("the notes of the code image are damaged")
+        self._pairs = {name: (np.empty_like(resources[name]), resources[name]) for name in sorted(names)}
+
+    def of(self, number: int) -> tuple["Saved", tuple[str, ...]]:
+        """(copy, array) of an entry's variables, and the names of those that are not put back."""
+        saved = self._undo[number] if number < len(self._undo) else ()
+        return tuple(self._pairs[name] for name in saved), self._kept[number] if number < len(self._kept) else ()
+
+
+Saved = tuple[tuple[NDArray[np.generic], NDArray[np.generic]], ...]
+
+
+def _names_by_entry(notes: Mapping[str, object], key: str) -> list[tuple[str, ...]]:
+    """Lists of names, one for each entry; code of earlier versions has none."""
+    found = notes.get(key, [])
+    if not isinstance(found, list | tuple) or not all(isinstance(names, list | tuple) for names in found):
+        raise ValueError("the notes of the code image are damaged")
+    if not all(isinstance(name, str) for names in found for name in names):
+        raise ValueError("the notes of the code image are damaged")
+    return [tuple(names) for names in found]
+
+
+def aligned_bytes(size: int) -> NDArray[np.uint8]:
+    """Memory whose address is a multiple of `ALIGNMENT`."""
+    raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+def _containers(notes: Mapping[str, object]) -> list[str]:
+    """The containers of state in the order of their locks; code of earlier versions knows none."""
+    names = notes.get("containers", [])
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError("the notes of the code image are damaged")
+    return [str(name) for name in names]
+
+
+def _scratch_bytes(notes: Mapping[str, object], threads: int) -> int:
+    spill, each = notes.get("spill_bytes", 0), notes.get("workspace_bytes", 0)
+    if not isinstance(spill, int) or not isinstance(each, int):
+        raise ValueError("the notes of the code image are damaged")
+    return spill + each * max(threads, 1)

@@ -1,1 +1,0 @@
-"""The CPU target: `target` is the compile half (LLVM), `driver` the run half, which needs only the runtime."""

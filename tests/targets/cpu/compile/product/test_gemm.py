@@ -1,0 +1,152 @@
+"""The matrix product against NumPy in double precision, on every variant this processor runs."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from dfc_target_cpu.link.build import build_image
+from dfc_target_cpu.machine import MACHINES
+from dfc_target_cpu.product.gemm_library import gemm_library
+from tests.support.cpu_code import aligned, runnable_machines
+from tests.support.cpu_gemm import GemmCode
+
+VARIANTS = [(machine.name, element) for machine in runnable_machines() for element in ("float", "double")]
+SIZES = [(1, 1, 1), (1, 100, 64), (2, 33, 5), (3, 5, 7), (8, 48, 16), (9, 49, 17), (50, 100, 300), (100, 10, 100)]
+SIZES += [(7, 16, 3), (33, 37, 1500), (64, 1000, 40), (130, 3, 9)]
+LAYOUTS = ["rows", "columns", "strided"]
+
+
+@functools.cache
+def code(machine: str, element: str) -> GemmCode:
+    return GemmCode(MACHINES[machine], element)
+
+
+def matrix(rows: int, columns: int, layout: str, dtype: type, seed: int) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    if layout == "rows":
+        return generator.standard_normal((rows, columns)).astype(dtype)
+    if layout == "columns":
+        return generator.standard_normal((columns, rows)).astype(dtype).T
+    return generator.standard_normal((2 * rows, 3 * columns)).astype(dtype)[::2, ::3]
+
+
+def result(rows: int, columns: int, dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    """C as a window of a larger buffer, full of a mark that must survive outside of it."""
+    buffer = aligned((rows + 1, columns + 5), np.dtype(dtype).str)
+    buffer[:] = 777.0
+    return buffer, buffer[:rows, :columns]
+
+
+def bound(a: np.ndarray, b: np.ndarray, dtype: type) -> np.ndarray:
+    magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    return (a.shape[1] + 1) * np.finfo(dtype).eps * magnitude
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_product_is_within_the_bound_for_all_layouts(machine: str, element: str, size: tuple[int, int, int]):
+    gemm = code(machine, element)
+    m, n, k = size
+    for layout_a in LAYOUTS:
+        for layout_b in LAYOUTS:
+            a, b = matrix(m, k, layout_a, gemm.dtype, 1), matrix(k, n, layout_b, gemm.dtype, 2)
+            buffer, c = result(m, n, gemm.dtype)
+            gemm.part(a, b, c)
+            error = np.abs(c - a.astype(np.float64) @ b.astype(np.float64))
+            assert (error <= bound(a, b, gemm.dtype)).all(), (layout_a, layout_b)
+            assert (buffer[m:] == 777).all() and (buffer[:, n:] == 777).all(), "wrote outside of C"
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+def test_bits_do_not_depend_on_the_number_of_parts(machine: str, element: str):
+    gemm = code(machine, element)
+    for m, n, k in ((100, 100, 784), (6, 200, 50), (61, 700, 1100), (300, 20, 2100)):
+        for layout in ("rows", "columns"):
+            a, b = matrix(m, k, "rows", gemm.dtype, 3), matrix(k, n, layout, gemm.dtype, 4)
+            results = []
+            for parts in (1, 2, 3, 8):
+                c = np.full((m, n), np.nan, gemm.dtype)
+                for part in range(parts):
+                    gemm.part(a, b, c, False, part, parts)
+                results.append(c)
+            for other in results[1:]:
+                np.testing.assert_array_equal(results[0], other)
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+def test_a_row_has_the_same_bits_in_any_batch(machine: str, element: str):
+    gemm = code(machine, element)
+    a, b = matrix(40, 300, "rows", gemm.dtype, 5), matrix(300, 70, "rows", gemm.dtype, 6)
+    whole = np.zeros((40, 70), gemm.dtype)
+    gemm.part(a, b, whole)
+    for rows in (1, 3, 7, 24):
+        some = np.zeros((rows, 70), gemm.dtype)
+        gemm.part(a[:rows], b, some)
+        np.testing.assert_array_equal(some, whole[:rows])
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+def test_tiles_agree_with_the_whole_in_their_bits(machine: str, element: str):
+    gemm = code(machine, element)
+    for rows in (3, 8):
+        a, b = matrix(rows, 300, "rows", gemm.dtype, 5), matrix(300, 70, "columns", gemm.dtype, 6)
+        whole, tiled = np.zeros((rows, 70), gemm.dtype), np.zeros((rows, 70), gemm.dtype)
+        gemm.part(a, b, whole)
+        for row in range(0, rows, 2):
+            gemm.part(a[row : row + 2], b[:, :32], tiled[row : row + 2, :32], whole_m=rows)
+            gemm.part(a[row : row + 2], b[:, 32:], tiled[row : row + 2, 32:], whole_m=rows)
+        np.testing.assert_array_equal(whole, tiled)
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_epilogue_covers_each_element_once(machine: str, element: str, parts: int):
+    gemm = code(machine, element)
+    for m, n, k in ((100, 100, 20), (3, 70, 2100), (200, 1100, 1030), (5, 7, 0)):
+        a, b = matrix(m, k, "rows", gemm.dtype, 7), matrix(k, n, "columns", gemm.dtype, 8)
+        c, seen = np.zeros((m, n), gemm.dtype), np.zeros((m, n))
+        for part in range(parts):
+            gemm.part(a, b, c, False, part, parts, seen)
+        assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+def test_accumulation_starts_from_c(machine: str, element: str):
+    gemm = code(machine, element)
+    a, b = matrix(20, 30, "rows", gemm.dtype, 9), matrix(30, 40, "rows", gemm.dtype, 10)
+    c = np.zeros((20, 40), gemm.dtype)
+    for _ in range(3):
+        gemm.part(a, b, c, accumulate=True)
+    error = np.abs(c - 3 * (a.astype(np.float64) @ b.astype(np.float64)))
+    assert (error <= 9 * bound(a, b, gemm.dtype)).all()
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+def test_empty_sums_are_zero_and_empty_results_are_left_alone(machine: str, element: str):
+    gemm = code(machine, element)
+    for m, n, k in ((3, 5, 0), (0, 5, 4), (5, 0, 4), (0, 0, 0)):
+        buffer, c = result(m, n, gemm.dtype)
+        gemm.part(np.ones((m, k), gemm.dtype), np.ones((k, n), gemm.dtype), c)
+        assert (c == 0).all()
+        assert (buffer[m:] == 777).all() and (buffer[:, n:] == 777).all()
+    c = np.full((2, 2), 7, gemm.dtype)
+    gemm.part(np.ones((2, 0), gemm.dtype), np.ones((0, 2), gemm.dtype), c, accumulate=True)
+    assert (c == 7).all()
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+def test_specials_stay_in_their_row_and_column(machine: str, element: str):
+    gemm = code(machine, element)
+    a, b = np.ones((10, 8), gemm.dtype), np.ones((8, 37), gemm.dtype)
+    a[4, 3], b[2, 36] = np.nan, np.inf
+    c = np.zeros((10, 37), gemm.dtype)
+    gemm.part(a, b, c)
+    expected = np.full((10, 37), 8.0)
+    expected[:, 36], expected[4] = np.inf, np.nan
+    np.testing.assert_array_equal(c, expected)
+
+
+def test_every_variant_is_generated_on_any_host():
+    image = build_image([], MACHINES["aarch64"], libraries=[gemm_library(MACHINES["aarch64"], ("float", "double"))])
+    assert len(image.code) > 1000

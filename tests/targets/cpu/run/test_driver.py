@@ -1,0 +1,54 @@
+"""The run half by itself: what it imports, what it refuses, faults per thread."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dfc.ir.dtypes import I32
+from dfc_driver_cpu.driver import CpuDriver
+from tests.support.programs import Runner
+from tests.targets.cpu.test_lower_map import binary
+
+ROOT = Path(__file__).parents[4]
+COMPILE_HALF = ("llvmlite", "lark", "dfc", "elftools", "click", "rich")
+
+
+def test_the_compile_half_is_not_imported() -> None:
+    code = "import sys; import dfc_driver_cpu.driver; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    paths = f"import sys; sys.path[:0] = [{str(ROOT / 'targets')!r}, {str(ROOT / 'runtime')!r}]; "
+    done = subprocess.run([sys.executable, "-c", paths + code], capture_output=True, text=True, check=True)
+    assert not set(COMPILE_HALF) & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("notes", [{"containers": 3}, {"containers": [1]}, {"spill_bytes": "x"}])
+def test_damaged_notes_are_refused(notes: dict[str, object]) -> None:
+    image = Runner([]).lowered.images[0]
+    with pytest.raises(ValueError, match="damaged"):
+        CpuDriver(
+            image=image.code,
+            symbols=image.symbols,
+            notes=notes,
+            constants=np.zeros(64, np.uint8),
+            resources={},
+            threads=1,
+        )
+
+
+def test_faults_belong_to_the_thread_that_called() -> None:
+    runner = Runner([binary("floordiv", I32, fault=2), binary("mod", I32, fault=3)])
+    one, zero, out = np.ones(4, np.int32), np.zeros(4, np.int32), np.zeros(4, np.int32)
+    assert runner.run(0, [one, zero, out], [4]) != 0
+    seen: list[int] = []
+
+    def other() -> None:
+        assert runner.run(1, [one, zero, out], [4]) != 0
+        seen.append(runner.drivers[1].last_fault()[0])
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert seen == [3] and runner.drivers[1].last_fault()[0] == 2
