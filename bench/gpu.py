@@ -22,9 +22,9 @@ import dfc
 from bench import gpu_peers
 from dfc.driver.api import compile_source, read
 from dfc.ir.options import CompileOptions, TargetOptions
+from dfc_driver_cuda import libcuda
 from dfc_runtime.devices import newest
 from dfc_runtime.errors import DfcError
-from dfc_targets.cuda import libcuda
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 WARM_UP, LEAST_CALLS, TURNS = 5, 10, 3

@@ -16,10 +16,10 @@ import numpy as np
 
 import dfc
 from bench.gpu import copy_rate, times_of
+from dfc_driver_cuda import libcuda
+from dfc_driver_cuda.product_costs import Work, pays
 from dfc_runtime.devices import newest
 from dfc_runtime.errors import DfcError
-from dfc_targets.cuda import libcuda
-from dfc_targets.cuda.product_costs import Work, pays
 
 SHAPES = (
     (256, 256, 256),

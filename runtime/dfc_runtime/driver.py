@@ -34,7 +34,7 @@ ON_DEVICE = 1 << 63
 """Set in the slot of a tensor that lies in the memory of the device."""
 BUILT_IN: dict[str, str] = {
     "cpu": "dfc_driver_cpu.driver:CpuDriver",
-    "cuda": "dfc_targets.cuda.driver:CudaDriver",
+    "cuda": "dfc_driver_cuda.driver:CudaDriver",
     "mixed": "dfc_runtime.mixed.driver:MixedDriver",
 }
 """Drivers that are found without a scan of the installed packages, which takes tens of milliseconds."""

@@ -11,7 +11,7 @@ import pytest
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
-from dfc_targets.cuda.target import ARCHITECTURES, DEFAULT, SIMULATOR
+from dfc_target_cuda.target import ARCHITECTURES, DEFAULT, SIMULATOR
 from tests.support.command_line import environment
 from tests.support.corpus import ROOT
 from tests.support.documents import CodeBlock, code_blocks

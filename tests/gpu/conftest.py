@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dfc_driver_cuda import libcuda
 from dfc_runtime.devices import newest
 from dfc_runtime.errors import DfcError
-from dfc_targets.cuda import libcuda, nvvm
+from dfc_target_cuda.code import nvvm
 
 HERE = Path(__file__).resolve().parent
 

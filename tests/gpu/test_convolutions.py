@@ -12,9 +12,9 @@ import pytest
 from dfc.bundle.target import Lowered
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
-from dfc_targets.cuda import cudnn_backend, libcuda
-from dfc_targets.cuda.cudnn_backend import ConvolutionError
-from dfc_targets.cuda.target import CudaTarget
+from dfc_driver_cuda import cudnn_backend, libcuda
+from dfc_driver_cuda.cudnn_backend import ConvolutionError
+from dfc_target_cuda.target import CudaTarget
 from tests.dfc.lower.convolutions.test_recognise import FORMS, WHAT, numbers, text_of
 from tests.support.convolving import noted_program
 from tests.support.simulated_programs import SimulatedRun

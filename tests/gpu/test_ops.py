@@ -14,8 +14,8 @@ from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import OpRecord
 from dfc.transforms.expand import expand
-from dfc_targets.cuda import libcuda
-from dfc_targets.cuda.target import CudaTarget
+from dfc_driver_cuda import libcuda
+from dfc_target_cuda.target import CudaTarget
 from tests.support.lowering import close
 from tests.support.op_graphs import RECORDS, graph_of_samples
 from tests.support.simulated_programs import SimulatedRun

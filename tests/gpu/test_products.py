@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dfc.ir.options import TargetOptions
-from dfc_targets.cuda import libcuda
-from dfc_targets.cuda.target import CudaTarget
+from dfc_driver_cuda import libcuda
+from dfc_target_cuda.target import CudaTarget
 from tests.support.simulated_programs import SimulatedRun, program_of
 from tests.targets.cuda.test_split_products import ADDED, ATTENTION, GUARDED, LOOP, TRAIN, numbers
 
@@ -34,7 +34,7 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     device.close()
     if found is None:
         pytest.skip("cuBLASLt is not installed")
-    monkeypatch.setattr("dfc_targets.cuda.splitting.ever_pays", lambda *_, **__: True)
+    monkeypatch.setattr("dfc_target_cuda.libraries.splitting.ever_pays", lambda *_, **__: True)
     return lambda wanted: monkeypatch.setenv("DFC_CUBLASLT", wanted)
 
 

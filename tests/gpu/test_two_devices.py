@@ -9,8 +9,8 @@ import dfc
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
+from dfc_driver_cuda import libcuda
 from dfc_runtime.errors import DfcError, RunError
-from dfc_targets.cuda import libcuda
 from tests.support.clusters import on_cluster
 
 PROGRAM = """dfg 1

@@ -10,14 +10,14 @@ import pytest
 
 from dfc.ir.dtypes import F32, I32, I64
 from dfc.kernels.form import LoopKernel
-from dfc_targets.cuda.kernel_text import SIMULATED
-from dfc_targets.cuda.write_kernel import write_kernel
+from dfc_target_cuda.kernels.kernel_text import SIMULATED
+from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.simulated.numba_lanes import in_numba
 from tests.support.kernel_texts import run_text
 from tests.targets.cpu.test_lower_map import binary, sample
 from tests.targets.cpu.test_lower_ordered import scan, scatter
 from tests.targets.cpu.test_lower_reduce import reduction, whole
-from tests.targets.cuda.test_write_reduce import softmax
+from tests.targets.cuda.compile.kernels.test_write_staged import softmax
 
 
 @pytest.fixture(autouse=True)

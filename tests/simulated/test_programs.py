@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_targets.cuda.target import SIMULATOR
+from dfc_target_cuda.target import SIMULATOR
 from tests.simulated.numba_lanes import in_numba
 from tests.support.simulated_runtime import native, simulated, simulated_devices
 

@@ -10,10 +10,10 @@ import numpy as np
 from dfc.ir.dims import Symbol
 from dfc.kernels.form import ContractKernel, Kernel, LoopKernel
 from dfc.kernels.program import Launch
-from dfc_targets.cuda import prelude
-from dfc_targets.cuda.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
-from dfc_targets.cuda.simulation import simulate
-from dfc_targets.cuda.write_kernel import write_kernel
+from dfc_target_cuda.kernels import prelude
+from dfc_target_cuda.kernels.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
+from dfc_target_cuda.kernels.simulation import simulate
+from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support import kernel_interpreter
 from tests.support.kernel_interpreter import Failed, Interpreter
 

@@ -1,8 +1,8 @@
 """Kernel texts as machine code of this host, made of the very LLVM code that device code is made of.
 
 What a device has and a processor has not (where a thread is, barriers, exchanges between lanes) are calls back into
-`dfc_targets.cuda.simulation`, whose lanes take turns. Everything else runs as it was compiled: control flow, types,
-arithmetic, memory. So a difference to the text that runs as Python is a mistake of the translation.
+`dfc_target_cuda.kernels.simulation`, whose lanes take turns. Everything else runs as it was compiled: control flow,
+types, arithmetic, memory. So a difference to the text that runs as Python is a mistake of the translation.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from dfc.ir.dims import Symbol
-from dfc_targets.cuda import simulation
-from dfc_targets.cuda.compile import key_of
-from dfc_targets.cuda.device_module import module
-from dfc_targets.cuda.fragments import TextKey
-from dfc_targets.cuda.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
-from dfc_targets.cuda.simulation import simulate
-from dfc_targets.cuda.write_kernel import write_kernel
+from dfc_target_cuda.code.compile import key_of
+from dfc_target_cuda.code.device_module import module
+from dfc_target_cuda.code.fragments import TextKey
+from dfc_target_cuda.kernels import simulation
+from dfc_target_cuda.kernels.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
+from dfc_target_cuda.kernels.simulation import simulate
+from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_interpreter import Failed, Interpreter
 from tests.support.kernel_texts import blocks_of, memory, run_text
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 from dfc_runtime import devices
-from dfc_targets.cuda import simulation
-from dfc_targets.cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
+from dfc_target_cuda.kernels import simulation
 from tests.support.simulated_kernels import (
     INTERPRETED,
     Launcher,
@@ -64,7 +64,7 @@ class SimulatedNode:
 
 
 class SimulatedDevice:
-    """Implements `dfc_targets.cuda.device.Device`."""
+    """Implements `dfc_driver_cuda.device.Device`."""
 
     def __init__(
         self,

@@ -14,7 +14,8 @@ import numpy as np
 
 from dfc.ir.dims import Symbol
 from dfc.kernels.form import Kernel
-from dfc_targets.cuda import control, prelude, simulation
+from dfc_driver_cuda import control
+from dfc_target_cuda.kernels import prelude, simulation
 from tests.support.kernel_interpreter import Failed, run_kernel
 from tests.support.simulated_memory import DeviceError, DeviceMemory, Pointer
 

@@ -8,9 +8,9 @@ from typing import Any
 from unittest import mock
 
 import dfc
+from dfc_driver_cuda import libcuda
 from dfc_runtime.module import Module
-from dfc_targets.cuda import libcuda
-from dfc_targets.cuda.target import SIMULATOR
+from dfc_target_cuda.target import SIMULATOR
 from tests.support.simulated_device import SimulatedDevice
 
 

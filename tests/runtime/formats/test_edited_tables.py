@@ -19,7 +19,7 @@ from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport import waiting
 from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import BundleError, DfcError
-from dfc_targets.cuda.target import SIMULATOR
+from dfc_target_cuda.target import SIMULATOR
 from tests.support.bundles import bound, roles_of, with_manifest, with_role
 from tests.support.clusters import cluster_bundle
 from tests.support.forked import in_child

@@ -12,7 +12,7 @@ import dfc
 import dfc_runtime
 from dfc_runtime.calls.device_arrays import DeviceArray
 from dfc_runtime.errors import BundleError, RunError
-from dfc_targets.cuda.target import SIMULATOR
+from dfc_target_cuda.target import SIMULATOR
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_runtime import simulated, simulated_devices
 

@@ -14,11 +14,12 @@ import dfc
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
+from dfc_driver_cuda import libcuda
 from dfc_runtime.devices import no_device
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.errors import DfcError, RunError
-from dfc_targets.cuda import libcuda, simulation
-from dfc_targets.cuda.target import SIMULATOR
+from dfc_target_cuda.kernels import simulation
+from dfc_target_cuda.target import SIMULATOR
 from tests.support.clusters import on_cluster
 from tests.support.corpus import ROOT
 from tests.support.documents import code_blocks

@@ -10,7 +10,7 @@ from dfc.lower.program import lower_graph
 from dfc.ops.record import OpRecord
 from dfc.transforms.expand import expand
 from dfc_runtime.errors import DfcError
-from dfc_targets.cuda.target import SIMULATOR, CudaTarget
+from dfc_target_cuda.target import SIMULATOR, CudaTarget
 from tests.support.op_graphs import RECORDS, graph_of_samples
 
 

@@ -17,8 +17,8 @@ from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport.in_process import Network
-from dfc_targets.cuda import simulation
-from dfc_targets.cuda.target import SIMULATOR
+from dfc_target_cuda.kernels import simulation
+from dfc_target_cuda.target import SIMULATOR
 from tests.support.bundles import roles_of
 from tests.support.clusters import on_cluster
 from tests.support.ranks import outcomes_on

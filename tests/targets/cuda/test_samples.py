@@ -10,7 +10,7 @@ import pytest
 import dfc_runtime
 from dfc.driver.api import compile_source
 from dfc.ir.options import TargetOptions
-from dfc_targets.cuda.target import SIMULATOR
+from dfc_target_cuda.target import SIMULATOR
 from tests.support.simulated_runtime import simulated_devices
 from tests.support.spread_samples import ALL, Outcome, Program, Sample, alone, floats, observed, whole
 

@@ -16,11 +16,11 @@ from dfc.driver.pipeline import optimise, scheduled
 from dfc.elaborate.build import build
 from dfc.ir.options import TargetOptions
 from dfc.kernels.form import ContractKernel
-from dfc_targets.cuda import libcuda, product_costs
-from dfc_targets.cuda.cublaslt import TYPES
-from dfc_targets.cuda.kernel_code import kernel_code
-from dfc_targets.cuda.kernel_text import SIMULATED
-from dfc_targets.cuda.target import SIMULATOR
+from dfc_driver_cuda import libcuda, product_costs
+from dfc_driver_cuda.cublaslt import TYPES
+from dfc_target_cuda.kernels.kernel_code import kernel_code
+from dfc_target_cuda.kernels.kernel_text import SIMULATED
+from dfc_target_cuda.target import SIMULATOR
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, interpreted_text, program_of
 from tests.support.simulated_runtime import simulated_devices
@@ -50,7 +50,7 @@ readonly entry mixed[B](q: f32[B, 5, 3, 4], k: f32[B, 5, 3, 4]) -> (y: f32[B, 3,
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that may go to the library goes, and nothing is too small to be made apart."""
     monkeypatch.setenv("DFC_CUBLASLT", "all")
-    monkeypatch.setattr("dfc_targets.cuda.splitting.ever_pays", lambda *_, **__: True)
+    monkeypatch.setattr("dfc_target_cuda.libraries.splitting.ever_pays", lambda *_, **__: True)
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -134,7 +134,7 @@ def test_sizes_decide_who_makes_a_product(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_sums_that_take_too_much_of_the_memory_stay_in_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DFC_CUBLASLT", "all")
-    monkeypatch.setattr("dfc_targets.cuda.library_products.SHARE", (1 << 28) // (4 * 7 * 6))
+    monkeypatch.setattr("dfc_driver_cuda.library_products.SHARE", (1 << 28) // (4 * 7 * 6))
     for rows, products in ((7, 1), (8, 0)):
         library = SimulatedCublasLt()
         run = SimulatedRun(program_of(FOLLOWED), {}, with_library(library, capacity=1 << 28))

@@ -8,7 +8,7 @@ from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
-from dfc_targets.cuda.target import SIMULATOR
+from dfc_target_cuda.target import SIMULATOR
 from tests.support.bundles import roles_of
 
 PROGRAM = """dfg 1

@@ -1,0 +1,1 @@
+"""Kernels as text in the names of a prelude that exists for devices and for the host. Read first: `write_kernel`."""

@@ -1,0 +1,72 @@
+"""The names in which kernel text is written, twice: for the device and for simulation.
+
+Kernel text and the functions below are Python of a small kind: local variables, `for` over `range`, `while`, `if`, and
+calls of these names. Every arithmetic result is wrapped in its type (`f32(x + y)`, `u64(a ^ b)`), which rounds or
+wraps it; i64 and u64 are not mixed.
+
+- Types (also as casts): `boolean f32 f64 i8 i16 i32 i64 u8 u16 u32 u64`; constants `inf nan` (f64).
+- Where: `block_index() block_count() thread() block_size()` (i64); `barrier()` of the block,
+  `barrier_any(flag)` (of any lane), `warp_barrier()`, `fence()` of memory.
+- Floats T in f32, f64: `T_abs sign exp log log1p sqrt rsqrt sin cos tanh erf floor ceil round trunc is_finite`, of two
+  `T_pow minimum maximum floordiv mod copysign`, `T_fma(a, b, c)`, `T_bits(x)`, `T_from_bits(i)`.
+- Indices, i64 and not negative: `quotient remainder`, and `quotient32 remainder32` of what fits into 31 bits.
+- Integers T: `T_neg abs sign`, of two `T_minimum maximum floordiv mod pow shift_left shift_right`;
+  `boolean_minimum boolean_maximum`.
+- Casts that saturate: `to_i32_from_f32(x)` and so on for every integer type and both formats.
+- Halves, held as f32: `f16_load(u16)`, `f16_store(f32)`, `f16_round(f32)`, `f16_from_f64(f64)` (one rounding), the same
+  for bf16.
+- Memory: `a[i]`; 16 bytes at an index that is aligned so: `load4_f32(p, i)` gives a tuple, `store4_f32(p, i, a, b, c,
+  d)`; 4 of f32 i32 u32, 2 of f64 i64 u64, 8 of i16 u16, 16 of i8 u8; narrower ones likewise (`load4_u8`).
+  `shared_T(count)`: memory of the block, `count` a literal. `T_pointer(bytes, offset)`: part of a u8 pointer as
+  elements. `atomic_add_u32(p, i, value)`, `.._i64`. `load8_u16_words(p, i)`, `store8_u16_words`: eight halves as four
+  u32.
+- Lanes: `shuffle_xor_T(value, mask)`, `shuffle_T(value, lane)`, for all types; every lane of the warp takes part.
+  `T_warp_add mul minimum maximum and or (x, mask)`: lanes whose numbers differ in bits up to that of `mask` fold.
+  `T_warp_prefix_add mul minimum maximum (x, lane, count)`: all prefixes.
+- Tensor cores, by a whole warp of 32: `matrix_load(p, i)`, `matrix_load_turned`, `matrix_multiply_f16`, `.._bf16`,
+  `.._tf32`, `tf32_bits(x)`; see `prelude_tensor`.
+- Searches: `T_above(x, i, y, j)`, `T_below`: whether x at index i is to be kept rather than y at index j.
+- `report(error, site, value0, value1)`: error[0..2] = site + 1, value0, value1, unless a fault is there already.
+- Random numbers: `philox_uniform_T`, `philox_normal_T` (element i64, key0, key1, draw u64) for f16 bf16 f32 f64.
+
+Guarantees that both have the same names, and that functions written here (all but the primitives) are the same text
+in both, with the results of the CPU target to the bit where that machine has a fused multiply-add.
+"""
+
+from __future__ import annotations
+
+import linecache
+from functools import cache
+from typing import Any
+
+from dfc_target_cuda.kernels import prelude_simulator
+from dfc_target_cuda.kernels.prelude_elementary import elementary_text
+from dfc_target_cuda.kernels.prelude_random import random_text
+from dfc_target_cuda.kernels.prelude_reductions import fold_text
+from dfc_target_cuda.kernels.prelude_scalars import scalar_text
+from dfc_target_cuda.kernels.prelude_trigonometric import trigonometric_text
+
+Namespace = dict[str, Any]
+
+_FILE = "<cuda prelude>"
+
+
+@cache
+def text() -> str:
+    """The prelude's own functions; later ones use earlier ones."""
+    return elementary_text() + trigonometric_text() + scalar_text() + fold_text() + random_text()
+
+
+@cache
+def simulator(warp: int = 32) -> Namespace:
+    """The names for simulation, with warps of so many lanes."""
+    names = prelude_simulator.primitives(warp)
+    names["__name__"] = "dfc_cuda_prelude"
+    execute(text(), _FILE, names)
+    return names
+
+
+def execute(source: str, file: str, names: Namespace) -> None:
+    """Runs generated text; its lines show in tracebacks and in messages of the compiler."""
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(source, file, "exec", dont_inherit=True), names)

@@ -1,0 +1,196 @@
+"""The primitives of the prelude as plain Python, for simulation: integers are Python's, wrapped by the casts.
+
+Assumes that the text runs in a lane of `simulation` or of numba's simulator. Guarantees IEEE results: f32 values are
+NumPy's, a fused multiply-add is the C library's, conversions round once. Out-of-range accesses raise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dfc.kernels.math_coefficients import TWO_OVER_PI_WORDS
+from dfc_target_cuda.kernels import simulation, simulation_tensor
+
+_INTEGERS = {f"{kind}{bits}": (kind == "i", bits) for kind in "iu" for bits in (8, 16, 32, 64)}
+_FORMATS: dict[str, tuple[Any, Any, Any]] = {
+    "f32": (np.float32, np.int32, ctypes.c_float),
+    "f64": (np.float64, np.int64, ctypes.c_double),
+}
+_ELEMENTS = {"f32": 4, "i32": 4, "u32": 4, "f64": 2, "i64": 2, "u64": 2, "i16": 8, "u16": 8, "i8": 16, "u8": 16}
+_WORDS = (0, 0, *TWO_OVER_PI_WORDS)
+MEMORY: dict[str, Any] = {
+    "f32": np.float32,
+    "f64": np.float64,
+    **{name: np.dtype(f"{'int' if signed else 'uint'}{bits}").type for name, (signed, bits) in _INTEGERS.items()},
+}
+
+
+def primitives(warp: int) -> dict[str, Any]:
+    """Every name of the prelude that is not defined by its text."""
+    names: dict[str, Any] = {name: _wrapping(signed, bits) for name, (signed, bits) in _INTEGERS.items()}
+    names |= {"boolean": bool, "f32": _single, "f64": np.float64, "inf": float("inf"), "nan": float("nan")}
+    names |= simulation.places() | _floating() | _memory() | simulation_tensor.tensor_functions()
+    names |= {"mul_high_u64": _mul_high, "leading_zeros_u64": _leading_zeros, "two_over_pi_word": _WORDS.__getitem__}
+
+    names |= {"quotient": _quotient, "quotient32": _quotient, "remainder": _remainder, "remainder32": _remainder}
+    names["warp_barrier"] = lambda: simulation.exchange(None, warp, lambda lane: lane)
+
+    def other(value: Any, mask: int) -> Any:
+        return simulation.exchange(value, warp, lambda lane: lane ^ mask)
+
+    def one(value: Any, source: int) -> Any:
+        return simulation.exchange(value, warp, lambda _: source)
+
+    for name in ("boolean", *_FORMATS, *_INTEGERS):
+        names |= {f"shuffle_xor_{name}": other, f"shuffle_{name}": one}
+    return names
+
+
+def _mul_high(a: int, b: int) -> int:
+    return (a * b) >> 64
+
+
+def _leading_zeros(x: int) -> int:
+    return 64 - x.bit_length()
+
+
+def _wrapping(signed: bool, bits: int) -> Callable[[Any], int]:
+    mask, sign, span = (1 << bits) - 1, 1 << (bits - 1), 1 << bits
+
+    def cast(value: Any) -> int:
+        low = int(value) & mask
+        return low - span if signed and low & sign else low
+
+    return cast
+
+
+def _quotient(a: int, b: int) -> int:
+    return int(a) // int(b)
+
+
+def _remainder(a: int, b: int) -> int:
+    return int(a) % int(b)
+
+
+def _single(value: Any) -> np.float32:
+    """Integers are rounded once, not by way of f64."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (np.int64 if value < 1 << 63 else np.uint64)(value).astype(np.float32)
+    return np.float32(value)
+
+
+def _floating() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    library = ctypes.CDLL(None)
+    for name, (real, integer, foreign) in _FORMATS.items():
+        for function, known in (("abs", np.abs), ("sqrt", np.sqrt), ("floor", np.floor), ("ceil", np.ceil)):
+            made[f"{name}_{function}"] = known
+        made |= {f"{name}_trunc": np.trunc, f"{name}_round": np.rint, f"{name}_copysign": np.copysign}
+        made[f"{name}_bits"] = _bits(real, integer)
+        made[f"{name}_from_bits"] = _bits(integer, real)
+        made[f"{name}_fma"] = _fused(library.fmaf if name == "f32" else library.fma, real, foreign)
+    return made | {"f16_load": _half_load, "f16_store": _half_store}
+
+
+def _half_load(bits: int) -> np.float32:
+    return np.float32(np.uint16(bits).view(np.float16))
+
+
+def _half_store(value: np.float32) -> int:
+    return int(np.float16(value).view(np.uint16))
+
+
+def _bits(source: Any, target: Any) -> Callable[[Any], Any]:
+    if np.issubdtype(target, np.integer):
+        return lambda value: int(source(value).view(target))
+    return lambda value: source(value).view(target)
+
+
+def _fused(function: Any, real: Any, foreign: Any) -> Callable[[Any, Any, Any], Any]:
+    function.restype, function.argtypes = foreign, [foreign] * 3
+    return lambda a, b, c: real(function(a, b, c))
+
+
+# --- memory: NumPy arrays of one dimension
+
+
+def _memory() -> dict[str, Any]:
+    made: dict[str, Any] = {"report": _report}
+    made |= {"load8_u16_words": _load_words, "store8_u16_words": _store_words}
+    for name, most in _ELEMENTS.items():
+        for lanes in (lanes for lanes in (2, 4, 8, 16) if lanes <= most):
+            made[f"load{lanes}_{name}"] = _vector_load(lanes)
+            made[f"store{lanes}_{name}"] = _vector_store(lanes)
+        made[f"shared_{name}"] = _shared(MEMORY[name])
+        made[f"{name}_pointer"] = _view(MEMORY[name])
+    made |= {"atomic_add_u32": _atomic_add(32), "atomic_add_i64": _atomic_add(64)}
+    return made
+
+
+def _shared(kind: Any) -> Callable[[int], Any]:
+    return lambda count: simulation.shared(count, kind)
+
+
+def _vector_load(lanes: int) -> Callable[[Any, int], tuple[Any, ...]]:
+    def load(pointer: Any, index: int) -> tuple[Any, ...]:
+        _check(index, lanes)
+        return tuple(pointer[index + lane] for lane in range(lanes))
+
+    return load
+
+
+def _vector_store(lanes: int) -> Callable[..., None]:
+    def store(pointer: Any, index: int, *values: Any) -> None:
+        _check(index, lanes)
+        assert len(values) == lanes, f"{len(values)} values for {lanes} lanes"
+        for lane, value in enumerate(values):
+            pointer[index + lane] = value
+
+    return store
+
+
+def _load_words(pointer: Any, index: int) -> tuple[int, ...]:
+    _check(index, 8)
+    halves = [int(pointer[index + lane]) for lane in range(8)]
+    return tuple(halves[lane] | halves[lane + 1] << 16 for lane in range(0, 8, 2))
+
+
+def _store_words(pointer: Any, index: int, *words: int) -> None:
+    _check(index, 8)
+    for number, word in enumerate(words):
+        pointer[index + 2 * number], pointer[index + 2 * number + 1] = word & 0xFFFF, word >> 16
+
+
+def _check(index: int, lanes: int) -> None:
+    if index % lanes:
+        raise IndexError(f"a vector access at element {index}, which is not a multiple of {lanes}")
+
+
+def _view(kind: Any) -> Callable[[Any, int], Any]:
+    def view(memory: Any, offset: int) -> Any:
+        whole = np.asarray(memory)
+        return whole[offset : offset + (len(whole) - offset) // kind().itemsize * kind().itemsize].view(kind)
+
+    return view
+
+
+def _atomic_add(bits: int) -> Callable[[Any, int, int], int]:
+    wrap = _wrapping(bits == 64, bits)
+
+    def add(pointer: Any, index: int, value: int) -> int:
+        with simulation.ATOMIC:
+            before = int(pointer[index])
+            pointer[index] = wrap(before + value)
+        return before
+
+    return add
+
+
+def _report(error: Any, site: int, value0: int, value1: int) -> None:
+    with simulation.ATOMIC:
+        if error[0] == 0:
+            error[0], error[1], error[2] = site + 1, value0, value1

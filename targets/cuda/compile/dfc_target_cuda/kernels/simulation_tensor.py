@@ -1,0 +1,90 @@
+"""Products of small matrices by a whole warp, simulated: the names of `prelude_tensor` in plain Python.
+
+Guarantees the layouts of the device. Each sum is made in f64 and rounded once; tensor cores round (and cut) after
+several terms, so that the device's last bits differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from dfc_target_cuda.kernels import simulation
+
+_WARP = 32
+_HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def tensor_functions() -> dict[str, Any]:
+    made: dict[str, Any] = {"matrix_load": _load(turned=False), "matrix_load_turned": _load(turned=True)}
+    for name, kind in _HALVES.items():
+        made[f"matrix_multiply_{name}"] = _multiply(_halves(kind), 2)
+    made["matrix_multiply_tf32"] = _multiply(_single, 1)
+    return made | {"tf32_bits": _rounded}
+
+
+def _load(*, turned: bool) -> Callable[[Any, int], tuple[int, ...]]:
+    def load(memory: Any, index: int) -> tuple[int, ...]:
+        if index % 8:
+            raise IndexError(f"a row of a matrix begins at element {index}, which is not a multiple of 8")
+        lane, starts = simulation.gather(index, _WARP)
+        row, column = lane // 4, lane % 4 * 2
+        words: list[int] = []
+        for matrix in range(4):
+            places = [(column + i, row) if turned else (row, column + i) for i in range(2)]
+            low, high = (int(memory[starts[8 * matrix + r] + c]) for r, c in places)
+            words.append(low | high << 16)
+        return tuple(words)
+
+    return load
+
+
+def _multiply(numbers: Callable[[int], list[float]], together: int) -> Callable[..., tuple[Any, ...]]:
+    """`together` numbers lie in a word."""
+
+    def multiply(*arguments: Any) -> tuple[Any, ...]:
+        lane, words = simulation.gather(arguments[:6], _WARP)
+        a, b = _factors(words, numbers, together)
+        row, column = lane // 4, lane % 4 * 2
+        made: list[np.float32] = []
+        for number, before in enumerate(arguments[6:]):
+            i, j = row + 8 * (number // 2), column + number % 2
+            made.append(np.float32(np.float64(before) + a[i] @ b[:, j]))
+        return tuple(made)
+
+    return multiply
+
+
+def _factors(
+    words: Sequence[Sequence[int]], numbers: Callable[[int], list[float]], together: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The 16 x 8 t and 8 t x 8 numbers that the words of all lanes hold."""
+    a, b = np.zeros((16, 8 * together)), np.zeros((8 * together, 8))
+    for lane, held in enumerate(words):
+        row, column = lane // 4, lane % 4 * together
+        for word in range(4):
+            start = column + 4 * together * (word // 2)
+            a[row + 8 * (word % 2), start : start + together] = numbers(held[word])
+        for word in range(2):
+            start = column + 4 * together * word
+            b[start : start + together, row] = numbers(held[4 + word])
+    return a, b
+
+
+def _halves(kind: np.dtype[Any]) -> Callable[[int], list[float]]:
+    return lambda word: [float(one) for one in np.array([word & 0xFFFF, word >> 16], np.uint16).view(kind)]
+
+
+def _single(word: int) -> list[float]:
+    return [float(np.uint32(word & 0xFFFFE000).view(np.float32))]
+
+
+def _rounded(value: Any) -> int:
+    """To nearest, ties away from zero; infinities and NaN stay."""
+    bits = int(np.float32(value).view(np.uint32))
+    if bits & 0x7F800000 == 0x7F800000:
+        return bits
+    return (bits + 0x1000) & 0xFFFFE000

@@ -1,0 +1,219 @@
+"""How a product is cut into tiles of the result, blocks of its depth, and loads of its factors.
+
+Pure analysis. Guarantees that all of it is a function of the kernel and the schedule alone, so that the order of every
+sum is: over k in ascending order within a part, parts (where few results have long sums) in ascending order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, minimum, product
+from dfc.ir.dtypes import DType
+from dfc.kernels.access import Access, StageAccess, linear_access, stage_access
+from dfc.kernels.form import ContractKernel
+from dfc_target_cuda.kernels.kernel_text import ZEROED, Schedule
+
+_SHARED_BYTES = 48 * 1024
+_WORD = 16
+"""Bytes of the widest access."""
+_MOST_PARTS = 32
+_PART_STEPS = 8
+"""Least number of blocks of depth that makes a part worth combining."""
+WARP = 32
+_WAVE = 132
+"""Tiles that keep a large device busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """A block of threads makes `m` x `n` results in blocks of depth `k`, each thread `thread_m` x `thread_n`."""
+
+    m: int
+    n: int
+    k: int
+    thread_m: int
+    thread_n: int
+
+    @property
+    def across(self) -> int:
+        """Threads along n."""
+        return self.n // self.thread_n
+
+    @property
+    def threads(self) -> int:
+        return self.m // self.thread_m * self.across
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One factor of a product. `row` is its axis m or n, with `tile` rows a block; `along_k`: neighbours in memory are
+    neighbours in k; a thread loads `vector` of them at once, of type `dtype`."""
+
+    access: Access
+    dtype: DType
+    row: int
+    tile: int
+    along_k: bool
+    vector: int
+    pad: int
+
+    @property
+    def stride(self) -> int:
+        """Elements between neighbours in k in shared memory."""
+        return self.tile + self.pad
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """A contraction as tiles. `splits`: parts of the depth, a formula that is at least 1. `tensor`: the type of the
+    factors where warps multiply small matrices (tensor cores), else nothing."""
+
+    kernel: ContractKernel
+    tiling: Tiling
+    a: Factor
+    b: Factor
+    epilogue: StageAccess
+    splits: Dim
+    tensor: str = ""
+
+    @property
+    def extents(self) -> list[Dim]:
+        return [axis.extent for axis in self.kernel.axes]
+
+    @property
+    def blocks_m(self) -> Dim:
+        return ceil_divide(self.extents[self.kernel.m], dim(self.tiling.m))
+
+    @property
+    def blocks_n(self) -> Dim:
+        return ceil_divide(self.extents[self.kernel.n], dim(self.tiling.n))
+
+    @property
+    def tiles(self) -> Dim:
+        return product(self.extents[: self.kernel.m]) * self.blocks_m * self.blocks_n
+
+
+def is_multiple(formula: Dim, number: int) -> bool:
+    """Whether a formula is a multiple of a number whatever its symbols are."""
+    return all(coefficient % number == 0 for _, coefficient in formula.terms)
+
+
+def tiled(kernel: ContractKernel, schedule: Schedule) -> Tiled | None:
+    """The contraction as tiles; None where a reduction over rows is the better way, or the factors are no matrices."""
+    rank = len(kernel.axes)
+    m, n = rank - 3, rank - 2
+    a, b = (linear_access(kernel.operands, rank, one.operand, one.index) for one in (kernel.a, kernel.b))
+    types = [kernel.operands[one.operand].dtype for one in (a, b)]
+    if any(one.is_bool or one.is_complex for one in (kernel.accumulator, *types)):
+        return None
+    if a.lookups or b.lookups or a.coefficients[n] != ZERO or b.coefficients[m] != ZERO:
+        return None
+    extents = [axis.extent for axis in kernel.axes]
+    if _is_rows(a, b, extents):
+        return None
+    tensor = _tensor_type(types, kernel.accumulator, schedule)
+    if tensor:
+        tiling = tensor_tiling(extents, tensor)
+    else:
+        tiling = choose_tiling(extents, schedule, kernel.accumulator, min(one.size for one in types))
+    from_a = _factor(a, kernel, m, tiling.m, tiling, extents, schedule)
+    from_b = _factor(b, kernel, n, tiling.n, tiling, extents, schedule)
+    epilogue = stage_access(kernel.operands, rank, kernel.epilogue, kernel.stores)
+    return Tiled(kernel, tiling, from_a, from_b, epilogue, _splits(extents, tiling, schedule), tensor)
+
+
+def _is_rows(a: Access, b: Access, extents: list[Dim]) -> bool:
+    """A matrix times a vector whose sums run along memory: rows of a reduction read it as fast as memory goes."""
+    m, n, k = range(len(extents) - 3, len(extents))
+    if extents[n] == ONE:
+        return a.coefficients[k] == ONE
+    return extents[m] == ONE and b.coefficients[k] == ONE
+
+
+def choose_tiling(extents: list[Dim], schedule: Schedule, accumulator: DType, narrowest: int) -> Tiling:
+    """Tiles as the schedule has them; twice as wide each way where there are enough of those for a whole device,
+    smaller ones where the result is known to be, deeper ones for factors of two bytes."""
+    rows, columns = (_tile(extents[-3], schedule.tile_m), _tile(extents[-2], schedule.tile_n))
+    thread_m, thread_n = min(schedule.thread_m, rows), min(schedule.thread_n, columns)
+    depth = schedule.tile_k * (2 if narrowest <= 2 and accumulator.size > narrowest else 1)
+    usual = (rows, columns) == (schedule.tile_m, schedule.tile_n)
+    if usual and accumulator.size == 4 and _fills(extents, 2 * rows, 2 * columns):
+        rows, columns, thread_m, thread_n = 2 * rows, 2 * columns, 2 * thread_m, 2 * thread_n
+    elif rows < schedule.tile_m:
+        columns, thread_m = _tile(extents[-2], 2 * schedule.tile_n), max(1, thread_m // 2)
+    elif columns < schedule.tile_n:
+        rows, thread_n = _tile(extents[-3], 2 * schedule.tile_m), max(1, thread_n // 2)
+    while 2 * depth * (rows + columns + 8) * accumulator.size > _SHARED_BYTES:
+        depth //= 2
+    return Tiling(rows, columns, depth, thread_m, thread_n)
+
+
+def _tensor_type(types: Sequence[DType], accumulator: DType, schedule: Schedule) -> str:
+    """What warps multiply in small matrices: halves summed in f32; f32 with 11 bits if the schedule says so."""
+    if not schedule.tensor_cores or schedule.warp != WARP or accumulator.name != "f32" or types[0] != types[1]:
+        return ""
+    if types[0].name == "f32":
+        return "tf32" if schedule.tf32 else ""
+    return types[0].name if types[0].name in ("f16", "bf16") else ""
+
+
+def tensor_tiling(extents: list[Dim], tensor: str) -> Tiling:
+    """Tiles of whole warps: each has 64 x 32 results, or less of small tiles."""
+    side = 128 if _fills(extents, 128, 128) else 64
+    rows, columns = (max(16, _tile(extent, side)) for extent in extents[-3:-1])
+    depth = 16 if tensor == "tf32" else 32
+    return Tiling(rows, columns, depth, min(rows, 64 if rows == 128 else 32) // 8, min(columns, 32) // 4)
+
+
+def _fills(extents: list[Dim], rows: int, columns: int) -> bool:
+    """Whether there surely are enough tiles of that size for a whole device."""
+    tiles = product([*extents[:-3], ceil_divide(extents[-3], dim(rows)), ceil_divide(extents[-2], dim(columns))])
+    return tiles.constant is not None and tiles.constant >= _WAVE
+
+
+def _tile(extent: Dim, usual: int) -> int:
+    """The smallest power of two that holds the extent, at most the usual tile."""
+    known = extent.constant
+    if known is None:
+        return usual
+    tile = usual
+    while tile > 1 and known <= tile // 2:
+        tile //= 2
+    return tile
+
+
+def _splits(extents: list[Dim], tiling: Tiling, schedule: Schedule) -> Dim:
+    """Parts of the depth where few tiles would leave the device idle."""
+    tiles = product([*extents[:-3], ceil_divide(extents[-3], dim(tiling.m)), ceil_divide(extents[-2], dim(tiling.n))])
+    wanted = max(2, schedule.blocks // 8)
+    known = tiles.constant
+    if not known or 2 * known > wanted or 4 * known > ZEROED:
+        return ONE
+    most = min(_MOST_PARTS, wanted // known)
+    parts = minimum(extents[-1] // (_PART_STEPS * tiling.k), dim(most))
+    return dim(max(parts.constant, 1)) if parts.constant is not None else _at_least_one(parts)
+
+
+def _at_least_one(parts: Dim) -> Dim:
+    return parts + 1 - minimum(parts, ONE)
+
+
+def _factor(
+    access: Access, kernel: ContractKernel, row: int, tile: int, tiling: Tiling, extents: list[Dim], schedule: Schedule
+) -> Factor:
+    k = len(extents) - 1
+    dtype, accumulator = kernel.operands[access.operand].dtype, kernel.accumulator
+    along_k = access.coefficients[k] == ONE or (access.coefficients[row] != ONE and access.coefficients[k] != ZERO)
+    contiguous, length = (k, tiling.k) if along_k else (row, tile)
+    vector = min(schedule.vector_bytes, _WORD) // dtype.size if access.coefficients[contiguous] == ONE else 1
+    vector = min(vector, length)
+    starts = [c for axis, c in enumerate(access.coefficients) if axis != contiguous and c != ZERO]
+    starts += [access.offset, extents[contiguous]]
+    while vector > 1 and (
+        tile * tiling.k % (vector * tiling.threads) or not all(is_multiple(one, vector) for one in starts)
+    ):
+        vector //= 2
+    lanes = _WORD // accumulator.size
+    return Factor(access, dtype, row, tile, along_k, vector, lanes if along_k and tile >= lanes else 0)

@@ -1,0 +1,108 @@
+"""Kernels as device code: from a kernel and a schedule to the text of one function.
+
+The only way into the writers. Guarantees that equal kernels under equal schedules give equal texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dfc.ir.dims import ZERO, Dim
+from dfc.kernels.access import can_fault, kernel_access
+from dfc.kernels.body import Affine, Index, Load, Size
+from dfc.kernels.contractions import as_loops, contract_faults
+from dfc.kernels.form import ContractKernel, Kernel
+from dfc.kernels.printer import slot
+from dfc_target_cuda.kernels.kernel_text import KernelText, Schedule
+from dfc_target_cuda.kernels.tiling import tiled
+from dfc_target_cuda.kernels.write_contract import ContractWriter
+from dfc_target_cuda.kernels.write_map import MapWriter, is_map
+from dfc_target_cuda.kernels.write_ordered import ScatterWriter, is_scatter
+from dfc_target_cuda.kernels.write_scan import ScanWriter, find_scan
+from dfc_target_cuda.kernels.write_staged import ReduceWriter
+from dfc_target_cuda.kernels.write_text import Lines, Sizes
+from dfc_target_cuda.kernels.write_transpose import TransposeWriter, crossing_axis
+
+
+def write_kernel(kernel: Kernel, name: str, schedule: Schedule, *, guarded: bool) -> KernelText:
+    """The text of a kernel; `guarded`: it does nothing once a fault was reported."""
+    lines, sizes = Lines(), Sizes()
+    writer = _writer(kernel, schedule, lines, sizes, guarded=guarded)
+    writer.write()
+    workspace = writer.workspace()
+    count = symbol_count(kernel)
+    head = signature(name, len(kernel.operands), count, has_workspace=workspace != ZERO)
+    first = [*(writer.guard() if guarded else []), *writer.first_lines(), *sizes.lines]
+    return KernelText(
+        name,
+        lines.text(head, first),
+        tuple(operand.dtype for operand in kernel.operands),
+        count,
+        writer.geometry(),
+        workspace,
+        guarded,
+        _may_fault(kernel),
+    )
+
+
+def _may_fault(kernel: Kernel) -> bool:
+    if isinstance(kernel, ContractKernel):
+        return contract_faults(kernel)
+    return any(can_fault(s.body, a) for s, a in zip(kernel.stages, kernel_access(kernel), strict=True))
+
+
+Writer = MapWriter | TransposeWriter | ReduceWriter | ScatterWriter | ScanWriter | ContractWriter
+
+
+def _writer(kernel: Kernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool) -> Writer:
+    """What writes a kernel of this form."""
+    if isinstance(kernel, ContractKernel):
+        product = tiled(kernel, schedule)
+        if product is not None:
+            return ContractWriter(product, schedule, lines, sizes, guarded=guarded)
+        kernel = as_loops(kernel)
+    if is_map(kernel):
+        found = MapWriter(kernel, schedule, lines, sizes)
+        axis = crossing_axis(found, schedule)
+        return found if axis is None else TransposeWriter(found, axis, schedule, lines, sizes)
+    if is_scatter(kernel):
+        return ScatterWriter(kernel, schedule, lines, sizes)
+    scan = find_scan(kernel)
+    if scan is not None:
+        return ScanWriter(kernel, scan, schedule, lines, sizes)
+    return ReduceWriter(kernel, schedule, lines, sizes, guarded=guarded)
+
+
+def signature(name: str, operands: int, sizes: int, *, has_workspace: bool) -> str:
+    """The head of the function: operands, sizes, workspace, error."""
+    parameters = [slot(number) for number in range(operands)] + [f"d{number}" for number in range(sizes)]
+    return f"def {name}({', '.join([*parameters, *(['workspace'] if has_workspace else []), 'error'])}):"
+
+
+def symbol_count(kernel: Kernel) -> int:
+    """How many symbols d0, d1, ... a kernel has: launches bind all of them."""
+    symbols = {symbol.name for formula in _formulas(kernel) for symbol in formula.symbols()}
+    return max((int(name[1:]) + 1 for name in symbols), default=0)
+
+
+def _formulas(kernel: Kernel) -> Iterable[Dim]:
+    yield from (axis.extent for axis in kernel.axes)
+    for operand in kernel.operands:
+        yield from operand.shape
+    if isinstance(kernel, ContractKernel):
+        bodies = [(kernel.epilogue, kernel.stores)]
+        yield from _offsets((*kernel.a.index, *kernel.b.index))
+    else:
+        bodies = [(stage.body, stage.stores) for stage in kernel.stages]
+    for body, stores in bodies:
+        for one in body:
+            if isinstance(one.operation, Size):
+                yield one.operation.size
+            if isinstance(one.operation, Load):
+                yield from _offsets(one.operation.index)
+        for store in stores:
+            yield from _offsets(store.index)
+
+
+def _offsets(index: Iterable[Index]) -> Iterable[Dim]:
+    return (one.offset for one in index if isinstance(one, Affine))

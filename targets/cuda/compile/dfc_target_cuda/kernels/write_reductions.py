@@ -1,0 +1,134 @@
+"""Folds as device code: identities, one step, the way of partial results between lanes, and the finished result.
+
+Guarantees that minimum and maximum propagate NaN; argmin and argmax take NaN first, then the lowest index of equal
+values; integers wrap. A step does not depend on the order of its two sides (but for the sign of a zero that is the
+minimum or maximum), so that lanes which exchange partial results all have the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dfc.ir.dtypes import BOOL, I64, DType
+from dfc.kernels.form import Reduction
+from dfc_target_cuda.kernels.write_functions import cast
+from dfc_target_cuda.kernels.write_text import Lines
+from dfc_target_cuda.kernels.write_types import computing_type, float_literal, memory_type, shuffle_type
+
+NO_INDEX = f"i64({(1 << 63) - 1})"
+"""Above every index, so that any element beats it."""
+_OF_BOOL = {"and": "and", "min": "and", "mul": "and", "or": "or", "max": "or"}
+_NEUTRAL = {"add": 0, "or": 0, "mul": 1, "and": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A reduction of values of type `dtype` (the type of what is folded, not always that of the result)."""
+
+    reduction: Reduction
+    dtype: DType
+
+    @property
+    def is_search(self) -> bool:
+        """argmin and argmax keep a value and its index."""
+        return self.reduction.combine in ("argmax", "argmin")
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether long chains of steps lose precision."""
+        return self.reduction.combine in ("add", "mul") and self.dtype.is_float
+
+    @property
+    def types(self) -> tuple[DType, ...]:
+        """Of what is kept: as it lies in memory while lanes and blocks exchange it."""
+        value = self.dtype.accumulator
+        return (value, I64) if self.is_search else (value,)
+
+    def identity(self) -> list[str]:
+        name = self.reduction.combine
+        if self.is_search:
+            return [self._extreme(largest=name == "argmin"), NO_INDEX]
+        if name in ("min", "max"):
+            return [self._extreme(largest=name == "min")]
+        if self.dtype.is_bool:
+            return [str(bool(_NEUTRAL[name]))]
+        if name == "and":
+            return [f"{self.dtype.name}(~{self.dtype.name}(0))"]
+        number = f"{_NEUTRAL[name]}.0" if self.dtype.is_float else f"{_NEUTRAL[name]}"
+        return [f"{computing_type(self.dtype)}({number})"]
+
+    def _extreme(self, *, largest: bool) -> str:
+        kind = computing_type(self.dtype)
+        if self.dtype.is_float:
+            return float_literal(kind, float("inf") if largest else float("-inf"))
+        if self.dtype.is_bool:
+            return str(largest)
+        bits = 8 * self.dtype.size - (self.dtype.kind == "signed")
+        least = -(1 << bits) if self.dtype.kind == "signed" else 0
+        return f"{kind}({(1 << bits) - 1 if largest else least})"
+
+    def step(self, lines: Lines, kept: Sequence[str], new: Sequence[str]) -> None:
+        """`kept` folded with `new`, both named."""
+        if self.is_search:
+            return self._search(lines, kept, new)
+        lines.add(f"{kept[0]} = {self._combined(kept[0], new[0])}")
+        return None
+
+    def _combined(self, kept: str, new: str) -> str:
+        name, kind = self.reduction.combine, computing_type(self.dtype)
+        if self.dtype.is_bool:
+            return f"{kept} {_OF_BOOL[name]} {new}"
+        if name in ("min", "max"):
+            return f"{kind}_{name}imum({new}, {kept})"
+        operator = {"add": "+", "mul": "*", "and": "&", "or": "|"}[name]
+        return f"{kind}({kept} {operator} {new})"
+
+    def _search(self, lines: Lines, kept: Sequence[str], new: Sequence[str]) -> None:
+        """NaN beats numbers; of equals the lower index wins."""
+        side = "above" if self.reduction.combine == "argmax" else "below"
+        kind, told = computing_type(self.dtype), f"{new[0]}, {new[1]}, {kept[0]}, {kept[1]}"
+        if self.dtype.is_bool:
+            kind, told = "u8", f"u8({new[0]}), {new[1]}, u8({kept[0]}), {kept[1]}"
+        name = lines.let(f"{kind}_{side}({told})", "better")
+        for old, one in zip(kept, new, strict=True):
+            lines.add(f"{old} = {one} if {name} else {old}")
+
+    def exchange(self, lines: Lines, kept: Sequence[str], mask: int) -> None:
+        """Lanes of a warp whose numbers differ in bits up to that of `mask` fold what they have kept."""
+        if not self.is_search:
+            lines.add(f"{kept[0]} = {shuffle_type(self.dtype)}_warp_{self._warp_name()}({kept[0]}, {mask})")
+            return
+        kinds = [shuffle_type(dtype) for dtype in self.types]
+        while mask:
+            pairs = zip(kinds, kept, strict=True)
+            self.step(lines, kept, [lines.let(f"shuffle_xor_{kind}({one}, {mask})", "other") for kind, one in pairs])
+            mask //= 2
+
+    def _warp_name(self) -> str:
+        name = self.reduction.combine
+        if self.dtype.is_bool:
+            return _OF_BOOL[name]
+        return {"min": "minimum", "max": "maximum"}.get(name, name)
+
+    def result(self, lines: Lines, kept: Sequence[str]) -> str:
+        """What later stages see, in the computing type of the reduction's result."""
+        target = self.reduction.dtype.accumulator
+        source = self.types[0]
+        value = kept[0]
+        if self.is_search:
+            source, value = I64, f"(i64(0) if {kept[1]} == {NO_INDEX} else {kept[1]})"
+        return lines.let(cast(value, source, target), "fold")
+
+
+def place_type(dtype: DType) -> str:
+    """Memory that holds a partial result."""
+    return memory_type(dtype.accumulator)
+
+
+def to_memory(value: str, dtype: DType) -> str:
+    return f"u8(1) if {value} else u8(0)" if dtype == BOOL else value
+
+
+def from_memory(place: str, dtype: DType) -> str:
+    return f"{place} != 0" if dtype == BOOL else place

@@ -1,0 +1,196 @@
+"""Which products of a program a library may make where it runs: all that a kernel does, or the sums alone, or nothing.
+
+    contract(a, b, c, ...): epilogue(sum of a * b, c, ...)    ->    sums := a * b;    map(sums, c, ...): epilogue
+
+For sums alone there is a second kernel that does the rest at each point, and launches choose between both forms when
+sizes are known (`product_costs`). Kernels of this kind come after those of the program; no step of it mentions them.
+
+Assumes scheduled kernels and their texts. Guarantees that both forms mean the same, up to the order of the sums, and
+that a second kernel is made only where there are sizes for which it pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dfc.ir.dims import Dim, product
+from dfc.ir.dtypes import DType
+from dfc.kernels.body import Accumulated, Affine, Apply, Instruction, Load
+from dfc.kernels.canonical import canonical
+from dfc.kernels.form import ContractKernel, LoopKernel, Operand, Stage
+from dfc.kernels.program import Launch, Program, Role, walk
+from dfc_driver_cuda import product_costs
+from dfc_driver_cuda.product_costs import Work
+from dfc_target_cuda.kernels.kernel_text import KernelText
+from dfc_target_cuda.libraries.products import LibraryProduct, library_product
+
+SUMS = -1
+"""The number of the operand that holds the sums."""
+
+AFTER_FAULTS = "it runs after what may fail"
+
+ANY = 1 << 16
+"""What stands for a size that is not known yet: as large as one could wish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The kernel that takes on the sums of another: its number, which operands of that one it is given (`SUMS`: the
+    sums), and its sizes over those of that one."""
+
+    kernel: int
+    operands: tuple[int, ...]
+    sizes: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is left to a library of one kernel. `reason` says why it is not all; `sums` is the type in which sums for
+    `finish` are written. `apart` takes on the sums of a convolution, row by row, in the type of its factors."""
+
+    product: LibraryProduct | None = None
+    finish: Finish | None = None
+    rounds: bool = False
+    reason: str = ""
+    sums: str = ""
+    apart: Finish | None = None
+
+
+@dataclass(slots=True)
+class Choices:
+    """A choice for each kernel of a program, and the kernels that come after those, each guarded or not."""
+
+    choices: list[Choice]
+    kernels: list[LoopKernel]
+    guarded: list[bool]
+
+
+class Chooser:
+    """Chooses for the kernels of one program."""
+
+    def __init__(self, program: Program, texts: Sequence[KernelText], *, tf32: bool) -> None:
+        self._kernels, self._texts, self._tf32 = program.kernels, texts, tf32
+        self._guarded_results = {kernel for kernel in _seen_after_faults(program) if texts[kernel].guarded}
+        self._convolved = set(_going_on_with_convolutions(program))
+        self._finishes: dict[tuple[LoopKernel, bool], int] = {}
+
+    def choices(self) -> Choices:
+        made = [
+            self._with_convolution(number, kernel) if isinstance(kernel, ContractKernel) else Choice()
+            for number, kernel in enumerate(self._kernels)
+        ]
+        return Choices(made, [kernel for kernel, _ in self._finishes], [guarded for _, guarded in self._finishes])
+
+    def _with_convolution(self, number: int, kernel: ContractKernel) -> Choice:
+        made = self._choice(number, kernel)
+        factor = kernel.operands[kernel.a.operand].dtype
+        if number not in self._convolved or (factor != kernel.accumulator and not rounds_first(kernel, factor)):
+            return made
+        return replace(made, apart=self._finish(number, finishing(kernel, by_rows=True, sums=factor)))
+
+    def _choice(self, number: int, kernel: ContractKernel) -> Choice:
+        found = library_product(kernel)
+        if isinstance(found, str):
+            return Choice(reason=found)
+        rounds = self._tf32 and found.first.dtype == "f32"
+        if found.whole is not None and number not in self._guarded_results:
+            return Choice(found, None, rounds)
+        reason = found.apart or AFTER_FAULTS
+        factor = kernel.operands[kernel.a.operand].dtype
+        sums = factor if rounds_first(kernel, factor) else kernel.accumulator
+        if not ever_pays(found, sums.name, rounds=rounds):
+            whole = found if found.whole is not None else None
+            return Choice(whole, None, rounds, f"{reason}, and it is too small to be made apart")
+        finish = self._finish(number, finishing(kernel, by_rows=found.by_rows, sums=sums))
+        return Choice(found, finish, rounds, reason, sums=sums.name)
+
+    def _finish(self, number: int, made: tuple[LoopKernel, tuple[int, ...]]) -> Finish:
+        rest, operands = made
+        last, sizes = canonical(rest)
+        assert isinstance(last, LoopKernel)
+        key = last, self._texts[number].guarded
+        return Finish(self._finishes.setdefault(key, len(self._kernels) + len(self._finishes)), operands, sizes)
+
+
+def choose_products(program: Program, texts: Sequence[KernelText], *, tf32: bool) -> Choices:
+    """`tf32`: factors of f32 may be rounded to 11 bits."""
+    return Chooser(program, texts, tf32=tf32).choices()
+
+
+def _seen_after_faults(program: Program) -> Iterator[int]:
+    """The kernels of launches that write what is seen even if the call fails."""
+    for entry in program.entries:
+        for step in walk(entry.steps):
+            if isinstance(step, Launch):
+                written = zip(step.buffers, program.kernels[step.kernel].operands, strict=True)
+                if any(
+                    o.access != "read" and entry.buffers[b].role in (Role.RESOURCE, Role.RESULT) for b, o in written
+                ):
+                    yield step.kernel
+
+
+def _going_on_with_convolutions(program: Program) -> Iterator[int]:
+    """The kernels whose sums a library of convolutions may make, whatever a product of that size takes."""
+    for entry in program.entries:
+        for step in walk(entry.steps):
+            if isinstance(step, Launch) and step.convolution is not None and SUMS in step.convolution.buffers:
+                yield step.kernel
+
+
+def ever_pays(found: LibraryProduct, sums: str, *, rounds: bool) -> bool:
+    """Whether there are sizes for which it pays to make the sums apart, in memory of this type."""
+    rows, columns, depth, batch = map(_largest, (found.rows, found.columns, found.depth, product(found.batch)))
+    work = Work(rows, columns, depth, batch, found.first.dtype, sums, rounds)
+    return product_costs.pays(work, 1, apart=True)
+
+
+def _largest(size: Dim) -> int:
+    try:
+        found = size.evaluate(dict.fromkeys(size.symbols(), ANY))
+    except ZeroDivisionError:
+        return ANY
+    return found if found > 0 else ANY
+
+
+def rounds_first(kernel: ContractKernel, dtype: DType) -> bool:
+    """Whether nothing is done with the sums but to round them to this type."""
+    totals = {number for number, one in enumerate(kernel.epilogue) if isinstance(one.operation, Accumulated)}
+    users = [one for one in kernel.epilogue if totals & set(one.arguments)]
+    return all(_casts(one, dtype) for one in users) and not any(store.value in totals for store in kernel.stores)
+
+
+def _casts(one: Instruction, dtype: DType) -> bool:
+    return isinstance(one.operation, Apply) and one.operation.function == "cast" and one.dtype == dtype
+
+
+def finishing(
+    kernel: ContractKernel, *, by_rows: bool, sums: DType | None = None
+) -> tuple[LoopKernel, tuple[int, ...]]:
+    """What is left to do with sums that lie in memory of their own, row by row of the kernel's m or, not `by_rows`, of
+    its n; and the operands of the kernel that it is given. `sums` is their type, if they are rounded already."""
+    dtype = kernel.accumulator if sums is None else sums
+    axes = kernel.axes[:-1]
+    m, n = len(axes) - 2, len(axes) - 1
+    order = (*range(m), *((m, n) if by_rows else (n, m)))
+    used = [one.operation.operand for one in kernel.epilogue if isinstance(one.operation, Load)]
+    operands = (SUMS, *sorted({*used, *(store.operand for store in kernel.stores)}))
+    slots = {old: new for new, old in enumerate(operands)}
+    lie = Operand(dtype, tuple(axes[axis].extent for axis in order), "read")
+    load = Instruction(Load(slots[SUMS], tuple(Affine(((axis, 1),)) for axis in order)), (), dtype)
+    totals = {number for number, one in enumerate(kernel.epilogue) if isinstance(one.operation, Accumulated)}
+    rounded = dtype != kernel.accumulator
+    body = tuple(
+        load if number in totals or (rounded and totals & set(one.arguments)) else _moved(one, slots)
+        for number, one in enumerate(kernel.epilogue)
+    )
+    stores = tuple(replace(store, operand=slots[store.operand]) for store in kernel.stores)
+    given = (lie, *(kernel.operands[number] for number in operands[1:]))
+    return LoopKernel(given, axes, len(axes), (Stage((), body, (), stores),)), operands
+
+
+def _moved(one: Instruction, slots: Mapping[int, int]) -> Instruction:
+    """The same instruction in the other kernel."""
+    if not isinstance(one.operation, Load):
+        return one
+    return replace(one, operation=replace(one.operation, operand=slots[one.operation.operand]))

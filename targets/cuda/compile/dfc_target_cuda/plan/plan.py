@@ -1,0 +1,248 @@
+"""From a program to its plan: the launches, copies and control flow of each entry as plain JSON.
+
+Assumes a scheduled program, and the text of each of its kernels. Guarantees that whatever `plan_format.read_plan`
+checks holds. Locks are left out: calls of one device queue up, and state that programs share is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from dfc.bundle.formulas import Names, formula, name_symbols
+from dfc.diagnostics.diagnostic import CompileError, error
+from dfc.ir.dims import Dim, Symbol, dim, product
+from dfc.ir.measured import upper_elements
+from dfc.kernels.program import (
+    DEFAULT_CONTAINER,
+    Buffer,
+    Check,
+    Copy,
+    EntryProgram,
+    For,
+    HostCall,
+    HostSite,
+    If,
+    Launch,
+    Locked,
+    Measure,
+    Program,
+    Role,
+    Step,
+    While,
+)
+from dfc_driver_cuda.plan_format import VERSION
+from dfc_target_cuda.kernels.kernel_text import KernelText
+from dfc_target_cuda.libraries.convolutions import launch_notes
+from dfc_target_cuda.libraries.products import LibraryProduct
+from dfc_target_cuda.libraries.splitting import Choice
+
+Accesses = Sequence[Sequence[str]]
+Pending = Step | list[object]
+END: list[object] = ["end"]
+
+
+def plan_program(
+    program: Program,
+    texts: Sequence[KernelText],
+    access: Accesses,
+    constant_offsets: Sequence[int],
+    choices: Sequence[Choice],
+) -> dict[str, object]:
+    """The plan. Kernels that no step mentions may stand behind those of the program. `access` says for each operand of
+    each kernel: read, write or update; `choices` what a library may make."""
+    _refuse_shared(program)
+    return {
+        "version": VERSION,
+        "kernels": [_kernel(*each) for each in zip(texts, access, choices, strict=True)],
+        "entries": [_Entry(program, entry, constant_offsets, choices, texts).json() for entry in program.entries],
+    }
+
+
+def _refuse_shared(program: Program) -> None:
+    """State that several programs share lies in memory of the host, where their locks are."""
+    for resource in program.resources.values():
+        if resource.container != DEFAULT_CONTAINER:
+            text = f"`{resource.name}` is in the shared container {resource.container!r}, and the program is for a GPU"
+            helps = "programs share state on the processor only: compile with --target cpu, or leave out `container`"
+            raise CompileError([error("E1003", f"{text}: {helps}", resource.span)])
+
+
+def launched_after_faults(program: Program, faults: Callable[[int], bool]) -> frozenset[int]:
+    """The kernels that a call may launch after something failed: they are to be guarded, so that nothing is written
+    after a fault."""
+    found: set[int] = set()
+    for entry in program.entries:
+        _after_faults(entry.steps, faults, found)
+    return frozenset(found)
+
+
+def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], found: set[int]) -> None:
+    """Iterative. No round of a loop begins after a fault; but a condition is computed again at the end of a round."""
+    may_have_failed = False
+    pending: list[Step] = list(reversed(steps))
+    while pending:
+        step = pending.pop()
+        match step:
+            case Launch():
+                if may_have_failed:
+                    found.add(step.kernel)
+                may_have_failed = may_have_failed or faults(step.kernel)
+            case Check() | Measure():
+                may_have_failed = True
+            case If():
+                pending += (*reversed(step.otherwise), *reversed(step.then))
+            case While():
+                pending += (*reversed(step.condition), *reversed(step.body), *reversed(step.condition))
+            case For() | Locked():
+                pending += reversed(step.body)
+            case Copy() | HostCall():
+                pass
+
+
+def _kernel(text: KernelText, access: Sequence[str], choice: Choice) -> dict[str, object]:
+    names = {Symbol(f"d{number}"): f"d{number}" for number in range(text.sizes)}
+    made: dict[str, object] = {
+        "name": text.name,
+        "access": list(access),
+        "sizes": text.sizes,
+        "points": _json(text.geometry.points, names),
+        "per_block": text.geometry.per_block,
+        "threads": text.geometry.threads,
+        "most": text.geometry.most,
+        "workspace": _json(text.workspace, names),
+        "guarded": text.guarded,
+        "faults": text.faults,
+    }
+    if choice.product is not None:
+        made["product"] = _product(choice.product, choice, names)
+    return made
+
+
+def _product(product: LibraryProduct, choice: Choice, names: Names) -> dict[str, object]:
+    made = product.data(lambda size: _json(size, names)) | {"rounds": choice.rounds}
+    if choice.finish is not None:
+        finish = choice.finish
+        sizes = [_json(size, names) for size in finish.sizes]
+        made["finish"] = {"kernel": finish.kernel, "operands": list(finish.operands), "sizes": sizes}
+        made["sums"] = choice.sums
+    return made
+
+
+def _json(size: Dim, names: Names) -> object:
+    return formula(size, names).to_json()
+
+
+class _Entry:
+    """One entry on its way."""
+
+    def __init__(
+        self,
+        program: Program,
+        entry: EntryProgram,
+        constant_offsets: Sequence[int],
+        choices: Sequence[Choice],
+        texts: Sequence[KernelText],
+    ) -> None:
+        self._sites = program.sites
+        self._choices, self._texts = choices, texts
+        self._entry = entry
+        self._most: Mapping[Symbol, Dim] = dict(entry.measured)
+        self._offsets = constant_offsets
+        self._names = name_symbols([*entry.dims, *self._most])
+
+    def json(self) -> dict[str, object]:
+        entry = self._entry
+        return {
+            "dims": [self._names[symbol] for symbol in entry.dims],
+            "measured": [[self._names[symbol], self._size(most)] for symbol, most in entry.measured],
+            "arguments": len(entry.arguments),
+            "results": len(entry.results),
+            "arena": self._size(entry.arena),
+            "buffers": [self._buffer(buffer) for buffer in entry.buffers],
+            "steps": self._steps(entry.steps),
+        }
+
+    def _size(self, size: Dim) -> object:
+        return _json(size, self._names)
+
+    def _buffer(self, buffer: Buffer) -> dict[str, object]:
+        item = dim(buffer.dtype.size)
+        made: dict[str, object] = {
+            "role": buffer.role.value,
+            "type": buffer.dtype.name,
+            "scalar": not buffer.shape,
+            "bytes": self._size(product(buffer.shape) * item),
+            "room": self._size(upper_elements(buffer.shape, self._most) * item),
+        }
+        match buffer.role:
+            case Role.ARGUMENT | Role.RESULT:
+                made["index"] = buffer.index
+            case Role.RESOURCE:
+                made["resource"] = buffer.resource
+            case Role.CONSTANT:
+                made["place"] = self._offsets[buffer.index]
+            case Role.ARENA:
+                made["place"] = self._size(buffer.offset)
+            case Role.REGISTER:
+                pass
+        return made
+
+    def _steps(self, steps: Sequence[Step]) -> list[list[object]]:
+        """Iterative: what is pending are steps, and marks that are finished."""
+        flat: list[list[object]] = []
+        pending: list[Pending] = list(reversed(steps))
+        while pending:
+            step = pending.pop()
+            match step:
+                case list():
+                    flat.append(step)
+                case If():
+                    flat.append(["if", step.condition])
+                    pending += _block(step.then, ["else"], step.otherwise)
+                case While():
+                    flat.append(["while"])
+                    pending += _block(step.condition, ["do", step.test], step.body)
+                case For():
+                    flat.append(["for", step.index, step.start, step.stop])
+                    pending += (END, *reversed(step.body))
+                case Locked():
+                    pending += reversed(step.body)
+                case _:
+                    flat.append(self._plain(step))
+        return flat
+
+    def _plain(self, step: Launch | Copy | Check | Measure | HostCall) -> list[object]:
+        match step:
+            case Launch():
+                made: list[object] = [
+                    "launch",
+                    step.kernel,
+                    list(step.buffers),
+                    [self._size(size) for size in step.sizes],
+                ]
+                return [*made, *self._notes(step)]
+            case Copy():
+                return ["copy", step.source, step.target]
+            case Check():
+                return ["check", step.condition, step.fault]
+            case Measure():
+                return ["measure", self._names[step.symbol], step.source, self._size(step.most), step.fault]
+            case HostCall():
+                extents = [self._size(size) for size in varying_extents(self._sites[step.site])]
+                return ["call", step.site, list(step.inputs), list(step.outputs), extents]
+
+    def _notes(self, step: Launch) -> list[object]:
+        """What a launch says of convolutions, if anything."""
+        choice, faults = self._choices[step.kernel], self._texts[step.kernel].faults
+        found = launch_notes(self._entry, step, choice, faults=faults, size=self._size)
+        return [] if found is None else [found]
+
+
+def _block(first: Sequence[Step], middle: list[object], second: Sequence[Step]) -> list[Pending]:
+    """The two halves of a block, last step first."""
+    return [END, *reversed(second), middle, *reversed(first)]
+
+
+def varying_extents(site: HostSite) -> tuple[Dim, ...]:
+    """The extents of the operands of a host call, inputs first, that are no plain numbers."""
+    return tuple(d for _, shape in (*site.inputs, *site.outputs) for d in shape if d.constant is None)

@@ -1,0 +1,106 @@
+"""The memory of a program on its device, as the runtime asks for it: state that follows, arrays that stay there.
+
+Assumes that the runtime calls it while no entry runs, or from a host call of one. Guarantees that state stays on the
+device from call to call: the arrays of the host follow only when `pull` and `push` are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_driver_cuda.device import Device
+from dfc_driver_cuda.memory_layout import LARGE, Region
+from dfc_runtime.calls.memory import address_of
+
+Array = NDArray[np.generic]
+
+CUDA_KIND = 2
+"""How DLPack counts CUDA devices."""
+
+
+class CudaMemory:
+    """The state of a program on a device, in one block. Made as it is on the host."""
+
+    def __init__(self, device: Device, ordinal: int, resources: Mapping[str, Array]) -> None:
+        self.kind = (CUDA_KIND, ordinal)
+        self.stream = device.stream_handle
+        self._device = device
+        self._host = dict(resources)
+        self._given: set[int] = set()
+        self._closed = False
+        sizes = {name: array.nbytes for name, array in resources.items()}
+        try:
+            with device.current():
+                self._block = device.allocate(max(LARGE, sum(map(_padded, sizes.values()))))
+        except BaseException:
+            device.close()
+            raise
+        self.regions: dict[str, Region] = {}
+        address = self._block
+        for name, size in sizes.items():
+            self.regions[name] = Region(address, size)
+            address += _padded(size)
+        self.push(list(resources))
+
+    def pull(self, names: Sequence[str]) -> None:
+        """The arrays of the host become what the state on the device is."""
+        with self._device.current():
+            for name in names:
+                region = self.regions[name]
+                if region.size:
+                    self._device.copy_out(address_of(self._host[name]), region.address, region.size)
+
+    def push(self, names: Sequence[str]) -> None:
+        """The state on the device becomes what the arrays of the host are."""
+        with self._device.current():
+            for name in names:
+                region = self.regions[name]
+                if region.size:
+                    self._device.copy_in(region.address, address_of(self._host[name]), region.size)
+
+    def allocate(self, size: int) -> int:
+        """Memory for an array that stays on the device."""
+        with self._device.current():
+            address = self._device.allocate(size)
+        self._given.add(address)
+        return address
+
+    def free(self, address: int) -> None:
+        """Gives it back; after `close`, too."""
+        self._given.discard(address)
+        with self._device.current():
+            self._device.free(address)
+        self._let_go()
+
+    def copy_out(self, address: int, array: Array) -> None:
+        """Fills an array of the host."""
+        with self._device.current():
+            self._device.copy_out(address_of(array), address, array.nbytes)
+
+    def wait(self, stream: int) -> None:
+        """Later calls begin after what is queued on that stream now."""
+        with self._device.current():
+            self._device.wait(stream)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Gives the state back; the device stays as long as somebody has an array there."""
+        if not self._closed:
+            self._closed = True
+            with self._device.current():
+                self._device.free(self._block)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._closed and not self._given:
+            self._device.close()
+
+
+def _padded(size: int) -> int:
+    return -(-size // LARGE) * LARGE

@@ -1,0 +1,103 @@
+"""Which launches of a segment libraries make, and which need not run then.
+
+Convolutions come first: one stands for several launches, of which those that are there for it alone are left out where
+all that they are there for is made without them. What is no convolution, or is refused as one, may be a product.
+
+Assumes launches of one segment. Guarantees that a launch is left out only if nothing reads what it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dfc_driver_cuda.library_convolutions import ConvolutionLibrary
+from dfc_driver_cuda.library_launch import LaunchLibrary, LibraryCall, Operand
+from dfc_driver_cuda.memory_layout import number
+from dfc_driver_cuda.plan_format import KernelPlan, Launch, Plan
+from dfc_driver_cuda.plan_products import SUMS
+
+Find = Callable[[int], Operand]
+"""The memory of a buffer now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Libraries:
+    """Those that a program may use."""
+
+    products: Sequence[LaunchLibrary] = ()
+    convolutions: ConvolutionLibrary | None = None
+
+
+@dataclass(slots=True)
+class Choices:
+    """What libraries do in place of launches, and the launches that need not run; by identity."""
+
+    calls: dict[int, LibraryCall] = field(default_factory=dict[int, LibraryCall])
+    left_out: set[int] = field(default_factory=set[int])
+
+    def operands(self, step: Launch, find: Find) -> list[Operand]:
+        """The memory of a launch; behind it, that of its convolution."""
+        return [find(b) for b in (*step.buffers, *(b for b in _convolved(step) if b != SUMS))]
+
+
+def kernel_sizes(step: Launch, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of a kernel, for those of the entry."""
+    return {f"d{n}": number(size, sizes) for n, size in enumerate(step.sizes)}
+
+
+def choose(
+    steps: Sequence[Launch],
+    kernels: Sequence[KernelPlan],
+    libraries: Libraries,
+    find: Find,
+    sizes: Mapping[str, int],
+) -> Choices:
+    """For the launches of a segment; `sizes` are those of the entry."""
+    made = Choices()
+    instead: set[int] = set()
+    for step in steps:
+        kernel = kernels[step.kernel]
+        call = _convolution(step, kernel, libraries.convolutions, find, sizes)
+        if call is not None and step.notes is not None:
+            instead.add(step.notes.number)
+        for library in libraries.products if call is None else ():
+            if call is None and library.serves(kernel):
+                call = library.choose(kernel, [find(b) for b in step.buffers], kernel_sizes(step, sizes))
+        if call is not None:
+            made.calls[id(step)] = call
+    noted = [(step, step.notes) for step in steps if step.notes is not None]
+    for step, notes in sorted(noted, key=lambda each: each[1].number, reverse=True):
+        if notes.only_for and instead.issuperset(notes.only_for):
+            instead.add(notes.number)
+            made.left_out.add(id(step))
+            made.calls.pop(id(step), None)
+    return made
+
+
+def _convolution(
+    step: Launch, kernel: KernelPlan, library: ConvolutionLibrary | None, find: Find, sizes: Mapping[str, int]
+) -> LibraryCall | None:
+    what = step.notes.convolution if step.notes is not None else None
+    if library is None or what is None:
+        return None
+    operands = [None if b == SUMS else find(b) for b in what.operands]
+    return library.choose(what, kernel, operands, sizes, len(step.buffers))
+
+
+def _convolved(step: Launch) -> tuple[int, ...]:
+    notes = step.notes
+    return notes.convolution.operands if notes is not None and notes.convolution is not None else ()
+
+
+def has_convolutions(plan: Plan) -> bool:
+    """Whether a launch says that it makes one."""
+    pending = [step for entry in plan.entries for step in entry.steps]
+    while pending:
+        step = pending.pop()
+        if isinstance(step, Launch) and _convolved(step):
+            return True
+        for name in ("then", "otherwise", "condition", "body"):
+            inner = getattr(step, name, ())
+            pending += inner if isinstance(inner, tuple) else ()
+    return False

@@ -1,0 +1,283 @@
+"""Convolutions of a program that the library makes: which of its launches, with which of its engines, on which memory.
+
+Assumes a plan that was read, and one caller at a time with the device current. Guarantees that whatever the library
+cannot do, or must not, is left to the kernels of the program, and that `notes` says of every convolution who makes it,
+and why. Addresses of the caller may change from call to call: what is chosen for them holds for each multiple of 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from dfc_driver_cuda.cudnn import ConvolutionPlan, Cudnn
+from dfc_driver_cuda.cudnn_backend import ConvolutionError, Library
+from dfc_driver_cuda.cudnn_graphs import ConvolutionShape, TensorShape
+from dfc_driver_cuda.library_launch import Operand, Refused
+from dfc_driver_cuda.memory_layout import Slot, number
+from dfc_driver_cuda.plan_convolutions import MADE
+from dfc_driver_cuda.plan_convolutions import ConvolutionPlan as Described
+from dfc_driver_cuda.plan_format import KernelPlan
+from dfc_driver_cuda.plan_products import FinishPlan
+from dfc_driver_cuda.product_costs import ITEM, SHARE
+from dfc_runtime.calls.formulas import Formula
+
+ALIGNMENT = 16
+"""What addresses are told to be multiples of, if they are; those of the caller always are."""
+
+LARGEST = 2**31 - 1
+MOST_NOTES = 1024
+PADDING = 256
+FEWEST_PLACES = 2
+"""What lies along one axis is told as a plane of one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionCall:
+    """What the library is to do. `places` and `offsets` (bytes) of its tensors; sums that a kernel takes on lie at the
+    start of the workspace."""
+
+    plan: ConvolutionPlan
+    library: ConvolutionLibrary
+    places: tuple[int | Slot, ...]
+    offsets: tuple[int, ...]
+    uses: tuple[tuple[int, bool], ...]
+    finish: tuple[FinishPlan, Operand] | None = None
+
+    @property
+    def workspace(self) -> int:
+        return self._sums_bytes + self.plan.workspace
+
+    @property
+    def _sums_bytes(self) -> int:
+        return -(-self.finish[1].size // PADDING) * PADDING if self.finish is not None else 0
+
+    def queue(self, starts: Sequence[int], workspace: int, stream: int) -> None:
+        addresses = [start + offset for start, offset in zip(starts, self.offsets, strict=True)]
+        if self.finish is not None:
+            addresses[MADE[self.plan.shape.kind]] = workspace
+        self.library.run(self.plan, addresses, workspace + self._sums_bytes, stream)
+
+    def refuse(self, reason: str) -> Refused:
+        return self.library.refuse(self.plan.shape, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """Around one axis of the image: zeros before and behind, how many elements of it are looked at, from which on."""
+
+    low: int
+    high: int
+    size: int
+    start: int = 0
+
+
+class ConvolutionLibrary:
+    """The library, for one program on one device."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = Cudnn(library)
+        self._name = f"cuDNN {self._library.version()}"
+        self._refused: dict[ConvolutionShape, str] = {}
+        self.memory = 1 << 62
+        """Bytes of the device: what a kernel takes on is scratch memory."""
+        self.notes: dict[str, str] = {}
+        """Who makes each convolution, by kernel and sizes; the first `MOST_NOTES` of them."""
+
+    def choose(
+        self,
+        what: Described,
+        kernel: KernelPlan,
+        operands: Sequence[Operand | None],
+        sizes: Mapping[str, int],
+        first: int,
+    ) -> ConvolutionCall | None:
+        """How the library makes what a launch of this kernel does; None: the kernels do. An operand for each tensor,
+        none for sums; the first one has the number `first` among those of the launch; `sizes` of the entry."""
+        where = ", ".join((kernel.name, *(f"{name}={size}" for name, size in sizes.items())))
+        try:
+            made = self._chosen(what, kernel, operands, sizes, first)
+        except (ConvolutionError, ValueError) as problem:
+            self._note(where, f"the kernels of the program, because {problem}")
+            return None
+        self._note(where, self._name + (", and a kernel after it" if made.finish is not None else ""))
+        return made
+
+    def run(self, plan: ConvolutionPlan, addresses: Sequence[int], workspace: int, stream: int) -> None:
+        """Queues a convolution on a stream; `Refused` if the library does not take it."""
+        try:
+            self._library.run(plan, addresses, workspace, stream)
+        except ConvolutionError as problem:
+            raise self.refuse(plan.shape, str(problem)) from None
+
+    def refuse(self, shape: ConvolutionShape, reason: str) -> Refused:
+        """Never again with the library."""
+        self._refused[shape] = reason
+        return Refused(reason)
+
+    def close(self) -> None:
+        with suppress(ConvolutionError):  # of a device that has failed, and has told so
+            self._library.close()
+
+    def _note(self, where: str, who: str) -> None:
+        if where in self.notes or len(self.notes) < MOST_NOTES:
+            self.notes[where] = who
+
+    def _chosen(
+        self,
+        what: Described,
+        kernel: KernelPlan,
+        operands: Sequence[Operand | None],
+        sizes: Mapping[str, int],
+        first: int,
+    ) -> ConvolutionCall:
+        sized = _Sized(what, operands, sizes)
+        sized.check()
+        finish = None
+        made = MADE[what.kind]
+        if what.finish is not None:
+            finish = what.finish, Operand(what.type, 0, sized.elements(made) * ITEM[what.type])
+            if finish[1].size > self.memory // SHARE:
+                raise ValueError("its sums take too much memory to be made apart")
+        elif kernel.guarded and sized.operand(made).visible:
+            raise ValueError("it runs after what may fail, and is seen then")
+        shape = sized.shape()
+        if shape in self._refused:
+            raise ValueError(self._refused[shape])
+        places = tuple(0 if one is None else one.place for one in operands)
+        given = [place for place, one in enumerate(operands) if one is not None]
+        uses = tuple((first + number_, place == made) for number_, place in enumerate(given))
+        return ConvolutionCall(self._library.plan(shape), self, places, tuple(sized.offsets), uses, finish)
+
+
+class _Sized:
+    """A convolution whose sizes are known. `offsets` in bytes."""
+
+    def __init__(self, what: Described, operands: Sequence[Operand | None], sizes: Mapping[str, int]) -> None:
+        self._what, self._operands, self._sizes = what, operands, sizes
+        self._item = ITEM[what.type]
+        self._extents = [[number(one, sizes) for one in tensor.extents] for tensor in what.tensors]
+        self._strides = [[number(one, sizes) for one in tensor.strides] for tensor in what.tensors]
+        self._starts = [number(tensor.offset, sizes) for tensor in what.tensors]
+        image, filter_, result = self._extents[:3]
+        if any(not extent for each in self._extents for extent in each):
+            raise ValueError("it is empty")
+        if max(max(each) for each in self._extents) > LARGEST:
+            raise ValueError("it is too large for the library")
+        if image[0] != result[0] or filter_[0] != result[1] or image[1] % filter_[1]:
+            raise ValueError("its tensors do not fit each other")
+        low = [_signed(one, sizes) for one in what.low]
+        self._zeros = [
+            zeros_around(what.kind, *each)
+            for each in zip(image[2:], filter_[2:], what.steps, what.dilations, low, result[2:], strict=True)
+        ]
+        for axis, zeros in enumerate(self._zeros, 2):
+            self._starts[0] += zeros.start * self._strides[0][axis]
+            self._extents[0][axis] = zeros.size
+
+    @property
+    def offsets(self) -> list[int]:
+        return [start * self._item for start in self._starts]
+
+    def operand(self, place: int) -> Operand:
+        one = self._operands[place]
+        assert one is not None
+        return one
+
+    def elements(self, place: int) -> int:
+        """The elements from the first to behind the last."""
+        extents, strides = self._extents[place], self._strides[place]
+        return self._starts[place] + sum((n - 1) * s for n, s in zip(extents, strides, strict=True)) + 1
+
+    def check(self) -> None:
+        """`ValueError` if a tensor leaves its memory, or what is made lies where it is made of."""
+        made = MADE[self._what.kind]
+        for place, one in enumerate(self._operands):
+            if any(stride < 1 for stride in self._strides[place]) or self._starts[place] < 0:
+                raise ValueError("a tensor runs backwards")
+            if one is None:
+                continue
+            if one.type != self._what.type or self.elements(place) * self._item > one.size:
+                raise ValueError("a tensor does not fit its memory")
+            target = self._operands[made]
+            if place != made and target is not None and target.overlaps(one):
+                raise ValueError("its result lies where its operands do")
+
+    def shape(self) -> ConvolutionShape:
+        what, more = self._what, FEWEST_PLACES - len(self._what.steps)
+        ones, nothing = (1,) * more, (0,) * more
+        tensors = [self._tensor(place) for place in range(len(what.tensors))]
+        image, filter_, result, *added = tensors
+        return ConvolutionShape(
+            kind=what.kind,
+            type=what.type,
+            image=image,
+            filter=filter_,
+            result=result,
+            steps=(*ones, *what.steps),
+            dilations=(*ones, *what.dilations),
+            low=(*nothing, *(each.low for each in self._zeros)),
+            high=(*nothing, *(each.high for each in self._zeros)),
+            bias=added[0] if added else None,
+            added=added[1] if len(added) > 1 else None,
+            rounds=what.rounds,
+        )
+
+    def _tensor(self, place: int) -> TensorShape:
+        one, offset = self._operands[place], self.offsets[place]
+        aligned = _aligned(one.place, offset) if one is not None else ALIGNMENT
+        extents, strides = self._extents[place], self._strides[place]
+        if len(extents) == 1:  # the bias
+            axes = max(len(self._what.steps), FEWEST_PLACES)
+            return TensorShape(
+                (1, *extents, *[1] * axes), (extents[0] * strides[0], *strides, *[1] * axes), aligned
+            )  # fmt: skip
+        for _ in range(FEWEST_PLACES - len(self._what.steps)):
+            extents, strides = [*extents[:2], 1, *extents[2:]], [*strides[:2], 1, *strides[2:]]
+        return TensorShape(tuple(extents), packed(extents, strides), aligned)
+
+
+def _signed(formula: Formula, sizes: Mapping[str, int]) -> int:
+    """Zeros, or fewer than none: elements that windows leave out."""
+    try:
+        return formula.evaluate(sizes)
+    except (ArithmeticError, KeyError) as problem:
+        raise ValueError(f"a size of the plan has no value: {problem}") from None
+
+
+def packed(extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides for axes of one element as if they lay between the others: the library tells layouts by them."""
+    made = list(strides)
+    for axis in (*reversed(range(2, len(extents))), 0):
+        if extents[axis] != 1:
+            continue
+        inner = range(axis + 1, len(extents)) if axis else range(1, len(extents))
+        places = [made[one] for one in range(2, len(extents)) if extents[one] != 1 and axis]
+        channels = [one for one in (0, 1) if axis and (not places or made[one] < min(places))]
+        made[axis] = max((extents[one] * made[one] for one in (*inner, *channels)), default=1)
+    return tuple(made)
+
+
+def zeros_around(kind: str, size: int, window: int, step: int, dilation: int, low: int, count: int) -> Zeros:
+    """What is around an axis, so that there are just so many windows. `ValueError` where the library has no such
+    words."""
+    start = 0
+    if low < 0 and kind != "data":
+        low, size, start = 0, size + low, -low
+    reach = (count - 1) * step + (window - 1) * dilation + 1
+    needed = reach - low - size
+    if low < 0 or size < 1:
+        raise ValueError("it cuts off its image")
+    for high in (low, max(needed, 0)):
+        if needed <= high < needed + step:
+            return Zeros(low, high, size, start)
+    if kind == "data" or reach <= low:
+        raise ValueError("its windows leave out a part of its image")
+    return Zeros(low, 0, reach - low, start)
+
+
+def _aligned(place: int | Slot, offset: int) -> int:
+    """What the address is surely a multiple of, up to `ALIGNMENT`."""
+    address = offset if isinstance(place, Slot) else place + offset
+    return min(ALIGNMENT, address & -address) if address else ALIGNMENT

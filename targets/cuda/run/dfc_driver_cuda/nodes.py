@@ -1,0 +1,376 @@
+"""The nodes of one graph, as data: what they run, on which memory, and after which others.
+
+Assumes parts of a segment (`segments`), and places of all buffers. Guarantees that nodes are listed in the order of the
+program, that each comes after all nodes whose memory it shares (`ordering`), and that steps which may fail come after
+each other: the first fault in the order of the program is the one that is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dfc_driver_cuda import control
+from dfc_driver_cuda.arena import Memory, Scratch
+from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, Function
+from dfc_driver_cuda.library_choices import Choices, Libraries, choose, kernel_sizes
+from dfc_driver_cuda.library_launch import LibraryNode, Operand
+from dfc_driver_cuda.memory_layout import ERROR_VALUES, ITEM, LINE, Places, Slot, Tensor, bytes_of, number, virtual
+from dfc_driver_cuda.ordering import Access, Ordering, merged
+from dfc_driver_cuda.plan_format import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
+from dfc_driver_cuda.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
+
+_HANDLES = 1 << 200  # beyond all memory, also that of callers
+
+ZEROED = 4096
+"""Bytes at the start of a workspace that are zero when a kernel begins (`kernel_text.ZEROED`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A conditional node, to the kernels that decide about it: it comes after them like a reader after a writer."""
+
+    number: int
+
+    def access(self, *, writes: bool) -> Access:
+        return Access(_HANDLES + self.number, _HANDLES + self.number + 1, writes)
+
+
+Argument = int | Slot | Handle
+
+
+@dataclass(slots=True)
+class KernelNode:
+    function: Function
+    blocks: int
+    threads: int
+    arguments: tuple[Argument, ...]
+    accesses: list[Access]
+    after: list[int] = field(default_factory=list[int])
+
+
+@dataclass(slots=True)
+class CopyNode:
+    direction: str
+    target: int | Slot
+    source: int | Slot
+    size: int
+    accesses: list[Access]
+    after: list[int] = field(default_factory=list[int])
+
+
+@dataclass(slots=True)
+class ClearNode:
+    target: int
+    size: int
+    accesses: list[Access]
+    after: list[int] = field(default_factory=list[int])
+
+
+@dataclass(slots=True)
+class ConditionalNode:
+    handle: Handle
+    loop: bool
+    body: list[GraphNode]
+    accesses: list[Access]
+    after: list[int] = field(default_factory=list[int])
+
+
+GraphNode = KernelNode | CopyNode | ClearNode | ConditionalNode | LibraryNode
+
+
+@dataclass(slots=True)
+class NodeList:
+    """Nodes that know what they come after."""
+
+    nodes: list[GraphNode] = field(default_factory=list[GraphNode])
+    ordering: Ordering = field(default_factory=Ordering)
+
+    def add(self, node: GraphNode) -> None:
+        node.after = self.ordering.add(node.accesses)
+        self.nodes.append(node)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The kernels of a program, those of the run half by name, and the libraries that may be used."""
+
+    plan: Plan
+    kernels: Sequence[Function]
+    control: Mapping[str, Function]
+    libraries: Libraries = field(default_factory=Libraries)
+
+
+class NodeMaker:
+    """Makes the nodes of one segment for known sizes."""
+
+    def __init__(self, code: Code, places: Places, sizes: Mapping[str, int], memory: Memory, *, may_fail: bool) -> None:
+        self._code, self._places, self._sizes, self._memory = code, places, sizes, memory
+        self._entry = places.entry
+        self._may_fail = may_fail
+        self._handles = 0
+        self._scratch = Scratch()
+        self._choices = Choices()
+
+    def make(self, parts: Sequence[Part]) -> list[GraphNode]:
+        """The nodes of a whole segment. Scratch memory is found first, so that it does not move afterwards."""
+        steps, plan = _launches(parts), self._code.plan
+        self._choices = choose(steps, plan.kernels, self._code.libraries, self._operand, self._sizes)
+        needs = [self._workspace(step) for step in steps]
+        if any(needs):
+            self._scratch = Scratch.of(needs, self._memory)
+        return self._nodes(parts)
+
+    def _workspace(self, step: Launch) -> int:
+        call = self._choices.calls.get(id(step))
+        if call is not None or id(step) in self._choices.left_out:
+            return call.workspace if call is not None else 0
+        return number(self._code.plan.kernels[step.kernel].workspace, kernel_sizes(step, self._sizes))
+
+    def _nodes(self, parts: Sequence[Part]) -> list[GraphNode]:
+        here = NodeList()
+        for part in parts:
+            match part:
+                case Launch():
+                    self._launch(here, part)
+                case Copy():
+                    self._copy(here, part)
+                case Check():
+                    self._check(here, part)
+                case If():
+                    self._if(here, part)
+                case While():
+                    self._while(here, part)
+                case For():
+                    self._for(here, part)
+                case FeedsIn():
+                    self._feeds_in(here)
+                case ResultsOut():
+                    self._results_out(here)
+                case Fetch() | Fill():
+                    self._exchange(here, part)
+                case HostCall() | Measure():
+                    raise AssertionError("the host runs it")
+        return here.nodes
+
+    # --- where things are
+
+    def _bytes(self, buffer: int) -> int:
+        return bytes_of(self._entry.buffers[buffer], self._sizes)
+
+    def _at(self, buffer: int) -> int | Slot:
+        return self._places.find(buffer, self._bytes(buffer), self._sizes)
+
+    def _operand(self, buffer: int) -> Operand:
+        return Operand(
+            self._entry.buffers[buffer].type, self._at(buffer), self._bytes(buffer), self._is_visible(buffer)
+        )
+
+    def _access(self, buffer: int, *, writes: bool = False) -> Access:
+        return access(self._at(buffer), self._bytes(buffer), writes=writes)
+
+    def _fault(self, *, writes: bool = False) -> Access:
+        """What tells that something failed."""
+        return Access(self._places.error, self._places.error + ERROR_VALUES, writes)
+
+    def _cleared(self) -> Access:
+        """The error block was cleared for this call: all that a guard needs if nobody sees what the kernel writes."""
+        return Access(self._places.unwritten, self._places.unwritten + 8, writes=False)
+
+    def _is_visible(self, buffer: int) -> bool:
+        """Whether it is seen outside of the call even if that fails."""
+        return self._entry.buffers[buffer].role == "resource" or isinstance(self._at(buffer), Slot)
+
+    # --- steps
+
+    def _launch(self, here: NodeList, step: Launch) -> None:
+        sizes, call = kernel_sizes(step, self._sizes), self._choices.calls.get(id(step))
+        if id(step) in self._choices.left_out:
+            return
+        if call is None:
+            self._kernel(here, step.kernel, [self._operand(b) for b in step.buffers], sizes)
+            return
+        operands = self._choices.operands(step, self._operand)
+        address, size = self._scratch.take(call.workspace)
+        used = [operands[one].access(writes=writes) for one, writes in call.uses]
+        here.add(LibraryNode(call, address, [*used, Access(address, address + size, writes=True)]))
+        if call.finish is not None:
+            finish, made = call.finish
+            own = replace(made, place=address)
+            given = [operands[one] if one >= 0 else own for one in finish.operands]
+            after = {f"d{n}": number(one, sizes) for n, one in enumerate(finish.sizes)}
+            self._kernel(here, finish.kernel, given, after)
+
+    def _kernel(self, here: NodeList, which: int, operands: Sequence[Operand], sizes: Mapping[str, int]) -> None:
+        kernel = self._code.plan.kernels[which]
+        points = number(kernel.points, sizes)
+        if not points:
+            return
+        accesses = [one.access(writes=how != "read") for one, how in zip(operands, kernel.access, strict=True)]
+        arguments: list[Argument] = [*(one.place for one in operands), *sizes.values()]
+        if kernel.workspace.constant != 0:
+            address, size = self._scratch.take(number(kernel.workspace, sizes))
+            arguments.append(address)
+            accesses.append(Access(address, address + size, writes=True))
+            cleared = Access(address, address + min(ZEROED, size), writes=True)
+            if size:
+                here.add(ClearNode(address, min(ZEROED, size), [cleared]))
+        accesses += self._guards(kernel, operands)
+        arguments.append(self._places.error)
+        blocks = max(1, min(-(-points // kernel.per_block), kernel.most))
+        here.add(KernelNode(self._code.kernels[which], blocks, kernel.threads, tuple(arguments), accesses))
+
+    def _guards(self, kernel: KernelPlan, operands: Sequence[Operand]) -> Iterable[Access]:
+        if kernel.faults:
+            yield self._fault(writes=True)
+        elif kernel.guarded:
+            written = (one for one, how in zip(operands, kernel.access, strict=True) if how != "read")
+            yield self._fault() if any(one.visible for one in written) else self._cleared()
+
+    def _copy(self, here: NodeList, step: Copy) -> None:
+        size = self._bytes(step.source)
+        if size != self._bytes(step.target):
+            raise ValueError(f"a copy of {size} bytes goes to {self._bytes(step.target)}")
+        source, target = self._at(step.source), self._at(step.target)
+        if not size or source == target:
+            return
+        accesses = [self._access(step.source), self._access(step.target, writes=True)]
+        if not self._may_fail or not self._is_visible(step.target):
+            here.add(CopyNode(ON_DEVICE, target, source, size, accesses))
+            return
+        lane = control.COPY_THREADS * control.COPY_STEP
+        blocks = min(-(-size // lane), control.COPY_BLOCKS)
+        arguments = (target, source, size, self._places.error)
+        function = self._code.control[control.COPY]
+        here.add(KernelNode(function, blocks, control.COPY_THREADS, arguments, [*accesses, self._fault()]))
+
+    def _single(self, here: NodeList, name: str, arguments: tuple[Argument, ...], accesses: list[Access]) -> None:
+        here.add(KernelNode(self._code.control[name], 1, 1, arguments, accesses))
+
+    def _check(self, here: NodeList, step: Check) -> None:
+        arguments = (self._at(step.condition), self._places.error, step.fault + 1)
+        self._single(here, control.CHECK, arguments, [self._access(step.condition), self._fault(writes=True)])
+
+    def _handle(self) -> Handle:
+        self._handles += 1
+        return Handle(self._handles)
+
+    def _decide(self, here: NodeList, handle: Handle, condition: int, wanted: int) -> None:
+        arguments = (handle, self._at(condition), wanted, self._places.error)
+        accesses = [self._access(condition), self._fault(), handle.access(writes=True)]
+        self._single(here, control.SET, arguments, accesses)
+
+    def _if(self, here: NodeList, step: If) -> None:
+        bodies = [(wanted, self._nodes(steps)) for wanted, steps in ((1, step.then), (0, step.otherwise))]
+        made = [(self._handle(), wanted, body) for wanted, body in bodies if body]
+        for handle, wanted, _ in made:
+            self._decide(here, handle, step.condition, wanted)
+        for handle, _, body in made:
+            here.add(conditional(handle, body, loop=False))
+
+    def _while(self, here: NodeList, step: While) -> None:
+        handle = self._handle()
+        for node in self._nodes(step.condition):
+            here.add(node)
+        self._decide(here, handle, step.test, 1)
+        inner = NodeList()
+        for node in self._nodes((*step.body, *step.condition)):
+            inner.add(node)
+        self._decide(inner, handle, step.test, 1)
+        here.add(conditional(handle, inner.nodes, loop=True))
+
+    def _for(self, here: NodeList, step: For) -> None:
+        handle, kind = self._handle(), self._entry.buffers[step.index].type
+        counter = self._places.regions.block.address + self._places.layout.counters[step.counter]
+        index, error = self._at(step.index), self._places.error
+        changed = [Access(counter, counter + ITEM, writes=True), self._access(step.index, writes=True)]
+        changed += [self._fault(), handle.access(writes=True)]
+        start, stop = self._at(step.start), self._at(step.stop)
+        ends = [self._access(step.start), self._access(step.stop)]
+        self._single(here, control.BEGIN + kind, (handle, start, stop, counter, index, error), [*ends, *changed])
+        inner = NodeList()
+        for node in self._nodes(step.body):
+            inner.add(node)
+        self._single(inner, control.NEXT + kind, (handle, counter, index, error), changed)
+        here.add(conditional(handle, inner.nodes, loop=True))
+
+    # --- the host
+
+    def _feeds_in(self, here: NodeList) -> None:
+        layout, block = self._places.layout, self._places.regions.block.address
+        first = Access(block, block + layout.feeds_end, writes=True)
+        here.add(CopyNode(TO_DEVICE, block, self._places.regions.pinned, layout.feeds_end, [first]))
+        for each in layout.large_feeds:
+            here.add(self._moved(each, TO_DEVICE, each.room))
+        for each in layout.copied_feeds:
+            inside, slot = block + each.offset, Slot(each.slot)
+            accesses = [access(inside, each.room, writes=True), access(slot, each.room, writes=False)]
+            if each.room:
+                here.add(CopyNode(ON_DEVICE, inside, slot, each.room, accesses))
+
+    def _moved(self, tensor: Tensor, direction: str, size: int) -> CopyNode:
+        inside = self._places.regions.block.address + tensor.offset
+        outside = self._places.regions.pinned + tensor.offset
+        to_device = direction == TO_DEVICE
+        target, source = (inside, outside) if to_device else (outside, inside)
+        return CopyNode(direction, target, source, size, [access(inside, size, writes=to_device)])
+
+    def _results_out(self, here: NodeList) -> None:
+        places, layout = self._places, self._places.layout
+        block, pinned = places.regions.block.address, places.regions.pinned
+        size = layout.results_end - layout.error
+        both = [access(places.error, size, writes=False)]
+        for each in layout.large_results:
+            if bytes_of(each.buffer, self._sizes):
+                here.add(self._moved(each, FROM_DEVICE, bytes_of(each.buffer, self._sizes)))
+        for each in layout.copied_results:
+            inside, slot, room = block + each.offset, Slot(each.slot), bytes_of(each.buffer, self._sizes)
+            accesses = [access(inside, room, writes=False), access(slot, room, writes=True)]
+            if room:
+                here.add(CopyNode(ON_DEVICE, slot, inside, room, accesses))
+        here.add(CopyNode(FROM_DEVICE, pinned + layout.error, places.error, size, both))
+
+    def _exchange(self, here: NodeList, part: Fetch | Fill) -> None:
+        for buffer in part.buffers:
+            size = self._bytes(buffer)
+            inside, outside = self._at(buffer), self._memory.exchange(buffer, size)
+            if not size:
+                continue
+            if isinstance(part, Fill):
+                accesses = [self._access(buffer, writes=True)]
+                here.add(CopyNode(TO_DEVICE, inside, outside, size, accesses))
+            else:
+                here.add(CopyNode(FROM_DEVICE, outside, inside, size, [self._access(buffer)]))
+        if isinstance(part, Fetch):
+            outside = self._places.regions.pinned + self._places.layout.error
+            here.add(CopyNode(FROM_DEVICE, outside, self._places.error, LINE, [self._fault()]))
+
+
+def access(place: int | Slot, size: int, *, writes: bool) -> Access:
+    start = virtual(place) if isinstance(place, Slot) else place
+    return Access(start, start + size, writes)
+
+
+def conditional(handle: Handle, body: list[GraphNode], *, loop: bool) -> ConditionalNode:
+    inside = merged(each for node in body for each in node.accesses)
+    return ConditionalNode(handle, loop, body, [*inside, handle.access(writes=False)])
+
+
+def _launches(parts: Sequence[Part]) -> list[Launch]:
+    """The launches of a segment, nested ones too."""
+    found: list[Launch] = []
+    pending: list[Part] = list(parts)
+    while pending:
+        part = pending.pop()
+        match part:
+            case Launch():
+                found.append(part)
+            case If():
+                pending += part.then + part.otherwise
+            case While():
+                pending += part.condition + part.body
+            case For():
+                pending += part.body
+            case _:
+                pass
+    return found

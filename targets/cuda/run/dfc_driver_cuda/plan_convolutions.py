@@ -1,0 +1,160 @@
+"""The part of a plan that says what convolution a launch makes, for a library that may make it instead.
+
+    {"number": 2, "only_for": [], "convolution":
+     {"kind": "forward", "type": "f32", "rounds": false, "operands": [0, 5, 1],
+      "image": {"offset": 0, "extents": [["B"], 4, 8, 8], "strides": [256, 1, 32, 4]}, "filter": .., "result": ..,
+      "steps": [2, 2], "dilations": [1, 1], "low": [0, 0], "bias": .., "added": .., "finish": ..}}
+
+The terms are those of `dfc.kernels.convolution`; operands are buffers of the entry, `SUMS` stands for sums that a
+kernel goes on with. Launches have numbers, so that one can say that it is there for others alone.
+
+Assumes nothing of the JSON. Guarantees that operands exist and have the type of the convolution, that tensors have as
+many axes as belong together, and that formulas are over sizes of the entry; what does not is a `ValueError` of one
+line. Needs neither the compiler nor NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dfc_driver_cuda.plan_products import SUMS, FinishPlan, read_finish
+from dfc_runtime.calls.formulas import Formula, from_json
+from dfc_runtime.formats.fields import Record, integer, shown
+
+KINDS = ("forward", "data", "weights")
+MADE = {"forward": 2, "data": 0, "weights": 1}
+"""Which of image, filter and result is made."""
+
+TYPES = ("f32", "f64", "f16", "bf16")
+MOST_PLACES = 3
+LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlan:
+    """In elements of its operand: where it begins, its extents, its strides."""
+
+    offset: Formula
+    extents: tuple[Formula, ...]
+    strides: tuple[Formula, ...]
+
+    def formulas(self) -> Iterator[Formula]:
+        yield from (self.offset, *self.extents, *self.strides)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionPlan:
+    """`tensors` are image, filter, result, then bias and what is added, if there; `operands` the buffer of each. `low`
+    are zeros before the image; `rounds`: factors of f32 may be rounded to 11 bits; `finish`: the kernel that goes on
+    with sums, which lie together row by row."""
+
+    kind: str
+    type: str
+    rounds: bool
+    operands: tuple[int, ...]
+    tensors: tuple[TensorPlan, ...]
+    has_bias: bool
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+    low: tuple[Formula, ...]
+    finish: FinishPlan | None = None
+
+    @property
+    def makes_sums(self) -> bool:
+        """Whether a kernel goes on with what is made."""
+        return self.operands[MADE[self.kind]] == SUMS
+
+    def formulas(self) -> Iterator[Formula]:
+        for tensor in self.tensors:
+            yield from tensor.formulas()
+        yield from self.low
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchNotes:
+    """What a launch says besides: its number, and the launches that alone read what it writes."""
+
+    number: int
+    only_for: tuple[int, ...]
+    convolution: ConvolutionPlan | None
+
+
+def read_notes(value: object, where: str, types: Sequence[str], names: set[str], operands: int) -> LaunchNotes:
+    """`types` are those of the entry's buffers, `names` its sizes; `operands` is how many the launch has."""
+    record = Record(value, where)
+    made = LaunchNotes(
+        record.integer("number", high=LARGEST),
+        record.list("only_for", lambda each, place: integer(each, place, high=LARGEST)),
+        record.optional("convolution", lambda each, place: _convolution(each, place, types, operands), None),
+    )
+    record.done()
+    if any(number <= made.number for number in made.only_for):
+        raise ValueError(f"{where} is there for launches before it")
+    for formula in made.convolution.formulas() if made.convolution is not None else ():
+        unknown = formula.symbols() - names
+        if unknown:
+            raise ValueError(f"{where} mentions the unknown size {shown(min(unknown))}")
+    return made
+
+
+def _convolution(value: object, where: str, types: Sequence[str], operands: int) -> ConvolutionPlan:
+    record = Record(value, where)
+    steps = record.list("steps", _factor)
+    if not 1 <= len(steps) <= MOST_PLACES:
+        raise ValueError(f"{where} has {len(steps)} places")
+    rank = len(steps) + 2
+    tensors = [_tensor(record.get(name), record.place(name), rank) for name in ("image", "filter", "result")]
+    bias = record.optional("bias", lambda each, place: _tensor(each, place, 1), None)
+    added = record.optional("added", lambda each, place: _tensor(each, place, rank), None)
+    tensors += [one for one in (bias, added) if one is not None]
+    made = ConvolutionPlan(
+        kind=record.text("kind"),
+        type=record.text("type"),
+        rounds=record.flag("rounds"),
+        operands=record.list("operands", lambda each, place: integer(each, place, SUMS, len(types) - 1)),
+        tensors=tuple(tensors),
+        has_bias=bias is not None,
+        steps=steps,
+        dilations=record.list("dilations", _factor),
+        low=record.list("low", from_json),
+        finish=record.optional("finish", lambda each, place: read_finish(each, place, operands), None),
+    )
+    record.done()
+    _check(made, where, types, rank)
+    return made
+
+
+def _check(made: ConvolutionPlan, where: str, types: Sequence[str], rank: int) -> None:
+    if made.kind not in KINDS or made.type not in TYPES:
+        raise ValueError(f"{where} is {shown(made.kind)} in {shown(made.type)}, which no library makes")
+    if made.makes_sums != (made.finish is not None):
+        raise ValueError(f"{where} makes sums that nothing goes on with, or goes on with none")
+    if len(made.operands) != len(made.tensors):
+        raise ValueError(f"{where} has {len(made.operands)} operands for {len(made.tensors)} tensors")
+    if len(made.tensors) > 3 and (made.kind != "forward" or not made.has_bias):
+        raise ValueError(f"{where} adds what no library adds")
+    if len(made.dilations) != rank - 2 or len(made.low) != rank - 2:
+        raise ValueError(f"{where} has tensors of {rank} axes, and other places")
+    for place, operand in enumerate(made.operands):
+        if operand == SUMS and place == MADE[made.kind] and len(made.tensors) == 3:
+            continue
+        if operand == SUMS or types[operand] != made.type:
+            raise ValueError(f"{where} has an operand that is not of the type {made.type}")
+
+
+def _tensor(value: object, where: str, rank: int) -> TensorPlan:
+    record = Record(value, where)
+    made = TensorPlan(
+        from_json(record.get("offset"), record.place("offset")),
+        record.list("extents", from_json),
+        record.list("strides", from_json),
+    )
+    record.done()
+    if len(made.extents) != rank or len(made.strides) != rank:
+        raise ValueError(f"{where} has {len(made.extents)} extents and {len(made.strides)} strides, not {rank}")
+    return made
+
+
+def _factor(value: object, where: str) -> int:
+    return integer(value, where, 1, LARGEST)

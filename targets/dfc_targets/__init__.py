@@ -1,1 +1,0 @@
-"""dfc_targets."""

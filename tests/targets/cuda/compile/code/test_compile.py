@@ -1,0 +1,152 @@
+"""Kernel texts to PTX and machine code, without a device."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from dfc.ir.dims import dim
+from dfc.ir.dtypes import ALL, BOOL, F32, F64, DType
+from dfc.kernels.errors import CodeGenerationError
+from dfc_target_cuda.code import nvvm
+from dfc_target_cuda.code.assemble import assemble, find_ptxas
+from dfc_target_cuda.code.compile import ptx_module
+from dfc_target_cuda.kernels import prelude
+from dfc_target_cuda.kernels.kernel_text import Geometry, KernelText
+
+pytest.importorskip("cuda.bindings.nvvm")
+needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
+PLACE = "i = i64(i64(block_index() * block_size()) + thread())"
+
+
+def text(name: str, parameters: str, body: str, pointers: tuple[DType, ...], workspace: int = 0) -> KernelText:
+    source = f"def {name}({parameters}, error):\n" + "".join(f"    {line}\n" for line in (PLACE, *body.splitlines()))
+    sizes = len(parameters.split(", ")) - len(pointers) - (workspace > 0)
+    return KernelText(name, source, pointers, sizes, Geometry(dim(1), 1, 256, 1), dim(workspace))
+
+
+SCALE = text("k3", "a, b, d0", "if i < d0:\n    b[i] = f32(f32(a[i] * a[i]) + f32(a[i] / b[i]))", (F32, F32))
+EXP = text("k5", "a", "a[i] = f64_exp(a[i])", (F64,))
+
+
+def test_arithmetic_is_as_written() -> None:
+    ptx = ptx_module([SCALE], "compute_80")
+    assert "fma.rn" not in ptx
+    assert all(word in ptx for word in ("mul.rn.f32", "add.rn.f32", "div.rn.f32", ".target sm_80", ".maxntid 256"))
+    assert "ftz" not in ptx
+
+
+def test_entries_have_the_names_of_their_texts() -> None:
+    ptx = ptx_module([SCALE, EXP], "compute_90")
+    assert re.findall(r"\.entry (\w+)\(", ptx) == ["k3", "k5"]
+    assert ptx.count(".version") == 1
+    assert "Numba" not in ptx and "_Z" not in ptx
+
+
+def test_equal_texts_give_equal_bytes_whatever_was_compiled_before() -> None:
+    module = "tests.targets.cuda.compile.code.test_compile"
+    program = f"import {module} as t\n{{}}print(t.ptx_module([t.EXP, t.SCALE], 'compute_80'))"
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", program.format(before)], capture_output=True, text=True, check=True
+        ).stdout
+        for before in ("", "t.ptx_module([t.SCALE], 'compute_80')\n")
+    ]
+    assert outputs[0] == outputs[1] == ptx_module([EXP, SCALE], "compute_80") + "\n"
+
+
+def test_wide_accesses_and_shared_memory_are_instructions() -> None:
+    body = """x, y, z, w = load4_f32(a, i64(i * 4))
+memory = shared_f32(1024)
+store4_f32(memory, i64(thread() * 4), y, x, w, z)
+barrier()
+x, y, z, w = load4_f32(memory, i64(i64(1020) - i64(thread() * 4)))
+store4_f32(a, i64(i * 4), x, y, z, w)"""
+    ptx = ptx_module([text("k0", "a", body, (F32,))], "compute_80")
+    for instruction in ("ld.global.v4.f32", "st.shared.v4.f32", "bar.sync", "ld.shared.v4.f32", "st.global.v4.f32"):
+        assert instruction in ptx, instruction
+
+
+def test_workspace_is_a_parameter_before_the_error_block() -> None:
+    body = "part = f32_pointer(workspace, i64(64))\npart[i] = f32(d0)\nreport(error, i64(3), i64(1), i64(2))"
+    ptx = ptx_module([text("k0", "a, d0, workspace", body, (F32,), workspace=128)], "compute_80")
+    assert len(re.findall(r"\.param \.u64", ptx.split(")")[0])) == 4
+    assert "atom.global.cas.b64" in ptx or "atom.cas.b64" in ptx
+
+
+def test_wrong_text_is_an_error_that_shows_it() -> None:
+    with pytest.raises(CodeGenerationError, match="no_such_name"):
+        ptx_module([text("k0", "a", "a[i] = no_such_name(a[i])", (F32,))], "compute_80")
+
+
+@needs_ptxas
+def test_reports_say_registers_spills_and_shared_memory() -> None:
+    body = "memory = shared_f64(512)\nmemory[thread()] = a[i]\nbarrier()\na[i] = memory[i64(i64(255) - thread())]"
+    assembled = assemble(ptx_module([SCALE, text("k7", "a", body, (F64,))], "compute_80"), "sm_90")
+    assert assembled is not None
+    assert assembled.code[:4] == b"\x7fELF"
+    reports = {report.name: report for report in assembled.reports}
+    assert list(reports) == ["k3", "k7"]
+    assert reports["k7"].shared_bytes >= 4096 and reports["k3"].shared_bytes == 0
+    assert all(0 < r.registers <= 32 and r.spill_bytes == 0 and r.stack_bytes == 0 for r in reports.values())
+
+
+@needs_ptxas
+def test_what_ptxas_refuses_is_an_error() -> None:
+    with pytest.raises(CodeGenerationError, match="ptxas refuses"):
+        assemble(ptx_module([SCALE], "compute_80").replace("mul.rn.f32", "mul.no.f32"), "sm_80")
+
+
+def _calls(kind: str) -> list[KernelText]:
+    """A kernel for every function of the prelude whose name begins so, between memory and memory."""
+    types = {"boolean": BOOL, **ALL}
+    made: list[KernelText] = []
+    pattern = rf"^def ({kind}\w+)\(([^)]*)\) -> (?:\(([^)]*)\)|(\w+)):"
+    for name, parameters, several, one in re.findall(pattern, prelude.text(), re.M):
+        inputs = [parameter.split(": ")[1] for parameter in parameters.split(", ")]
+        results = (several or one).split(", ")
+        operands = [f"p{number}" for number in range(len(inputs) + len(results))]
+        loads = [f"boolean({o}[i])" if t == "boolean" else f"{o}[i]" for o, t in zip(operands, inputs, strict=False)]
+        outputs = operands[len(inputs) :]
+        lines = [f"{', '.join('r' + o for o in outputs)} = {name}({', '.join(loads)})"]
+        lines += [f"{o}[i] = {'u8' if t == 'boolean' else t}(r{o})" for o, t in zip(outputs, results, strict=True)]
+        pointers = tuple(types[t] for t in (*inputs, *results))
+        made.append(text(f"k{len(made)}", ", ".join(operands), "\n".join(lines), pointers))
+    return made
+
+
+@needs_ptxas
+@pytest.mark.parametrize("kind", ["f32_", "f64_", "i8_", "u64_", "to_i32", "bf16_", "philox_"])
+def test_every_function_becomes_code_without_spills(kind: str) -> None:
+    texts = _calls(kind)
+    assert len(texts) >= 2
+    for architecture in ("sm_80", "sm_90"):
+        assembled = assemble(ptx_module(texts, "compute_80"), architecture)
+        assert assembled is not None and len(assembled.reports) == len(texts)
+        for report in assembled.reports:
+            assert report.spill_bytes == report.stack_bytes == 0, (report, texts[int(report.name[1:])].source)
+            assert report.registers <= 64, (report, texts[int(report.name[1:])].source)
+
+
+def test_a_missing_compiler_is_named_with_a_remedy() -> None:
+    program = """import sys
+sys.modules["cuda.bindings.nvvm"] = None
+from dfc_target_cuda.code import nvvm
+try:
+    nvvm.optimised("", "compute_80")
+except Exception as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[E1004]") and "pip install 'dfc[cuda]'" in done.stdout
+
+
+def test_a_module_that_the_compiler_refuses_is_an_error_with_its_words() -> None:
+    with pytest.raises(CodeGenerationError, match="expected top-level entity"):
+        nvvm.optimised("nonsense", "compute_80")
+
+
+def test_a_module_has_kernels() -> None:
+    with pytest.raises(CodeGenerationError, match="without kernels"):
+        ptx_module([], "compute_80")
