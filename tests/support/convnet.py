@@ -14,7 +14,7 @@ PARAMETERS = (
     *(f"norm{k}.{name}" for k in (1, 2, 3) for name in ("scale", "shift")),
     *(f"dense{k}.{name}" for k in (1, 2) for name in ("w", "b")),
 )
-STATISTICS = tuple(f"norm{k}.{name}" for k in (1, 2, 3) for name in ("usual_mean", "usual_spread"))
+STATISTICS = tuple(f"norm{k}.{name}" for k in (1, 2, 3) for name in ("running_mean", "running_variance"))
 Arrays = dict[str, np.ndarray]
 
 
@@ -56,12 +56,12 @@ class ConvNet:
 
     def normalised(self, x: np.ndarray, k: int, training: bool) -> np.ndarray:
         v, axes = self.values, tuple(range(x.ndim - 1))
-        center, spread = v[f"norm{k}.usual_mean"], v[f"norm{k}.usual_spread"]
+        center, spread = v[f"norm{k}.running_mean"], v[f"norm{k}.running_variance"]
         if training:
             mean = x.mean(axes)
             variance = np.square(x - mean).mean(axes)
-            v[f"norm{k}.usual_mean"] = center + (1 - MOMENTUM) * (mean - center)
-            v[f"norm{k}.usual_spread"] = spread + (1 - MOMENTUM) * (variance - spread)
+            v[f"norm{k}.running_mean"] = center + (1 - MOMENTUM) * (mean - center)
+            v[f"norm{k}.running_variance"] = spread + (1 - MOMENTUM) * (variance - spread)
             center, spread = mean, variance
         factor = self.kept[f"factor{k}"] = 1 / np.sqrt(spread + np.asarray(EPSILON, spread.dtype))
         unit = self.kept[f"unit{k}"] = (x - center) * factor

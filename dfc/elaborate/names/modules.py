@@ -16,6 +16,7 @@ from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.elaborate.context import Program
 from dfc.elaborate.mistakes import Mistake, mistake
 from dfc.elaborate.names.declarations import Declared, declare, once
+from dfc.elaborate.names.former import former_name, present_name
 from dfc.elaborate.names.names import exported, missing_export
 from dfc.elaborate.names.scope import Binding, Pending, Role, Scope
 from dfc.elaborate.state.state import Declaration, declare_state
@@ -185,6 +186,9 @@ class Loader:
                 self.program.reporter.report(problem.diagnostic)
                 loaded.scope.forget(name.text, name.span)
                 continue
+            present = present_name(found.span.file.name, each.name.text)
+            if present is not None:
+                self.program.reporter.report(former_name(each.name.text, each.name.span, present))
             loaded.scope.bind(name.text, self._borrowed(found, name), name.span, Role.IMPORT)
 
     def _borrowed(self, found: Binding, name: tree.Identifier) -> Entity | Pending:

@@ -8,6 +8,7 @@ from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.foreign import ELSEWHERE_IN_STD, FOREIGN_NAMES, RENAMED, STD, imported, known_elsewhere
+from dfc.elaborate.names.former import former_name, present_name
 from dfc.elaborate.names.scope import Binding, Role, Scope
 from dfc.elaborate.statements import inserting
 from dfc.elaborate.types.entities import (
@@ -72,9 +73,9 @@ def member(context: Context, owner: Entity, name: tree.Identifier, whole: tree.M
     """`owner.name`"""
     match owner:
         case ModuleValue(module, scope):
-            return _module_member(module, scope, name)
+            return _module_member(context, module, scope, name)
         case Instance():
-            return _instance_member(owner, name)
+            return _instance_member(context, owner, name)
         case PreludeModule(module, members):
             if name.text in members:
                 return members[name.text]
@@ -148,22 +149,30 @@ def missing_export(module: str, scope: Scope, name: tree.Identifier) -> Mistake:
     )
 
 
-def _module_member(module: str, scope: Scope, name: tree.Identifier) -> Entity:
+def _module_member(context: Context, module: str, scope: Scope, name: tree.Identifier) -> Entity:
     binding = scope.own(name.text)
     if binding is None or name.text not in exported(scope):
         if binding is not None and name.text.startswith("_"):
             raise mistake("E0203", f"`{name.text}` is private to `{module}`", name.span)
         raise missing_export(module, scope, name)
+    present = present_name(binding.span.file.name, name.text)
+    if present is not None:
+        context.program.reporter.report(former_name(name.text, name.span, present))
     return binding.value
 
 
-def _instance_member(instance: Instance, name: tree.Identifier) -> Entity:
+def _instance_member(context: Context, instance: Instance, name: tree.Identifier) -> Entity:
     binding = instance.scope.own(name.text)
-    generic = {g.name.text for g in instance.item.generics}
+    item = instance.item
+    present = None if binding else present_name(item.span.file.name, f"{item.name.text}.{name.text}")
+    if present is not None:
+        context.program.reporter.report(former_name(name.text, name.span, present))
+        binding = instance.scope.own(present.name)
+    generic = {g.name.text for g in item.generics}
     if binding is None or name.text.startswith("_"):
         names = [n for n in instance.scope.names if not n.startswith("_") and n not in generic]
         near = closest(name.text, names)
-        title = f"`{instance.item.name.text}` has no `{name.text}`"
+        title = f"`{item.name.text}` has no `{name.text}`"
         note = (f"it has {listed(names)}",) if names else ()
         raise mistake("E0203", title, name.span, did_you_mean(near), notes=note)
     entity = binding.value

@@ -6,6 +6,7 @@ fit is one `CheckpointError` with a line per difference.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,6 +18,7 @@ from dfc_runtime.checkpoints.store import Found
 from dfc_runtime.errors import CheckpointError, FeedError
 from dfc_runtime.formats.manifest import StateEntry
 from dfc_runtime.names import closest
+from dfc_runtime.state import former_names
 from dfc_runtime.state.state import State
 
 _MOST_LINES = 20
@@ -52,7 +54,7 @@ def choose(
     """The checkpoint, and what of it goes where; nothing is changed yet. `entries` are all state of the program."""
     patterns, names = _patterns(only), list(names)
     found = store.find(folder, best=best)
-    saved = _renamed(found.checkpoint.state, rename)
+    saved = _under_present_names(entries, _renamed(found.checkpoint.state, rename))
     chosen = [name for name in names if _chosen(name, patterns)]
     if patterns is not None and not chosen:
         raise CheckpointError(_unmatched(patterns, names), code="E0902")
@@ -93,6 +95,13 @@ def _renamed(saved: Mapping[str, Saved], rename: object) -> dict[str, Saved]:
     if twice:
         raise CheckpointError(f"rename gives two tensors the name {twice[0]}", code="E0902")
     return {names.get(name, name): each for name, each in saved.items()}
+
+
+def _under_present_names(entries: Mapping[str, StateEntry], saved: dict[str, Saved]) -> dict[str, Saved]:
+    pairs = former_names.renamed(entries, saved)
+    for former, name in pairs.items():
+        warnings.warn(f"the checkpoint has {former}, which is now called {name}", FutureWarning, stacklevel=4)
+    return {pairs.get(name, name): each for name, each in saved.items()}
 
 
 def _differences(

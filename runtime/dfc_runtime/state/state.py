@@ -24,6 +24,7 @@ from dfc_runtime.errors import FeedError, RunError
 from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, Entry, StateEntry, described
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.state.containers import Container, container
+from dfc_runtime.state.former_names import present_name
 
 Array = NDArray[np.generic]
 
@@ -142,15 +143,16 @@ class State(Mapping[str, "Array | np.generic"]):
         return entry.container != DEFAULT_CONTAINER and entry.name in self.containers[entry.container].set
 
     def __getitem__(self, name: str) -> Array | np.generic:
-        self._known(name)
+        known = self._known(name)
         with self.alone:
-            array = self.current([name])[name]
+            array = self.current([known])[known]
             return array.copy() if array.ndim else array[()]
 
     def __setitem__(self, name: str, value: object) -> None:
-        checked = checked_value(self.entries[self._known(name)], value)
+        known = self._known(name)
+        checked = checked_value(self.entries[known], value)
         with self.alone:
-            self.fill(name, checked)
+            self.fill(known, checked)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.arrays)
@@ -204,6 +206,9 @@ class State(Mapping[str, "Array | np.generic"]):
 
     def _known(self, name: str) -> str:
         if name not in self.arrays:
+            present = present_name(str(name), self.arrays)
+            if present:
+                return present
             near = did_you_mean(str(name), self.arrays)
             raise UnknownStateError(f"there is no state `{name}`{near}", code="E0901")
         return name

@@ -43,10 +43,10 @@ def test_batch_norm_uses_the_batch_while_training_and_the_long_run_otherwise() -
     trained = evaluate(graph, "train", {"x": x}, state)
     scale, shift = state["norm.scale"], state["norm.shift"]
     np.testing.assert_allclose(trained.result, (x - mean) / np.sqrt(spread + 1e-3) * scale + shift, rtol=1e-4)
-    usual = state["norm.usual_mean"]
-    np.testing.assert_allclose(trained.state["norm.usual_mean"], usual + 0.1 * (mean - usual), rtol=1e-5)
+    usual = state["norm.running_mean"]
+    np.testing.assert_allclose(trained.state["norm.running_mean"], usual + 0.1 * (mean - usual), rtol=1e-5)
     used = evaluate(graph, "use", {"x": x}, state)
-    expected = (x - usual) / np.sqrt(state["norm.usual_spread"] + 1e-3) * scale + shift
+    expected = (x - usual) / np.sqrt(state["norm.running_variance"] + 1e-3) * scale + shift
     np.testing.assert_allclose(used.result, expected, rtol=1e-4)
 
 
@@ -91,7 +91,7 @@ def test_a_batch_of_nothing_leaves_the_long_run_statistics_alone() -> None:
         "  let y = norm(x, training = true)\n  seen.add(x)\n  return y, seen.value()\n}\n"
     )
     state = initial_state(graph)
-    state["norm.usual_mean"] = RNG.random(3).astype(np.float32)
+    state["norm.running_mean"] = RNG.random(3).astype(np.float32)
     after = evaluate(graph, "train", {"x": np.zeros((0, 2, 3), np.float32)}, state)
     assert after.results[0].shape == (0, 2, 3)
     for name, value in state.items():

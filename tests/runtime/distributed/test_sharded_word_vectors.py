@@ -89,12 +89,12 @@ def test_the_slots_of_an_optimiser_lie_with_their_rows():
 
     def work(module):
         losses = [module.train(center).loss for center, _ in batches(8, 4, 9)]
-        slot = "slopes.slots[table].v"
+        slot = "optimiser.slots[table].v"
         return [np.array(losses), module.state["table"], module.state[slot]], module.state.owners(slot)
 
     def alone(module):
         losses = [module.train(center).loss for center, _ in batches(8, 4, 9)]
-        return [np.array(losses), module.state["table"], module.state["slopes.slots[table].v"]]
+        return [np.array(losses), module.state["table"], module.state["optimiser.slots[table].v"]]
 
     found, owners = on_cluster(cluster_bundle(ADA, places), 4, work)
     for a, b in zip(alone(dfc.loads(dfc.compile(text=ADA).to_bytes())), found, strict=True):

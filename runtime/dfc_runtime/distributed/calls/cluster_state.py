@@ -18,6 +18,7 @@ from dfc_runtime.distributed.shards import Division, part_of, put_part, with_roo
 from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.formats.manifest import StateEntry
 from dfc_runtime.names import did_you_mean
+from dfc_runtime.state.former_names import present_name
 from dfc_runtime.state.state import UnknownStateError, checked_value
 
 GET, SET = "state.get", "state.set"
@@ -35,7 +36,8 @@ class SpreadState(Mapping[str, "Array | np.generic"]):
         rank.commands[SET] = self._take
 
     def __getitem__(self, name: str) -> Array | np.generic:
-        label = f"state[{self._known(name)!r}]"
+        name = self._known(name)
+        label = f"state[{name!r}]"
         if isinstance(self._end, Follower):
             array = self._end.together(label)[1][0]
         else:
@@ -45,7 +47,8 @@ class SpreadState(Mapping[str, "Array | np.generic"]):
         return array if array.ndim else array[()]
 
     def __setitem__(self, name: str, value: object) -> None:
-        label = f"state[{self._known(name)!r}] = ..."
+        name = self._known(name)
+        label = f"state[{name!r}] = ..."
         if isinstance(self._end, Follower):
             self._end.together(label)
             return
@@ -127,6 +130,9 @@ class SpreadState(Mapping[str, "Array | np.generic"]):
 
     def _known(self, name: str) -> str:
         if name not in self.entries:
+            present = present_name(str(name), self.entries)
+            if present:
+                return present
             raise UnknownStateError(f"there is no state `{name}`{did_you_mean(name, self.entries)}", code="E0901")
         return name
 
