@@ -12,6 +12,9 @@ from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
 from dfc_runtime.errors import UnsupportedError
 
+INCOMPLETE = "E1004"
+"""The code of the message that a target lacks a package."""
+
 
 @dataclass(frozen=True, slots=True)
 class CodeImage:
@@ -69,7 +72,8 @@ def has_libraries(target: Target) -> bool:
 
 
 def load_target(name: str) -> Target:
-    """The target of that name; `UnsupportedError` lists what is installed, or names packages that clash."""
+    """The target of that name; `UnsupportedError` lists what is installed, names packages that clash, or the one that
+    the target lacks (E1004)."""
     points: list[EntryPoint] = list(entry_points(group="dfc.targets"))
     matching = [p for p in points if p.name == name]
     if not matching:
@@ -82,5 +86,16 @@ def load_target(name: str) -> Target:
     if len(matching) > 1:
         offers = ", ".join(p.value for p in matching)
         raise UnsupportedError(f"the target {name!r} is offered more than once: {offers}", code="E1002")
-    made: Target = matching[0].load()()
+    try:
+        made: Target = matching[0].load()()
+    except ModuleNotFoundError as error:
+        raise _incomplete(matching[0], error.name or "") from error
     return made
+
+
+def _incomplete(point: EntryPoint, package: str) -> UnsupportedError:
+    """The target is there, and a package that it needs is not: an extra of its distribution may bring it."""
+    text = f"the target {point.name} needs the package {package}, which is not installed"
+    extras = (point.dist.metadata.get_all("Provides-Extra") or []) if point.dist is not None else []
+    remedy = f": pip install '{point.dist.name}[{point.name}]'" if point.dist and point.name in extras else ""
+    return UnsupportedError(text + remedy, code=INCOMPLETE)

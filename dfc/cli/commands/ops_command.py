@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 import click
 
-from dfc.bundle.target import installed_targets, lacking, load_target
+from dfc.bundle.target import INCOMPLETE, installed_targets, lacking, load_target
 from dfc.cli.failures import did_you_mean
 from dfc.cli.output import echo_heading
 from dfc.elaborate.names.foreign import STD
 from dfc.ops import registry
 from dfc.ops.record import OpRecord
+from dfc_runtime.errors import UnsupportedError
 
 PEOPLE = {"cuda": "gpu"}
 """Targets by other names than their own."""
@@ -47,8 +48,16 @@ def _list(records: tuple[OpRecord, ...]) -> None:
 
 
 def _lacks() -> dict[str, Mapping[str, str]]:
-    """The ops that the installed targets have no code for, by what people call the targets."""
-    return {PEOPLE.get(name, name): lacking(load_target(name)) for name in installed_targets()}
+    """The ops that the installed targets have no code for, by what people call the targets. A target whose packages are
+    not all installed compiles nothing here, and has no column."""
+    found: dict[str, Mapping[str, str]] = {}
+    for name in installed_targets():
+        try:
+            found[PEOPLE.get(name, name)] = lacking(load_target(name))
+        except UnsupportedError as error:
+            if error.code != INCOMPLETE:
+                raise
+    return found
 
 
 def _describe(name: str) -> None:

@@ -1,0 +1,172 @@
+"""The run side is distributions of its own: their wheels run bundles in environments that hold no compiler."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from packaging.requirements import Requirement
+
+import dfc_runtime
+from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source
+from dfc.ir.options import CompileOptions, TargetOptions
+from dfc_target_cuda.target import SIMULATOR
+from tests.support.empty_environment import ROOT, RUN_SIDE, Environment, build_wheel
+
+PROGRAM = """dfg 1
+
+param w: f32[3] = 0.5
+
+entry train[B](x: f32[B, 3], y: f32[B]) -> (loss: f32) {
+  let loss = mean(square(x @ w - y))
+  w -= 0.1 * grad(loss, w)
+  return loss
+}
+"""
+COMPILER = ("dfc", "dfc_target_cpu", "dfc_target_cuda", "llvmlite", "click", "rich", "lark", "safetensors")
+USE = f"""
+import json, sys
+from importlib.util import find_spec
+import numpy as np
+import dfc_runtime
+
+model = dfc_runtime.load(sys.argv[1])
+feeds = np.load(sys.argv[2])
+losses = [float(model.train(x=feeds["x"], y=feeds["y"]).loss) for _ in range(3)]
+print(json.dumps([losses, [name for name in {COMPILER!r} if find_spec(name)], dfc_runtime.__file__]))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheel of each distribution of the run side."""
+    into = tmp_path_factory.mktemp("wheels")
+    return {name: build_wheel(folder, into) for name, folder in RUN_SIDE.items()}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a bundle for processors and one for GPUs, feeds, and a script that uses them."""
+    folder = tmp_path_factory.mktemp("files")
+    source = SourceFile("model.dfg", PROGRAM)
+    compile_source(source, CompileOptions()).save(folder / "cpu.bundle")
+    compile_source(source, CompileOptions("cuda", target_options=TargetOptions((SIMULATOR,)))).save(
+        folder / "cuda.bundle"
+    )
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    np.savez(folder / "feeds.npz", x=rows, y=rows[:, 1])
+    (folder / "use.py").write_text(USE)
+    return folder
+
+
+def expected(files: Path) -> list[float]:
+    """The losses as they are in the process of the test."""
+    model, feeds = dfc_runtime.load(files / "cpu.bundle"), np.load(files / "feeds.npz")
+    return [float(model.train(x=feeds["x"], y=feeds["y"]).loss) for _ in range(3)]
+
+
+def used(environment: Environment, files: Path) -> tuple[list[float], list[str], Path]:
+    """The losses, which parts of the compiler are installed, and whose runtime it was."""
+    out = environment.run("python", "-I", "use.py", "cpu.bundle", "feeds.npz", folder=files)
+    losses, found, file = json.loads(out)
+    return losses, found, Path(file)
+
+
+def test_a_bundle_runs_without_the_compiler(wheels: dict[str, Path], files: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "empty")
+    environment.link("numpy", "ml-dtypes")
+    environment.run("pip", "install", wheels["dfc-runtime"], wheels["dfc-driver-cpu"], folder=tmp_path)
+    losses, found, file = used(environment, files)
+    assert losses == expected(files)
+    assert found == []
+    assert file.is_relative_to(environment.packages)
+    assert (
+        environment.run(
+            "python", "-Ic", "import dfc_runtime as r; print(r.verify('cpu.bundle').name)", folder=files
+        ).strip()
+        == "model"
+    )
+
+
+def test_a_runtime_without_a_driver_says_what_to_install(wheels: dict[str, Path], files: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "empty")
+    environment.link("numpy", "ml-dtypes")
+    environment.run("pip", "install", wheels["dfc-runtime"], folder=tmp_path)
+    assert failure(environment, "cpu.bundle", files) == (
+        "E0907",
+        "the bundle needs the driver cpu; installed: none: pip install dfc-driver-cpu",
+    )
+    environment.run("pip", "install", wheels["dfc-driver-cpu"], folder=tmp_path)
+    assert failure(environment, "cuda.bundle", files) == (
+        "E0907",
+        "the bundle needs the driver cuda; installed: cpu: pip install dfc-driver-cuda",
+    )
+
+
+def test_the_driver_of_gpus_loads_and_says_that_there_is_none(
+    wheels: dict[str, Path], files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    environment = Environment(tmp_path / "empty")
+    environment.link("numpy", "ml-dtypes", "cuda-bindings")
+    environment.run("pip", "install", wheels["dfc-runtime"], wheels["dfc-driver-cuda"], folder=tmp_path)
+    code, message = failure(environment, "cuda.bundle", files)
+    assert code in ("E0921", "E0922")
+    assert "driver" in message or "GPU" in message
+    shown = "from importlib.metadata import entry_points; print(*[p.load() for p in entry_points(group='dfc.drivers')])"
+    assert environment.run("python", "-Ic", shown, folder=files) == "<class 'dfc_driver_cuda.driver.CudaDriver'>\n"
+
+
+def failure(environment: Environment, bundle: str, files: Path) -> tuple[str, str]:
+    """The message with which loading ends."""
+    script = (
+        "import json, sys, dfc_runtime\n"
+        "try:\n    dfc_runtime.load(sys.argv[1])\n"
+        "except dfc_runtime.DfcError as error:\n    print(json.dumps([error.code, error.message]))\n"
+    )
+    code, message = json.loads(environment.run("python", "-Ic", script, bundle, folder=files))
+    return code, message
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # four builds by pip
+def test_the_compiler_and_the_run_side_share_an_environment(files: Path, tmp_path: Path) -> None:
+    """`pip install .` behind `pip install ./runtime`: one copy of each package, and each can go without the other."""
+    environment = Environment(tmp_path / "empty")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["requires"]
+    environment.link("hatchling", *(Requirement(each).name for each in needed))
+    environment.run("pip", "install", "./runtime", "./targets/cpu/run", folder=ROOT)
+    environment.run("pip", "install", ".", folder=ROOT)
+    (files / "again.dfg").write_text(PROGRAM)
+    environment.run("dfc", "compile", "again.dfg", "-o", "again.bundle", folder=files)
+    assert "gpu" not in environment.run("dfc", "ops", folder=files).splitlines()[-1]
+    assert used(environment, files)[0] == expected(files)
+    environment.run("pip", "uninstall", "-y", "dfc", folder=ROOT)
+    losses, found, _ = used(environment, files)
+    assert losses == expected(files)
+    assert not {"dfc", "dfc_target_cpu", "dfc_target_cuda"} & set(found)
+
+
+def test_no_two_distributions_own_a_file(wheels: dict[str, Path], tmp_path: Path) -> None:
+    owners: dict[str, str] = {}
+    for name, wheel in {**wheels, "dfc": build_wheel(ROOT, tmp_path)}.items():
+        packages = {member for member in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in member}
+        assert packages
+        for member in packages:
+            assert member not in owners, f"{member} is in {owners[member]} and in {name}"
+            owners[member] = name
+    assert {member.split("/")[0] for member in owners} == {
+        "dfc",
+        "dfc_runtime",
+        "dfc_driver_cpu",
+        "dfc_driver_cuda",
+        "dfc_target_cpu",
+        "dfc_target_cuda",
+    }
+    assert "dfc/grammar/dfg.lark" in owners
