@@ -60,7 +60,7 @@ def taylor(first: Decimal, ratio: Callable[[int], Decimal]) -> Decimal:
 def chebyshev_fit(function: Function, low: Decimal, high: Decimal, degree: int) -> list[Decimal]:
     """Monomial coefficients, constant term first, of the interpolant at the Chebyshev nodes."""
     count = degree + 1
-    nodes = []
+    nodes: list[Decimal] = []
     for i in range(count):
         node = (low + high) / 2 + (high - low) / 2 * cosine(PI * (2 * i + 1) / (2 * count))
         nodes.append(node if abs(node) > TINY else TINY)
@@ -156,7 +156,7 @@ TABLES: dict[str, tuple[str, Function, Decimal, Decimal, int]] = {
 
 def split(value: Decimal, bits: list[int]) -> list[float]:
     """Leading parts of so many bits each (exact), then the rest rounded."""
-    parts = []
+    parts: list[float] = []
     for count in bits:
         unit = D(2) ** (math.frexp(float(value))[1] - count)
         part = (value / unit).to_integral_value(rounding=ROUND_FLOOR) * unit

@@ -7,6 +7,7 @@ call allocates nothing, unless more calls overlap than ever before. Needs the st
 import ctypes
 import threading
 from collections.abc import Callable, Generator, Mapping
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,17 @@ from dfc_runtime.calls import interrupting
 from dfc_runtime.driver import NativeFunction, OnHost
 
 ALIGNMENT = 64
+DAMAGED = "the notes of the code image are damaged"
 copyto = np.copyto
 POLL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
-NOBODY = HOST_CALL(lambda site, frame: None)
-"""Answers no request, so that code which makes one that its program does not list stops with a fault."""
+
+
+def _no_answer(_site: int, _frame: int) -> None:
+    """Answers no request, so that code which makes one that its program does not list stops with a fault."""
+
+
+NOBODY = HOST_CALL(_no_answer)
 
 
 class CpuDriver(OnHost):
@@ -201,7 +208,7 @@ class Undo:
         self._undo, self._kept = _names_by_entry(notes, "undo"), _names_by_entry(notes, "kept")
         names = {name for each in self._undo for name in each}
         if not names <= resources.keys():
-            raise ValueError("the notes of the code image are damaged")
+            raise ValueError(DAMAGED)
         self._pairs = {name: (np.empty_like(resources[name]), resources[name]) for name in sorted(names)}
 
     def of(self, number: int) -> tuple["Saved", tuple[str, ...]]:
@@ -215,12 +222,7 @@ Saved = tuple[tuple[NDArray[np.generic], NDArray[np.generic]], ...]
 
 def _names_by_entry(notes: Mapping[str, object], key: str) -> list[tuple[str, ...]]:
     """Lists of names, one for each entry; code of earlier versions has none."""
-    found = notes.get(key, [])
-    if not isinstance(found, list | tuple) or not all(isinstance(names, list | tuple) for names in found):
-        raise ValueError("the notes of the code image are damaged")
-    if not all(isinstance(name, str) for names in found for name in names):
-        raise ValueError("the notes of the code image are damaged")
-    return [tuple(names) for names in found]
+    return [_names(each) for each in _items(notes.get(key, []))]
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
@@ -232,14 +234,26 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
 
 def _containers(notes: Mapping[str, object]) -> list[str]:
     """The containers of state in the order of their locks; code of earlier versions knows none."""
-    names = notes.get("containers", [])
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError("the notes of the code image are damaged")
-    return [str(name) for name in names]
+    return list(_names(notes.get("containers", [])))
+
+
+def _names(noted: object) -> tuple[str, ...]:
+    """A list of names in the notes."""
+    names = [each for each in _items(noted) if isinstance(each, str)]
+    if len(names) != len(_items(noted)):
+        raise ValueError(DAMAGED)
+    return tuple(names)
+
+
+def _items(noted: object) -> list[object]:
+    """A list in the notes."""
+    if not isinstance(noted, list | tuple):
+        raise ValueError(DAMAGED)
+    return list(cast("list[object] | tuple[object, ...]", noted))
 
 
 def _scratch_bytes(notes: Mapping[str, object], threads: int) -> int:
     spill, each = notes.get("spill_bytes", 0), notes.get("workspace_bytes", 0)
     if not isinstance(spill, int) or not isinstance(each, int):
-        raise ValueError("the notes of the code image are damaged")
+        raise ValueError(DAMAGED)
     return spill + each * max(threads, 1)

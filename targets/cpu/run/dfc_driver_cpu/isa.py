@@ -31,7 +31,7 @@ def parse_cpuinfo(text: str) -> frozenset[str]:
         for key, _, value in (line.partition(":") for line in text.splitlines())
         if key.strip() in ("flags", "Features")
     ]
-    return frozenset.intersection(*rows) if rows else frozenset()
+    return rows[0].intersection(*rows[1:]) if rows else frozenset()
 
 
 def host_bits() -> frozenset[str]:

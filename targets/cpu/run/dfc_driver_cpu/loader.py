@@ -6,6 +6,7 @@ that is never writable and executable at once, and that stays mapped while the i
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from dfc_runtime.code_memory import MappedCode, map_memory
 
@@ -25,10 +26,10 @@ class LoadedImage:
             raise ValueError(f"offset {offset} lies outside the image of {self.size} bytes")
         return self.base + offset
 
-    def function(self, offset: int, result: type | None, arguments: Sequence[type]) -> Callable[..., object]:
+    def function(self, offset: int, result: type | None, arguments: Sequence[type]) -> Callable[..., Any]:
         """A callable of the C type given; the interpreter lock is released while it runs."""
         made = ctypes.CFUNCTYPE(result, *arguments)(self.address(offset))
-        made.image = self  # whoever holds the function holds its code
+        vars(made)["image"] = self  # whoever holds the function holds its code
         return made
 
     def keep(self) -> None:

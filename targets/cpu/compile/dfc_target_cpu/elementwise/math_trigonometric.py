@@ -126,7 +126,7 @@ def _turns(f: FunctionText, module: ModuleText, mantissa: Value, exponent: Value
     position = f.add(exponent, i64(_SKIPPED_BITS - 2))
     first, shift = f.lshr(position, i64(5)), f.bit_and(position, i64(31))
     words = [f.cast("zext", f.load("i32", f.gep("i32", table, f.add(first, i64(i)))), "i64") for i in range(7)]
-    chunks = []
+    chunks: list[Value] = []
     for i in (0, 2, 4):
         pair = f.bit_or(f.shl(words[i], i64(32)), words[i + 1])
         carried = f.lshr(words[i + 2], f.sub(i64(32), shift))

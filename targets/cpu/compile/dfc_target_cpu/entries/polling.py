@@ -92,7 +92,7 @@ class _Writes:
         count = 1
         for extent in resource.type.shape:
             count *= extent.constant or 1
-        return count * resource.type.dtype.size <= MOST_COPIED
+        return count * resource.type.machine.size <= MOST_COPIED
 
     def of(self, unit: AnyStep) -> Iterator[tuple[str, bool]]:
         for step in _all_steps([unit]):

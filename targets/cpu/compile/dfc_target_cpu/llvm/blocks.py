@@ -4,7 +4,7 @@ Assumes that each block is ended once (the helpers here end the blocks they open
 added to a block at any time and get their incoming edges later.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from dfc_target_cpu.llvm.values import Value, i64
@@ -145,7 +145,7 @@ class Blocks:
     # --- structured control flow
 
     @contextmanager
-    def counted_loop(self, start: Value, stop: Value, step: Value | int = 1, hint: str = "loop") -> Iterator[Loop]:
+    def counted_loop(self, start: Value, stop: Value, step: Value | int = 1, hint: str = "loop") -> Generator[Loop]:
         """`for index in range(start, stop, step)` for a positive step; runs zero times when start >= stop."""
         step_value = step if isinstance(step, Value) else Value(start.type, str(step))
         header_label, body_label = self.label(hint), self.label(f"{hint}.body")
@@ -165,7 +165,7 @@ class Blocks:
         self.begin(exit_label)
 
     @contextmanager
-    def when(self, condition: Value, hint: str = "when") -> Iterator[str]:
+    def when(self, condition: Value, hint: str = "when") -> Generator[str]:
         """Run the body only if the condition holds. Yields the label that follows the body."""
         body, after = self.label(hint), self.label(f"{hint}.after")
         self.branch_if(condition, body, after)

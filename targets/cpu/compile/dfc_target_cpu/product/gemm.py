@@ -41,8 +41,11 @@ height agree in their bits."""
 _STREAM_DEPTH = 32
 _FAR_BYTES = 512 << 10
 
-_BLOCK_PARAMETERS = (*KERNEL_PARAMETERS[:8], *(Parameter("i64", x) for x in ("rows", "columns", "most", "packed")))
-_BLOCK_PARAMETERS += (Parameter("i1", "accumulate"),)
+_BLOCK_PARAMETERS = (
+    *KERNEL_PARAMETERS[:8],
+    *(Parameter("i64", x) for x in ("rows", "columns", "most", "packed")),
+    Parameter("i1", "accumulate"),
+)
 
 
 def gemm(module: ModuleText, shape: GemmShape) -> str:
@@ -150,7 +153,7 @@ class _Driver:
         """This part's share of an extent in whole units; all of it when it is the other extent that is shared."""
         f, arg = self.f, self.f.argument
         units = f.udiv(f.add(extent, i64(unit - 1)), i64(unit))
-        bounds = []
+        bounds: list[Value] = []
         for part in (arg("part"), f.add(arg("part"), i64(1))):
             share = f.udiv(f.mul(units, part), arg("parts"))
             bounds.append(f.minimum(f.mul(share, i64(unit)), extent))

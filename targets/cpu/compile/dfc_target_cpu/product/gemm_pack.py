@@ -123,7 +123,7 @@ def _load_square(
 ) -> list[Value]:
     """One vector along k from each column of a square; columns beyond the last repeat it."""
     last, vector = f.sub(columns, i64(1)), vector_type(lane_count(mask.type), shape.element)
-    square = []
+    square: list[Value] = []
     for lane in range(lane_count(mask.type)):
         column = f.minimum(f.add(first, i64(lane)), last)
         address = f.gep(shape.element, b, f.mul(column, b_cs))
