@@ -91,6 +91,7 @@ def write_cluster(
         state=tuple(state_entry(resource) for resource in whole.resources.values()),
         faults=(),
         images=(),
+        compilers={name: version for bundle in inner.values() for name, version in bundle.manifest.compilers.items()},
         constant_offsets=(),
         cluster=replace(
             cluster,

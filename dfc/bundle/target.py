@@ -33,7 +33,8 @@ class CodeImage:
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """What a target made of a program. `driver` is the name of the driver that runs it; `notes` are plain JSON values
-    the driver reads back (for example workspace sizes). `listings` are texts for `dfc show`, when asked for."""
+    the driver reads back (for example workspace sizes). `listings` are texts for `dfc show`, when asked for.
+    `compilers` are the tools that made the code, with their versions."""
 
     driver: str
     images: tuple[CodeImage, ...]
@@ -41,6 +42,7 @@ class Lowered:
     constant_offsets: tuple[int, ...]
     notes: Mapping[str, object] = field(default_factory=dict[str, object])
     listings: tuple[str, ...] = ()
+    compilers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Target(Protocol):

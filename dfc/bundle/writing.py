@@ -124,6 +124,7 @@ def write(
         constant_offsets=lowered.constant_offsets,
         notes=dict(lowered.notes),
         sites=_sites(program),
+        compilers=dict(lowered.compilers),
     )
     contents = [
         *(_code(image) for image in lowered.images),

@@ -42,6 +42,7 @@ class _Part:
     graph: Graph
     program: Program
     code: bytes
+    compilers: Mapping[str, str]
 
 
 def on_devices(role: Role, graph: Graph, resolution: Resolution, costs: Costs | None = None) -> OnDevices | None:
@@ -109,7 +110,8 @@ def _lacks(*, is_for_gpu: bool) -> Mapping[str, str]:
 def _lowered(device: Device, graph: Graph, options: CompileOptions) -> _Part:
     others = replace(options, target="cpu") if options.target in (GPU_TARGET, MIXED) else options
     program, lowered = pipeline.lower(graph, options_on(device, others))
-    return _Part(device, graph, program, write(program, lowered, "", graph.settings).to_bytes())
+    code = write(program, lowered, "", graph.settings).to_bytes()
+    return _Part(device, graph, program, code, lowered.compilers)
 
 
 def _joined(graph: Graph, split: DeviceParts, parts: Sequence[_Part]) -> tuple[Program, Lowered]:
@@ -140,7 +142,9 @@ def _joined(graph: Graph, split: DeviceParts, parts: Sequence[_Part]) -> tuple[P
         entries.append(_entry_plan(name, made, whole.entries[-1], parts))
     symbols = {f"entry_{number}_0": 0 for number in range(len(entries))}
     image = CodeImage(MIXED, b"".join(part.code for part in parts), symbols, ())
-    return whole, Lowered(MIXED, (image,), b"", (), {MIXED: {"devices": devices, "entries": entries}})
+    compilers = {name: version for part in parts for name, version in part.compilers.items()}
+    notes = {MIXED: {"devices": devices, "entries": entries}}
+    return whole, Lowered(MIXED, (image,), b"", (), notes, compilers=compilers)
 
 
 def _entries(graph: Graph) -> dict[str, Entry]:

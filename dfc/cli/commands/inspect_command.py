@@ -87,6 +87,8 @@ def size(number: int) -> str:
 def _print_head(found: Inspection) -> None:
     manifest = found.manifest
     click.echo(f"{found.path}: {manifest.name}, {size(found.file_size)}, written by dfc {manifest.version}")
+    if manifest.compilers:
+        click.echo(f"  compiled by {', '.join(f'{name} {version}' for name, version in manifest.compilers.items())}")
     for name, value in manifest.settings.items():
         click.echo(f"  setting {name} = {value}")
 

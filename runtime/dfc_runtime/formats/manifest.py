@@ -211,7 +211,8 @@ class ImageEntry:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """A compiled program. `tensors` are the hashes of the file's tensors. With a `cluster`, entries are signatures
-    only, and there is no code but that of the roles."""
+    only, and there is no code but that of the roles. `version` is that of dfc; `compilers` are the tools behind it that
+    made the code, with their versions, and bundles of earlier versions name none."""
 
     version: str
     name: str
@@ -226,6 +227,7 @@ class Manifest:
     tensors: Mapping[str, str] = field(default_factory=dict[str, str])
     cluster: Cluster | None = None
     sites: tuple[HostSite, ...] = ()
+    compilers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def kinds_in(self, entry: str) -> frozenset[str]:
         """What an entry asks of the run side."""

@@ -45,6 +45,7 @@ def from_json(data: object) -> Manifest:
         notes=fields.mapping(record.get("notes"), "manifest.notes"),
         tensors=record.table("tensors", fields.text),
         sites=record.list("sites", read_site) if record.has("sites") else (),
+        compilers=record.table("compilers", fields.text) if record.has("compilers") else {},
     )
     if record.has("cluster"):
         signatures = {

@@ -25,6 +25,7 @@ def to_json(manifest: Manifest) -> dict[str, object]:
     return {
         "format": FORMAT,
         "dfc": manifest.version,
+        **({"compilers": dict(manifest.compilers)} if manifest.compilers else {}),
         "name": manifest.name,
         "driver": manifest.driver,
         "settings": dict(manifest.settings),

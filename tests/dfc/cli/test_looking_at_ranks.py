@@ -22,6 +22,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_inspect_says_who_does_what(bundle: Path, dfc: Command) -> None:
     lines = dfc("inspect", bundle).out.splitlines()
+    assert lines[1].startswith("  compiled by LLVM ")
     assert "ranks: ps 1 + worker 2 = 3 ranks" in lines
     assert "  worker runs in the tasks of worker" in lines
     assert "  hidden.w  ps task 0" in lines

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 
+import llvmlite.binding
 import pytest
 
 from dfc.cli.commands.explain_command import codes
@@ -61,6 +63,13 @@ def test_show_refuses_what_does_not_go_together(words: tuple[str, ...], told: st
     ended = dfc("show", "line.dfg", *words)
     assert ended.code == 2
     assert told in ended.message
+
+
+def test_inspect_names_what_compiled_the_program(folder: Path, dfc: Command) -> None:
+    version = ".".join(map(str, llvmlite.binding.llvm_version_info))
+    head = dfc("inspect", "line.bundle").out.splitlines()[:2]
+    assert head[0].endswith(f"written by dfc {metadata.version('dfc')}")
+    assert head[1] == f"  compiled by LLVM {version}, llvmlite {metadata.version('llvmlite')}"
 
 
 def test_inspect_tells_entries_state_memory_and_code(folder: Path, dfc: Command) -> None:

@@ -71,6 +71,7 @@ def test_inspect_says_what_each_device_holds_runs_and_sends(placed: tuple[Path, 
     path = placed[0].parent / "model.bundle"
     api.compile(placed[0], deploy=placed[1], variants=["simulator"]).save(path)
     lines = [line.strip() for line in dfc("inspect", path).out.splitlines()]
+    assert lines[1].startswith("compiled by LLVM ")  # the part of the processors; that of the GPUs is simulated
     start = lines.index("devices of worker-1")
     assert lines[start + 1].startswith("gpu 0: train, init; code simulator ")
     assert lines[start + 2] == "holds w"

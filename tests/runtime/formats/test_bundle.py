@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,15 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     manifest = program().manifest()
     data = strict_json.parse(strict_json.dump(manifest_writing.to_json(manifest)))
     assert manifest_reading.from_json(data) == manifest
+
+
+def test_the_tools_that_made_the_code_are_named_if_they_are_known() -> None:
+    manifest = replace(program().manifest(), compilers={"LLVM": "20.1.8", "llvmlite": "0.50.0"})
+    data = manifest_writing.to_json(manifest)
+    assert manifest_reading.from_json(strict_json.parse(strict_json.dump(data))) == manifest
+    assert "compilers" not in manifest_writing.to_json(program().manifest())
+    with pytest.raises(ValueError, match="compilers"):
+        manifest_reading.from_json({**data, "compilers": {"LLVM": 20}})
 
 
 def test_equal_programs_have_equal_bytes() -> None:

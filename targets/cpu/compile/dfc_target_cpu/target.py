@@ -11,6 +11,7 @@ from dfc_driver_cpu.context import ABI_VERSION
 from dfc_runtime.errors import UnsupportedError
 from dfc_target_cpu.entries.program import LoweredText, containers_of, lower_program
 from dfc_target_cpu.link.build import build_image
+from dfc_target_cpu.link.compile import compilers
 from dfc_target_cpu.machine import MACHINES, Machine, detect_host
 
 
@@ -35,7 +36,7 @@ class CpuTarget:
         listings = (
             tuple(f"; {m.name}\n" + "\n".join(text.texts) for m, text in lowered) if options.listing == "llvm" else ()
         )
-        return Lowered("cpu", images, constants, offsets, notes, listings)
+        return Lowered("cpu", images, constants, offsets, notes, listings, compilers())
 
 
 def machines(options: TargetOptions) -> list[Machine]:

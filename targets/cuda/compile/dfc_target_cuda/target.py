@@ -17,6 +17,7 @@ from dfc.kernels.program import Program
 from dfc_runtime.errors import UnsupportedError
 from dfc_target_cuda.code.assemble import Assembled, assemble_all, assembler_release
 from dfc_target_cuda.code.compile import ptx_module
+from dfc_target_cuda.code.compilers import compilers
 from dfc_target_cuda.kernels.kernel_code import kernel_code
 from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED, KernelText
 from dfc_target_cuda.kernels.write_kernel import write_kernel
@@ -65,7 +66,8 @@ class CudaTarget:
         notes["calls"] = call_report(program, notes["plan"])
         notes["report"] = report(program, code, ptx, assembled) if texts else []
         images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled, suffix)
-        return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options))
+        made_by = compilers() if texts else {}
+        return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options), made_by)
 
 
 def architectures(options: TargetOptions) -> tuple[str, ...]:

@@ -7,10 +7,16 @@ starts (LLVM would end the process), and equal bytes for equal text.
 
 import functools
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cpu.machine import Machine
+
+
+def compilers() -> dict[str, str]:
+    """The tools behind `compile_object`, with their versions."""
+    return {"LLVM": ".".join(map(str, llvm.llvm_version_info)), "llvmlite": llvmlite.__version__}
 
 
 def compile_object(text: str, machine: Machine, *, speed_level: int = 2) -> bytes:

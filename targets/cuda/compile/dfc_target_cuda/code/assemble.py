@@ -26,7 +26,7 @@ from dfc_target_cuda.code.disk_cache import DiskCache, digest, file_identity, us
 _PACKAGED = ("cu13/bin/ptxas", "cu*/bin/ptxas", "cuda_nvcc/bin/ptxas")
 _KERNEL = re.compile(r"Compiling entry function '([^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_RELEASE = re.compile(r"release (\d+)\.\d+")
+_VERSION = re.compile(r"\bV(\d+\.\d+\.\d+)")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _OPTIONS = ("-O3", "--fmad=false", "-v")
@@ -63,13 +63,19 @@ def find_ptxas() -> str | None:
     return shutil.which("ptxas")
 
 
-@functools.cache
 def assembler_release() -> int:
     """The CUDA release that the assembler is of, such as 13: drivers of that release and later run its code."""
+    release = assembler_version().partition(".")[0]
+    return int(release) if release else 0
+
+
+@functools.cache
+def assembler_version() -> str:
+    """The version of the assembler, such as 13.0.88; empty where there is none, or it tells none."""
     path = find_ptxas()
     told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout if path else ""
-    found = _RELEASE.search(told)
-    return int(found[1]) if found else 0
+    found = _VERSION.search(told)
+    return found[1] if found else ""
 
 
 def assemble_all(ptx: str, architectures: Sequence[str]) -> dict[str, Assembled]:
