@@ -17,6 +17,7 @@ from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
+from dfc.ops.rules.op_rules import OpRules
 
 if TYPE_CHECKING:
     from dfc.kernels.body import BodyBuilder
@@ -239,6 +240,8 @@ class OpRecord:
     `demands` lists sizes (low, high) with low <= high that `infer` cannot decide for symbols: proved or checked by the
     front end.
 
+    `rules` are what passes ask about the op (see `OpRules`); what is left out is a safe default.
+
     State ops: where a token stands among the operands or results, `infer` and `evaluate` get and return the type and
     the value of the resource itself (for `assert`: nothing). Ops with regions and host ops are not evaluated here.
     """
@@ -264,6 +267,7 @@ class OpRecord:
     bind: Callable[[Arguments, Sequence[TensorType]], Attributes] | None = None
     build: Callable[[Builder, Sequence[Value], Arguments], Value] | None = None
     demands: Demands = _no_demands
+    rules: OpRules = OpRules()
 
 
 def declared(name: str) -> str:

@@ -19,23 +19,23 @@ from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.distribute.deployment.model import Replicate
-from dfc.distribute.replicate import mistakes, rules_shape, rules_sums
+from dfc.distribute.replicate import mistakes
 from dfc.distribute.replicate.analysis import Cuts, analyse
 from dfc.distribute.replicate.degrees import degrees, gradients, is_wrong, sums
 from dfc.distribute.replicate.draws import numbered
 from dfc.distribute.replicate.model import Combination, Piece, Replication, RowUses
 from dfc.distribute.replicate.rewrite import Shape, rewritten
-from dfc.distribute.replicate.states import Cutting, Split
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.measured import measured_in
 from dfc.ops.known_sizes import sizes_compared
+from dfc.ops.rules.sharding import Cutting, Split
 from dfc.transforms.scalar.dce import dce
 
 ALONE = frozenset({"clock", "checkpoint_save", "checkpoint_restore"})
 """Ops that are not the same on every task."""
-__all__ = ["Combination", "Piece", "Replication", "RowUses", "replicate", "rules_shape", "rules_sums"]
+__all__ = ["Combination", "Piece", "Replication", "RowUses", "replicate"]
 
 
 def replicate(

@@ -21,12 +21,13 @@ from enum import Enum
 
 from dfc.distribute.replicate.at_top import stacked, whole_first
 from dfc.distribute.replicate.model import RowUses
-from dfc.distribute.replicate.rules import NeededWhole, Use, use_of, whole
-from dfc.distribute.replicate.states import COMMON, Common, Cutting, Partial, Split, State, join
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import ASSERT_RESOURCE, ForAttributes
+from dfc.ops.rules.lookup import use_of
+from dfc.ops.rules.sharding import COMMON, Common, Cutting, Partial, Split, State, join
+from dfc.ops.rules.use import NeededWhole, Use, whole
 
 
 class CannotCut(Exception):

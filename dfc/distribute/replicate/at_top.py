@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dfc.distribute.replicate.rules import NeededWhole, Use, use_of, whole
-from dfc.distribute.replicate.states import Common, Cutting, Partial, Split, State
 from dfc.ir.graph import Node
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, ScatterAttributes
+from dfc.ops.rules.lookup import use_of
+from dfc.ops.rules.sharding import Common, Cutting, Partial, Split, State
+from dfc.ops.rules.use import NeededWhole, Use, whole
 
 KEEPS_PARTS = frozenset(
     {"add", "sub", "neg", "cast", "reshape", "transpose", "slice", "pad", "concat", "sum", "mean", "scatter_add"}

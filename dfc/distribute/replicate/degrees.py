@@ -14,14 +14,15 @@ from collections.abc import Sequence
 from dfc.distribute.replicate.analysis import Cuts
 from dfc.distribute.replicate.growth import ANY, FLAT, Degree, Growth, Sizes, growth, more, same
 from dfc.distribute.replicate.model import RowUses
-from dfc.distribute.replicate.states import Cutting, Split
 from dfc.ir import walk
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.measured import measured
 from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes, ForAttributes
-from dfc.ops.record import Elementwise, Reduce
+from dfc.ops.record import Reduce
+from dfc.ops.rules.lookup import is_elementwise
+from dfc.ops.rules.sharding import Cutting, Split
 
 
 def degrees(entry: Entry, cutting: Cutting) -> dict[Value, Growth]:
@@ -89,7 +90,7 @@ def _carried(node: Node) -> dict[Value, tuple[Value, ...]]:
 def _is_summed(value: Value, cuts: Cuts, rows: RowUses) -> bool:
     """Whether a node on the whole batch makes a value that has to do with rows elsewhere, or a sum over examples."""
     node = value.node
-    if node is None or _is_elementwise(node):
+    if node is None or is_elementwise(node):
         return False
     if isinstance(node.attributes, ForAttributes):
         trips, carries = node.attributes.trips, node.results[: node.attributes.carries]
@@ -109,10 +110,6 @@ def _degree_of_sum(value: Value, cuts: Cuts, found: dict[Value, Growth]) -> Grow
     own = found.get(value)
     is_rows = _has_examples([value], cuts) or isinstance(cuts.state(value), Split)
     return more(own, 1.0) if is_rows else own
-
-
-def _is_elementwise(node: Node | None) -> bool:
-    return node is not None and isinstance(registry.record(node.op).lowering, Elementwise)
 
 
 class _Search:

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from dfc.distribute.replicate.states import Cutting
 from dfc.ir.dims import ONE, Dim, product
 from dfc.ir.dtypes import I64, U64
 from dfc.ir.graph import Entry, Value
@@ -35,6 +34,7 @@ from dfc.ops.attributes import (
 from dfc.ops.builder import Builder
 from dfc.ops.creation.philox import stream_key
 from dfc.ops.effects.state import RNG
+from dfc.ops.rules.sharding import Cutting
 
 
 def numbered(entry: Entry, cutting: Cutting) -> Entry:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dfc.distribute.replicate.analysis import Cuts
-from dfc.distribute.replicate.states import COMMON, Common, Partial, Split, State, quotient
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.dtypes import I64
@@ -27,6 +26,7 @@ from dfc.ops.attributes import (
     TypeAttributes,
 )
 from dfc.ops.builder import Builder
+from dfc.ops.rules.sharding import COMMON, Common, Partial, Split, State, quotient
 
 
 class Emitter:
@@ -113,8 +113,9 @@ class Emitter:
         if node.op == "iota" and isinstance(state, Split):
             places = self._numbered(output, self.cutting.part(node.result.tensor.shape[0]))
             return output.cast(places, node.result.tensor.dtype)
-        if node.op == "mean" and isinstance(self.cuts.state(node.operands[0]), Split) and isinstance(state, Partial):
-            mean = output.apply("mean", *operands, attributes=node.attributes)
+        use = self.cuts.uses.get(node)
+        if use is not None and use.total:
+            mean = output.apply(node.op, *operands, attributes=node.attributes)
             return output.apply("mul", mean, output.scalar_like(1 / self.cutting.blocks, mean))
         return None
 

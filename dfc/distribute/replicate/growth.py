@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from dfc.distribute.replicate.rules import is_zero
 from dfc.ir.dims import Atom, Compound, Dim, Symbol, product
 from dfc.ir.graph import Node
 from dfc.ops import registry
@@ -36,6 +35,7 @@ from dfc.ops.attributes import (
     SliceAttributes,
     WindowAttributes,
 )
+from dfc.ops.constants import is_zero
 from dfc.ops.record import Elementwise
 
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dfc.distribute.replicate.analysis import Cuts
-from dfc.distribute.replicate.states import COMMON, Common, Split, State
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import Dependence
 from dfc.ops import registry
 from dfc.ops.record import Elementwise
+from dfc.ops.rules.sharding import COMMON, Common, Split, State
 
 MOST_AGAIN = 8
 """How many cheap nodes a loop may compute again rather than have a value of an earlier one kept."""

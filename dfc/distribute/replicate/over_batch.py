@@ -23,7 +23,6 @@ from dfc.distribute.replicate.degrees import degrees
 from dfc.distribute.replicate.draws import numbered
 from dfc.distribute.replicate.growth import Growth
 from dfc.distribute.replicate.model import RowUses
-from dfc.distribute.replicate.states import Cutting, Partial, Split
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Entry, Node, Value
@@ -32,6 +31,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import DimAttributes
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
+from dfc.ops.rules.sharding import Cutting, Partial, Split
 
 BLOCKS = 2  # any number tells
 MEAN, SUM = "mean", "sum"

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from dfc.distribute.replicate.draws import numbered
 from dfc.distribute.replicate.model import Piece
 from dfc.distribute.replicate.short import Rows, rows_of
-from dfc.distribute.replicate.states import Cutting, Split
 from dfc.ir.dims import ONE, Compound, Dim, Symbol, dim, product
 from dfc.ir.dtypes import F32, I64
 from dfc.ir.graph import Entry, Graph, Node, Value
@@ -30,6 +29,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import AssignAttributes, DimAttributes, ReduceAttributes, TypeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.known_sizes import sizes_compared
+from dfc.ops.rules.sharding import Cutting, Split
 
 VALID = "valid"
 _OPS = {"//": "floordiv", "%": "mod", "min": "minimum", "max": "maximum"}

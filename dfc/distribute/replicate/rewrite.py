@@ -19,7 +19,6 @@ from dfc.distribute.replicate.emit import Emitter, behind_numbers, with_blocks_a
 from dfc.distribute.replicate.levels import arrange, common_wanted
 from dfc.distribute.replicate.model import Combination
 from dfc.distribute.replicate.small import Part, combined, small
-from dfc.distribute.replicate.states import COMMON, Partial, Split, State, quotient
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol, dim
 from dfc.ir.dtypes import I64
@@ -29,6 +28,7 @@ from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.communication import NETWORK, CombinedAttributes, ContributeAttributes
+from dfc.ops.rules.sharding import COMMON, Partial, Split, State, quotient
 
 NETWORK_TOKEN = TokenType(NETWORK)
 

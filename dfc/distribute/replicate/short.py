@@ -18,8 +18,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dfc.diagnostics.source import Span
-from dfc.distribute.replicate.rules import NeededWhole, use_of
-from dfc.distribute.replicate.states import COMMON, Common, Cutting, Partial, Split, State, join, quotient
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim, dim
 from dfc.ir.graph import Block, DimCheck, Entry, Node, Value
@@ -37,6 +35,9 @@ from dfc.ops.attributes import (
     SliceAttributes,
     TypeAttributes,
 )
+from dfc.ops.rules.lookup import use_of
+from dfc.ops.rules.sharding import COMMON, Common, Cutting, Partial, Split, State, join, quotient
+from dfc.ops.rules.use import NeededWhole
 
 SUMS = frozenset({"sum", "mean", "prod", "matmul", "scatter_add"})
 """Ops that leave rows out, with the neutral number in their place."""

@@ -16,15 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from dfc.distribute.replicate.rules import NeededWhole, Use, one, use_of
-from dfc.distribute.replicate.states import COMMON, Cutting, Partial, Split, State
 from dfc.distribute.shard.mistakes import ELSEWHERE
 from dfc.distribute.shard.model import Division, Sharded
 from dfc.distribute.shard.regions import Cut, Known, entered, left
 from dfc.ir import walk
 from dfc.ir.dims import ONE, ZERO, Symbol, dim
 from dfc.ir.graph import Block, Node, Value
-from dfc.ops import registry
 from dfc.ops.attributes import (
     AssignAttributes,
     AxisAttributes,
@@ -34,15 +31,17 @@ from dfc.ops.attributes import (
     ResourceAttributes,
     SliceAttributes,
 )
-from dfc.ops.record import Elementwise
+from dfc.ops.rules.lookup import is_elementwise, use_of
+from dfc.ops.rules.sharding import COMMON, Cutting, Partial, Split, State
+from dfc.ops.rules.use import NeededWhole, Use, one
 
 
 @dataclass(slots=True)
 class Findings:
     """`states` and `divisions` have the values that are split, `wanted` what nodes with such operands take them as,
-    `combined` how what each task finds becomes the result, `picks` the nodes that pick rows by number. Of what is
-    needed whole `reasons` says why. `order` and `users` are those of the entry. A loop of `count` rounds goes over the
-    blocks of a task, each of which has its own number of them."""
+    `combined` how what each task finds becomes the result, `means` for means the op that sums, `picks` the nodes that
+    pick rows by number. Of what is needed whole `reasons` says why. `order` and `users` are those of the entry. A loop
+    of `count` rounds goes over the blocks of a task, each of which has its own number of them."""
 
     sharded: Mapping[str, Sharded]
     count: Symbol | None = None
@@ -50,6 +49,7 @@ class Findings:
     divisions: dict[Value, Division] = field(default_factory=dict[Value, Division])
     wanted: dict[Node, tuple[State, ...]] = field(default_factory=dict["Node", "tuple[State, ...]"])
     combined: dict[Node, str] = field(default_factory=dict["Node", str])
+    means: dict[Node, str] = field(default_factory=dict["Node", str])
     picks: set[Node] = field(default_factory=set["Node"])
     order: dict[Node, int] = field(default_factory=dict["Node", int])
     users: dict[Value, set[Node]] = field(default_factory=dict["Value", "set[Node]"])
@@ -210,10 +210,6 @@ def _one_axis(node: Node, states: list[State], found: Findings) -> None:
             states[number] = COMMON
 
 
-def is_elementwise(node: Node | None) -> bool:
-    return node is not None and isinstance(registry.record(node.op).lowering, Elementwise)
-
-
 def _use(node: Node, states: Sequence[State], division: Division) -> Use:
     """What the node wants and gives. Runs along an axis are not followed."""
     state = states[0]
@@ -238,6 +234,8 @@ def _use(node: Node, states: Sequence[State], division: Division) -> Use:
 
 def _note(node: Node, use: Use, division: Division, found: Findings) -> None:
     found.wanted[node] = use.wanted
+    if use.total:
+        found.means[node] = use.total
     for value, state in zip(node.results, use.results, strict=True):
         if isinstance(state, Split):
             found.split(value, (Split(state.axis), division))

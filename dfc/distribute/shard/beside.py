@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from math import prod
 
-from dfc.distribute.shard.analysis import Findings, is_elementwise
+from dfc.distribute.shard.analysis import Findings
 from dfc.distribute.shard.model import Division
 from dfc.ir import walk
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ops.effects.effects import is_pure
+from dfc.ops.rules.lookup import is_elementwise
 
 VIEWS = frozenset({"reshape", "transpose", "broadcast"})
 ASSUMED = 64

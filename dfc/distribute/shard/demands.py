@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dfc.distribute.replicate.states import Split
-from dfc.distribute.shard.analysis import Findings, goes_over_blocks, index_of_rows, is_elementwise, written
+from dfc.distribute.shard.analysis import Findings, goes_over_blocks, index_of_rows, written
 from dfc.distribute.shard.mistakes import ELSEWHERE
 from dfc.distribute.shard.model import Division, Sharded
 from dfc.distribute.shard.regions import slots, steering
@@ -21,6 +20,8 @@ from dfc.ir.dims import ONE, ZERO, dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, RandomAttributes, ScatterAttributes
 from dfc.ops.effects.effects import is_pure
+from dfc.ops.rules.lookup import is_elementwise
+from dfc.ops.rules.sharding import Split
 
 Cut: TypeAlias = tuple[Division, int]
 """How rows are divided, and along which axis."""

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from dfc.distribute.replicate.states import Split
 from dfc.distribute.shard.model import Division
 from dfc.ir.graph import Block, Node, Value
 from dfc.ops.attributes import ForAttributes
+from dfc.ops.rules.sharding import Split
 
 Cut: TypeAlias = tuple[Split, Division]
 """Along which axis a value is by rows, and how these are divided."""

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.distribute.deployment.model import Site as Place
-from dfc.distribute.replicate.states import Split
 from dfc.distribute.shard import mistakes
 from dfc.distribute.shard.analysis import Findings, goes_over_blocks, written
 from dfc.distribute.shard.beside import beside_rows
@@ -40,6 +39,7 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.builder import Builder
 from dfc.ops.effects.effects import is_pure
+from dfc.ops.rules.sharding import Split
 
 
 def rewritten(
@@ -373,9 +373,9 @@ class _Rewriting(Pass):
         size = routes.size(division)
         routes.here(None)
         how = self._found.combined.get(node)
-        is_mean = how is not None and node.op == "mean"
+        total = self._found.means.get(node)
         attributes = self._attributes(node, size)
-        made = b.node("sum" if is_mean else node.op, operands, attributes)
+        made = b.node(total or node.op, operands, attributes)
         routes.here(division.site)
         for old, new in zip(node.results, made.results, strict=True):
             if old in self._found.states:
@@ -384,7 +384,7 @@ class _Rewriting(Pass):
                     self._brought_together(old)
             else:
                 self.values[old] = new if how is None else routes.combined(new, how, division)
-        if is_mean:
+        if total is not None:
             self.values[node.result] = divided(self.values[node.result], node, division, self)
         return [self.whole(value) for value in node.results]
 

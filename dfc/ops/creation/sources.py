@@ -17,6 +17,7 @@ from dfc.ops.binding import tensor_type
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import belongs, require_size
 from dfc.ops.creation import philox
+from dfc.ops.creation.rules import CONSTANT, IOTA
 from dfc.ops.gradients import count_up
 from dfc.ops.numeric import concrete, convert, narrow
 from dfc.ops.record import Arguments, Array, Decompose, Effect, OpError, OpRecord, Parameter, Sample, Sizes, Structural
@@ -77,6 +78,7 @@ register(
         no_gradient=NO_OPERANDS,
         samples=_constant_samples,
         in_prelude=False,
+        rules=CONSTANT,
     )
 )
 
@@ -158,6 +160,7 @@ register(
             (tensor(I32, -1), "invalid"),
         ),
         bind=_bind_type,
+        rules=IOTA,
     )
 )
 

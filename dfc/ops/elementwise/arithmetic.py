@@ -14,10 +14,12 @@ from dfc.ops import samples
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
+from dfc.ops.elementwise.rules import ADD, DIV, ELEMENTWISE, MUL, SUB
 from dfc.ops.gradients import div, mul, scaled, select, sub, unbroadcast
 from dfc.ops.numeric import Numeric, pointwise
 from dfc.ops.record import EXPRESSION, OPERATOR, Elementwise, Gradient, OpError, OpRecord, Parameter, Sample
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import OpRules
 from dfc_runtime.errors import RunError
 
 Pair = tuple[Value | None, Value | None]
@@ -57,6 +59,7 @@ def binary(
     lowering: Elementwise | None = None,
     infer: Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]] | None = None,
     inputs: Callable[[], Sequence[Sample]] | None = None,
+    rules: OpRules = ELEMENTWISE,
 ) -> OpRecord:
     """Registers an element-wise op of two operands of one type; the result has that type."""
     return register(
@@ -81,6 +84,7 @@ def binary(
             smooth=smooth,
             in_prelude=not operator,
             operator=operator,
+            rules=rules,
         )
     )
 
@@ -182,6 +186,7 @@ binary(
     lambda _b, _x, _y, _r, dy: (dy, dy),
     operator="+",
     identities=("commutative", "neutral 0"),
+    rules=ADD,
 )
 binary(
     "sub",
@@ -191,6 +196,7 @@ binary(
     lambda b, _x, _y, _r, dy: (dy, b.apply("neg", dy)),
     operator="-",
     identities=("right neutral 0",),
+    rules=SUB,
 )
 binary(
     "mul",
@@ -200,6 +206,7 @@ binary(
     lambda b, x, y, _r, dy: (mul(b, dy, y), mul(b, dy, x)),
     operator="*",
     identities=("commutative", "neutral 1", "integer absorbing 0"),
+    rules=MUL,
 )
 binary(
     "div",
@@ -211,6 +218,7 @@ binary(
     identities=("right neutral 1",),
     infer=_infer_div,
     inputs=samples.binary("float", safe_divisor=True),
+    rules=DIV,
 )
 binary(
     "floordiv",

@@ -11,6 +11,7 @@ from dfc.ir.dtypes import BOOL
 from dfc.ir.types import TensorType
 from dfc.ops import samples
 from dfc.ops.conditions import elementwise
+from dfc.ops.elementwise.rules import ELEMENTWISE
 from dfc.ops.numeric import Numeric, widen
 from dfc.ops.record import Array, Elementwise, Evaluate, InferTypes, OpRecord, Parameter, Sizes, declared
 from dfc.ops.registry import register
@@ -57,6 +58,7 @@ def comparison(
             smooth=False,
             in_prelude=False,
             operator=operator,
+            rules=ELEMENTWISE,
         )
     )
 

@@ -18,6 +18,7 @@ from dfc.ops.broadcasting import broadcast
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
 from dfc.ops.elementwise.arithmetic import WHOLE, infer_binary
+from dfc.ops.elementwise.rules import CAST, ELEMENTWISE, SELECT
 from dfc.ops.gradients import select, unbroadcast
 from dfc.ops.numeric import Numeric, convert, narrow, numpy_of, pointwise
 from dfc.ops.record import Arguments, Array, Elementwise, OpRecord, Parameter, Sample, Sizes
@@ -79,6 +80,7 @@ register(
         no_gradient="a mask only chooses",
         identities=("constant mask", "equal branches"),
         samples=_select_samples,
+        rules=SELECT,
     )
 )
 
@@ -141,6 +143,7 @@ register(
         gradient=_clamp_gradient,
         samples=_clamp_samples,
         smooth=False,
+        rules=ELEMENTWISE,
     )
 )
 
@@ -209,5 +212,6 @@ register(
         in_prelude=False,
         operator="as",
         bind=_bind_cast,
+        rules=CAST,
     )
 )

@@ -15,11 +15,13 @@ from dfc.kernels.body import BodyBuilder
 from dfc.ops import samples
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
+from dfc.ops.elementwise.rules import ELEMENTWISE, NEG
 from dfc.ops.elementwise.special import erf
 from dfc.ops.gradients import add, div, mul, scaled, select, sub
 from dfc.ops.numeric import Numeric, pointwise
 from dfc.ops.record import Elementwise, Gradient, InferTypes, OpRecord, Parameter, Sample, declared
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import OpRules
 
 Row = Callable[[Builder, Value, Value, Value], Value]  # builder, x, y, cotangent of y -> cotangent of x
 Emit = Callable[[BodyBuilder, int], int]
@@ -68,6 +70,7 @@ def unary(
     operator: str = "",
     inputs: Callable[[], Sequence[Sample]] | None = None,
     result: DType | None = None,
+    rules: OpRules = ELEMENTWISE,
 ) -> OpRecord:
     """Registers an element-wise op of one operand; its element type is that of the operand, or `result`."""
     generics = "..S" if bound == "bool" else f"T: {bound}, ..S"
@@ -90,6 +93,7 @@ def unary(
             smooth=smooth,
             in_prelude=not operator,
             operator=operator,
+            rules=rules,
         )
     )
 
@@ -145,6 +149,7 @@ unary(
     lambda b, _x, _y, dy: b.apply("neg", dy),
     operator="-",
     identities=("involution",),
+    rules=NEG,
 )
 unary(
     "abs",

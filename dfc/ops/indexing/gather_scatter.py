@@ -20,6 +20,7 @@ from dfc.ops.binding import integer, normalised_axis
 from dfc.ops.broadcasting import same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
+from dfc.ops.indexing.rules import GATHER, SCATTER_ADD
 from dfc.ops.layout.shape import axis_of
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes, Structural
@@ -110,6 +111,7 @@ register(
         in_prelude=False,
         operator="[]",
         bind=_bind_axis,
+        rules=GATHER,
     )
 )
 
@@ -206,5 +208,6 @@ register(
         no_gradient="row numbers are whole numbers",
         samples=_scatter_samples,
         in_prelude=False,
+        rules=SCATTER_ADD,
     )
 )

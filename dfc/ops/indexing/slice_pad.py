@@ -16,6 +16,7 @@ from dfc.ops.binding import size, wrong
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype, require_size
 from dfc.ops.gradients import reverse
+from dfc.ops.indexing.rules import PAD, SLICE
 from dfc.ops.numeric import concrete
 from dfc.ops.record import Arguments, Array, ConstArgument, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.registry import register
@@ -137,6 +138,7 @@ register(
         samples=_slice_samples,
         in_prelude=False,
         operator="[]",
+        rules=SLICE,
     )
 )
 
@@ -242,5 +244,6 @@ register(
         identities=("no padding",),
         samples=_pad_samples,
         bind=_bind_pad,
+        rules=PAD,
     )
 )

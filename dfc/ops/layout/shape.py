@@ -24,6 +24,7 @@ from dfc.ops.broadcasting import same_dim, stretches_to
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_axis, require_class, require_same_dtype, require_size
 from dfc.ops.gradients import reverse, unbroadcast
+from dfc.ops.layout.rules import BROADCAST, CONCAT, RESHAPE, REVERSE, TRANSPOSE
 from dfc.ops.numeric import concrete
 from dfc.ops.record import Arguments, ConstArgument, OpError, OpRecord, Parameter, Sample, Structural
 from dfc.ops.registry import register
@@ -114,6 +115,7 @@ register(
         identities=("same shape", "reshape of reshape"),
         samples=_reshape_samples,
         bind=_bind_reshape,
+        rules=RESHAPE,
     )
 )
 
@@ -190,6 +192,7 @@ register(
         identities=("identity permutation", "transpose of transpose"),
         samples=_transpose_samples,
         bind=_bind_transpose,
+        rules=TRANSPOSE,
     )
 )
 
@@ -236,6 +239,7 @@ register(
             samples.sample(samples.numbers((3,)), attributes=AxesAttributes((1,)), kind="invalid"),
         ],
         bind=_bind_reverse,
+        rules=REVERSE,
     )
 )
 
@@ -287,6 +291,7 @@ register(
         identities=("same shape", "broadcast of broadcast"),
         samples=_broadcast_samples,
         bind=lambda arguments, _types: ShapeAttributes(shape_argument(arguments.get("shape"), "shape")),
+        rules=BROADCAST,
     )
 )
 
@@ -377,5 +382,6 @@ register(
         identities=("single part",),
         samples=_concat_samples,
         bind=_bind_concat,
+        rules=CONCAT,
     )
 )

@@ -15,6 +15,7 @@ from dfc.ops import samples
 from dfc.ops.broadcasting import same_dim, same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
+from dfc.ops.linalg.rules import MATMUL
 from dfc.ops.numeric import narrow, widen
 from dfc.ops.record import (
     EXPRESSION,
@@ -190,5 +191,6 @@ register(
         samples=_samples,
         operator="@",
         build=build_matmul,
+        rules=MATMUL,
     )
 )

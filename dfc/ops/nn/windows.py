@@ -21,6 +21,7 @@ from dfc.ops.binding import integers, normalised_axis, wrong
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_class, require_size
 from dfc.ops.gradients import add
+from dfc.ops.nn.rules import WINDOWS
 from dfc.ops.numeric import Numeric, concrete
 from dfc.ops.pieces import element, surrounded, zeros
 from dfc.ops.record import Arguments, Array, ConstArgument, OpError, OpRecord, Parameter, Sample, Sizes, Structural
@@ -214,5 +215,6 @@ register(
         gradient=_gradient,
         samples=_samples,
         bind=_bind,
+        rules=WINDOWS,
     )
 )

@@ -21,6 +21,7 @@ from dfc.ops.layout.shape import axis_of
 from dfc.ops.numeric import Numeric, accumulator, narrow, widen
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.reduction.reductions import PARAMETERS, bind_reduction, infer_reduction, reduction, reduction_samples
+from dfc.ops.reduction.rules import CUMSUM, POSITION
 from dfc.ops.registry import register
 
 Cotangents = Sequence[Value | None]
@@ -123,6 +124,7 @@ def _register_arg(name: str, words: str, pick: Callable[[Array, int], Array]) ->
             smooth=False,
             bind=_bind_arg,
             build=_build_arg(name),
+            rules=POSITION,
         )
     )
 
@@ -193,6 +195,7 @@ register(
         gradient=_cumsum_gradient,
         samples=axis_samples("number"),
         bind=bind_last_axis,
+        rules=CUMSUM,
     )
 )
 

@@ -21,7 +21,9 @@ from dfc.ops.conditions import require_axes, require_class
 from dfc.ops.gradients import div, indicator, mul, select, widened, with_axes
 from dfc.ops.numeric import Numeric, accumulator, highest, lowest, narrow, widen
 from dfc.ops.record import Arguments, Array, Gradient, OpError, OpRecord, Parameter, Reduce, Sample, Sizes
+from dfc.ops.reduction.rules import ALL, ANY, MAX, MEAN, MIN, PROD, SUMS
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.samples import Samples
 
 Row = Callable[[Builder, Node, Value, Value], Value]  # builder, node, y and dy with the reduced axes kept -> dx
@@ -115,6 +117,7 @@ def register_reduction(
     identities: tuple[str, ...] = ("no axes",),
     smooth: bool = True,
     inputs: Samples | None = None,
+    rules: OpRules,
 ) -> OpRecord:
     element, generics = ("bool", "..S, ..R") if bound == "bool" else ("T", f"T: {bound}, ..S, ..R")
     consts = "const axis: ints = every, const keep: ints = none, const keep_dims: bool = false"
@@ -141,6 +144,7 @@ def register_reduction(
             smooth=smooth,
             bind=bind_reduction,
             build=_build_into(name) if into else None,
+            rules=rules,
         )
     )
 
@@ -224,6 +228,7 @@ register_reduction(
     Reduce("add"),
     _spread,
     into=True,
+    rules=SUMS,
 )
 register_reduction(
     "prod",
@@ -233,6 +238,7 @@ register_reduction(
     Reduce("mul"),
     _prod_row,
     into=True,
+    rules=PROD,
 )
 register_reduction(
     "mean",
@@ -242,6 +248,7 @@ register_reduction(
     Reduce("add", after=_divide_by_count),
     _mean_row,
     into=True,
+    rules=MEAN,
 )
 register_reduction(
     "max",
@@ -251,6 +258,7 @@ register_reduction(
     Reduce("max"),
     _extreme_row,
     smooth=False,
+    rules=MAX,
 )
 register_reduction(
     "min",
@@ -260,6 +268,7 @@ register_reduction(
     Reduce("min"),
     _extreme_row,
     smooth=False,
+    rules=MIN,
 )
 register_reduction(
     "any",
@@ -269,6 +278,7 @@ register_reduction(
     Reduce("or"),
     no_gradient="any returns truth values",
     smooth=False,
+    rules=ANY,
 )
 register_reduction(
     "all",
@@ -278,4 +288,5 @@ register_reduction(
     Reduce("and"),
     no_gradient="all returns truth values",
     smooth=False,
+    rules=ALL,
 )

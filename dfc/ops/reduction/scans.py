@@ -20,8 +20,10 @@ from dfc.ops.numeric import Numeric, accumulator, narrow, widen
 from dfc.ops.pieces import in_front, part, surrounded
 from dfc.ops.record import Array, Gradient, OpRecord, Parameter, Sizes, Structural
 from dfc.ops.reduction.ordering import axis_samples, bind_last_axis
+from dfc.ops.reduction.rules import CUMPROD, CUMULATIVE_EXTREME
 from dfc.ops.regions import count_loop
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import OpRules
 
 Cotangents = Sequence[Value | None]
 
@@ -79,6 +81,7 @@ def _register(
     words: str,
     fold: Callable[[Numeric, int], Numeric],
     gradient: Gradient,
+    rules: OpRules,
 ) -> None:
     def evaluate(operands: Sequence[Array], attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
         x = operands[0]
@@ -101,10 +104,11 @@ def _register(
             samples=axis_samples("number"),
             smooth=False,
             bind=bind_last_axis,
+            rules=rules,
         )
     )
 
 
-_register("cumprod", "product", lambda x, axis: np.cumprod(x, axis, accumulator(x.dtype)), _product_gradient)
-_register("cummax", "largest (NaN from the first on)", lambda x, a: np.maximum.accumulate(x, a), _extreme_gradient)
-_register("cummin", "smallest (NaN from the first on)", lambda x, a: np.minimum.accumulate(x, a), _extreme_gradient)
+_register("cumprod", "product", lambda x, a: np.cumprod(x, a, accumulator(x.dtype)), _product_gradient, CUMPROD)
+_register("cummax", "largest (NaN from the first on)", np.maximum.accumulate, _extreme_gradient, CUMULATIVE_EXTREME)
+_register("cummin", "smallest (NaN from the first on)", np.minimum.accumulate, _extreme_gradient, CUMULATIVE_EXTREME)

@@ -20,10 +20,10 @@ from dfc.ir.types import TensorType
 from dfc.ops import registry
 from dfc.ops.attributes import CustomAttributes, PadAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.constants import uniform_of
 from dfc.ops.effects.effects import is_pure
 from dfc.transforms.autodiff.custom import stated
 from dfc.transforms.autodiff.expose import exported, zeros
-from dfc.transforms.scalar.matching import uniform_of
 
 Cotangents = dict[Value, Value]
 

@@ -20,13 +20,14 @@ from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Cloner, Pass, Site, map_blocks, rebuild
 from dfc.ops.attributes import ConstantAttributes, ForAttributes
+from dfc.ops.constants import constant_of
 from dfc.ops.effects.effects import is_pure
 from dfc.ops.evaluate import evaluate_node
 from dfc.ops.exactness import is_exact
 from dfc.ops.iterations import rounds_between, size_of
 from dfc.ops.record import Array
 from dfc.transforms.scalar.dead_results import without_idle_tokens
-from dfc.transforms.scalar.matching import GRADIENT_OPS, constant_of
+from dfc.transforms.scalar.matching import GRADIENT_OPS
 from dfc_runtime.errors import DfcError
 
 NAME = "fold"

@@ -30,8 +30,9 @@ from dfc.ops.attributes import (
     ShapeAttributes,
     SliceAttributes,
 )
+from dfc.ops.constants import uniform_of
 from dfc.ops.record import Array
-from dfc.transforms.scalar.matching import made_by, uniform_of
+from dfc.transforms.scalar.matching import made_by
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from dfc.ir.types import TensorType
 from dfc.ops import registry
 from dfc.ops.attributes import CastAttributes, PadAttributes, PermutationAttributes, ScatterAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.constants import uniform_of
 from dfc.ops.record import Elementwise
-from dfc.transforms.scalar.matching import uniform_of
 from dfc.transforms.sparse.rows import (
     NOTHING,
     Sparse,

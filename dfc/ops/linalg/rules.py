@@ -1,63 +1,16 @@
-"""Rules of reductions, folds along an axis, and matrix products."""
+"""What passes have to know of matrix products."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.distribute.replicate.rules import NeededWhole, Use, one, refuse_parts, rule
-from dfc.distribute.replicate.states import COMMON, SUM, Common, Cutting, Partial, Split, State
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Node
-from dfc.ops.attributes import ArgAttributes, AxisAttributes, ReduceAttributes
-
-HOW = {"sum": "sum", "mean": "sum", "max": "max", "min": "min", "any": "or", "all": "and"}
-"""What makes one of the blocks' results: means are divided by the number of blocks first."""
-
-
-@rule("sum", "mean", "max", "min", "any", "all", "prod")
-def _reduce(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
-    del cutting
-    how = node.attributes
-    assert isinstance(how, ReduceAttributes)
-    (state,) = states
-    if isinstance(state, Common):
-        return one((COMMON,), COMMON)
-    if isinstance(state, Partial):
-        if state != SUM or node.op not in ("sum", "mean"):
-            raise NeededWhole(0, f"`{node.op}` of parts is no part of the result")
-        return one(states, SUM)
-    if state.axis not in how.axes:
-        gone = 0 if how.keep_dims else sum(1 for axis in how.axes if axis < state.axis)
-        return one(states, state.at(state.axis - gone))
-    if node.op not in HOW:
-        raise NeededWhole(0, f"blocks' results of `{node.op}` are not combined")
-    return one(states, Partial(HOW[node.op]))
+from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.sharding import COMMON, SUM, Common, Cutting, Partial, Split, State
+from dfc.ops.rules.use import NeededWhole, Use, one
 
 
-@rule("argmax", "argmin")
-def _place(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
-    del cutting
-    assert isinstance(node.attributes, ArgAttributes)
-    (state,), axis = states, node.attributes.axis
-    refuse_parts(node, states)
-    if isinstance(state, Split) and state.axis == axis:
-        raise NeededWhole(0, f"`{node.op}` gives a place along the axis that is cut")
-    return one(states, state.at(state.axis - (state.axis > axis)) if isinstance(state, Split) else COMMON)
-
-
-@rule("cumsum", "cumprod", "cummax", "cummin")
-def _running(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
-    del cutting
-    assert isinstance(node.attributes, AxisAttributes)
-    (state,) = states
-    if isinstance(state, Split) and state.axis == node.attributes.axis:
-        raise NeededWhole(0, f"`{node.op}` runs along the axis that is cut")
-    if isinstance(state, Partial) and (state != SUM or node.op != "cumsum"):
-        refuse_parts(node, states)
-    return one(states, COMMON if isinstance(state, Common) else state)
-
-
-@rule("matmul")
 def _matmul(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     """Rows that are cut give rows; what is cut along the inner axis gives parts of the sums."""
     left, right = states
@@ -119,3 +72,6 @@ def _batched(states: Sequence[State], both: bool) -> Use:
             raise NeededWhole(1 - number, "it meets a value that is cut along another axis")
         state = state if other.outer is None else other
     return one((Split(state.axis, state.outer or ONE),) * 2, Split(state.axis, state.outer or ONE))
+
+
+MATMUL = OpRules(sharding=_matmul)

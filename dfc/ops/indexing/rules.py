@@ -1,0 +1,93 @@
+"""What passes have to know of ops that take some elements of a tensor, or put them among others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.ir.dims import ONE, ZERO
+from dfc.ir.graph import Node
+from dfc.ops.attributes import AxisAttributes, PadAttributes, ScatterAttributes, SliceAttributes
+from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State
+from dfc.ops.rules.use import ALONG, NeededWhole, Use, linear_in_first, merged, one, refuse_parts
+
+
+def _slice(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+    del cutting
+    how = node.attributes
+    assert isinstance(how, SliceAttributes)
+    (state,) = states
+    if isinstance(state, Split):
+        axis, size = state.axis, node.operands[0].tensor.shape[state.axis]
+        if how.starts[axis] != ZERO or how.sizes[axis] != size or how.steps[axis] != 1:
+            raise NeededWhole(0, "it takes some elements along the axis that is cut")
+    return one(states, state)
+
+
+def _pad(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+    del cutting
+    how = node.attributes
+    assert isinstance(how, PadAttributes)
+    state, fill = states
+    if isinstance(fill, Split | Partial):
+        raise NeededWhole(1, "a padding is the same in all blocks")
+    if isinstance(state, Partial) and fill != ZEROS:
+        raise NeededWhole(0, "a sum of parts that are padded would have the padding several times")
+    if isinstance(state, Split) and (how.low[state.axis], how.high[state.axis], how.interior[state.axis]) != (
+        ZERO,
+        ZERO,
+        0,
+    ):
+        raise NeededWhole(0, "it adds elements along the axis that is cut")
+    return one((state, COMMON), state)
+
+
+def _gather(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+    """`ids` that are cut pick pieces of a common table; common ones pick along the other axes of a piece."""
+    del cutting
+    assert isinstance(node.attributes, AxisAttributes)
+    axis, (x, ids) = node.attributes.axis, states
+    if isinstance(ids, Partial):
+        raise NeededWhole(1, "parts of indices are no indices")
+    if isinstance(x, Partial):
+        found = linear_in_first(node, states)
+        assert found is not None
+        return found
+    if isinstance(x, Common):
+        return one(states, ids.at(axis + ids.axis) if isinstance(ids, Split) else COMMON)
+    if x.axis == axis or isinstance(ids, Split):
+        raise NeededWhole(0, "it picks elements from all along the axis that is cut" if x.axis == axis else ALONG)
+    return one((x, COMMON), x if x.axis < axis else x.at(x.axis + node.operands[1].tensor.rank - 1))
+
+
+def _scatter_add(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+    """Where the rows and their places are cut, each block makes a part of the sum."""
+    assert isinstance(node.attributes, ScatterAttributes)
+    axis, (ids, rows) = node.attributes.axis, states
+    rank = node.operands[0].tensor.rank
+    if isinstance(ids, Partial):
+        raise NeededWhole(0, "parts of indices are no indices")
+    if isinstance(rows, Partial):
+        if not isinstance(ids, Common):
+            raise NeededWhole(1, "its places are cut")
+        if rows != SUM:
+            refuse_parts(node, states)
+        return one((COMMON, SUM), SUM)
+    if isinstance(ids, Common) and isinstance(rows, Common):
+        return one((COMMON, COMMON), COMMON)
+    if isinstance(rows, Split) and not axis <= rows.axis < axis + rank:
+        if isinstance(ids, Split):
+            raise NeededWhole(0, "its rows are cut along another axis")
+        return one((COMMON, rows), rows if rows.axis < axis else rows.at(rows.axis - rank + 1))
+    piece = merged(states, (axis, 0))
+    assert piece is not None
+    if isinstance(ids, Common) or isinstance(rows, Common):
+        piece = Split(piece.axis, piece.outer or ONE)
+    del cutting
+    return one((piece.at(piece.axis - axis), piece), SUM)
+
+
+SLICE = OpRules(sharding=_slice)
+PAD = OpRules(sharding=_pad)
+GATHER = OpRules(sharding=_gather)
+SCATTER_ADD = OpRules(sharding=_scatter_add)

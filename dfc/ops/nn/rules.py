@@ -1,0 +1,23 @@
+"""What passes have to know of windows over a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.ir.graph import Node
+from dfc.ops.attributes import WindowAttributes
+from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.sharding import Cutting, Split, State
+from dfc.ops.rules.use import ALONG, NeededWhole, Use, one
+
+
+def _windows(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+    del cutting
+    assert isinstance(node.attributes, WindowAttributes)
+    (state,) = states
+    if isinstance(state, Split) and state.axis in node.attributes.axes:
+        raise NeededWhole(0, ALONG)
+    return one(states, state)
+
+
+WINDOWS = OpRules(sharding=_windows)

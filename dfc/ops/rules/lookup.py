@@ -1,0 +1,27 @@
+"""What the record of a node's op says, or the safe default: where passes ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfc.ir.graph import Node
+from dfc.ops import registry
+from dfc.ops.record import Elementwise
+from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.sharding import Cutting, State
+from dfc.ops.rules.use import POINTWISE, Use, needs_whole
+
+
+def rules_of(node: Node) -> OpRules:
+    return registry.record(node.op).rules
+
+
+def is_elementwise(node: Node | None) -> bool:
+    """Whether each element of the result is made of the operands' elements at the same point."""
+    return node is not None and isinstance(registry.record(node.op).lowering, Elementwise)
+
+
+def use_of(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+    """What a node wants of operands in these states, and gives; raises `NeededWhole`."""
+    rule = rules_of(node).sharding or (POINTWISE if is_elementwise(node) else needs_whole)
+    return rule(node, states, cutting)
