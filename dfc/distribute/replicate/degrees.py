@@ -3,8 +3,8 @@
     let loss = mean(losses)      0          let g = 1 / B        -1
     let loss = sum(losses)       1          let dw = x^T @ dy    0 for the gradient of a mean, 1 for that of a sum
 
-What degrees are, and those that each op gives, is in `growth`; here is the way through an entry, its loops and
-branches, and which of its values are judged.
+What degrees are is in `dfc.ops.rules.degrees`, those that an op gives are in its record; here is the way through an
+entry, its loops and branches, and which of its values are judged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.distribute.replicate.analysis import Cuts
-from dfc.distribute.replicate.growth import ANY, FLAT, Degree, Growth, Sizes, growth, more, same
 from dfc.distribute.replicate.model import RowUses
 from dfc.ir import walk
 from dfc.ir.dims import Dim, Symbol
@@ -21,7 +20,8 @@ from dfc.ir.measured import measured
 from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes, ForAttributes
 from dfc.ops.record import Reduce
-from dfc.ops.rules.lookup import is_elementwise
+from dfc.ops.rules.degrees import ANY, FLAT, Degree, Growth, Sizes, more, same
+from dfc.ops.rules.lookup import degree_of, is_elementwise
 from dfc.ops.rules.sharding import Cutting, Split
 
 
@@ -127,7 +127,7 @@ class _Search:
             else:
                 degrees = [self._of(v) for v in node.operands if not v.is_token]
                 self._measure(node, degrees)
-                results = [growth(node, degrees, self._sizes)] * len(node.results) if _has_values(node) else []
+                results = [degree_of(node, degrees, self._sizes)] * len(node.results) if _has_values(node) else []
             self.found.update(zip(node.results, results, strict=False))
 
     def _of(self, value: Value) -> Growth:

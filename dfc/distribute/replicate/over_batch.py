@@ -21,7 +21,6 @@ from enum import Enum
 from dfc.distribute.replicate.analysis import CannotCut, Cuts, analyse
 from dfc.distribute.replicate.degrees import degrees
 from dfc.distribute.replicate.draws import numbered
-from dfc.distribute.replicate.growth import Growth
 from dfc.distribute.replicate.model import RowUses
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
@@ -31,6 +30,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import DimAttributes
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
+from dfc.ops.rules.degrees import Growth
 from dfc.ops.rules.sharding import Cutting, Partial, Split
 
 BLOCKS = 2  # any number tells

@@ -15,8 +15,8 @@ from dfc.kernels.body import BodyBuilder, Philox
 from dfc.ops import samples
 from dfc.ops.attributes import RandomAtAttributes
 from dfc.ops.creation import philox
+from dfc.ops.creation.rules import RANDOM_AT
 from dfc.ops.creation.sources import require_distribution
-from dfc.ops.elementwise.rules import ELEMENTWISE
 from dfc.ops.record import Array, Elementwise, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
@@ -101,6 +101,6 @@ register(
         no_gradient="random numbers depend on nothing",
         samples=_samples,
         in_prelude=False,
-        rules=ELEMENTWISE,
+        rules=RANDOM_AT,
     )
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.ir.graph import Node
-from dfc.ops.attributes import ConstantAttributes
+from dfc.ops.attributes import ConstantAttributes, DimAttributes
 from dfc.ops.constants import is_zero
+from dfc.ops.rules.degrees import ANY, FLAT, Growth, Sizes, fixed, more
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import COMMON, ZEROS, Cutting, Split, State
-from dfc.ops.rules.use import Use, one
+from dfc.ops.rules.use import POINTWISE, Use, one
 
 
 def _constant(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
@@ -23,5 +24,31 @@ def _iota(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one(states, Split(0) if can_cut else COMMON)
 
 
-CONSTANT = OpRules(sharding=_constant)
-IOTA = OpRules(sharding=_iota)
+# ---------------------------------------------------------------- degrees --
+
+
+def _size_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    del degrees
+    assert isinstance(node.attributes, DimAttributes)
+    return more(FLAT, sizes.power(node.attributes.size))
+
+
+def _constant_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    del degrees, sizes
+    assert isinstance(node.attributes, ConstantAttributes)
+    return ANY if is_zero(node.attributes.value) else FLAT
+
+
+def _count_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    """Numbers from 0 on."""
+    del degrees
+    shape = node.result.tensor.shape
+    return more(FLAT, sizes.power(shape[0])) if len(shape) == 1 else None
+
+
+CONSTANT = OpRules(sharding=_constant, degree=_constant_degree)
+IOTA = OpRules(sharding=_iota, degree=_count_degree)
+DIM = OpRules(degree=_size_degree)
+RANGE = OpRules(degree=_count_degree)
+RANDOM = OpRules(degree=fixed)
+RANDOM_AT = OpRules(sharding=POINTWISE, degree=fixed)

@@ -17,7 +17,7 @@ from dfc.ops.binding import tensor_type
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import belongs, require_size
 from dfc.ops.creation import philox
-from dfc.ops.creation.rules import CONSTANT, IOTA
+from dfc.ops.creation.rules import CONSTANT, DIM, IOTA, RANDOM
 from dfc.ops.gradients import count_up
 from dfc.ops.numeric import concrete, convert, narrow
 from dfc.ops.record import Arguments, Array, Decompose, Effect, OpError, OpRecord, Parameter, Sample, Sizes, Structural
@@ -109,6 +109,7 @@ register(
             samples.sample(attributes=DimAttributes(dim(0)), kind="edge"),
         ],
         in_prelude=False,
+        rules=DIM,
     )
 )
 
@@ -271,5 +272,6 @@ register(
         effect=Effect.RANDOM,
         samples=_random_samples,
         in_prelude=False,
+        rules=RANDOM,
     )
 )

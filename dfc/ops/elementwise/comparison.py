@@ -11,10 +11,11 @@ from dfc.ir.dtypes import BOOL
 from dfc.ir.types import TensorType
 from dfc.ops import samples
 from dfc.ops.conditions import elementwise
-from dfc.ops.elementwise.rules import ELEMENTWISE
+from dfc.ops.elementwise.rules import ELEMENTWISE, EQUAL
 from dfc.ops.numeric import Numeric, widen
 from dfc.ops.record import Array, Elementwise, Evaluate, InferTypes, OpRecord, Parameter, Sizes, declared
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import OpRules
 
 
 def _infer(bound: str) -> InferTypes:
@@ -33,7 +34,13 @@ def _evaluate(meaning: Callable[[Numeric, Numeric], object]) -> Evaluate:
 
 
 def comparison(
-    name: str, operator: str, bound: str, summary: str, meaning: Callable[[Numeric, Numeric], object], *facts: str
+    name: str,
+    operator: str,
+    bound: str,
+    summary: str,
+    meaning: Callable[[Numeric, Numeric], object],
+    *facts: str,
+    rules: OpRules = ELEMENTWISE,
 ) -> OpRecord:
     """Registers an op of two operands of one type that returns bool."""
     element, generics = ("bool", "..S") if bound == "bool" else ("T", f"T: {bound}, ..S")
@@ -58,13 +65,19 @@ def comparison(
             smooth=False,
             in_prelude=False,
             operator=operator,
-            rules=ELEMENTWISE,
+            rules=rules,
         )
     )
 
 
 comparison(
-    "equal", "==", "any", "True where the operands are equal; -0 equals 0, NaN nothing.", np.equal, "commutative"
+    "equal",
+    "==",
+    "any",
+    "True where the operands are equal; -0 equals 0, NaN nothing.",
+    np.equal,
+    "commutative",
+    rules=EQUAL,
 )
 comparison(
     "not_equal", "!=", "any", "True where the operands differ; NaN differs from itself.", np.not_equal, "commutative"

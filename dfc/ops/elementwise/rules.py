@@ -5,6 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.ir.graph import Node
+from dfc.ops.rules.degrees import (
+    ANY,
+    FLAT,
+    Degree,
+    Growth,
+    Sizes,
+    as_all,
+    as_all_evenly,
+    as_first,
+    evenly,
+    power_of_first,
+    same,
+    times,
+    to_the,
+)
+from dfc.ops.rules.degrees import pointwise as pointwise_degree
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Partial, State
 from dfc.ops.rules.use import POINTWISE, pointwise
@@ -47,12 +63,63 @@ def _cast_part(node: Node, states: Sequence[State]) -> Sequence[State] | None:
     return states if before.is_float and after.is_float and after.size >= before.size else None
 
 
-ELEMENTWISE = OpRules(sharding=POINTWISE)
+# ---------------------------------------------------------------- degrees --
+
+
+def _cast_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    """What is rounded to whole numbers must not be small."""
+    del sizes
+    (degree,) = degrees
+    rounds = node.operands[0].tensor.machine.is_float and not node.result.tensor.machine.is_float
+    if rounds and degree != ANY:
+        return degree if degree is not None and degree.spread and degree.power >= 0 else None
+    return degree
+
+
+def _times_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    del node, sizes
+    return times(*degrees)
+
+
+def _quotient_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    del node, sizes
+    return times(degrees[0], to_the(degrees[1], -1))
+
+
+def _select_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    """Where a mask holds at few places, what it lets through counts as a product with it."""
+    del node, sizes
+    mask, a, b = degrees
+    if mask is None:
+        return None
+    if mask.spread:
+        return same([a, b])
+    return times(mask, a) if b == ANY else None
+
+
+def _equal_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    """Numbers that grow with the batch, such as those of examples, are equal at few places."""
+    del node, sizes
+    known = evenly(same([degree for degree in degrees if degree != FLAT]))
+    if known is None:
+        return None
+    return FLAT if known.power <= 0 else Degree(-known.power, spread=False)
+
+
+ELEMENTWISE = OpRules(sharding=POINTWISE, degree=pointwise_degree)
 """For an op that is linear in none of its operands."""
-ADD = OpRules(sharding=pointwise(_all_parts))
-SUB = OpRules(sharding=pointwise(_all_parts))
-MUL = OpRules(sharding=pointwise(_scaled_part))
-DIV = OpRules(sharding=pointwise(_divided_part))
-NEG = OpRules(sharding=pointwise(_part_alone, keeps_zeros=True))
-CAST = OpRules(sharding=pointwise(_cast_part, keeps_zeros=True))
-SELECT = OpRules(sharding=pointwise(_chosen_parts))
+ADD = OpRules(sharding=pointwise(_all_parts), degree=as_all)
+SUB = OpRules(sharding=pointwise(_all_parts), degree=as_all)
+MUL = OpRules(sharding=pointwise(_scaled_part), degree=_times_degree)
+DIV = OpRules(sharding=pointwise(_divided_part), degree=_quotient_degree)
+NEG = OpRules(sharding=pointwise(_part_alone, keeps_zeros=True), degree=as_first)
+CAST = OpRules(sharding=pointwise(_cast_part, keeps_zeros=True), degree=_cast_degree)
+SELECT = OpRules(sharding=pointwise(_chosen_parts), degree=_select_degree)
+EQUAL = OpRules(sharding=POINTWISE, degree=_equal_degree)
+EXTREME = OpRules(sharding=POINTWISE, degree=as_all_evenly)
+ABS = OpRules(sharding=POINTWISE, degree=power_of_first(1.0))
+RELU = OpRules(sharding=POINTWISE, degree=power_of_first(1.0))
+SQUARE = OpRules(sharding=POINTWISE, degree=power_of_first(2.0))
+SQRT = OpRules(sharding=POINTWISE, degree=power_of_first(0.5))
+RSQRT = OpRules(sharding=POINTWISE, degree=power_of_first(-0.5))
+SIGN = OpRules(sharding=POINTWISE, degree=power_of_first(0.0))

@@ -15,7 +15,7 @@ from dfc.kernels.body import BodyBuilder
 from dfc.ops import samples
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
-from dfc.ops.elementwise.rules import ELEMENTWISE, NEG
+from dfc.ops.elementwise.rules import ABS, ELEMENTWISE, NEG, RELU, RSQRT, SIGN, SQRT, SQUARE
 from dfc.ops.elementwise.special import erf
 from dfc.ops.gradients import add, div, mul, scaled, select, sub
 from dfc.ops.numeric import Numeric, pointwise
@@ -159,6 +159,7 @@ unary(
     lambda b, x, _y, dy: mul(b, dy, b.apply("sign", x)),
     identities=("idempotent",),
     smooth=False,
+    rules=ABS,
 )
 unary(
     "sign",
@@ -168,6 +169,7 @@ unary(
     no_gradient=STEPS.format("sign"),
     identities=("idempotent",),
     smooth=False,
+    rules=SIGN,
 )
 unary("exp", "float", "The exponential function.", np.exp, lambda b, _x, y, dy: mul(b, dy, y))
 unary(
@@ -193,6 +195,7 @@ unary(
     np.sqrt,
     lambda b, _x, y, dy: div(b, scaled(b, dy, 0.5), y),
     inputs=POSITIVE,
+    rules=SQRT,
 )
 unary(
     "rsqrt",
@@ -201,6 +204,7 @@ unary(
     lambda x: 1 / np.sqrt(x),
     lambda b, x, y, dy: mul(b, dy, scaled(b, div(b, y, x), -0.5)),
     inputs=POSITIVE,
+    rules=RSQRT,
 )
 unary(
     "square",
@@ -209,6 +213,7 @@ unary(
     np.square,
     lambda b, x, _y, dy: mul(b, dy, scaled(b, x, 2)),
     emit=lambda body, x: body.apply("mul", x, x),
+    rules=SQUARE,
 )
 unary("sin", "float", "The sine (radians).", np.sin, lambda b, x, _y, dy: mul(b, dy, b.apply("cos", x)))
 unary(
@@ -238,6 +243,7 @@ unary(
     emit=lambda body, x: body.apply("maximum", x, body.number(0, body.dtype(x))),
     identities=("idempotent",),
     smooth=False,
+    rules=RELU,
 )
 unary(
     "gelu",

@@ -19,6 +19,7 @@ from dfc.ops import samples
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes, SizedAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class
+from dfc.ops.creation.rules import RANGE
 from dfc.ops.gradients import count_up, mul, select, sub
 from dfc.ops.numeric import concrete
 from dfc.ops.pieces import part
@@ -95,6 +96,7 @@ register(
         no_gradient="range returns whole numbers",
         samples=_range_samples,
         smooth=False,
+        rules=RANGE,
     )
 )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.ir.dims import ONE, ZERO
+from dfc.ir.dims import ONE, ZERO, Dim
 from dfc.ir.graph import Node
 from dfc.ops.attributes import AxisAttributes, PadAttributes, ScatterAttributes, SliceAttributes
+from dfc.ops.rules.degrees import ANY, Degree, Growth, Sizes, same
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, linear_in_first, merged, one, refuse_parts
@@ -87,7 +88,55 @@ def _scatter_add(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one((piece.at(piece.axis - axis), piece), SUM)
 
 
-SLICE = OpRules(sharding=_slice)
-PAD = OpRules(sharding=_pad)
-GATHER = OpRules(sharding=_gather)
-SCATTER_ADD = OpRules(sharding=_scatter_add)
+# ---------------------------------------------------------------- degrees --
+
+
+def _slice_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    """A part of the examples is examples; but where few are not 0 it may miss these."""
+    assert isinstance(node.attributes, SliceAttributes)
+    (degree,) = degrees
+    if degree is None or degree.spread:
+        return degree
+    pairs = zip(node.operands[0].tensor.shape, node.attributes.sizes, strict=True)
+    return degree if sizes.is_fixed([before for before, after in pairs if before != after]) else None
+
+
+def _pad_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    """Zeros beside rows of which there are as many as of these, or many more."""
+    assert isinstance(node.attributes, PadAttributes)
+    degree, fill = degrees
+    before, after = (sizes.power(value.tensor.elements) for value in (node.operands[0], node.result))
+    if before is not None and before == after:
+        return same([degree, fill])
+    return _into(degree, node.operands[0].tensor.elements, node.result.tensor.elements, sizes) if fill == ANY else None
+
+
+def _gather_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    """Rows grow as the rows do that they are picked from, whatever their numbers are."""
+    assert isinstance(node.attributes, AxisAttributes)
+    degree = degrees[0]
+    if degree is None or degree.spread or sizes.is_fixed([node.operands[0].tensor.shape[node.attributes.axis]]):
+        return degree
+    return None
+
+
+def _scatter_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    """The sum of all rows stays; it is spread over the rows of the target, of which some may get nothing."""
+    assert isinstance(node.attributes, ScatterAttributes)
+    _, rows = degrees
+    return _into(rows, node.operands[0].tensor.elements, node.attributes.shape[node.attributes.axis], sizes)
+
+
+def _into(degree: Growth, rows: Dim, target: Dim, sizes: Sizes) -> Growth:
+    before, after = sizes.power(rows), sizes.power(target)
+    if degree == ANY:
+        return ANY
+    if degree is None or before is None or after is None:
+        return None
+    return Degree(degree.power + before - after, degree.spread and after == 0)
+
+
+SLICE = OpRules(sharding=_slice, degree=_slice_degree)
+PAD = OpRules(sharding=_pad, degree=_pad_degree)
+GATHER = OpRules(sharding=_gather, degree=_gather_degree)
+SCATTER_ADD = OpRules(sharding=_scatter_add, degree=_scatter_degree)

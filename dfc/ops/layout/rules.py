@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dfc.ir.dims import ONE, Dim, product
 from dfc.ir.graph import Node
 from dfc.ops.attributes import AxesAttributes, AxisAttributes, PermutationAttributes
+from dfc.ops.rules.degrees import as_all, as_first
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State, quotient
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, linear_in_first, merged, one
@@ -108,8 +109,8 @@ def _concat_parts(states: Sequence[State]) -> Use:
     return one([SUM for _ in states], SUM)
 
 
-RESHAPE = OpRules(sharding=_reshape)
-TRANSPOSE = OpRules(sharding=_transpose)
-BROADCAST = OpRules(sharding=_broadcast)
-REVERSE = OpRules(sharding=_reverse)
-CONCAT = OpRules(sharding=_concat)
+RESHAPE = OpRules(sharding=_reshape, degree=as_first)
+TRANSPOSE = OpRules(sharding=_transpose, degree=as_first)
+BROADCAST = OpRules(sharding=_broadcast, degree=as_first)
+REVERSE = OpRules(sharding=_reverse, degree=as_first)
+CONCAT = OpRules(sharding=_concat, degree=as_all)

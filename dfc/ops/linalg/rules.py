@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Node
+from dfc.ops.rules.degrees import Growth, Sizes, more, times
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import COMMON, SUM, Common, Cutting, Partial, Split, State
 from dfc.ops.rules.use import NeededWhole, Use, one
@@ -74,4 +75,11 @@ def _batched(states: Sequence[State], both: bool) -> Use:
     return one((Split(state.axis, state.outer or ONE),) * 2, Split(state.axis, state.outer or ONE))
 
 
-MATMUL = OpRules(sharding=_matmul)
+# ---------------------------------------------------------------- degrees --
+
+
+def _product_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    return more(times(*degrees), sizes.power(node.operands[0].tensor.shape[-1]))
+
+
+MATMUL = OpRules(sharding=_matmul, degree=_product_degree)

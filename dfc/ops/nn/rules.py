@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dfc.ir.graph import Node
 from dfc.ops.attributes import WindowAttributes
+from dfc.ops.rules.degrees import Growth, Sizes
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import Cutting, Split, State
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, one
@@ -20,4 +21,15 @@ def _windows(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one(states, state)
 
 
-WINDOWS = OpRules(sharding=_windows)
+# ---------------------------------------------------------------- degrees --
+
+
+def _windows_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    assert isinstance(node.attributes, WindowAttributes)
+    shape = node.operands[0].tensor.shape
+    if degrees[0] is None or degrees[0].spread or sizes.is_fixed([shape[axis] for axis in node.attributes.axes]):
+        return degrees[0]
+    return None
+
+
+WINDOWS = OpRules(sharding=_windows, degree=_windows_degree)

@@ -21,7 +21,7 @@ from dfc.ops.conditions import require_axes, require_class
 from dfc.ops.gradients import div, indicator, mul, select, widened, with_axes
 from dfc.ops.numeric import Numeric, accumulator, highest, lowest, narrow, widen
 from dfc.ops.record import Arguments, Array, Gradient, OpError, OpRecord, Parameter, Reduce, Sample, Sizes
-from dfc.ops.reduction.rules import ALL, ANY, MAX, MEAN, MIN, PROD, SUMS
+from dfc.ops.reduction.rules import ALL_OF, ANY_OF, MAX, MEAN, MIN, PROD, SUMS
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.samples import Samples
@@ -278,7 +278,7 @@ register_reduction(
     Reduce("or"),
     no_gradient="any returns truth values",
     smooth=False,
-    rules=ANY,
+    rules=ANY_OF,
 )
 register_reduction(
     "all",
@@ -288,5 +288,5 @@ register_reduction(
     Reduce("and"),
     no_gradient="all returns truth values",
     smooth=False,
-    rules=ALL,
+    rules=ALL_OF,
 )

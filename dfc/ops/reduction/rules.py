@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dfc.ir.dims import product
 from dfc.ir.graph import Node
 from dfc.ops.attributes import ArgAttributes, AxisAttributes, ReduceAttributes
+from dfc.ops.rules.degrees import ANY, FLAT, Growth, Sizes, as_all_evenly, as_first, more, unknown
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import COMMON, SUM, Common, Cutting, Partial, Split, State
 from dfc.ops.rules.use import NeededWhole, ShardingRule, Use, one, refuse_parts
@@ -62,14 +64,44 @@ def _running(*, is_linear: bool) -> ShardingRule:
     return rule
 
 
-SUMS = OpRules(sharding=reduced("sum", is_linear=True))
-MEAN = OpRules(sharding=reduced("sum", is_linear=True, total="sum"))
-MAX = OpRules(sharding=reduced("max"))
-MIN = OpRules(sharding=reduced("min"))
-ANY = OpRules(sharding=reduced("or"))
-ALL = OpRules(sharding=reduced("and"))
-PROD = OpRules(sharding=reduced())
-POSITION = OpRules(sharding=_position)
-CUMSUM = OpRules(sharding=_running(is_linear=True))
-CUMPROD = OpRules(sharding=_running(is_linear=False))
-CUMULATIVE_EXTREME = OpRules(sharding=_running(is_linear=False))
+# ---------------------------------------------------------------- degrees --
+
+
+def _sum_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    assert isinstance(node.attributes, ReduceAttributes)
+    count = product(node.operands[0].tensor.shape[axis] for axis in node.attributes.axes)
+    return more(degrees[0], sizes.power(count))
+
+
+def _prod_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    assert isinstance(node.attributes, ReduceAttributes)
+    counts = [node.operands[0].tensor.shape[axis] for axis in node.attributes.axes]
+    if degrees[0] == ANY:
+        return ANY
+    return degrees[0] if degrees[0] == FLAT and sizes.is_fixed(counts) else None
+
+
+def _cumsum_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    assert isinstance(node.attributes, AxisAttributes)
+    return more(degrees[0], sizes.power(node.operands[0].tensor.shape[node.attributes.axis]))
+
+
+def _cumprod_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    assert isinstance(node.attributes, AxisAttributes)
+    if degrees[0] == ANY:
+        return ANY
+    count = node.operands[0].tensor.shape[node.attributes.axis]
+    return degrees[0] if degrees[0] == FLAT and sizes.is_fixed([count]) else None
+
+
+SUMS = OpRules(sharding=reduced("sum", is_linear=True), degree=_sum_degree)
+MEAN = OpRules(sharding=reduced("sum", is_linear=True, total="sum"), degree=as_first)
+MAX = OpRules(sharding=reduced("max"), degree=as_all_evenly)
+MIN = OpRules(sharding=reduced("min"), degree=as_all_evenly)
+ANY_OF = OpRules(sharding=reduced("or"), degree=unknown)
+ALL_OF = OpRules(sharding=reduced("and"), degree=unknown)
+PROD = OpRules(sharding=reduced(), degree=_prod_degree)
+POSITION = OpRules(sharding=_position, degree=unknown)
+CUMSUM = OpRules(sharding=_running(is_linear=True), degree=_cumsum_degree)
+CUMPROD = OpRules(sharding=_running(is_linear=False), degree=_cumprod_degree)
+CUMULATIVE_EXTREME = OpRules(sharding=_running(is_linear=False), degree=as_all_evenly)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dfc.ir.graph import Node
 from dfc.ops import registry
 from dfc.ops.record import Elementwise
+from dfc.ops.rules.degrees import Degree, Growth, Sizes, pointwise, unknown
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import Cutting, State
 from dfc.ops.rules.use import POINTWISE, Use, needs_whole
@@ -25,3 +26,12 @@ def use_of(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     """What a node wants of operands in these states, and gives; raises `NeededWhole`."""
     rule = rules_of(node).sharding or (POINTWISE if is_elementwise(node) else needs_whole)
     return rule(node, states, cutting)
+
+
+def degree_of(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    """The degree of what a node without regions gives; `degrees` are those of its operands but tokens."""
+    rule = rules_of(node).degree or (pointwise if is_elementwise(node) else unknown)
+    found = rule(node, degrees, sizes)
+    if found is not None and not found.spread and sizes.is_fixed(node.result.tensor.shape):
+        return Degree(found.power)  # what is left has no examples: it is a sum over them
+    return found

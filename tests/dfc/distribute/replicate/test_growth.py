@@ -8,12 +8,12 @@ import pytest
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.replicate import replicate
-from dfc.distribute.replicate.growth import ANY, FLAT, Degree, Sizes, more, same, times, to_the
 from dfc.driver.pipeline import optimise
 from dfc.elaborate.build import build
 from dfc.ir.dims import Symbol, ceil_divide, dim, floor_divide, maximum, minimum, modulo
 from dfc.ir.graph import Graph
 from dfc.ops.evaluate import evaluate, initial_state
+from dfc.ops.rules.degrees import ANY, FLAT, Degree, Sizes, more, same, times, to_the
 from tests.support.losses import LINES, VECTOR, text_of
 from tests.support.replicating import statement
 
