@@ -1,12 +1,11 @@
-"""What a node costs: bytes of its values, and seconds on a task, from a static table or from a profile.
+"""What a node costs: bytes of its values, and seconds on a task, by its record's rule of cost or by a profile.
 
-Sizes that only a call knows count as `ASSUMED`. The rates of the table are those of one core of a server: what counts
+Sizes that only a call knows count as `ASSUMED`. The rates are those of one core of a server: what counts
 for placement is how computing compares with moving (white paper of TensorFlow, section 3.2.1: the cost model).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,26 +14,26 @@ from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ForAttributes
+from dfc.ops.rules.costs import bytes_of
+from dfc.ops.rules.lookup import cost_of
 
 ASSUMED = 64
 """The size of a dimension that no number is known for."""
 UNKNOWN_ROUNDS = 16
 PRODUCT_RATE = 100e9
-"""Multiplications and additions of a matrix product or convolution, per second."""
+"""Multiplications and additions of products, per second."""
 MEMORY_RATE = 10e9
-"""Bytes read and written by all other ops, per second."""
+"""Bytes read and written, per second."""
 OVERHEAD = 0.5e-6
 LATENCY = 20e-6
 WIRE_RATE = 4e9
 """A message takes `LATENCY` seconds and one for each `WIRE_RATE` bytes."""
-VIEWS = frozenset({"reshape", "broadcast", "transpose", "slice", "reverse", "constant", "dim", "iota", "send", "recv"})
-PRODUCTS = frozenset({"matmul", "conv2d", "conv1d", "einsum"})
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
     """`sizes` are values for dimensions, `own` those that an entry has for itself; `measured` seconds by the full name
-    of a node, which count more than the table, and `blocks` into how many pieces its entry was cut meanwhile."""
+    of a node, which count more than the rules, and `blocks` into how many pieces its entry was cut meanwhile."""
 
     sizes: Mapping[Symbol, int] = field(default_factory=dict["Symbol", int])
     measured: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -55,7 +54,7 @@ class Costs:
         return self.bytes_of_type(value.type)
 
     def bytes_of_type(self, type_: TensorType) -> int:
-        return math.prod(self.size(axis) for axis in type_.shape) * type_.machine.numpy.itemsize
+        return bytes_of(type_, self.size)
 
     def transfer(self, value: Value) -> float:
         """Seconds until a value is at another task."""
@@ -68,12 +67,10 @@ class Costs:
             return known
         if node.regions:
             return OVERHEAD + self._rounds(node) * sum(self.seconds(n) for r in node.regions for n in r.nodes)
-        if node.op in VIEWS:
+        cost = cost_of(node, self.size)
+        if not cost.work:
             return 0.0
-        if node.op in PRODUCTS:
-            return OVERHEAD + self._operations(node) / PRODUCT_RATE
-        moved = sum(self.bytes_of(value) for value in (*node.operands, *node.results))
-        return OVERHEAD + moved / MEMORY_RATE
+        return OVERHEAD + cost.operations / PRODUCT_RATE + cost.bytes / MEMORY_RATE
 
     def _rounds(self, node: Node) -> int:
         if node.op == "if":
@@ -82,11 +79,6 @@ class Costs:
         if isinstance(attributes, ForAttributes) and attributes.trips is not None:
             return self.size(attributes.trips)
         return UNKNOWN_ROUNDS
-
-    def _operations(self, node: Node) -> float:
-        """Twice the multiplications: the geometric mean of what goes in and out, squared, for a product."""
-        elements = [math.prod(self.size(a) for a in v.tensor.shape) for v in (*node.operands[:2], node.result)]
-        return 2 * math.sqrt(math.prod(float(count) for count in elements))
 
 
 def state_bytes(type_: TensorType) -> int:

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from dfc.ir.graph import Node
 from dfc.ops.attributes import ConstantAttributes, DimAttributes
 from dfc.ops.constants import is_zero
+from dfc.ops.rules.costs import free, memory
 from dfc.ops.rules.degrees import ANY, FLAT, Growth, Sizes, fixed, more
+from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.row_sparsity import dense
 from dfc.ops.rules.sharding import COMMON, ZEROS, Cutting, Split, State
+from dfc.ops.rules.signs import any_sign
 from dfc.ops.rules.use import POINTWISE, Use, one
 
 
@@ -46,9 +50,11 @@ def _count_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth
     return more(FLAT, sizes.power(shape[0])) if len(shape) == 1 else None
 
 
-CONSTANT = OpRules(sharding=_constant, degree=_constant_degree)
-IOTA = OpRules(sharding=_iota, degree=_count_degree)
-DIM = OpRules(degree=_size_degree)
-RANGE = OpRules(degree=_count_degree)
-RANDOM = OpRules(degree=fixed)
-RANDOM_AT = OpRules(sharding=POINTWISE, degree=fixed)
+CONSTANT = OpRules(sharding=_constant, degree=_constant_degree, cost=free, row_sparsity=dense, sign=any_sign)
+IOTA = OpRules(
+    sharding=_iota, degree=_count_degree, cost=free, row_sparsity=dense, sign=any_sign, movement=Movement.NUMBERED
+)
+DIM = OpRules(degree=_size_degree, cost=free, row_sparsity=dense, sign=any_sign)
+RANGE = OpRules(degree=_count_degree, cost=memory, row_sparsity=dense, sign=any_sign)
+RANDOM = OpRules(degree=fixed, cost=memory, row_sparsity=dense, sign=any_sign)
+RANDOM_AT = OpRules(sharding=POINTWISE, degree=fixed, cost=memory, row_sparsity=dense, sign=any_sign)

@@ -12,12 +12,14 @@ blocks: `combined` gives each task the same result, whatever the number of tasks
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.types import TensorType
 from dfc.ops.record import Array, Effect, HostCall, OpRecord, Parameter, Sizes
 from dfc.ops.registry import register
+from dfc.ops.rules.costs import free
+from dfc.ops.rules.op_rules import DEFAULTS, OpRules
 from dfc_runtime.errors import UnsupportedError
 
 NETWORK = "@network"
@@ -81,7 +83,13 @@ def _nothing(_types: Sequence[TensorType], _attributes: Attributes) -> Sequence[
     return ()
 
 
-def _register(name: str, summary: str, attributes: type[Attributes], *parameters: Parameter) -> None:
+def _register(
+    name: str,
+    summary: str,
+    attributes: type[Attributes],
+    *parameters: Parameter,
+    rules: OpRules = DEFAULTS,
+) -> None:
     gives = attributes in (RecvAttributes, CombinedAttributes)
     signature = ", ".join(f"{p.name}: {p.type}" for p in parameters)
     register(
@@ -99,13 +107,16 @@ def _register(name: str, summary: str, attributes: type[Attributes], *parameters
             no_gradient="messages are put in when all gradients are taken",
             effect=Effect.HOST,
             in_prelude=False,
+            rules=rules,
         )
     )
 
 
+MESSAGE = replace(DEFAULTS, cost=free)
+"""What a message takes is no cost of the tasks: placement adds it where a value goes from one to another."""
 _value = Parameter("value", type="T[..S]")
-_register("send", "Sends a value to other tasks; does not wait for them.", SendAttributes, _value)
-_register("recv", "Waits for a value from another task.", RecvAttributes)
+_register("send", "Sends a value to other tasks; does not wait for them.", SendAttributes, _value, rules=MESSAGE)
+_register("recv", "Waits for a value from another task.", RecvAttributes, rules=MESSAGE)
 _register(
     "contribute",
     "Gives the part of one block to what all blocks of a job make together; does not wait.",

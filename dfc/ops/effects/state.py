@@ -28,6 +28,7 @@ from dfc.ops.broadcasting import Shape, stretches_to
 from dfc.ops.conditions import require_class
 from dfc.ops.creation import philox
 from dfc.ops.creation.sources import require_distribution
+from dfc.ops.effects.rules import READ
 from dfc.ops.indexing.gather_scatter import INDEX_OUT_OF_RANGE, checked_indices
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Array, Effect, Evaluate, OpError, OpRecord, Parameter, Sample, Sizes, Structural
@@ -189,6 +190,7 @@ register(
             samples.sample(samples.numbers(()), attributes=ResourceAttributes("v"), kind="edge"),
         ],
         in_prelude=False,
+        rules=READ,
     )
 )
 register(

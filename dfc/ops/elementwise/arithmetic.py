@@ -14,7 +14,7 @@ from dfc.ops import samples
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
-from dfc.ops.elementwise.rules import ADD, DIV, ELEMENTWISE, EXTREME, MUL, SUB
+from dfc.ops.elementwise.rules import ADD, DIV, ELEMENTWISE, MAXIMUM, MINIMUM, MUL, SUB
 from dfc.ops.gradients import div, mul, scaled, select, sub, unbroadcast
 from dfc.ops.numeric import Numeric, pointwise
 from dfc.ops.record import EXPRESSION, OPERATOR, Elementwise, Gradient, OpError, OpRecord, Parameter, Sample
@@ -260,7 +260,7 @@ binary(
     _choice_row("less"),
     identities=("commutative", "idempotent"),
     smooth=False,
-    rules=EXTREME,
+    rules=MINIMUM,
 )
 binary(
     "maximum",
@@ -270,5 +270,5 @@ binary(
     _choice_row("greater"),
     identities=("commutative", "idempotent"),
     smooth=False,
-    rules=EXTREME,
+    rules=MAXIMUM,
 )

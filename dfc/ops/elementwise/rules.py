@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dfc.ir.graph import Node
+from dfc.ops.builder import Builder
+from dfc.ops.rules.costs import memory
 from dfc.ops.rules.degrees import (
     ANY,
     FLAT,
@@ -22,7 +25,10 @@ from dfc.ops.rules.degrees import (
 )
 from dfc.ops.rules.degrees import pointwise as pointwise_degree
 from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.row_factors import scaled
+from dfc.ops.rules.row_sparsity import Known, RowRule, Sparse, dense, row_by_row, total, without_bases
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Partial, State
+from dfc.ops.rules.signs import any_sign, not_negative, of_largest, of_product, of_sum
 from dfc.ops.rules.use import POINTWISE, pointwise
 
 
@@ -106,20 +112,87 @@ def _equal_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth
     return FLAT if known.power <= 0 else Degree(-known.power, spread=False)
 
 
-ELEMENTWISE = OpRules(sharding=POINTWISE, degree=pointwise_degree)
+# ---------------------------------------------------------------- rows --
+
+
+def _cast_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
+    """To a wider type row by row; to a narrower one only once for each place."""
+    source, target = node.operands[0].tensor.machine, node.result.tensor.machine
+    is_wider = source.is_float and target.is_float and target.size > source.size
+    return row_by_row(b, node, known) if is_wider else None
+
+
+def _total_rows(*, negative: bool) -> RowRule:
+    def rule(b: Builder, node: Node, known: Known) -> Sparse | None:
+        x, y = known
+        shapes = {v.tensor.shape for v in (*node.operands, node.result)}
+        return None if x is None or y is None or len(shapes) > 1 else total(b, x, y, negative=negative)
+
+    return rule
+
+
+def _product_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
+    """A sparse value times one that is not."""
+    x, y = known
+    if x is not None and y is None:
+        return scaled(b, node, x, node.operands[1], 0)
+    if x is None and y is not None:
+        return scaled(b, node, y, node.operands[0], 1)
+    return None
+
+
+def _quotient_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
+    x, y = known
+    return None if x is None or y is not None else scaled(b, node, x, node.operands[1], 0, divides=True)
+
+
+ELEMENTWISE = OpRules(sharding=POINTWISE, degree=pointwise_degree, cost=memory, row_sparsity=dense, sign=any_sign)
 """For an op that is linear in none of its operands."""
-ADD = OpRules(sharding=pointwise(_all_parts), degree=as_all)
-SUB = OpRules(sharding=pointwise(_all_parts), degree=as_all)
-MUL = OpRules(sharding=pointwise(_scaled_part), degree=_times_degree)
-DIV = OpRules(sharding=pointwise(_divided_part), degree=_quotient_degree)
-NEG = OpRules(sharding=pointwise(_part_alone, keeps_zeros=True), degree=as_first)
-CAST = OpRules(sharding=pointwise(_cast_part, keeps_zeros=True), degree=_cast_degree)
-SELECT = OpRules(sharding=pointwise(_chosen_parts), degree=_select_degree)
-EQUAL = OpRules(sharding=POINTWISE, degree=_equal_degree)
-EXTREME = OpRules(sharding=POINTWISE, degree=as_all_evenly)
-ABS = OpRules(sharding=POINTWISE, degree=power_of_first(1.0))
-RELU = OpRules(sharding=POINTWISE, degree=power_of_first(1.0))
-SQUARE = OpRules(sharding=POINTWISE, degree=power_of_first(2.0))
-SQRT = OpRules(sharding=POINTWISE, degree=power_of_first(0.5))
-RSQRT = OpRules(sharding=POINTWISE, degree=power_of_first(-0.5))
-SIGN = OpRules(sharding=POINTWISE, degree=power_of_first(0.0))
+ADD = OpRules(
+    sharding=pointwise(_all_parts), degree=as_all, cost=memory, row_sparsity=_total_rows(negative=False), sign=of_sum
+)
+SUB = OpRules(
+    sharding=pointwise(_all_parts), degree=as_all, cost=memory, row_sparsity=_total_rows(negative=True), sign=any_sign
+)
+MUL = OpRules(
+    sharding=pointwise(_scaled_part),
+    degree=_times_degree,
+    cost=memory,
+    row_sparsity=without_bases(_product_rows),
+    sign=of_product,
+)
+DIV = OpRules(
+    sharding=pointwise(_divided_part),
+    degree=_quotient_degree,
+    cost=memory,
+    row_sparsity=without_bases(_quotient_rows),
+    sign=any_sign,
+)
+NEG = OpRules(
+    sharding=pointwise(_part_alone, keeps_zeros=True),
+    degree=as_first,
+    cost=memory,
+    row_sparsity=without_bases(row_by_row),
+    sign=any_sign,
+)
+CAST = OpRules(
+    sharding=pointwise(_cast_part, keeps_zeros=True),
+    degree=_cast_degree,
+    cost=memory,
+    row_sparsity=without_bases(_cast_rows),
+    sign=any_sign,
+)
+SELECT = OpRules(
+    sharding=pointwise(_chosen_parts), degree=_select_degree, cost=memory, row_sparsity=dense, sign=any_sign
+)
+EQUAL = OpRules(sharding=POINTWISE, degree=_equal_degree, cost=memory, row_sparsity=dense, sign=any_sign)
+MINIMUM = OpRules(sharding=POINTWISE, degree=as_all_evenly, cost=memory, row_sparsity=dense, sign=any_sign)
+ABS = OpRules(sharding=POINTWISE, degree=power_of_first(1.0), cost=memory, row_sparsity=dense, sign=not_negative)
+RELU = OpRules(sharding=POINTWISE, degree=power_of_first(1.0), cost=memory, row_sparsity=dense, sign=not_negative)
+SQUARE = OpRules(sharding=POINTWISE, degree=power_of_first(2.0), cost=memory, row_sparsity=dense, sign=not_negative)
+SQRT = OpRules(sharding=POINTWISE, degree=power_of_first(0.5), cost=memory, row_sparsity=dense, sign=not_negative)
+RSQRT = OpRules(sharding=POINTWISE, degree=power_of_first(-0.5), cost=memory, row_sparsity=dense, sign=any_sign)
+SIGN = OpRules(sharding=POINTWISE, degree=power_of_first(0.0), cost=memory, row_sparsity=dense, sign=any_sign)
+NOT_NEGATIVE = replace(ELEMENTWISE, sign=not_negative)
+COPY = replace(ELEMENTWISE, row_sparsity=without_bases(row_by_row))
+MAXIMUM = replace(MINIMUM, sign=of_largest)

@@ -15,7 +15,7 @@ from dfc.kernels.body import BodyBuilder
 from dfc.ops import samples
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
-from dfc.ops.elementwise.rules import ABS, ELEMENTWISE, NEG, RELU, RSQRT, SIGN, SQRT, SQUARE
+from dfc.ops.elementwise.rules import ABS, COPY, ELEMENTWISE, NEG, NOT_NEGATIVE, RELU, RSQRT, SIGN, SQRT, SQUARE
 from dfc.ops.elementwise.special import erf
 from dfc.ops.gradients import add, div, mul, scaled, select, sub
 from dfc.ops.numeric import Numeric, pointwise
@@ -171,7 +171,14 @@ unary(
     smooth=False,
     rules=SIGN,
 )
-unary("exp", "float", "The exponential function.", np.exp, lambda b, _x, y, dy: mul(b, dy, y))
+unary(
+    "exp",
+    "float",
+    "The exponential function.",
+    np.exp,
+    lambda b, _x, y, dy: mul(b, dy, y),
+    rules=NOT_NEGATIVE,
+)
 unary(
     "log",
     "float",
@@ -233,6 +240,7 @@ unary(
     _sigmoid,
     lambda b, _x, y, dy: mul(b, dy, mul(b, y, _one_minus(b, y))),
     emit=_emit_sigmoid,
+    rules=NOT_NEGATIVE,
 )
 unary(
     "relu",
@@ -305,6 +313,7 @@ unary(
     emit=lambda _body, x: x,
     no_gradient="stop_gradient asks for that",
     smooth=False,
+    rules=COPY,
 )
 
 unary(

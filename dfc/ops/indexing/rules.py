@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from dfc.ir.dims import ONE, ZERO, Dim
 from dfc.ir.graph import Node
 from dfc.ops.attributes import AxisAttributes, PadAttributes, ScatterAttributes, SliceAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.constants import uniform_of
+from dfc.ops.rules.costs import free, memory
 from dfc.ops.rules.degrees import ANY, Degree, Growth, Sizes, same
+from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.row_sparsity import Known, Sparse, dense, padded, scattered
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State
+from dfc.ops.rules.signs import any_sign, of_some
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, linear_in_first, merged, one, refuse_parts
 
 
@@ -136,7 +144,38 @@ def _into(degree: Growth, rows: Dim, target: Dim, sizes: Sizes) -> Growth:
     return Degree(degree.power + before - after, degree.spread and after == 0)
 
 
-SLICE = OpRules(sharding=_slice, degree=_slice_degree)
-PAD = OpRules(sharding=_pad, degree=_pad_degree)
-GATHER = OpRules(sharding=_gather, degree=_gather_degree)
-SCATTER_ADD = OpRules(sharding=_scatter_add, degree=_scatter_degree)
+# ---------------------------------------------------------------- rows --
+
+
+def _scattered_rows(b: Builder, node: Node, known: Known) -> Sparse:
+    del b, known
+    assert isinstance(node.attributes, ScatterAttributes)
+    ids, rows = node.operands
+    return scattered(ids, rows, node.attributes)
+
+
+def _padded_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
+    del b
+    assert isinstance(node.attributes, PadAttributes)
+    x, fill = node.operands
+    number = uniform_of(fill)
+    if number is None or number.astype(np.float64) != 0:
+        return None
+    return padded(x, known[0], node.attributes)
+
+
+SLICE = OpRules(
+    sharding=_slice, degree=_slice_degree, cost=free, row_sparsity=dense, sign=of_some, movement=Movement.CUT
+)
+PAD = OpRules(
+    sharding=_pad,
+    degree=_pad_degree,
+    cost=memory,
+    row_sparsity=_padded_rows,
+    sign=any_sign,
+    movement=Movement.SURROUNDED,
+)
+GATHER = OpRules(sharding=_gather, degree=_gather_degree, cost=memory, row_sparsity=dense, sign=of_some)
+SCATTER_ADD = OpRules(
+    sharding=_scatter_add, degree=_scatter_degree, cost=memory, row_sparsity=_scattered_rows, sign=any_sign
+)

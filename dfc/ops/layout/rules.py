@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from dfc.ir.dims import ONE, Dim, product
 from dfc.ir.graph import Node
 from dfc.ops.attributes import AxesAttributes, AxisAttributes, PermutationAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.constants import uniform_of
+from dfc.ops.rules.costs import free, memory
 from dfc.ops.rules.degrees import as_all, as_first
+from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.row_sparsity import NOTHING, Known, Sparse, dense, transposed
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State, quotient
+from dfc.ops.rules.signs import any_sign, of_all
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, linear_in_first, merged, one
 
 
@@ -109,8 +117,38 @@ def _concat_parts(states: Sequence[State]) -> Use:
     return one([SUM for _ in states], SUM)
 
 
-RESHAPE = OpRules(sharding=_reshape, degree=as_first)
-TRANSPOSE = OpRules(sharding=_transpose, degree=as_first)
-BROADCAST = OpRules(sharding=_broadcast, degree=as_first)
-REVERSE = OpRules(sharding=_reverse, degree=as_first)
-CONCAT = OpRules(sharding=_concat, degree=as_all)
+# ---------------------------------------------------------------- rows --
+
+
+def _transposed_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
+    (x,) = known
+    assert isinstance(node.attributes, PermutationAttributes)
+    return None if x is None else transposed(b, x, node.attributes.permutation)
+
+
+def _no_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
+    """A broadcast zero has no rows at all."""
+    del b, known
+    number = uniform_of(node.operands[0])
+    is_zero = number is not None and number.dtype.kind in "fV" and number.astype(np.float64) == 0
+    return NOTHING if is_zero else None
+
+
+RESHAPE = OpRules(
+    sharding=_reshape, degree=as_first, cost=free, row_sparsity=dense, sign=of_all, movement=Movement.REORDERED
+)
+TRANSPOSE = OpRules(
+    sharding=_transpose,
+    degree=as_first,
+    cost=free,
+    row_sparsity=_transposed_rows,
+    sign=any_sign,
+    movement=Movement.REORDERED,
+)
+BROADCAST = OpRules(
+    sharding=_broadcast, degree=as_first, cost=free, row_sparsity=_no_rows, sign=of_all, movement=Movement.REPEATED
+)
+REVERSE = OpRules(
+    sharding=_reverse, degree=as_first, cost=free, row_sparsity=dense, sign=any_sign, movement=Movement.MIRRORED
+)
+CONCAT = OpRules(sharding=_concat, degree=as_all, cost=memory, row_sparsity=dense, sign=any_sign)

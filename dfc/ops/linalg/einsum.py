@@ -23,6 +23,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
 from dfc.ops.gradients import mul, widened
 from dfc.ops.linalg.equations import RULE, Equation, parse_equation, sizes_of
+from dfc.ops.linalg.rules import PRODUCT
 from dfc.ops.numeric import narrow, widen
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
@@ -219,5 +220,6 @@ register(
         samples=_samples,
         in_prelude=False,
         build=build_einsum,
+        rules=PRODUCT,
     )
 )

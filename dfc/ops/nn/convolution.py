@@ -24,6 +24,7 @@ from dfc.ops.broadcasting import same_dim
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype, require_size
 from dfc.ops.gradients import reverse
+from dfc.ops.linalg.rules import PRODUCT
 from dfc.ops.nn.grouped import Grouped, turned_in_groups
 from dfc.ops.nn.windows import per_axis, positions, reach
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
@@ -366,6 +367,7 @@ def _register(name: str, places: int, image: str, kernel: str, cases: Callable[[
             evaluate=_evaluate,
             lowering=Decompose(_decompose),
             attributes=ConvolutionAttributes,
+            rules=PRODUCT,
             constraints=(
                 "the element types are equal and a number type.",
                 f"`x` has the axes {image}; `kernel` has {kernel}, its spatial sizes are plain numbers from 1 up.",

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.ir.dims import product
-from dfc.ir.graph import Node
+from dfc.ir.graph import Node, Value
 from dfc.ops.attributes import ArgAttributes, AxisAttributes, ReduceAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.rules.costs import memory
 from dfc.ops.rules.degrees import ANY, FLAT, Growth, Sizes, as_all_evenly, as_first, more, unknown
 from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.row_sparsity import Sparse, dense, whole_sum
 from dfc.ops.rules.sharding import COMMON, SUM, Common, Cutting, Partial, Split, State
+from dfc.ops.rules.signs import any_sign
 from dfc.ops.rules.use import NeededWhole, ShardingRule, Use, one, refuse_parts
 
 
@@ -94,14 +98,41 @@ def _cumprod_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Grow
     return degrees[0] if degrees[0] == FLAT and sizes.is_fixed([count]) else None
 
 
-SUMS = OpRules(sharding=reduced("sum", is_linear=True), degree=_sum_degree)
-MEAN = OpRules(sharding=reduced("sum", is_linear=True, total="sum"), degree=as_first)
-MAX = OpRules(sharding=reduced("max"), degree=as_all_evenly)
-MIN = OpRules(sharding=reduced("min"), degree=as_all_evenly)
-ANY_OF = OpRules(sharding=reduced("or"), degree=unknown)
-ALL_OF = OpRules(sharding=reduced("and"), degree=unknown)
-PROD = OpRules(sharding=reduced(), degree=_prod_degree)
-POSITION = OpRules(sharding=_position, degree=unknown)
-CUMSUM = OpRules(sharding=_running(is_linear=True), degree=_cumsum_degree)
-CUMPROD = OpRules(sharding=_running(is_linear=False), degree=_cumprod_degree)
-CUMULATIVE_EXTREME = OpRules(sharding=_running(is_linear=False), degree=as_all_evenly)
+# ---------------------------------------------------------------- rows --
+
+
+def _sum_of_rows(b: Builder, node: Node, x: Sparse) -> Value | None:
+    """The sum of all elements, as for the norm of a gradient."""
+    return None if x.base is not None or node.result.tensor.shape else whole_sum(b, x)
+
+
+SUMS = OpRules(
+    sharding=reduced("sum", is_linear=True),
+    degree=_sum_degree,
+    cost=memory,
+    row_sparsity=dense,
+    row_total=_sum_of_rows,
+    sign=any_sign,
+)
+MEAN = OpRules(
+    sharding=reduced("sum", is_linear=True, total="sum"),
+    degree=as_first,
+    cost=memory,
+    row_sparsity=dense,
+    sign=any_sign,
+)
+MAX = OpRules(sharding=reduced("max"), degree=as_all_evenly, cost=memory, row_sparsity=dense, sign=any_sign)
+MIN = OpRules(sharding=reduced("min"), degree=as_all_evenly, cost=memory, row_sparsity=dense, sign=any_sign)
+ANY_OF = OpRules(sharding=reduced("or"), degree=unknown, cost=memory, row_sparsity=dense, sign=any_sign)
+ALL_OF = OpRules(sharding=reduced("and"), degree=unknown, cost=memory, row_sparsity=dense, sign=any_sign)
+PROD = OpRules(sharding=reduced(), degree=_prod_degree, cost=memory, row_sparsity=dense, sign=any_sign)
+POSITION = OpRules(sharding=_position, degree=unknown, cost=memory, row_sparsity=dense, sign=any_sign)
+CUMSUM = OpRules(
+    sharding=_running(is_linear=True), degree=_cumsum_degree, cost=memory, row_sparsity=dense, sign=any_sign
+)
+CUMPROD = OpRules(
+    sharding=_running(is_linear=False), degree=_cumprod_degree, cost=memory, row_sparsity=dense, sign=any_sign
+)
+CUMULATIVE_EXTREME = OpRules(
+    sharding=_running(is_linear=False), degree=as_all_evenly, cost=memory, row_sparsity=dense, sign=any_sign
+)

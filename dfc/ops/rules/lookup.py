@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dfc.ir.graph import Node
 from dfc.ops import registry
 from dfc.ops.record import Elementwise
+from dfc.ops.rules.costs import Cost, SizeOf, memory
 from dfc.ops.rules.degrees import Degree, Growth, Sizes, pointwise, unknown
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import Cutting, State
@@ -35,3 +36,8 @@ def degree_of(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
     if found is not None and not found.spread and sizes.is_fixed(node.result.tensor.shape):
         return Degree(found.power)  # what is left has no examples: it is a sum over them
     return found
+
+
+def cost_of(node: Node, size_of: SizeOf) -> Cost:
+    """What a node without regions computes and moves."""
+    return (rules_of(node).cost or memory)(node, size_of)

@@ -22,8 +22,8 @@ from dfc.ir.types import Type
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.iterations import size_of
+from dfc.ops.rules.row_sparsity import Sparse, Term
 from dfc.transforms.autodiff.expose import zeros
-from dfc.transforms.sparse.rows import Sparse, Term
 
 Known = Mapping[Value, Sparse]
 

@@ -3,10 +3,10 @@
     let g: f32[N, W] = graph.scatter_add(ids, rows, ..)
     table -= rate * g                                     ->      table[ids, 0:W] -= rate * rows
 
-Follows what `rows` knows (`Sparse`) through the graph: out of branches, and out of loops that add up, as results
-(`ids` and rows, for loops stacked). Where a whole variable is assigned `:= += -=` such a value, each term becomes an
-assignment through its index, in the order of the terms; the dense gradient stays only if somebody else uses it. Where
-there is such an assignment, sums of all elements (norms for clipping) are sums over rows, too.
+Follows what the rules of ops know (`Sparse`) through the graph: out of branches, and out of loops that add up, as
+results (`ids` and rows, for loops stacked). Where a whole variable is assigned `:= += -=` such a value, each term
+becomes an assignment through its index, in the order of the terms; the dense gradient stays only if somebody else uses
+it. Where there is such an assignment, sums of all elements (norms for clipping) are sums over rows, too.
 
 Assumes simplified nodes. Rows with the same number are subtracted one after the other, in the order of the index: the
 same numbers as the dense update up to rounding. Rows that nobody read stay as they are.
@@ -23,10 +23,11 @@ from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector, ResourceAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.rules.lookup import rules_of
+from dfc.ops.rules.row_factors import rows_of
+from dfc.ops.rules.row_sparsity import Sparse, Term
 from dfc.transforms.scalar.dce import dce_block
 from dfc.transforms.sparse.row_regions import Rewritten, out_of_branches, out_of_rounds, totals
-from dfc.transforms.sparse.row_rules import derive
-from dfc.transforms.sparse.rows import Sparse, Term, whole_sum
 
 NAME = "sparse"
 _REGIONS: dict[str, Callable[[Node, Mapping[Value, Sparse], Builder], Rewritten | None]] = {
@@ -75,18 +76,17 @@ class _Sparse(Pass):
             return None
         kept = site.kept()
         site.output.append(kept)
-        found = derive(builder, kept, [self._known.get(value) for value in kept.operands])
+        found = rows_of(builder, kept, [self._known.get(value) for value in kept.operands])
         if found is not None:
             self._known[kept.result] = found
         total = self._total(kept, builder)
         return kept.results if total is None else [total]
 
     def _total(self, node: Node, builder: Builder) -> Value | None:
-        """The sum of all elements of what is sparse, as for the norm of a gradient."""
-        x = self._known.get(node.operands[0]) if node.op == "sum" else None
-        if x is None or x.base is not None or node.result.tensor.shape:
-            return None
-        return whole_sum(builder, x)
+        """The result itself, if its op makes it of the rows of its operand."""
+        rule = rules_of(node).row_total
+        x = self._known.get(node.operands[0]) if rule is not None else None
+        return None if rule is None or x is None else rule(builder, node, x)
 
     def _assign(self, site: Site, builder: Builder) -> Sequence[Value] | None:
         attributes = site.node.attributes

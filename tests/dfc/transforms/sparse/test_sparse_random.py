@@ -14,12 +14,14 @@ from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.ops.attributes import AssignAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.elementwise import rules as elementwise
 from dfc.ops.evaluate import Outcome, evaluate
 from dfc.ops.record import OpError
+from dfc.ops.rules import row_factors, row_sparsity
+from dfc.ops.rules.row_sparsity import Sparse
 from dfc.ops.spelling import show
 from dfc.transforms.autodiff.autodiff import autodiff
-from dfc.transforms.sparse import row_regions, row_rules, rows, sparse
-from dfc.transforms.sparse.rows import Sparse
+from dfc.transforms.sparse import row_regions, sparse
 from tests.support.agreeing import verified
 from tests.support.building import graph_of
 from tests.support.sparse_programs import feeds, program, state
@@ -30,8 +32,8 @@ BATCHES = (5, 1, 40)
 @pytest.fixture(autouse=True)
 def sort_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables here are small, and the ways of large ones are to be tested."""
-    monkeypatch.setattr(rows, "MANY", 0)
-    monkeypatch.setattr(rows, "FEW", 0)
+    monkeypatch.setattr(row_sparsity, "MANY", 0)
+    monkeypatch.setattr(row_sparsity, "FEW", 0)
 
 
 def dense(graph: Graph, seed: int) -> Outcome:
@@ -84,16 +86,16 @@ def differs() -> bool:
     return False
 
 
-def _same_sign(b: Builder, x: Sparse, y: Sparse, op: str) -> Sparse | None:
-    del b, op
+def _same_sign(b: Builder, x: Sparse, y: Sparse, *, negative: bool) -> Sparse | None:
+    del b, negative
     return None if y.base is not None else Sparse((*x.terms, *y.terms), x.base)
 
 
 BUGS: dict[str, tuple[ModuleType, str, object]] = {
-    "differences that are sums": (row_rules, "total", _same_sign),
-    "squares of rows that are not added up": (row_rules, "combined", lambda b, x, shape: x),
-    "dense factors of the first rows": (row_rules, "restricted", lambda b, factor, term: b.scalar_like(1, factor)),
-    "negative numbers that are other rows": (rows, "_from_the_start", lambda b, ids, size: ids),
+    "differences that are sums": (elementwise, "total", _same_sign),
+    "squares of rows that are not added up": (row_factors, "combined", lambda b, x, shape: x),
+    "dense factors of the first rows": (row_factors, "restricted", lambda b, factor, term: b.scalar_like(1, factor)),
+    "negative numbers that are other rows": (row_sparsity, "_from_the_start", lambda b, ids, size: ids),
     "stacked rows in the order of another axis": (row_regions, "_stacked", lambda b, stacks, inside: inside),
     "any read for the present value": (sparse, "_is_present_value", lambda base, resource, token: base is not None),
 }

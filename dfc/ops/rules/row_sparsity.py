@@ -1,4 +1,4 @@
-"""Tensors that are zero but for some rows: what `sparse` knows about gradients of gathers and slices.
+"""Rules of row sparsity: tensors that are zero but for some rows, such as gradients of gathers and slices.
 
 A `Sparse` value is an optional dense `base` plus terms. A `Term` is `rows` at the places its index selects: a place
 that is selected several times gets the sum, in the order of the index. All functions that make nodes append them to a
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.ir.dtypes import I64
-from dfc.ir.graph import Value
+from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import (
     ArgSortAttributes,
@@ -32,6 +32,13 @@ MANY = 1 << 15
 """Elements of a tensor from which on it pays to sort row numbers, rather than to make all of the tensor."""
 FEW = 16
 """Elements of the tensor for each row number, if it is known how many there are."""
+
+Known = Sequence["Sparse | None"]
+"""What is known of operands; None for one that is dense."""
+RowRule = Callable[[Builder, Node, Known], "Sparse | None"]
+"""What is known of the result of a node; None if it is dense, as far as the op itself says."""
+RowTotal = Callable[[Builder, Node, "Sparse"], "Value | None"]
+"""The result of a node, made of the rows of its one operand alone; None if that cannot be done."""
 
 Place = RangeSelector | Value
 """What a term selects along one axis: a range, or the row numbers that a tensor holds."""
@@ -131,12 +138,12 @@ def each_term(x: Sparse, change: Callable[[Term], Value | None]) -> Sparse | Non
     return Sparse(tuple(terms))
 
 
-def total(b: Builder, x: Sparse, y: Sparse, op: str) -> Sparse | None:
+def total(b: Builder, x: Sparse, y: Sparse, *, negative: bool) -> Sparse | None:
     """x + y or x - y."""
-    if y.base is not None and (x.base is not None or op == "sub"):
+    if y.base is not None and (x.base is not None or negative):
         return None
     other = y.terms
-    if op == "sub":
+    if negative:
         other = tuple(replace(term, rows=b.apply("neg", term.rows)) for term in other)
     return Sparse((*x.terms, *other), x.base if x.base is not None else y.base)
 
@@ -281,3 +288,27 @@ def is_along(x: TensorType, term: Term) -> bool:
     """Whether a value differs along an axis that a term selects only a part of."""
     index = term.index[len(term.index) - x.rank :]
     return any(size != ONE and not whole_axis(place, size) for place, size in zip(index, x.shape, strict=True))
+
+
+# ---------------------------------------------------------------- rules that ops share --
+
+
+def dense(b: Builder, node: Node, known: Known) -> Sparse | None:
+    """The safe default: nothing is known of the result."""
+    del b, node, known
+
+
+def row_by_row(b: Builder, node: Node, known: Known) -> Sparse | None:
+    """What is linear in its one operand: the same of each row."""
+    (x,) = known
+    return None if x is None else each_term(x, lambda t: b.apply(node.op, t.rows, attributes=node.attributes))
+
+
+def without_bases(rule: RowRule) -> RowRule:
+    """For a rule that does not follow dense bases: an operand with one is dense."""
+
+    def stripped(b: Builder, node: Node, known: Known) -> Sparse | None:
+        rest = [None if each is None or each.base is not None else each for each in known]
+        return None if all(each is None for each in rest) else rule(b, node, rest)
+
+    return stripped
