@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dfc.ir.graph import Block, Entry, Graph, Value
 from dfc.ir.rewrite import Pass, Site, rebuild, with_block, with_parts
 from dfc.ir.types import TokenType
-from dfc.ops.effects.communication import NETWORK
+from dfc.ops.effects.communication import NETWORK, RecvAttributes
 
 
 def with_early_receives(graph: Graph) -> Graph:
@@ -27,10 +27,10 @@ def with_early_receives(graph: Graph) -> Graph:
 
 def _early(entry: Entry) -> Entry:
     block = entry.block
-    received = [node for node in block.nodes if node.op == "recv"]
+    received = [node for node in block.nodes if isinstance(node.attributes, RecvAttributes)]
     if not received:
         return entry
-    rest = [node for node in block.nodes if node.op != "recv"]
+    rest = [node for node in block.nodes if not isinstance(node.attributes, RecvAttributes)]
     chain = _Chain(next(value for value in block.parameters if _is_network(value)))
     moved = rebuild(Block(block.parameters, [*received, *rest], block.outputs), chain)
     outputs = [chain.token if _is_network(value) else value for value in moved.outputs]

@@ -14,13 +14,14 @@ from dfc.ir import walk
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.graph import Entry, Node
 from dfc.ops.attributes import ForAttributes
+from dfc.ops.effects.communication import CombinedAttributes, ContributeAttributes
 
-SHARED = frozenset({"contribute", "combined"})
+SHARED = (ContributeAttributes, CombinedAttributes)
 
 
 def is_blockwise(node: Node, count: Symbol) -> bool:
     """Whether a node goes over the blocks of a task, takes part in a combination, or has something inside that does."""
-    return any(inner.op in SHARED or _goes_over(inner, count) for inner in nodes_inside(node))
+    return any(isinstance(inner.attributes, SHARED) or _goes_over(inner, count) for inner in nodes_inside(node))
 
 
 def _goes_over(node: Node, count: Symbol) -> bool:

@@ -20,12 +20,13 @@ from dfc.ir.graph import Block, Entry, Graph, Node, Value
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 from dfc.ops.effects.effects import effect, is_host_call
 from dfc.ops.record import Effect
+from dfc.ops.rules.lookup import rules_of
+from dfc.ops.rules.movements import Movement
 
 GPU_OVERHEAD = 5e-6
 GPU_TIMES_FASTER = 100
 """What a GPU makes of work besides the start of a kernel, beside one core."""
-REARRANGED = frozenset({"reshape", "broadcast", "transpose"})
-"""Ops whose result is made where it is needed."""
+MADE_WHERE_NEEDED = (Movement.REORDERED, Movement.REPEATED)
 LINE = "its line says so"
 LINK_LATENCY = 12e-6
 LINK_RATE = 10e9
@@ -145,7 +146,7 @@ class _Run:
         in another order, which are no more to send than those they are made of."""
         if node.regions or effect(node) is not Effect.PURE or node.op in self._wishes.lacking:
             return False
-        if node.op in REARRANGED:
+        if rules_of(node).movement in MADE_WHERE_NEEDED:
             return not any(value in self._given_out for value in node.results)
         return all(self._ready.get(value, (ON_CPU, 0.0))[0] is None for value in node.operands)
 

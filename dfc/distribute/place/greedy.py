@@ -19,9 +19,7 @@ from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
-
-TELLING = frozenset({"debug_print", "summary_scalar", "summary_histogram"})
-"""Ops for people to read what a run does."""
+from dfc.ops.rules.lookup import rules_of
 
 
 class Run:
@@ -163,7 +161,7 @@ class Run:
         loop over blocks each block has its own to tell."""
         count = self._wishes.counts.get(self._entry.name)
         in_blocks = count is not None and bool(node.regions) and is_blockwise(node, count)
-        return inner.op in TELLING and not in_blocks
+        return rules_of(inner).for_people and not in_blocks
 
     def _state_of(self, node: Node) -> str | None:
         match node.attributes:

@@ -30,11 +30,10 @@ from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.measured import measured_in
 from dfc.ops.known_sizes import sizes_compared
+from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import Cutting, Split
 from dfc.transforms.scalar.dce import dce
 
-ALONE = frozenset({"clock", "checkpoint_save", "checkpoint_restore"})
-"""Ops that are not the same on every task."""
 __all__ = ["Combination", "Piece", "Replication", "RowUses", "replicate"]
 
 
@@ -49,7 +48,7 @@ def replicate(
     symbol = next((each for each in entry.dims if str(each) == statement.split), None)
     if symbol is None:
         raise CompileError([mistakes.no_such_size(statement, entry)])
-    alone = next((node for node in walk.nodes(entry.block) if node.op in ALONE), None)
+    alone = next((node for node in walk.nodes(entry.block) if rules_of(node).alone), None)
     if alone is not None:
         raise CompileError([mistakes.differs_between_tasks(statement, alone)])
     with sizes_compared():

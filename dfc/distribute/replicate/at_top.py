@@ -9,21 +9,17 @@ from collections.abc import Iterable, Sequence
 
 from dfc.ir.graph import Node
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, ScatterAttributes
-from dfc.ops.rules.lookup import use_of
+from dfc.ops.rules.lookup import picked_axis, rules_of, use_of
 from dfc.ops.rules.sharding import Common, Cutting, Partial, Split, State
 from dfc.ops.rules.use import NeededWhole, Use, whole
 
-KEEPS_PARTS = frozenset(
-    {"add", "sub", "neg", "cast", "reshape", "transpose", "slice", "pad", "concat", "sum", "mean", "scatter_add"}
-)
-"""Ops that may come before parts of sums are combined, at the top: they cost little, and make nothing larger."""
 LARGE_TABLE = 4096
 """Rows of a table from which on the rows to be added go round, with their places, and not a table of sums a block."""
 
 
 def stacked(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     """Rows that are picked or assigned by the numbers of each block, and what is made of them element by element."""
-    if node.op not in ("gather", "assign"):
+    if picked_axis(node) is None and not isinstance(node.attributes, AssignAttributes):
         found = _on_stacks(node, states)
         if found is not None:
             return found
@@ -65,7 +61,7 @@ def whole_first(node: Node, states: Iterable[State], *, is_large: bool = False) 
     """At the top: what is better made whole before a node than after it; before one that makes something large in any
     case."""
     for number, state in enumerate(states):
-        if isinstance(state, Partial) and node.op not in KEEPS_PARTS:
+        if isinstance(state, Partial) and not rules_of(node).before_combining:
             raise NeededWhole(number, f"`{node.op}` takes the sum over all blocks")
         if isinstance(state, Split) and (is_large or _fills_a_table(node)):
             raise NeededWhole(number, "the rows of a large table travel alone")

@@ -21,7 +21,7 @@ from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes, ForAttributes
 from dfc.ops.record import Reduce
 from dfc.ops.rules.degrees import ANY, FLAT, Degree, Growth, Sizes, more, same
-from dfc.ops.rules.lookup import degree_of, is_elementwise
+from dfc.ops.rules.lookup import degree_of, is_elementwise, rules_of
 from dfc.ops.rules.sharding import Cutting, Split
 
 
@@ -198,11 +198,16 @@ def _terms(carried: Value, end: Value, body: Block) -> list[Value]:
     now = carried
     while now is not end:
         users = [node for node in body.nodes if now in node.operands]
-        if uses.count(now) != 1 or not users or users[0].op not in ("add", "sub") or users[0].operands[0] is not now:
+        if uses.count(now) != 1 or not users or not _adds_to(users[0], now):
             return []
         found += users[0].operands[1:]
         now = users[0].result
     return found
+
+
+def _adds_to(node: Node, value: Value) -> bool:
+    """Whether a node adds something else to a value, or takes it off."""
+    return len(rules_of(node).coefficients) == 2 and node.operands[0] is value
 
 
 def sums(entry: Entry, cuts: Cuts, found: dict[Value, Growth]) -> list[Value]:

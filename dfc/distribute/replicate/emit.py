@@ -26,6 +26,7 @@ from dfc.ops.attributes import (
     TypeAttributes,
 )
 from dfc.ops.builder import Builder
+from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import COMMON, Common, Partial, Split, State, quotient
 
 
@@ -110,9 +111,10 @@ class Emitter:
     def _special(self, output: Builder, node: Node, operands: Sequence[Value]) -> Value | None:
         """Ops whose results depend on where the block is, or on how many there are."""
         state = self.cuts.state(node.results[0])
-        if node.op == "iota" and isinstance(state, Split):
-            places = self._numbered(output, self.cutting.part(node.result.tensor.shape[0]))
-            return output.cast(places, node.result.tensor.dtype)
+        rows_at = rules_of(node).rows_at
+        if rows_at is not None and isinstance(state, Split):
+            places = self._numbered(output, self.cutting.part(node.result.tensor.shape[state.axis]))
+            return rows_at(output, node, places, state.axis)
         use = self.cuts.uses.get(node)
         if use is not None and use.total:
             mean = output.apply(node.op, *operands, attributes=node.attributes)

@@ -15,16 +15,14 @@ from dataclasses import dataclass, field
 from dfc.distribute.replicate.analysis import Cuts
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import Dependence
-from dfc.ops import registry
-from dfc.ops.record import Elementwise
+from dfc.ops.rules.lookup import is_elementwise, rules_of
+from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.sharding import COMMON, Common, Split, State
 
 MOST_AGAIN = 8
 """How many cheap nodes a loop may compute again rather than have a value of an earlier one kept."""
-VIEWS = frozenset({"reshape", "transpose", "broadcast", "slice", "pad", "reverse", "windows", "iota"})
-
-NO_LARGER = VIEWS - {"slice", "iota"}
-"""Views of something that is no larger than they are."""
+SMALLER = (None, Movement.CUT, Movement.NUMBERED)
+"""What moves elements otherwise has an operand that is no larger than the result."""
 
 
 @dataclass(slots=True)
@@ -98,7 +96,7 @@ class _Arranging:
 
     def _source(self, value: Value) -> Value:
         """What a value is another view of, and no smaller one."""
-        while value.node is not None and value.node.op in NO_LARGER:
+        while value.node is not None and rules_of(value.node).movement not in SMALLER:
             below = [v for v, state in self._cuts.wanted(value.node) if self._cuts.is_local(v, state)]
             if len(below) != 1 or below[0] not in self._found.phases:
                 break
@@ -122,7 +120,7 @@ class _Arranging:
 
     def _cost(self, node: Node, costs: dict[Value, int]) -> int:
         """How many cheap nodes compute the results of a node again; more than `MOST_AGAIN` if others are needed too."""
-        is_cheap = node.op in VIEWS or isinstance(registry.record(node.op).lowering, Elementwise)
+        is_cheap = rules_of(node).movement is not None or is_elementwise(node)
         if not is_cheap:
             return MOST_AGAIN + 1
         below = {v for v, state in self._cuts.wanted(node) if self._cuts.is_local(v, state)}

@@ -7,6 +7,7 @@ from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import Span
 from dfc.distribute.deployment.model import Replicate
 from dfc.ir.graph import Entry, Node, Value
+from dfc.ops.rules.lookup import rules_of
 
 NO_SUCH_SIZE = "E0803"
 COMBINE = "E0831"
@@ -44,10 +45,9 @@ def _listed(entry: Entry) -> str:
 
 def differs_between_tasks(statement: Replicate, node: Node) -> Diagnostic:
     """What each task would do for itself, and not as the others."""
-    what = "reads the clock" if node.op == "clock" else "saves or restores state"
     return error(
         NOT_SUPPORTED_YET,
-        f"a replicated entry that {what} is not supported yet: each task would do it by itself",
+        f"a replicated entry that {rules_of(node).alone} is not supported yet: each task would do it by itself",
         node.span,
         secondary=[(statement.entry_span, "replicated here")],
         helps=["do it in an entry that is not replicated"],

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 
 from dfc.distribute.replicate.analysis import CannotCut, Cuts, analyse
 from dfc.distribute.replicate.degrees import degrees
@@ -27,28 +26,17 @@ from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.symbols import symbols_of
 from dfc.ir.types import TensorType
-from dfc.ops.attributes import DimAttributes
+from dfc.ops.attributes import DimAttributes, RandomAtAttributes
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.ops.rules.degrees import Growth
-from dfc.ops.rules.sharding import Cutting, Partial, Split
+from dfc.ops.rules.lookup import rules_of
+from dfc.ops.rules.sharding import SUM, Cutting, Partial, Split
+from dfc.ops.rules.statistics import EXTREMES, Kind, unclear
 
 BLOCKS = 2  # any number tells
-MEAN, SUM = "mean", "sum"
-_KEEPS = frozenset(("neg", "cast", "reshape", "broadcast"))
 
-
-class Kind(Enum):
-    """What a value has to do with the batch."""
-
-    FREE = "nothing"
-    EXAMPLES = "a part for each example, or for each block what its examples make"
-    SIZE = "its size"
-    MEAN = MEAN
-    SUM = SUM
-    MAX = "max"
-    MIN = "min"
-    UNCLEAR = "more than this knows of"
+OWN_KIND = {kind.value: kind for kind in EXTREMES}
 
 
 def results_over(entry: Entry) -> dict[str, tuple[tuple[Symbol, str], ...]]:
@@ -128,7 +116,7 @@ class _Kinds:
             self._kinds[value] = of_token if value.is_token else self._kind(node, value, taken)
 
     def _kind(self, node: Node, value: Value, taken: Sequence[Kind]) -> Kind:
-        if node.op == "random_at":  # what is drawn for an example belongs to it
+        if isinstance(node.attributes, RandomAtAttributes):  # what is drawn for an example belongs to it
             return Kind.EXAMPLES if self._mentions(node, value) else Kind.FREE
         if isinstance(node.attributes, DimAttributes):
             return self._of_size(node.attributes)
@@ -137,7 +125,7 @@ class _Kinds:
             return self._of_examples(value)
         if kinds <= {Kind.FREE}:
             return Kind.UNCLEAR if self._mentions(node, value) or effect(node) is Effect.HOST else Kind.FREE
-        return self._of_numbers(node, [self.of(v) for v in node.operands])
+        return (rules_of(node).statistic or unclear)(node, [self.of(v) for v in node.operands])
 
     def _mentions(self, node: Node, value: Value) -> bool:
         """Whether there is more of it for a larger batch, such as a number drawn for each example."""
@@ -156,32 +144,11 @@ class _Kinds:
             return Kind.EXAMPLES
         if not isinstance(state, Partial):
             return Kind.UNCLEAR
-        if state.how in ("max", "min"):
-            return Kind(state.how)
+        if state.how in OWN_KIND:
+            return OWN_KIND[state.how]
         degree = self._degrees.get(value)
-        if state.how != "sum" or degree is None or not degree.spread:  # else few examples decide it, such as the first
+        if (
+            state.how != SUM.how or degree is None or not degree.spread
+        ):  # else few examples decide it, such as the first
             return Kind.UNCLEAR
         return {0.0: Kind.MEAN, 1.0: Kind.SUM}.get(degree.power, Kind.UNCLEAR)
-
-    @staticmethod
-    def _of_numbers(node: Node, kinds: Sequence[Kind]) -> Kind:
-        """What is made of means and sums."""
-        match node.op, kinds:
-            case "cast", [_] if node.operands[0].tensor.machine.is_float and not node.result.tensor.machine.is_float:
-                return Kind.UNCLEAR
-            case (op, [kind]) if op in _KEEPS and (op != "neg" or kind not in (Kind.MAX, Kind.MIN)):
-                return kind
-            case "sum", [Kind.MEAN | Kind.SUM as kind]:
-                return kind
-            case (("add" | "sub"), [Kind.MEAN | Kind.SUM as kind, other]) if kind is other:
-                return kind
-            case (("add" | "sub"), [Kind.MEAN, Kind.FREE] | [Kind.FREE, Kind.MEAN]):
-                return Kind.MEAN
-            case "mul", [Kind.MEAN | Kind.SUM as kind, Kind.FREE] | [Kind.FREE, Kind.MEAN | Kind.SUM as kind]:
-                return kind
-            case "div", [Kind.MEAN | Kind.SUM as kind, Kind.FREE]:
-                return kind
-            case "div", [Kind.SUM, Kind.SIZE]:
-                return Kind.MEAN
-            case _:
-                return Kind.UNCLEAR

@@ -20,15 +20,16 @@ from dataclasses import dataclass, replace
 from dfc.distribute.replicate.draws import numbered
 from dfc.distribute.replicate.model import Piece
 from dfc.distribute.replicate.short import Rows, rows_of
-from dfc.ir.dims import ONE, Compound, Dim, Symbol, dim, product
-from dfc.ir.dtypes import F32, I64
+from dfc.ir.dims import ONE, Compound, Dim, Symbol, dim
+from dfc.ir.dtypes import I64
 from dfc.ir.graph import Entry, Graph, Node, Value
 from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Pass, Site, rebuild
 from dfc.ir.types import TensorType
-from dfc.ops.attributes import AssignAttributes, DimAttributes, ReduceAttributes, TypeAttributes
+from dfc.ops.attributes import AssignAttributes, DimAttributes, TypeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.known_sizes import sizes_compared
+from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import Cutting, Split
 
 VALID = "valid"
@@ -91,8 +92,9 @@ class _Masking(Pass):
         output = Builder.appending(site.output, name=node.name, span=node.span)
         if isinstance(node.attributes, DimAttributes) and symbol in node.attributes.size.symbols():
             return (self._number(output, node.attributes.size),)
-        if node.op == "iota" and node.result in self._rows.states:
-            return (self._places(output, node),)
+        rows_at = rules_of(node).rows_at
+        if rows_at is not None and node.result in self._rows.states:
+            return (rows_at(output, node, self._places(output, node), 0),)
         if node in self._rows.summed:
             return (self._assigned if node.op == "assign" else self._sum)(output, site)
         return None
@@ -135,7 +137,7 @@ class _Masking(Pass):
             run = output.size(per_row)
             row = output.apply("minimum", output.apply("floordiv", places, run), last)
             found = output.apply("add", output.apply("mul", row, run), output.apply("mod", places, run))
-        return output.cast(found, node.result.tensor.dtype)
+        return found
 
     def _counts(self, output: Builder, shape: Sequence[Dim], state: Split) -> Value:
         """Whether each element belongs to a row that counts, with sizes of 1 along the other axes."""
@@ -171,22 +173,14 @@ class _Masking(Pass):
 
     def _sum(self, output: Builder, site: Site) -> Sequence[Value]:
         node = site.node
-        if node.op == "scatter_add":
-            ids, rows = site.operands
-            kept = self._kept(output, node.operands[1], rows)
-            return (output.apply(node.op, ids, kept, attributes=node.attributes),)
-        other = 1 if node.op == "prod" else 0
-        operands = [self._kept(output, old, new, other) for old, new in zip(node.operands, site.operands, strict=True)]
-        if node.op != "mean":
-            return (output.apply(node.op, *operands, attributes=node.attributes),)
-        return (self._mean(output, node, operands[0]),)
-
-    def _mean(self, output: Builder, node: Node, x: Value) -> Value:
-        """What is short is summed in a longer type, as a mean of it is."""
-        how, dtype = node.attributes, x.tensor.dtype
-        assert isinstance(how, ReduceAttributes)
-        if x.tensor.machine.size < F32.size:
-            x = output.cast(x, F32)
-        count = self._number(output, product(x.tensor.shape[axis] for axis in how.axes))
-        total = output.sum(x, how.axes, how.keep_dims)
-        return output.cast(output.apply("div", total, output.cast(count, x.tensor.dtype)), dtype)
+        filling = rules_of(node).filling
+        assert filling is not None and filling.neutral is not None, node
+        operands = [
+            self._kept(output, old, new, filling.neutral)
+            if filling.operands is None or number in filling.operands
+            else new
+            for number, (old, new) in enumerate(zip(node.operands, site.operands, strict=True))
+        ]
+        if filling.divided is not None:
+            return (filling.divided(output, node, operands[0], lambda size: self._number(output, size)),)
+        return (output.apply(node.op, *operands, attributes=node.attributes),)

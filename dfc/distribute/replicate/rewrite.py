@@ -28,6 +28,7 @@ from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.communication import NETWORK, CombinedAttributes, ContributeAttributes
+from dfc.ops.rules.lookup import picked_axis
 from dfc.ops.rules.sharding import COMMON, Partial, Split, State, quotient
 
 NETWORK_TOKEN = TokenType(NETWORK)
@@ -188,12 +189,11 @@ class _Straight:
             made = output.add(node.op, (rows, operands[1], *tokens), [v.type for v in tokens], node.attributes)
             self._emitter.common[node.results[0]] = made.results[0]
             return
-        if node.op != "gather":
+        axis = picked_axis(node)
+        if axis is None:
             work.stacked[node.result] = output.apply(node.op, *operands, attributes=node.attributes)
             return
-        assert isinstance(node.attributes, AxisAttributes)
-        picked = output.apply("gather", *operands, attributes=node.attributes)
-        axis = node.attributes.axis
+        picked = output.apply(node.op, *operands, attributes=node.attributes)
         order = (axis, *range(axis), *range(axis + 1, picked.tensor.rank))
         work.stacked[node.result] = output.transpose(picked, order) if axis else picked
 

@@ -26,6 +26,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import (
     ArgAttributes,
     AssignAttributes,
+    AxisAttributes,
     DimAttributes,
     ForAttributes,
     OperandSelector,
@@ -35,16 +36,10 @@ from dfc.ops.attributes import (
     SliceAttributes,
     TypeAttributes,
 )
-from dfc.ops.rules.lookup import use_of
+from dfc.ops.rules.lookup import rules_of, use_of
 from dfc.ops.rules.sharding import COMMON, Common, Cutting, Partial, Split, State, join, quotient
 from dfc.ops.rules.use import NeededWhole
 
-SUMS = frozenset({"sum", "mean", "prod", "matmul", "scatter_add"})
-"""Ops that leave rows out, with the neutral number in their place."""
-EXTREMES = frozenset({"max", "min", "any", "all"})
-"""Ops that copies of a row change nothing of."""
-PICKS = frozenset({"gather", "scatter_add"})
-"""Ops by which the elements of each row are put in another order; positions are then not known to stay in the row."""
 _SIZED = (DimAttributes, ShapeAttributes, TypeAttributes, ScatterAttributes)
 """Attributes that may hold the split size: that of a result, or one that is replaced."""
 
@@ -141,8 +136,7 @@ class _Following:
         try:
             use = use_of(node, states, self.rows.cutting)
         except NeededWhole as need:
-            picks = node.op in PICKS and all(isinstance(state, Split) for state in states)
-            reason = "it cannot be seen that each row picks from itself alone" if picks else need.reason
+            reason = "it cannot be seen that each row picks from itself alone" if _picks(node, states) else need.reason
             raise CannotPadError(reason, node.span) from None
         if any(isinstance(state, Partial) for state in use.results):
             return [self._summed(node, use.wanted)]
@@ -155,7 +149,7 @@ class _Following:
         if not isinstance(state, Split):
             return False
         match how:
-            case ReduceAttributes() if node.op == "prod" and state.axis in how.axes:
+            case ReduceAttributes() if rules_of(node).owners_combine and state.axis in how.axes:
                 self.rows.summed.add(node)
                 return True
             case ArgAttributes():  # the first of equal ones, which is none of the copies
@@ -180,12 +174,13 @@ class _Following:
 
     def _summed(self, node: Node, wanted: Sequence[State]) -> State:
         """A sum over rows, or an extreme of them, is the same for all rows."""
-        if node.op not in SUMS | EXTREMES:
+        filling = rules_of(node).filling
+        if filling is None:
             raise CannotPadError(f"`{node.op}` puts rows together", node.span)
         for value, state in zip(node.operands, wanted, strict=True):
             if isinstance(state, Split) and value not in self.rows.states:
                 raise CannotPadError(f"`{node.op}` puts rows together with what has none", node.span)
-        if node.op in SUMS:
+        if filling.neutral is not None:
             self.rows.summed.add(node)
         return COMMON
 
@@ -241,6 +236,13 @@ class _Following:
                 raise CannotPadError("rows stand in one order here, and in another one before", node.span)
             found.append(both)
         return found
+
+
+def _picks(node: Node, states: Sequence[State]) -> bool:
+    """Whether rows are picked by positions that each row has of its own."""
+    if not isinstance(node.attributes, AxisAttributes) or len(states) != 2:
+        return False
+    return not node.operands[1].tensor.machine.is_float and all(isinstance(state, Split) for state in states)
 
 
 def _plain(state: State) -> State:

@@ -34,6 +34,7 @@ from dfc.ir.dims import dim
 from dfc.ir.graph import Block, Entry, Graph, Node
 from dfc.ir.names import name_nodes
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes, ScatterAttributes
+from dfc.ops.rules.lookup import picked_axis
 from dfc.transforms.scalar.dce import dce_block
 
 __all__ = [
@@ -68,7 +69,7 @@ def sharded_state(graph: Graph, statements: Mapping[str, Shard], tasks: Mapping[
 def row_uses(entry: Entry, sharded: Mapping[str, Sharded]) -> RowUses:
     """What `replicate` has to know of state that will be divided."""
     found = analyse(entry.block, sharded)
-    picked = {node for node in found.picks if node.op == "gather"}
+    picked = {node for node in found.picks if picked_axis(node) is not None}
     assigned = {node for node in walk.nodes(entry.block) if _assigned(node, sharded)}
     updates = {maker for node in assigned for maker in _at_owners(node, found)}
     whole, beside = frozenset(found.wanted), frozenset(beside_rows(entry.block, found))

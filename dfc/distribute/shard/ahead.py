@@ -23,9 +23,10 @@ from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Cloner, Pass, Site, rebuild
 from dfc.ir.types import TensorType
-from dfc.ops.attributes import AxisAttributes, ConstantAttributes, DimAttributes, ForAttributes, ResourceAttributes
+from dfc.ops.attributes import ConstantAttributes, DimAttributes, ForAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.effects import is_pure
+from dfc.ops.rules.lookup import picked_axis, rules_of
 from dfc.transforms.scalar.dce import dce_block
 
 MOST_NODES = 64
@@ -79,13 +80,14 @@ class _Ahead(Pass):
 
     def _is_pick(self, node: Node, rounds: _Rounds) -> bool:
         """Whether it picks rows from divided state as it was read before the loop."""
-        source = node.operands[0].node if node.op == "gather" else None
-        if source is None or source in rounds.inside or not isinstance(node.attributes, AxisAttributes):
+        axis = picked_axis(node)
+        source = node.operands[0].node if axis is not None else None
+        if source is None or source in rounds.inside:
             return False
         if source.op != "read" or not isinstance(source.attributes, ResourceAttributes):
             return False
         state = self._sharded.get(source.attributes.resource)
-        return state is not None and state.axis == node.attributes.axis
+        return state is not None and state.axis == axis
 
     def _from(self, node: Node, rounds: _Rounds, b: Builder) -> tuple[Value, Value | None] | None:
         """The rows of all rounds, and by which number a round finds its own (None: by that of the round)."""
@@ -143,7 +145,7 @@ class _Rounds:
     def line(self, ids: Value) -> tuple[Value, Value] | None:
         """What has the numbers of each round in a line of its own, each of which one round takes; and by what."""
         node = ids.node
-        if node is None or node.op != "gather" or node.attributes != AxisAttributes(0):
+        if node is None or picked_axis(node) != 0:
             return None
         lines, at = node.operands
         if not self._is_outside(lines) or lines.tensor.shape[0] != self.trips or at.tensor.shape:
@@ -160,16 +162,18 @@ class _Rounds:
         if size is not None:
             return 0, size
         node = value.node
-        if node is None or node not in self.inside or node.op not in ("add", "sub", "cast"):
+        factors = rules_of(node).coefficients if node is not None and node in self.inside else ()
+        if node is None or not factors:
             return None
-        left, right = self._line_number(node.operands[0]), self._line_number(node.operands[-1])
+        lines = [self._line_number(operand) for operand in node.operands]
         machine = value.tensor.machine
-        if left is None or right is None or not machine.is_integer or machine.size < 4:
+        if not machine.is_integer or machine.size < 4:
             return None  # what has no room for all rounds begins again
-        if node.op == "cast":
-            return left
-        sign = 1 if node.op == "add" else -1
-        return left[0] + sign * right[0], left[1] + right[1] * sign
+        known = [line for line in lines if line is not None]
+        if len(known) < len(lines):
+            return None
+        steps = sum(factor * step for factor, (step, _) in zip(factors, known, strict=True))
+        return steps, sum((first * factor for factor, (_, first) in zip(factors, known, strict=True)), ZERO)
 
     def makers(self, ids: Value) -> list[Node] | None:
         """The nodes inside that make the numbers of a round from its own number alone; None if others do."""

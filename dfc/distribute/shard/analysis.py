@@ -24,14 +24,13 @@ from dfc.ir.dims import ONE, ZERO, Symbol, dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ops.attributes import (
     AssignAttributes,
-    AxisAttributes,
     ForAttributes,
     OperandSelector,
     ReduceAttributes,
     ResourceAttributes,
     SliceAttributes,
 )
-from dfc.ops.rules.lookup import is_elementwise, use_of
+from dfc.ops.rules.lookup import is_elementwise, picked_axis, rules_of, use_of
 from dfc.ops.rules.sharding import COMMON, Cutting, Partial, Split, State
 from dfc.ops.rules.use import NeededWhole, Use, one
 
@@ -151,9 +150,10 @@ def _is_pick(node: Node, found: Findings) -> bool:
     state = found.states.get(node.operands[0])
     if state is None:
         return False
+    axis = picked_axis(node)
+    if axis is not None:
+        return axis == state.axis
     match node.attributes:
-        case AxisAttributes(axis) if node.op == "gather":
-            return axis == state.axis
         case SliceAttributes() as how:
             size = node.operands[0].tensor.shape[state.axis]
             return (how.starts[state.axis], how.sizes[state.axis], how.steps[state.axis]) != (ZERO, size, 1)
@@ -213,14 +213,9 @@ def _one_axis(node: Node, states: list[State], found: Findings) -> None:
 def _use(node: Node, states: Sequence[State], division: Division) -> Use:
     """What the node wants and gives. Runs along an axis are not followed."""
     state = states[0]
-    told = node.attributes
-    if (
-        node.op == "prod"
-        and isinstance(told, ReduceAttributes)
-        and isinstance(state, Split)
-        and state.axis in told.axes
-    ):
-        return one(states, Partial("prod"))
+    told, combine = node.attributes, rules_of(node).owners_combine
+    if combine and isinstance(told, ReduceAttributes) and isinstance(state, Split) and state.axis in told.axes:
+        return one(states, Partial(combine))
     use = use_of(node, states, cast(Cutting, division))
     for state in (*use.wanted, *use.results):
         if isinstance(state, Split) and state.outer not in (None, ONE):

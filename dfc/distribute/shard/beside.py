@@ -17,9 +17,10 @@ from dfc.ir import walk
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ops.effects.effects import is_pure
-from dfc.ops.rules.lookup import is_elementwise
+from dfc.ops.rules.lookup import is_elementwise, rules_of
+from dfc.ops.rules.movements import Movement
 
-VIEWS = frozenset({"reshape", "transpose", "broadcast"})
+VIEWS = (Movement.REORDERED, Movement.REPEATED)
 ASSUMED = 64
 """The size of a dimension that no number is known for."""
 
@@ -30,7 +31,11 @@ def beside_rows(block: Block, found: Findings) -> dict[Node, Division]:
     free = _made_anywhere(block)
     chosen: dict[Node, Division] = {}
     for node in sorted(found.order, key=lambda each: -found.order[each]):
-        if node in found.wanted or not (node.op in VIEWS or is_elementwise(node)) or node.result in handed_out:
+        if (
+            node in found.wanted
+            or not (rules_of(node).movement in VIEWS or is_elementwise(node))
+            or node.result in handed_out
+        ):
             continue
         users = found.users.get(node.result, set())
         owners = {chosen.get(user) or (found.division(user) if user in found.wanted else None) for user in users}

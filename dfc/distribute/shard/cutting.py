@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from dfc.distribute.shard.demands import cut_by_node
-from dfc.distribute.shard.draws import random_rows
 from dfc.distribute.shard.model import Division
 from dfc.distribute.shard.parts import with_size
 from dfc.distribute.shard.routes import Routes, Routing
 from dfc.ir.dims import dim
 from dfc.ir.graph import Node, Value
-from dfc.ops.attributes import AxisAttributes, RandomAttributes, ReduceAttributes
+from dfc.ops.attributes import AxisAttributes, ReduceAttributes, ScatterAttributes
+from dfc.ops.rules.lookup import rules_of
 
 
 class Work(Protocol):
@@ -48,13 +48,12 @@ def _made(value: Value, axis: int, division: Division, work: Work) -> Value:
         here = routes.rows_here(division)
         routes.here(None)
         return b.apply("gather", work.whole(value), here, attributes=AxisAttributes(axis))
-    if node.op == "iota" or isinstance(node.attributes, RandomAttributes):
+    rows_at = rules_of(node).rows_at
+    if rows_at is not None:
         here = routes.rows_here(division)
         routes.here(None)
-        if isinstance(node.attributes, RandomAttributes):
-            return random_rows(b, node.attributes, here, axis)
-        return b.cast(here, value.tensor.dtype)
-    if node.op == "scatter_add":
+        return rows_at(b, node, here, axis)
+    if isinstance(node.attributes, ScatterAttributes):
         return _scattered(node, axis, division, work)
     size = routes.size(division)
     operands = [work.whole(v) if own is None else work.rows(v, own, division) for v, own in parts]

@@ -18,9 +18,10 @@ from dfc.ir import walk
 from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import ONE, ZERO, dim
 from dfc.ir.graph import Block, Node, Value
-from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, RandomAttributes, ScatterAttributes
+from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, ScatterAttributes, ShapeAttributes
 from dfc.ops.effects.effects import is_pure
-from dfc.ops.rules.lookup import is_elementwise
+from dfc.ops.rules.lookup import is_elementwise, rules_of
+from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.sharding import Split
 
 Cut: TypeAlias = tuple[Division, int]
@@ -57,16 +58,17 @@ def cut_by_node(value: Value, axis: int, division: Division) -> list[tuple[Value
     """What the rows of a common value are made of, if its node can be done for some rows alone: operands, with the axis
     of rows (None: whole). None where rows are taken from the whole."""
     node = value.node
-    if node is not None and (isinstance(node.attributes, RandomAttributes) or node.op == "iota"):
+    if node is not None and rules_of(node).rows_at is not None:
         return []
     if node is None or not is_pure(node):
         return None
-    if node.op == "scatter_add" and isinstance(node.attributes, ScatterAttributes) and node.attributes.axis == axis:
+    if isinstance(node.attributes, ScatterAttributes) and node.attributes.axis == axis:
         return [(v, None) for v in node.operands]
-    if node.op == "reshape":
+    movement = rules_of(node).movement
+    if movement is Movement.REORDERED and isinstance(node.attributes, ShapeAttributes):
         own = _same_axis(value, node.operands[0], axis)
         return None if own is None else [(node.operands[0], own)]
-    if node.op != "broadcast" and not is_elementwise(node):
+    if movement is not Movement.REPEATED and not is_elementwise(node):
         return None
     parts: list[tuple[Value, int | None]] = []
     for operand in node.operands:

@@ -7,10 +7,10 @@ from dfc.diagnostics.fixes import Edit, Help, editing
 from dfc.distribute.shard.model import Sharded
 from dfc.ir.graph import Node, Value
 from dfc.ops.attributes import AssignAttributes
+from dfc.ops.rules.lookup import rules_of
 
 WHOLE = "E0832"
 ELSEWHERE = "its rows lie elsewhere than those it meets"
-TELLING = frozenset({"debug_print", "summary_histogram"})
 
 
 def whole(value: Value, state: str, sharded: Sharded, node: Node | None, reason: str) -> Diagnostic:
@@ -37,7 +37,7 @@ def _helps(state: str, sharded: Sharded, node: Node | None, reason: str) -> list
         return [editing(words, [Edit(sharded.statement.span.after(), f"\n{same}")])]
     if reason == ELSEWHERE:
         return [f"divide both in the same way: `shard .. {line}` for each of them"]
-    if node is not None and node.op in TELLING:
+    if node is not None and rules_of(node).for_people:
         return ["tell some rows of it, by their numbers, or a sum", "return it: whoever calls gets all rows"]
     return [
         "take the rows that are needed, by their numbers, or sums over them",

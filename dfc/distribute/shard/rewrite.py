@@ -38,6 +38,7 @@ from dfc.ops.attributes import (
     SliceAttributes,
 )
 from dfc.ops.builder import Builder
+from dfc.ops.effects.communication import CombinedAttributes, ContributeAttributes
 from dfc.ops.effects.effects import is_pure
 from dfc.ops.rules.sharding import Split
 
@@ -303,7 +304,7 @@ class _Rewriting(Pass):
         if caller.count is None:
             return site
         sizes = symbols_of(node.attributes).union(*(symbols_of(v.type) for v in (*node.operands, *node.results)))
-        is_own = caller.count in sizes or node.op in ("contribute", "combined")
+        is_own = caller.count in sizes or isinstance(node.attributes, ContributeAttributes | CombinedAttributes)
         return caller.site if is_own else site
 
     def _read(self, node: Node, operands: Sequence[Value]) -> Sequence[Value]:

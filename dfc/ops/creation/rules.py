@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dfc.ir.graph import Node
+from dfc.ir.graph import Node, Value
 from dfc.ops.attributes import ConstantAttributes, DimAttributes
+from dfc.ops.builder import Builder
 from dfc.ops.constants import is_zero
-from dfc.ops.rules.costs import free, memory
+from dfc.ops.creation.random_rows import random_rows
+from dfc.ops.rules.costs import free
 from dfc.ops.rules.degrees import ANY, FLAT, Growth, Sizes, fixed, more
 from dfc.ops.rules.movements import Movement
-from dfc.ops.rules.op_rules import OpRules
-from dfc.ops.rules.row_sparsity import dense
+from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.sharding import COMMON, ZEROS, Cutting, Split, State
-from dfc.ops.rules.signs import any_sign
 from dfc.ops.rules.use import POINTWISE, Use, one
 
 
@@ -50,11 +51,26 @@ def _count_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth
     return more(FLAT, sizes.power(shape[0])) if len(shape) == 1 else None
 
 
-CONSTANT = OpRules(sharding=_constant, degree=_constant_degree, cost=free, row_sparsity=dense, sign=any_sign)
-IOTA = OpRules(
-    sharding=_iota, degree=_count_degree, cost=free, row_sparsity=dense, sign=any_sign, movement=Movement.NUMBERED
+# ---------------------------------------------------------------- rows by number --
+
+
+def _numbers_at(output: Builder, node: Node, rows: Value, axis: int) -> Value:
+    """A number is that of its place."""
+    del axis
+    return output.cast(rows, node.result.tensor.dtype)
+
+
+CONSTANT = replace(DEFAULTS, sharding=_constant, degree=_constant_degree, cost=free, keeps_finite=True)
+IOTA = replace(
+    DEFAULTS,
+    sharding=_iota,
+    degree=_count_degree,
+    cost=free,
+    movement=Movement.NUMBERED,
+    rows_at=_numbers_at,
+    keeps_finite=True,
 )
-DIM = OpRules(degree=_size_degree, cost=free, row_sparsity=dense, sign=any_sign)
-RANGE = OpRules(degree=_count_degree, cost=memory, row_sparsity=dense, sign=any_sign)
-RANDOM = OpRules(degree=fixed, cost=memory, row_sparsity=dense, sign=any_sign)
-RANDOM_AT = OpRules(sharding=POINTWISE, degree=fixed, cost=memory, row_sparsity=dense, sign=any_sign)
+DIM = replace(DEFAULTS, degree=_size_degree, cost=free, keeps_finite=True)
+RANGE = replace(DEFAULTS, degree=_count_degree)
+RANDOM = replace(DEFAULTS, degree=fixed, rows_at=random_rows)
+RANDOM_AT = replace(DEFAULTS, sharding=POINTWISE, degree=fixed)

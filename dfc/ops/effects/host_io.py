@@ -19,8 +19,10 @@ import numpy as np
 from dfc.ir.attributes import Attributes, NoAttributes
 from dfc.ir.dtypes import I64
 from dfc.ir.types import TensorType
+from dfc.ops.effects.rules import CLOCK, FOR_PEOPLE
 from dfc.ops.record import Array, Effect, Evaluate, HostCall, InferTypes, OpError, OpRecord, Parameter, Sizes
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import OpRules
 from dfc_runtime.observe.printing import placeholders
 
 TOLD = "what is told to the host has no gradient"
@@ -98,6 +100,7 @@ def _register(
     attributes: type[Attributes],
     constraints: tuple[str, ...],
     evaluate: Evaluate = _silent,
+    rules: OpRules = FOR_PEOPLE,
 ) -> None:
     register(
         OpRecord(
@@ -114,6 +117,7 @@ def _register(
             no_gradient=TOLD,
             effect=Effect.HOST,
             in_prelude=False,
+            rules=rules,
         )
     )
 
@@ -155,4 +159,5 @@ _register(
     NoAttributes,
     (),
     _now,
+    CLOCK,
 )

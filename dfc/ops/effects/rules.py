@@ -17,3 +17,6 @@ def _present_value(b: Builder, node: Node, known: Known) -> Sparse:
 
 
 READ = replace(DEFAULTS, row_sparsity=_present_value)
+CHECKPOINT = replace(DEFAULTS, alone="saves or restores state")
+CLOCK = replace(DEFAULTS, alone="reads the clock")
+FOR_PEOPLE = replace(DEFAULTS, for_people=True)

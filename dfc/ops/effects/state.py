@@ -28,7 +28,7 @@ from dfc.ops.broadcasting import Shape, stretches_to
 from dfc.ops.conditions import require_class
 from dfc.ops.creation import philox
 from dfc.ops.creation.sources import require_distribution
-from dfc.ops.effects.rules import READ
+from dfc.ops.effects.rules import CHECKPOINT, READ
 from dfc.ops.indexing.gather_scatter import INDEX_OUT_OF_RANGE, checked_indices
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Array, Effect, Evaluate, OpError, OpRecord, Parameter, Sample, Sizes, Structural
@@ -352,6 +352,7 @@ def _register_host(name: str, word: str, summary: str, infer: Callable[..., Sequ
             no_gradient=THROUGH_STATE,
             effect=Effect.HOST,
             in_prelude=False,
+            rules=CHECKPOINT,
         )
     )
 

@@ -15,6 +15,7 @@ from dfc.ir.graph import Value
 from dfc.ops import samples
 from dfc.ops.builder import Builder
 from dfc.ops.elementwise.arithmetic import Pair, Row, binary
+from dfc.ops.elementwise.rules import ROUNDED
 from dfc.ops.elementwise.transcendental import arctangent
 from dfc.ops.elementwise.unary import STEPS, unary
 from dfc.ops.gradients import add, div, mul, select, sub
@@ -160,6 +161,7 @@ unary(
     no_gradient=STEPS.format("trunc"),
     identities=("idempotent",),
     smooth=False,
+    rules=ROUNDED,
 )
 unary(
     "is_nan",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dfc.ir.graph import Node
 from dfc.ops.builder import Builder
-from dfc.ops.rules.costs import memory
+from dfc.ops.rules import statistics
 from dfc.ops.rules.degrees import (
     ANY,
     FLAT,
@@ -24,11 +24,12 @@ from dfc.ops.rules.degrees import (
     to_the,
 )
 from dfc.ops.rules.degrees import pointwise as pointwise_degree
-from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.row_factors import scaled
-from dfc.ops.rules.row_sparsity import Known, RowRule, Sparse, dense, row_by_row, total, without_bases
+from dfc.ops.rules.row_sparsity import Known, RowRule, Sparse, row_by_row, total, without_bases
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Partial, State
-from dfc.ops.rules.signs import any_sign, not_negative, of_largest, of_product, of_sum
+from dfc.ops.rules.signs import not_negative, of_largest, of_product, of_sum
+from dfc.ops.rules.statistics import Kind, added, divided, kept_total
 from dfc.ops.rules.use import POINTWISE, pointwise
 
 
@@ -146,53 +147,77 @@ def _quotient_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
     return None if x is None or y is not None else scaled(b, node, x, node.operands[1], 0, divides=True)
 
 
-ELEMENTWISE = OpRules(sharding=POINTWISE, degree=pointwise_degree, cost=memory, row_sparsity=dense, sign=any_sign)
+def _cast_statistic(node: Node, kinds: Sequence[Kind]) -> Kind:
+    """What is rounded to whole numbers is no mean of them."""
+    rounds = node.operands[0].tensor.machine.is_float and not node.result.tensor.machine.is_float
+    return Kind.UNCLEAR if rounds else kinds[0]
+
+
+ELEMENTWISE = replace(DEFAULTS, sharding=POINTWISE, degree=pointwise_degree)
 """For an op that is linear in none of its operands."""
-ADD = OpRules(
-    sharding=pointwise(_all_parts), degree=as_all, cost=memory, row_sparsity=_total_rows(negative=False), sign=of_sum
+ADD = replace(
+    ELEMENTWISE,
+    sharding=pointwise(_all_parts),
+    degree=as_all,
+    row_sparsity=_total_rows(negative=False),
+    sign=of_sum,
+    before_combining=True,
+    coefficients=(1, 1),
+    statistic=added,
 )
-SUB = OpRules(
-    sharding=pointwise(_all_parts), degree=as_all, cost=memory, row_sparsity=_total_rows(negative=True), sign=any_sign
+SUB = replace(
+    ELEMENTWISE,
+    sharding=pointwise(_all_parts),
+    degree=as_all,
+    row_sparsity=_total_rows(negative=True),
+    before_combining=True,
+    coefficients=(1, -1),
+    statistic=added,
 )
-MUL = OpRules(
+MUL = replace(
+    ELEMENTWISE,
     sharding=pointwise(_scaled_part),
     degree=_times_degree,
-    cost=memory,
     row_sparsity=without_bases(_product_rows),
     sign=of_product,
+    statistic=statistics.scaled,
 )
-DIV = OpRules(
+DIV = replace(
+    ELEMENTWISE,
     sharding=pointwise(_divided_part),
     degree=_quotient_degree,
-    cost=memory,
     row_sparsity=without_bases(_quotient_rows),
-    sign=any_sign,
+    statistic=divided,
 )
-NEG = OpRules(
+NEG = replace(
+    ELEMENTWISE,
     sharding=pointwise(_part_alone, keeps_zeros=True),
     degree=as_first,
-    cost=memory,
     row_sparsity=without_bases(row_by_row),
-    sign=any_sign,
+    before_combining=True,
+    statistic=kept_total,
+    keeps_finite=True,
 )
-CAST = OpRules(
+CAST = replace(
+    ELEMENTWISE,
     sharding=pointwise(_cast_part, keeps_zeros=True),
     degree=_cast_degree,
-    cost=memory,
     row_sparsity=without_bases(_cast_rows),
-    sign=any_sign,
+    before_combining=True,
+    coefficients=(1,),
+    statistic=_cast_statistic,
 )
-SELECT = OpRules(
-    sharding=pointwise(_chosen_parts), degree=_select_degree, cost=memory, row_sparsity=dense, sign=any_sign
-)
-EQUAL = OpRules(sharding=POINTWISE, degree=_equal_degree, cost=memory, row_sparsity=dense, sign=any_sign)
-MINIMUM = OpRules(sharding=POINTWISE, degree=as_all_evenly, cost=memory, row_sparsity=dense, sign=any_sign)
-ABS = OpRules(sharding=POINTWISE, degree=power_of_first(1.0), cost=memory, row_sparsity=dense, sign=not_negative)
-RELU = OpRules(sharding=POINTWISE, degree=power_of_first(1.0), cost=memory, row_sparsity=dense, sign=not_negative)
-SQUARE = OpRules(sharding=POINTWISE, degree=power_of_first(2.0), cost=memory, row_sparsity=dense, sign=not_negative)
-SQRT = OpRules(sharding=POINTWISE, degree=power_of_first(0.5), cost=memory, row_sparsity=dense, sign=not_negative)
-RSQRT = OpRules(sharding=POINTWISE, degree=power_of_first(-0.5), cost=memory, row_sparsity=dense, sign=any_sign)
-SIGN = OpRules(sharding=POINTWISE, degree=power_of_first(0.0), cost=memory, row_sparsity=dense, sign=any_sign)
+SELECT = replace(ELEMENTWISE, sharding=pointwise(_chosen_parts), degree=_select_degree, chooses=True)
+EQUAL = replace(ELEMENTWISE, degree=_equal_degree)
+MINIMUM = replace(ELEMENTWISE, degree=as_all_evenly, keeps_finite=True)
+ABS = replace(ELEMENTWISE, degree=power_of_first(1.0), sign=not_negative, keeps_finite=True)
+RELU = replace(ELEMENTWISE, degree=power_of_first(1.0), sign=not_negative, keeps_finite=True)
+SQUARE = replace(ELEMENTWISE, degree=power_of_first(2.0), sign=not_negative)
+SQRT = replace(ELEMENTWISE, degree=power_of_first(0.5), sign=not_negative)
+RSQRT = replace(ELEMENTWISE, degree=power_of_first(-0.5))
+SIGN = replace(ELEMENTWISE, degree=power_of_first(0.0), keeps_finite=True)
 NOT_NEGATIVE = replace(ELEMENTWISE, sign=not_negative)
-COPY = replace(ELEMENTWISE, row_sparsity=without_bases(row_by_row))
+COPY = replace(ELEMENTWISE, row_sparsity=without_bases(row_by_row), keeps_finite=True)
+ROUNDED = replace(ELEMENTWISE, keeps_finite=True)
+"""For whole numbers near the operand, and its limits."""
 MAXIMUM = replace(MINIMUM, sign=of_largest)

@@ -18,7 +18,7 @@ from dfc.ops.broadcasting import broadcast
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
 from dfc.ops.elementwise.arithmetic import WHOLE, infer_binary
-from dfc.ops.elementwise.rules import CAST, ELEMENTWISE, SELECT
+from dfc.ops.elementwise.rules import CAST, ROUNDED, SELECT
 from dfc.ops.gradients import select, unbroadcast
 from dfc.ops.numeric import Numeric, convert, narrow, numpy_of, pointwise
 from dfc.ops.record import Arguments, Array, Elementwise, OpRecord, Parameter, Sample, Sizes
@@ -143,7 +143,7 @@ register(
         gradient=_clamp_gradient,
         samples=_clamp_samples,
         smooth=False,
-        rules=ELEMENTWISE,
+        rules=ROUNDED,
     )
 )
 

@@ -15,7 +15,19 @@ from dfc.kernels.body import BodyBuilder
 from dfc.ops import samples
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
-from dfc.ops.elementwise.rules import ABS, COPY, ELEMENTWISE, NEG, NOT_NEGATIVE, RELU, RSQRT, SIGN, SQRT, SQUARE
+from dfc.ops.elementwise.rules import (
+    ABS,
+    COPY,
+    ELEMENTWISE,
+    NEG,
+    NOT_NEGATIVE,
+    RELU,
+    ROUNDED,
+    RSQRT,
+    SIGN,
+    SQRT,
+    SQUARE,
+)
 from dfc.ops.elementwise.special import erf
 from dfc.ops.gradients import add, div, mul, scaled, select, sub
 from dfc.ops.numeric import Numeric, pointwise
@@ -276,6 +288,7 @@ unary(
     no_gradient=STEPS.format("floor"),
     identities=("idempotent",),
     smooth=False,
+    rules=ROUNDED,
 )
 unary(
     "ceil",
@@ -285,6 +298,7 @@ unary(
     no_gradient=STEPS.format("ceil"),
     identities=("idempotent",),
     smooth=False,
+    rules=ROUNDED,
 )
 unary(
     "round",
@@ -294,6 +308,7 @@ unary(
     no_gradient=STEPS.format("round"),
     identities=("idempotent",),
     smooth=False,
+    rules=ROUNDED,
 )
 unary(
     "not",

@@ -27,6 +27,7 @@ from dfc.ops.layout.shape import axis_of, inverse
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.reduction.ordering import bind_last_axis
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import MOVES_ELEMENTS
 
 Cotangents = Sequence[Value | None]
 
@@ -154,5 +155,6 @@ register(
         no_gradient="positions are whole numbers",
         samples=_samples,
         bind=bind_last_axis,
+        rules=MOVES_ELEMENTS,
     )
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,13 +12,14 @@ from dfc.ir.graph import Node
 from dfc.ops.attributes import AxisAttributes, PadAttributes, ScatterAttributes, SliceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.constants import uniform_of
-from dfc.ops.rules.costs import free, memory
+from dfc.ops.rules.costs import free
 from dfc.ops.rules.degrees import ANY, Degree, Growth, Sizes, same
+from dfc.ops.rules.filling import Filling
 from dfc.ops.rules.movements import Movement
-from dfc.ops.rules.op_rules import OpRules
-from dfc.ops.rules.row_sparsity import Known, Sparse, dense, padded, scattered
+from dfc.ops.rules.op_rules import DEFAULTS
+from dfc.ops.rules.row_sparsity import Known, Sparse, padded, scattered
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State
-from dfc.ops.rules.signs import any_sign, of_some
+from dfc.ops.rules.signs import of_some
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, linear_in_first, merged, one, refuse_parts
 
 
@@ -164,18 +166,31 @@ def _padded_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
     return padded(x, known[0], node.attributes)
 
 
-SLICE = OpRules(
-    sharding=_slice, degree=_slice_degree, cost=free, row_sparsity=dense, sign=of_some, movement=Movement.CUT
+SLICE = replace(
+    DEFAULTS,
+    sharding=_slice,
+    degree=_slice_degree,
+    cost=free,
+    sign=of_some,
+    movement=Movement.CUT,
+    before_combining=True,
+    keeps_finite=True,
 )
-PAD = OpRules(
+PAD = replace(
+    DEFAULTS,
     sharding=_pad,
     degree=_pad_degree,
-    cost=memory,
     row_sparsity=_padded_rows,
-    sign=any_sign,
     movement=Movement.SURROUNDED,
+    before_combining=True,
+    keeps_finite=True,
 )
-GATHER = OpRules(sharding=_gather, degree=_gather_degree, cost=memory, row_sparsity=dense, sign=of_some)
-SCATTER_ADD = OpRules(
-    sharding=_scatter_add, degree=_scatter_degree, cost=memory, row_sparsity=_scattered_rows, sign=any_sign
+GATHER = replace(DEFAULTS, sharding=_gather, degree=_gather_degree, sign=of_some, picks_rows=True, keeps_finite=True)
+SCATTER_ADD = replace(
+    DEFAULTS,
+    sharding=_scatter_add,
+    degree=_scatter_degree,
+    row_sparsity=_scattered_rows,
+    before_combining=True,
+    filling=Filling(0, operands=(1,)),
 )

@@ -27,6 +27,7 @@ from dfc.ops.pieces import in_front
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.regions import while_loop
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import MOVES_ELEMENTS
 
 Cotangents = Sequence[Value | None]
 PAIRS_LIMIT = 48  # elements of an axis that is sorted by comparing all pairs
@@ -311,5 +312,6 @@ register(
         samples=_orders(SortAttributes),
         smooth=False,
         bind=lambda arguments, types: SortAttributes(*_axis_and_order(arguments, types)),
+        rules=MOVES_ELEMENTS,
     )
 )

@@ -34,6 +34,7 @@ from dfc.ops.pieces import in_front, part
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.regions import count_loop, while_loop
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import MOVES_ELEMENTS
 
 Cotangents = Sequence[Value | None]
 SEARCH_LIMIT = 64  # elements that `top_k` looks for one by one
@@ -164,6 +165,7 @@ register(
         smooth=False,
         demands=lambda types, a: [(_top(a).count, types[0].shape[-1])],
         bind=lambda arguments, _types: TopAttributes(size(arguments.get("k"), "k"), into_argument(arguments)),
+        rules=MOVES_ELEMENTS,
     )
 )
 

@@ -21,6 +21,7 @@ from dfc.ops.gradients import add, count_up, mul, select
 from dfc.ops.pieces import in_front, part, surrounded
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import MOVES_ELEMENTS
 
 Cotangents = Sequence[Value | None]
 
@@ -159,6 +160,7 @@ register(
         gradient=_gradient_diagonal,
         samples=_diagonal_samples,
         bind=_bind_diagonal,
+        rules=MOVES_ELEMENTS,
     )
 )
 
@@ -215,6 +217,7 @@ register(
             samples.sample(samples.numbers(()), kind="invalid"),
             samples.sample(np.array([True]), kind="invalid"),
         ],
+        rules=MOVES_ELEMENTS,
     )
 )
 
@@ -271,6 +274,7 @@ def _register_triangle(name: str, words: str, comparison: str, keep: Callable[[A
                 case((2, 2), kind="invalid", dtype=np.bool_),
             ],
             bind=lambda arguments, _types: TriangleAttributes(integer(arguments.get("offset", 0), "offset")),
+            rules=MOVES_ELEMENTS,
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,13 +12,14 @@ from dfc.ir.graph import Node
 from dfc.ops.attributes import AxesAttributes, AxisAttributes, PermutationAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.constants import uniform_of
-from dfc.ops.rules.costs import free, memory
+from dfc.ops.rules.costs import free
 from dfc.ops.rules.degrees import as_all, as_first
 from dfc.ops.rules.movements import Movement
-from dfc.ops.rules.op_rules import OpRules
-from dfc.ops.rules.row_sparsity import NOTHING, Known, Sparse, dense, transposed
+from dfc.ops.rules.op_rules import DEFAULTS
+from dfc.ops.rules.row_sparsity import NOTHING, Known, Sparse, transposed
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State, quotient
-from dfc.ops.rules.signs import any_sign, of_all
+from dfc.ops.rules.signs import of_all
+from dfc.ops.rules.statistics import kept
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, linear_in_first, merged, one
 
 
@@ -134,21 +136,44 @@ def _no_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
     return NOTHING if is_zero else None
 
 
-RESHAPE = OpRules(
-    sharding=_reshape, degree=as_first, cost=free, row_sparsity=dense, sign=of_all, movement=Movement.REORDERED
+RESHAPE = replace(
+    DEFAULTS,
+    sharding=_reshape,
+    degree=as_first,
+    cost=free,
+    sign=of_all,
+    movement=Movement.REORDERED,
+    before_combining=True,
+    statistic=kept,
+    keeps_finite=True,
 )
-TRANSPOSE = OpRules(
+TRANSPOSE = replace(
+    DEFAULTS,
     sharding=_transpose,
     degree=as_first,
     cost=free,
     row_sparsity=_transposed_rows,
-    sign=any_sign,
     movement=Movement.REORDERED,
+    before_combining=True,
+    keeps_finite=True,
 )
-BROADCAST = OpRules(
-    sharding=_broadcast, degree=as_first, cost=free, row_sparsity=_no_rows, sign=of_all, movement=Movement.REPEATED
+BROADCAST = replace(
+    DEFAULTS,
+    sharding=_broadcast,
+    degree=as_first,
+    cost=free,
+    row_sparsity=_no_rows,
+    sign=of_all,
+    movement=Movement.REPEATED,
+    statistic=kept,
+    keeps_finite=True,
 )
-REVERSE = OpRules(
-    sharding=_reverse, degree=as_first, cost=free, row_sparsity=dense, sign=any_sign, movement=Movement.MIRRORED
+REVERSE = replace(
+    DEFAULTS,
+    sharding=_reverse,
+    degree=as_first,
+    cost=free,
+    movement=Movement.MIRRORED,
+    keeps_finite=True,
 )
-CONCAT = OpRules(sharding=_concat, degree=as_all, cost=memory, row_sparsity=dense, sign=any_sign)
+CONCAT = replace(DEFAULTS, sharding=_concat, degree=as_all, before_combining=True, keeps_finite=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Node
 from dfc.ops.rules.costs import product
 from dfc.ops.rules.degrees import Growth, Sizes, more, times
-from dfc.ops.rules.op_rules import OpRules
-from dfc.ops.rules.row_sparsity import dense
+from dfc.ops.rules.filling import ADDED
+from dfc.ops.rules.op_rules import DEFAULTS, OpRules
 from dfc.ops.rules.sharding import COMMON, SUM, Common, Cutting, Partial, Split, State
-from dfc.ops.rules.signs import any_sign
 from dfc.ops.rules.use import NeededWhole, Use, one
 
 
@@ -85,6 +85,6 @@ def _product_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Grow
     return more(times(*degrees), sizes.power(node.operands[0].tensor.shape[-1]))
 
 
-MATMUL = OpRules(sharding=_matmul, degree=_product_degree, cost=product, row_sparsity=dense, sign=any_sign)
+MATMUL = replace(DEFAULTS, sharding=_matmul, degree=_product_degree, cost=product, filling=ADDED)
 PRODUCT = OpRules(cost=product)
 """For what `expand` makes a matrix product of."""

@@ -39,6 +39,7 @@ from dfc.ops.record import (
     Sizes,
 )
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import MOVES_ELEMENTS, OpRules
 
 Cotangents = Sequence[Value | None]
 
@@ -258,6 +259,7 @@ def _register(
     decompose: Callable[[Builder, Node], Sequence[Value]],
     gradient: Gradient,
     smooth: bool,
+    rules: OpRules,
 ) -> None:
     consts = 'const size: ints, const stride: ints = size, const pad: widths = "valid"'
     register(
@@ -289,6 +291,7 @@ def _register(
             samples=_samples(bound),
             smooth=smooth,
             bind=_bind,
+            rules=rules,
         )
     )
 
@@ -301,5 +304,6 @@ _register(
     _decompose_max,
     _gradient_max,
     smooth=False,
+    rules=MOVES_ELEMENTS,
 )
-_register("mean_pool", "float", "The mean", _evaluate(_mean), _decompose_mean, _gradient_mean, smooth=True)
+_register("mean_pool", "float", "The mean", _evaluate(_mean), _decompose_mean, _gradient_mean, True, OpRules())

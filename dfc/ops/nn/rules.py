@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dfc.ir.graph import Node
 from dfc.ops.attributes import WindowAttributes
-from dfc.ops.rules.costs import memory
 from dfc.ops.rules.degrees import Growth, Sizes
 from dfc.ops.rules.movements import Movement
-from dfc.ops.rules.op_rules import OpRules
-from dfc.ops.rules.row_sparsity import dense
+from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.sharding import Cutting, Split, State
-from dfc.ops.rules.signs import any_sign
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, one
 
 
@@ -36,11 +34,10 @@ def _windows_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Grow
     return None
 
 
-WINDOWS = OpRules(
+WINDOWS = replace(
+    DEFAULTS,
     sharding=_windows,
     degree=_windows_degree,
-    cost=memory,
-    row_sparsity=dense,
-    sign=any_sign,
     movement=Movement.SURROUNDED,
+    keeps_finite=True,
 )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from dfc.ir.dims import product
+from dfc.ir.dims import Dim, product
+from dfc.ir.dtypes import F32
 from dfc.ir.graph import Node, Value
 from dfc.ops.attributes import ArgAttributes, AxisAttributes, ReduceAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.rules.costs import memory
-from dfc.ops.rules.degrees import ANY, FLAT, Growth, Sizes, as_all_evenly, as_first, more, unknown
-from dfc.ops.rules.op_rules import OpRules
-from dfc.ops.rules.row_sparsity import Sparse, dense, whole_sum
+from dfc.ops.rules.degrees import ANY, FLAT, Growth, Sizes, as_all_evenly, as_first, more
+from dfc.ops.rules.filling import ADDED, COPIES, MULTIPLIED, Filling
+from dfc.ops.rules.op_rules import DEFAULTS
+from dfc.ops.rules.row_sparsity import Sparse, whole_sum
 from dfc.ops.rules.sharding import COMMON, SUM, Common, Cutting, Partial, Split, State
-from dfc.ops.rules.signs import any_sign
+from dfc.ops.rules.statistics import summed
 from dfc.ops.rules.use import NeededWhole, ShardingRule, Use, one, refuse_parts
 
 
@@ -106,33 +108,42 @@ def _sum_of_rows(b: Builder, node: Node, x: Sparse) -> Value | None:
     return None if x.base is not None or node.result.tensor.shape else whole_sum(b, x)
 
 
-SUMS = OpRules(
+# ---------------------------------------------------------------- short batches --
+
+
+def _mean_of_counted(b: Builder, node: Node, x: Value, short: Callable[[Dim], Value]) -> Value:
+    """What is short of bits is summed in a longer type, as a mean of it is."""
+    where, dtype = node.attributes, x.tensor.dtype
+    assert isinstance(where, ReduceAttributes)
+    if x.tensor.machine.size < F32.size:
+        x = b.cast(x, F32)
+    count = short(product(x.tensor.shape[axis] for axis in where.axes))
+    total = b.sum(x, where.axes, where.keep_dims)
+    return b.cast(b.apply("div", total, b.cast(count, x.tensor.dtype)), dtype)
+
+
+SUMS = replace(
+    DEFAULTS,
     sharding=reduced("sum", is_linear=True),
     degree=_sum_degree,
-    cost=memory,
-    row_sparsity=dense,
     row_total=_sum_of_rows,
-    sign=any_sign,
+    before_combining=True,
+    statistic=summed,
+    filling=ADDED,
 )
-MEAN = OpRules(
+MEAN = replace(
+    DEFAULTS,
     sharding=reduced("sum", is_linear=True, total="sum"),
     degree=as_first,
-    cost=memory,
-    row_sparsity=dense,
-    sign=any_sign,
+    before_combining=True,
+    filling=Filling(0, divided=_mean_of_counted),
 )
-MAX = OpRules(sharding=reduced("max"), degree=as_all_evenly, cost=memory, row_sparsity=dense, sign=any_sign)
-MIN = OpRules(sharding=reduced("min"), degree=as_all_evenly, cost=memory, row_sparsity=dense, sign=any_sign)
-ANY_OF = OpRules(sharding=reduced("or"), degree=unknown, cost=memory, row_sparsity=dense, sign=any_sign)
-ALL_OF = OpRules(sharding=reduced("and"), degree=unknown, cost=memory, row_sparsity=dense, sign=any_sign)
-PROD = OpRules(sharding=reduced(), degree=_prod_degree, cost=memory, row_sparsity=dense, sign=any_sign)
-POSITION = OpRules(sharding=_position, degree=unknown, cost=memory, row_sparsity=dense, sign=any_sign)
-CUMSUM = OpRules(
-    sharding=_running(is_linear=True), degree=_cumsum_degree, cost=memory, row_sparsity=dense, sign=any_sign
-)
-CUMPROD = OpRules(
-    sharding=_running(is_linear=False), degree=_cumprod_degree, cost=memory, row_sparsity=dense, sign=any_sign
-)
-CUMULATIVE_EXTREME = OpRules(
-    sharding=_running(is_linear=False), degree=as_all_evenly, cost=memory, row_sparsity=dense, sign=any_sign
-)
+MAX = replace(DEFAULTS, sharding=reduced("max"), degree=as_all_evenly, filling=COPIES, keeps_finite=True)
+MIN = replace(DEFAULTS, sharding=reduced("min"), degree=as_all_evenly, filling=COPIES, keeps_finite=True)
+ANY_OF = replace(DEFAULTS, sharding=reduced("or"), filling=COPIES)
+ALL_OF = replace(DEFAULTS, sharding=reduced("and"), filling=COPIES)
+PROD = replace(DEFAULTS, sharding=reduced(), degree=_prod_degree, filling=MULTIPLIED, owners_combine="prod")
+POSITION = replace(DEFAULTS, sharding=_position)
+CUMSUM = replace(DEFAULTS, sharding=_running(is_linear=True), degree=_cumsum_degree)
+CUMPROD = replace(DEFAULTS, sharding=_running(is_linear=False), degree=_cumprod_degree)
+CUMULATIVE_EXTREME = replace(DEFAULTS, sharding=_running(is_linear=False), degree=as_all_evenly)

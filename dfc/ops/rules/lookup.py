@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dfc.ir.graph import Node
 from dfc.ops import registry
+from dfc.ops.attributes import AxisAttributes
 from dfc.ops.record import Elementwise
 from dfc.ops.rules.costs import Cost, SizeOf, memory
 from dfc.ops.rules.degrees import Degree, Growth, Sizes, pointwise, unknown
@@ -41,3 +42,11 @@ def degree_of(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
 def cost_of(node: Node, size_of: SizeOf) -> Cost:
     """What a node without regions computes and moves."""
     return (rules_of(node).cost or memory)(node, size_of)
+
+
+def picked_axis(node: Node | None) -> int | None:
+    """The axis of the first operand from which a node picks rows by the numbers in the second; None if it does not."""
+    if node is None or not rules_of(node).picks_rows:
+        return None
+    assert isinstance(node.attributes, AxisAttributes)
+    return node.attributes.axis

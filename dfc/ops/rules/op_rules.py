@@ -10,9 +10,12 @@ from dataclasses import dataclass
 
 from dfc.ops.rules.costs import CostRule, memory
 from dfc.ops.rules.degrees import DegreeRule, unknown
+from dfc.ops.rules.filling import Filling
+from dfc.ops.rules.generators import RowsAt
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.row_sparsity import RowRule, RowTotal, dense
 from dfc.ops.rules.signs import SignRule, any_sign
+from dfc.ops.rules.statistics import StatisticRule, unclear
 from dfc.ops.rules.use import ShardingRule, needs_whole
 
 
@@ -20,13 +23,35 @@ from dfc.ops.rules.use import ShardingRule, needs_whole
 class OpRules:
     """`sharding`: what becomes of values that are cut into pieces, or are there as parts of a sum. Default: ops that
     work element by element give pieces of pieces, all others need everything whole (`needs_whole`).
+
     `degree`: how results grow with the batch, so that it can be told whether gradients are means or sums. Default:
     nothing is known of what is made of values that grow (`unknown`), but for tests element by element (`pointwise`).
+
     `cost`: operations and bytes, by which placement compares computing with moving. Default: `memory`.
+
     `row_sparsity`: what is known of the result where operands are zero but for some rows; `row_total` makes the result
     itself of these rows. Default: element-wise ops are zero where they compute zero, all others make dense values
-    (`dense`). `sign`: what is certain of all elements, by which divisions keep zeros zero. Default: nothing
-    (`any_sign`). `movement`: how an op that computes nothing moves the elements of its operand. Default: it computes.
+    (`dense`).
+
+    `sign`: what is certain of all elements, by which divisions keep zeros zero. Default: nothing (`any_sign`).
+
+    `statistic`: what is made of means, sums and extremes over a batch. Default: `unclear`.
+
+    The others are facts, whose defaults are the safe ones:
+
+    `movement`: how an op that computes nothing moves the elements of its operand. None: it computes.
+    `rows_at`: makes rows with given numbers of what has no operands. None: rows are taken from the whole.
+    `picks_rows`: whether the results are rows of the first operand along its axis (`AxisAttributes`), by the numbers in
+    the second, so that rows which lie elsewhere are picked there.
+    `before_combining`: whether it is better done to parts of a sum than to the sum: it costs little and makes nothing
+    larger.
+    `coefficients`: those of the operands, where the result is the sum of them with these factors (cast).
+    `filling`: how an op that puts rows together leaves out those that fill up a short batch. None: it cannot.
+    `owners_combine`: how tasks that own pieces along the reduced axis make the result together, where blocks do not.
+    `alone`: what a task does by itself, and not as the others, in words of a message.
+    `for_people`: whether an effect is there for people to read what a run does.
+    `keeps_finite`: whether it makes finite results of finite operands.
+    `chooses`: whether what it does not choose of its operands does no harm.
     """
 
     sharding: ShardingRule | None = None
@@ -36,7 +61,22 @@ class OpRules:
     row_total: RowTotal | None = None
     sign: SignRule | None = None
     movement: Movement | None = None
+    rows_at: RowsAt | None = None
+    picks_rows: bool = False
+    before_combining: bool = False
+    coefficients: tuple[int, ...] = ()
+    statistic: StatisticRule | None = None
+    filling: Filling | None = None
+    owners_combine: str = ""
+    alone: str = ""
+    for_people: bool = False
+    keeps_finite: bool = False
+    chooses: bool = False
 
 
-DEFAULTS = OpRules(sharding=needs_whole, degree=unknown, cost=memory, row_sparsity=dense, sign=any_sign)
-"""Every default, meant: for what has regions or tokens, which passes follow by themselves."""
+DEFAULTS = OpRules(
+    sharding=needs_whole, degree=unknown, cost=memory, row_sparsity=dense, sign=any_sign, statistic=unclear
+)
+"""Every default, by name: a record whose rules start from these means those that it does not replace."""
+MOVES_ELEMENTS = OpRules(keeps_finite=True)
+"""For what `expand` makes other ops of, and has no elements but those of its operands."""

@@ -24,46 +24,9 @@ from dfc.ops import registry
 from dfc.ops.attributes import ASSERT_RESOURCE, FINITE, AssertAttributes, ReduceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.record import Effect
+from dfc.ops.rules.lookup import rules_of
 
 NAME = "guard"
-_MOVES = frozenset(
-    [
-        "abs",
-        "broadcast",
-        "ceil",
-        "clamp",
-        "concat",
-        "constant",
-        "diag",
-        "diagonal",
-        "dim",
-        "floor",
-        "gather",
-        "gather_along",
-        "iota",
-        "max",
-        "max_pool",
-        "maximum",
-        "min",
-        "minimum",
-        "neg",
-        "pad",
-        "relu",
-        "reshape",
-        "reverse",
-        "round",
-        "sign",
-        "slice",
-        "sort",
-        "stop_gradient",
-        "top_k",
-        "transpose",
-        "tril",
-        "triu",
-        "trunc",
-        "windows",
-    ]
-)
 
 
 def guard(graph: Graph) -> Graph:
@@ -91,15 +54,15 @@ def watched(block: Block) -> set[Node]:
 
 
 def _makes_values(node: Node) -> bool:
-    if node.regions or node.op in _MOVES or registry.record(node.op).effect is not Effect.PURE:
+    if node.regions or rules_of(node).keeps_finite or registry.record(node.op).effect is not Effect.PURE:
         return False
     return any(_is_float(value) for value in node.results)
 
 
 def _only_chosen(node: Node, users: Mapping[Value, Sequence[Node | None]]) -> bool:
-    """Whether nothing but `select` takes the results: what it does not choose does no harm."""
+    """Whether nothing but choices (`select`) take the results: what it does not choose does no harm."""
     found = [user for value in node.results for user in users.get(value, ())]
-    return bool(found) and all(user is not None and user.op == "select" for user in found)
+    return bool(found) and all(user is not None and rules_of(user).chooses for user in found)
 
 
 def _is_float(value: Value) -> bool:

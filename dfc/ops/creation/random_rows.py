@@ -13,15 +13,17 @@ import numpy as np
 
 from dfc.ir.dims import ONE, Dim, product
 from dfc.ir.dtypes import I64, U64
-from dfc.ir.graph import Value
+from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import RandomAtAttributes, RandomAttributes, TypeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.creation.philox import stream_key
 
 
-def random_rows(output: Builder, how: RandomAttributes, rows: Value, axis: int) -> Value:
+def random_rows(output: Builder, node: Node, rows: Value, axis: int) -> Value:
     """The numbers of these rows along an axis."""
+    how = node.attributes
+    assert isinstance(how, RandomAttributes)
     elements = _elements(output, how.type.shape, rows, axis)
     key = [output.constant(np.uint64(word), U64) for word in (*stream_key(how.seed, how.stream), 0)]
     attributes = RandomAtAttributes(how.distribution, how.type.machine)
