@@ -13,9 +13,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dfc.ir.dtypes import F32
+from dfc.lower.legalise.elementary import UNARY, elementary
 from dfc_driver_cpu.loader import LoadedImage
 from dfc_driver_cpu.pool import PoolEntries, new_context
-from dfc_target_cpu.elementwise.vector_math import FUNCTIONS, VectorMath
+from dfc_target_cpu.elementwise.kernel_functions import KernelFunctions
 from dfc_target_cpu.entries.threads import STOP_ENTRY, WORKER_ENTRY, pool_run, stop_entry, worker_entry
 from dfc_target_cpu.link.build import build_image
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
@@ -61,7 +63,7 @@ class Kernels:
         worker_entry(module, machine)
         stop_entry(module, machine)
         parts = {"peak": _peak(module, machine), "product": _product(module), "little": _little_work(module)}
-        parts |= {name: _elementary(module, machine, name) for name in FUNCTIONS if name != "pow"}
+        parts |= {name: _elementary(module, machine, name) for name in UNARY}
         for name, part in parts.items():
             _repeat(module, machine, name, part)
         self.image = build_image([module.text()], machine, libraries=[gemm_library(machine, ("float",))])
@@ -148,11 +150,11 @@ def _elementary(module: ModuleText, machine: Machine, name: str) -> str:
     f = module.function(f"map_{name}", "void", _PART, attributes="nounwind noinline")
     source, target, count = _map_frame(f)
     vector = vector_type(machine.lanes(32), "float")
-    functions = VectorMath(module, machine)
+    functions = KernelFunctions(module, machine)
     start = f.mul(f.argument("part"), count)
     with f.counted_loop(start, f.add(start, count), machine.lanes(32)) as loop:
-        value = functions.apply(f, name, f.load(vector, f.gep("float", source, loop.index)))
-        f.store(value, f.gep("float", target, loop.index))
+        x = f.load(vector, f.gep("float", source, loop.index))
+        f.store(functions.apply(f, elementary(name, F32), x)[0], f.gep("float", target, loop.index))
     f.ret()
     return module.add(f)
 
@@ -239,9 +241,8 @@ def main() -> None:
             line += f"  | {threads} thr {seconds * 1e6:9.2f} us {rate:4.0f} GF/s {100 * rate / top:3.0f} %"
         print(line, f" | numpy {numpy_product(m, n, k, orders) * 1e6:.2f} us", flush=True)
     if not options.only:
-        for name in FUNCTIONS:
-            if name != "pow":
-                print(f"{name} {nanoseconds_per_element(kernels, name):.3f} ns per element")
+        for name in UNARY:
+            print(f"{name} {nanoseconds_per_element(kernels, name):.3f} ns per element")
 
 
 if __name__ == "__main__":

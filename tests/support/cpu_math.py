@@ -5,7 +5,11 @@ import math
 
 import numpy as np
 
-from dfc_target_cpu.elementwise.vector_math import VectorMath
+from dfc.ir.dtypes import F32, F64
+from dfc.kernels.functions import Function
+from dfc.kernels.terms import function
+from dfc.lower.legalise.elementary import ELEMENTARY, elementary
+from dfc_target_cpu.elementwise.kernel_functions import KernelFunctions
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
 from dfc_target_cpu.llvm.values import i64, vector_type
 from dfc_target_cpu.machine import Machine
@@ -37,6 +41,14 @@ SINGLE_BOUNDS = {
 """What each function promises in single precision, in units of the last place."""
 
 
+def scalar_function(name: str, element: str) -> Function:
+    """An elementary function, or one of a single primitive, of `float` or `double`."""
+    dtype = {"float": F32, "double": F64}[element]
+    if name in ELEMENTARY:
+        return elementary(name, dtype)
+    return function(f"{dtype}_{name}", lambda x: x.primitive(name), dtype)
+
+
 class ArrayMath:
     """One function, one element type, one width: called on arrays whose size is a multiple of the width."""
 
@@ -46,11 +58,11 @@ class ArrayMath:
         module = ModuleText(machine.triple)
         formals = [Parameter("ptr", p) for p in ("out", "x", "y")[: operands + 1]]
         f = module.function("run", "void", [*formals, Parameter("i64", "n")], linkage="external")
-        vector, functions = vector_type(lanes, element), VectorMath(module, machine)
+        vector, functions = vector_type(lanes, element), KernelFunctions(module, machine)
         with f.counted_loop(i64(0), f.argument("n"), lanes) as loop:
             addresses = [f.gep(element, p, loop.index) for p in f.arguments[:-1]]
             values = [f.load(vector, address) for address in addresses[1:]]
-            f.store(functions.apply(f, name, *values), addresses[0])
+            f.store(functions.apply(f, scalar_function(name, element), *values)[0], addresses[0])
         f.ret()
         module.add(f)
         self.run = load(module, machine).function("run", None, *[ctypes.c_void_p] * len(formals), ctypes.c_int64)

@@ -12,11 +12,11 @@ import time
 
 import numpy as np
 
-from dfc_target_cpu.elementwise.vector_math import VectorMath
+from dfc_target_cpu.elementwise.kernel_functions import KernelFunctions
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64, vector_type
 from tests.support.cpu_code import aligned, host, load
-from tests.support.cpu_math import SINGLE_BOUNDS
+from tests.support.cpu_math import SINGLE_BOUNDS, scalar_function
 
 NAMES = [
     "exp",
@@ -49,7 +49,7 @@ def build(name: str):
     ]
     f = module.function("run", "void", formals, linkage="external")
     start, count, worst_place, where_place = f.arguments
-    functions, doubles, bits = VectorMath(module, host()), vector_type(LANES, "double"), vector_type(LANES, "i32")
+    functions, doubles, bits = KernelFunctions(module, host()), vector_type(LANES, "double"), vector_type(LANES, "i32")
     lanes = f.lane_numbers(LANES, "i32")
     before = f.load(doubles, worst_place), f.load(bits, where_place)
     with f.counted_loop(i64(0), count, LANES) as loop:
@@ -57,8 +57,8 @@ def build(name: str):
         first = f.cast("trunc", f.add(start, loop.index), "i32")
         pattern = f.add(f.splat(first, LANES), lanes)
         x = f.cast("bitcast", pattern, vector_type(LANES, "float"))
-        result = functions.apply(f, name, x)
-        exact = functions.apply(f, name, f.cast("fpext", x, doubles))
+        result = functions.apply(f, scalar_function(name, "float"), x)[0]
+        exact = functions.apply(f, scalar_function(name, "double"), f.cast("fpext", x, doubles))[0]
         distance = distance_in_ulp(f, result, exact)
         worse = f.fcmp("ogt", distance, worst)
         loop.next(worst, f.select(worse, distance, worst))

@@ -6,20 +6,19 @@ integer division that cannot trap (a zero divisor gives 0; reporting it is the c
 
 from collections.abc import Callable, Sequence
 
-from dfc.ir.dtypes import DType
+from dfc.ir.dtypes import F32, F64, DType
 from dfc.kernels.errors import CodeGenerationError
+from dfc.kernels.primitives import COMPARISONS
+from dfc.lower.legalise.elementary import ELEMENTARY, elementary
 from dfc_target_cpu.elementwise.casts import cast
+from dfc_target_cpu.elementwise.kernel_functions import KernelFunctions
+from dfc_target_cpu.elementwise.primitives import compare
 from dfc_target_cpu.elementwise.remainder import float_floor_divide, float_modulo, integer_power
 from dfc_target_cpu.elementwise.types import Conversions, is_signed
-from dfc_target_cpu.elementwise.vector_math import VectorMath
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import bit_width, constant, element_type, is_floating, like, zero
 from dfc_target_cpu.machine import Machine
 
-_ORDERED = {"equal": "oeq", "not_equal": "une", "less": "olt", "less_equal": "ole", "greater": "ogt"}
-_ORDERED["greater_equal"] = "oge"
-_INTEGER = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
-_ELEMENTARY = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "erf"))
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "trunc": "trunc"}
 
 
@@ -30,7 +29,7 @@ class Functions:
         self.module = module
         self.machine = machine
         self.conversions = Conversions(machine)
-        self.math = VectorMath(module, machine)
+        self.kernel_functions = KernelFunctions(module, machine)
 
     def apply(
         self, f: FunctionText, name: str, arguments: Sequence[Value], types: Sequence[DType], result: DType
@@ -40,10 +39,10 @@ class Functions:
             return cast(self.conversions, f, arguments[0], types[0], result)
         if name == "select":
             return f.select(arguments[0], arguments[1], arguments[2])
-        if name in _INTEGER:
+        if name in COMPARISONS:
             return compare(f, name, arguments[0], arguments[1], types[0])
-        if name in _ELEMENTARY:
-            return self.math.apply(f, name, arguments[0])
+        if name in ELEMENTARY and types[0].is_float:
+            return self.elementary(f, name, *arguments)
         if name == "fma":
             return self.fused(f, *arguments)
         table = _FLOAT if is_floating(arguments[0].type) else _INTEGRAL
@@ -51,6 +50,10 @@ class Functions:
         if known is None:
             raise CodeGenerationError(f"no scalar function {name} on {types[0]}")
         return known(self, f, arguments, types[0])
+
+    def elementary(self, f: FunctionText, name: str, *arguments: Value) -> Value:
+        dtype = F64 if element_type(arguments[0].type) == "double" else F32
+        return self.kernel_functions.apply(f, elementary(name, dtype), *arguments)[0]
 
     def fused(self, f: FunctionText, a: Value, b: Value, c: Value) -> Value:
         """One rounding. Without the instruction: exactly in double precision, then rounded once."""
@@ -61,15 +64,6 @@ class Functions:
         wide = like(a.type, "double")
         product = f.fmul(f.resize(a, wide), f.resize(b, wide))
         return f.resize(sum_rounded_to_odd(f, product, f.resize(c, wide)), a.type)
-
-
-def compare(f: FunctionText, name: str, a: Value, b: Value, dtype: DType) -> Value:
-    if is_floating(a.type):
-        return f.fcmp(_ORDERED[name], a, b)
-    predicate = _INTEGER[name]
-    if predicate not in ("eq", "ne"):
-        predicate = ("s" if is_signed(dtype) else "u") + predicate
-    return f.icmp(predicate, a, b)
 
 
 def sum_rounded_to_odd(f: FunctionText, a: Value, b: Value) -> Value:
@@ -161,7 +155,6 @@ _FLOAT: dict[str, _Emit] = {
     "abs": lambda _, f, a, t: f.intrinsic("fabs", a[0]),
     "sign": lambda _, f, a, t: _float_sign(f, a[0]),
     "sqrt": lambda _, f, a, t: f.intrinsic("sqrt", a[0]),
-    "rsqrt": lambda _, f, a, t: f.fdiv(constant(a[0].type, 1.0), f.intrinsic("sqrt", a[0])),
     "is_finite": lambda _, f, a, t: f.fcmp("olt", f.intrinsic("fabs", a[0]), constant(a[0].type, float("inf"))),
     "add": lambda _, f, a, t: f.fadd(a[0], a[1]),
     "sub": lambda _, f, a, t: f.fsub(a[0], a[1]),
@@ -171,7 +164,6 @@ _FLOAT: dict[str, _Emit] = {
     "maximum": lambda _, f, a, t: float_maximum(f, a[0], a[1]),
     "floordiv": lambda s, f, a, t: float_floor_divide(s.module, f, a[0], a[1]),
     "mod": lambda s, f, a, t: float_modulo(s.module, f, a[0], a[1]),
-    "pow": lambda s, f, a, t: s.math.apply(f, "pow", a[0], a[1]),
     **{name: lambda _, f, a, t, i=i: f.intrinsic(i, a[0]) for name, i in _ROUNDING.items()},
 }
 

@@ -107,7 +107,7 @@ class _Random:
         return self._box_muller(self._double(first), self._double(self._wide(w[2], w[3])))
 
     def _box_muller(self, u: Value, t: Value) -> Value:
-        f, kind, elementary = self.f, u.type, self.functions.math.apply
+        f, kind, elementary = self.f, u.type, self.functions.elementary
         log = elementary(f, "log", u)
         radius = f.intrinsic("sqrt", f.fmul(log, constant(kind, -2.0)))
         angle = f.fmul(t, constant(kind, 2 * math.pi))

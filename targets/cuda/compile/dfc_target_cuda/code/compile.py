@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from functools import cache as once
 from pathlib import Path
 
-from dfc.kernels import math_coefficients
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code import nvvm
 from dfc_target_cuda.code.code_writer import KERNEL
 from dfc_target_cuda.code.device_module import module
 from dfc_target_cuda.code.disk_cache import digest, user_cache
 from dfc_target_cuda.code.fragments import Fragments, TextKey
+from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import KernelText
 
 _COMMENT = re.compile(r"^[ \t]*//[^\n]*\n", re.M)
@@ -52,7 +52,7 @@ _FRAGMENTS = Fragments(fragment)
 
 
 SOURCES = ("code/code*.py", "code/compile.py", "code/device_module.py", "code/nvvm.py", "kernels/prelude*.py")
-"""Of this package, what decides on the PTX of a text; beside it, the coefficients of the elementary functions do."""
+"""Of this package, what decides on the PTX of a text; beside it, the text of the prelude does."""
 
 
 @once
@@ -60,5 +60,4 @@ def _compiler() -> str:
     """What PTX depends on beside a text: the translation to LLVM, and libNVVM. Empty if one of them is not known."""
     library, package = nvvm.identity(), Path(__file__).resolve().parents[1]
     own = [path for pattern in SOURCES for path in sorted(package.glob(pattern))]
-    own.append(Path(math_coefficients.__file__))
-    return digest(library, *(path.read_bytes() for path in own)) if library and own else ""
+    return digest(library, prelude.text().encode(), *(path.read_bytes() for path in own)) if library and own else ""

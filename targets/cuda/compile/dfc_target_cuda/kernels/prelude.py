@@ -39,12 +39,14 @@ import linecache
 from functools import cache
 from typing import Any
 
+from dfc.ir.dtypes import F32, F64
+from dfc.kernels.body import FUNCTIONS
+from dfc.lower.legalise.elementary import ELEMENTARY, elementary
 from dfc_target_cuda.kernels import prelude_simulator
-from dfc_target_cuda.kernels.prelude_elementary import elementary_text
+from dfc_target_cuda.kernels.device_functions import device_text
 from dfc_target_cuda.kernels.prelude_random import random_text
 from dfc_target_cuda.kernels.prelude_reductions import fold_text
 from dfc_target_cuda.kernels.prelude_scalars import scalar_text
-from dfc_target_cuda.kernels.prelude_trigonometric import trigonometric_text
 
 Namespace = dict[str, Any]
 
@@ -54,7 +56,8 @@ _FILE = "<cuda prelude>"
 @cache
 def text() -> str:
     """The prelude's own functions; later ones use earlier ones."""
-    return elementary_text() + trigonometric_text() + scalar_text() + fold_text() + random_text()
+    known = [elementary(name, dtype) for dtype in (F64, F32) for name in ELEMENTARY if name in FUNCTIONS]
+    return device_text(known) + scalar_text() + fold_text() + random_text()
 
 
 @cache

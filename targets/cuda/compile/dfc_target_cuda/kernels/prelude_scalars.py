@@ -4,7 +4,23 @@ Assumes the primitives of `prelude`. Guarantees NumPy's meaning as `dfc.kernels.
 not trap (a zero divisor gives 0; reporting it is the caller's part), shift counts wrap at the width as on the CPU.
 """
 
-from dfc_target_cuda.kernels.prelude_elementary import DOUBLE, SINGLE, Format
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An IEEE format: the names of its functions begin with `name`, its bits are an `integer`."""
+
+    name: str
+    integer: str
+    mantissa: int
+
+    def number(self, value: float) -> str:
+        return f"{self.name}({value!r})"
+
+
+SINGLE = Format("f32", "i32", 23)
+DOUBLE = Format("f64", "i64", 52)
 
 _INTEGERS = {f"{kind}{bits}": bits for kind in "iu" for bits in (8, 16, 32, 64)}
 
@@ -125,9 +141,6 @@ def {f}_minimum(x: {f}, y: {f}) -> {f}:
 def {f}_maximum(x: {f}, y: {f}) -> {f}:
     kept = x if x != x else y
     return x if x > kept else kept
-
-def {f}_rsqrt(x: {f}) -> {f}:
-    return {f}({one} / {f}_sqrt(x))
 
 def {f}_is_finite(x: {f}) -> boolean:
     return {f}_abs(x) < {f}(inf)

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dfc.ir.dtypes import F32, F64
 from dfc.kernels import math_coefficients
-from dfc_target_cpu.elementwise.vector_math import FUNCTIONS, VectorMath
+from dfc.lower.legalise.elementary import ELEMENTARY, elementary
+from dfc_target_cpu.elementwise.kernel_functions import KernelFunctions
 from dfc_target_cpu.link.build import build_image
 from dfc_target_cpu.llvm.text import ModuleText
-from dfc_target_cpu.llvm.values import vector_type
 from dfc_target_cpu.machine import MACHINES
 from tests.support.cpu_code import host, runnable_machines
 from tests.support.cpu_math import SINGLE_BOUNDS, ArrayMath, reference, ulp_distance
@@ -143,7 +144,7 @@ def test_special_values_give_what_numpy_gives(name: str, element: str):
 
 
 @pytest.mark.parametrize("element", ["float", "double"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", ELEMENTARY)
 def test_bits_do_not_depend_on_the_width(name: str, element: str):
     widths = [ArrayMath(host(), name, element, lanes) for lanes in (1, 2, 8, 16)]
     x = np.random.default_rng(10).integers(0, 1 << 64, 4096, dtype=np.uint64).view(widths[0].dtype)[:4096]
@@ -168,9 +169,9 @@ def test_coefficients_are_those_the_tool_computes():
 def test_every_variant_compiles_without_outside_calls():
     machine = MACHINES["aarch64"]
     module = ModuleText(machine.triple)
-    functions = VectorMath(module, machine)
-    for name in FUNCTIONS:
-        for element in ("float", "double"):
-            functions.function(name, vector_type(4, element))
+    functions = KernelFunctions(module, machine)
+    for name in ELEMENTARY:
+        for dtype in (F32, F64):
+            functions.defined(elementary(name, dtype), 4)
     text = module.text().replace("define internal", "define dso_local")
-    assert len(build_image([text], machine).symbols) >= 2 * len(FUNCTIONS)
+    assert len(build_image([text], machine).symbols) >= 2 * len(ELEMENTARY)

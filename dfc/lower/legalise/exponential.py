@@ -1,0 +1,70 @@
+"""exp and its relatives: exp2, expm1, sigmoid, tanh.
+
+x = n log 2 + r with |r| <= log(2) / 2; exp(r) - 1 = r + r^2 P(r); then the exponent is put back in two steps, which
+makes subnormal results right. Limits are chosen such that overflow and underflow come out of that multiplication.
+"""
+
+from __future__ import annotations
+
+from dfc.kernels.math_coefficients import EXP_F32, EXP_F64, LN2_EXACT, LN2_F32, LN2_F64, LOG2_E
+from dfc.kernels.terms import Term, multiply_add
+from dfc.lower.legalise.formats import clamp, horner, is_single, nearest, power_of_two, scale
+
+
+def exp(x: Term) -> Term:
+    low, high = (-104.0, 89.0) if is_single(x) else (-746.0, 710.0)
+    return exp_within(clamp(x, low, high))
+
+
+def exp_within(x: Term) -> Term:
+    """exp for arguments known to lie within the limits of `exp`."""
+    whole, exponent, tail = _reduced(x)
+    return scale(tail + 1.0, whole, exponent)
+
+
+def exp2(x: Term) -> Term:
+    low, high = (-151.0, 129.0) if is_single(x) else (-1076.0, 1025.0)
+    x = clamp(x, low, high)
+    whole, exponent = nearest(x, 1.0)
+    return scale(exp_minus_one((x - whole) * LN2_EXACT[0]) + 1.0, whole, exponent)
+
+
+def expm1(x: Term) -> Term:
+    low, high = (-30.0, 89.0) if is_single(x) else (-60.0, 710.0)
+    return x.equals(0.0).choose(x, _expm1_within(clamp(x, low, high)))
+
+
+def _expm1_within(x: Term) -> Term:
+    """2 (2^(n-1) p + (2^(n-1) - 1/2)): halved so that the largest results do not overflow early."""
+    _, exponent, tail = _reduced(x)
+    half = power_of_two(exponent - 1, x.dtype)
+    total = multiply_add(half, tail, half - 0.5)
+    return total + total
+
+
+def sigmoid(x: Term) -> Term:
+    """1 / (1 + exp(-x)), as exp(x) / (1 + exp(x)) for negative x: never overflows, subnormal where it should be."""
+    magnitude = clamp(abs(x), None, 104.0 if is_single(x) else 746.0)
+    e = exp_within(-magnitude)
+    return x.less(0.0).choose(e, 1.0) / (1.0 + e)
+
+
+def tanh(x: Term) -> Term:
+    """t / (t + 2) with t = expm1(2 |x|); 1 from where it rounds to 1."""
+    magnitude = clamp(abs(x), None, 10.0 if is_single(x) else 20.0)
+    t = _expm1_within(magnitude + magnitude)
+    return (t / (t + 2.0)).with_sign_of(x)
+
+
+def _reduced(x: Term) -> tuple[Term, Term, Term]:
+    """n as a number and as an integer, and exp(r) - 1."""
+    high, low = LN2_F32 if is_single(x) else LN2_F64
+    whole, exponent = nearest(x, LOG2_E)
+    r = multiply_add(whole, -high, x)
+    r = multiply_add(whole, -low, r)
+    return whole, exponent, exp_minus_one(r)
+
+
+def exp_minus_one(r: Term) -> Term:
+    """exp(r) - 1 for |r| <= log(2) / 2."""
+    return multiply_add(r * r, horner(r, EXP_F32 if is_single(r) else EXP_F64), r)

@@ -1,0 +1,100 @@
+"""The floating-point formats by their numbers, and what all elementary functions begin with: polynomials, limits,
+powers of two, the nearest integer.
+
+Assumes IEEE single and double precision. Guarantees the same operations on every target, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from dfc.ir.dtypes import F32, F64, I32, I64, U32, U64, DType
+from dfc.kernels.functions import Function
+from dfc.kernels.terms import Term, call, function, multiply_add
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`integer` and `word` are the types of its bits."""
+
+    integer: DType
+    word: DType
+    bits: int
+    mantissa: int
+    bias: int
+
+    @property
+    def round_magic(self) -> float:
+        """Adding this leaves the nearest integer in the low bits of the mantissa."""
+        return 1.5 * 2.0**self.mantissa
+
+    @property
+    def smallest_normal(self) -> float:
+        return 2.0 ** (1 - self.bias)
+
+
+FORMATS = {F32: Format(I32, U32, 32, 23, 127), F64: Format(I64, U64, 64, 52, 1023)}
+
+
+def is_single(x: Term) -> bool:
+    return x.dtype == F32
+
+
+def horner(x: Term, coefficients: Sequence[float]) -> Term:
+    """The polynomial with these coefficients, constant term first."""
+    total = x.like(coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = multiply_add(total, x, coefficient)
+    return total
+
+
+def clamp(x: Term, low: float | None, high: float | None) -> Term:
+    """NaN stays NaN."""
+    if high is not None:
+        x = x.greater(high).choose(high, x)
+    if low is not None:
+        x = x.less(low).choose(low, x)
+    return x
+
+
+def nearest(x: Term, factor: float) -> tuple[Term, Term]:
+    """The integer nearest to x * factor, as a number and as an integer. Meaningless, but harmless, for NaN."""
+    magic = x.like(FORMATS[x.dtype].round_magic)
+    shifted = multiply_add(x, factor, magic)
+    return shifted - magic, shifted.bits() - magic.bits()
+
+
+def number_of(integer: Term, dtype: DType) -> Term:
+    """A small integer as a floating-point number, by way of the mantissa (there is no 64-bit conversion in AVX2)."""
+    magic = integer.builder.number(FORMATS[dtype].round_magic, dtype)
+    return (integer + magic.bits()).bits() - magic
+
+
+def integer_of(number: Term) -> Term:
+    """A small whole number as an integer."""
+    magic = number.like(FORMATS[number.dtype].round_magic)
+    return (number + magic).bits() - magic.bits()
+
+
+def power_of_two(exponent: Term, dtype: DType) -> Term:
+    """2 ** exponent for an integer in the range of normal numbers."""
+    form = FORMATS[dtype]
+    return ((exponent + form.bias) << form.mantissa).bits()
+
+
+@cache
+def scale_function(dtype: DType) -> Function:
+    """x * 2 ** exponent, rounded once, so that results may be subnormal: in two steps of which the first is exact.
+    `whole` and `exponent` are the same integer; some machines have an instruction that takes the number."""
+
+    def scale(x: Term, whole: Term, exponent: Term) -> Term:
+        half = exponent >> 1
+        return x * power_of_two(half, dtype) * power_of_two(exponent - half, dtype)
+
+    return function(f"{dtype}_scale", scale, dtype, dtype, FORMATS[dtype].integer)
+
+
+def scale(x: Term, whole: Term, exponent: Term) -> Term:
+    return call(scale_function(x.dtype), x, whole, exponent)[0]

@@ -1,0 +1,37 @@
+"""One meaning on every machine: the elementary functions run by NumPy and as code of this processor."""
+
+import numpy as np
+import pytest
+
+from dfc.ir.dtypes import F32, F64, DType
+from dfc.kernels.interpret_function import run
+from dfc.lower.legalise.elementary import BINARY, ELEMENTARY, elementary
+from tests.support.cpu_code import runnable_machines
+from tests.support.cpu_math import ArrayMath
+
+ELEMENTS = {F32: "float", F64: "double"}
+FUSED = [machine for machine in runnable_machines() if machine.fused_multiply_add]
+
+
+def samples(dtype: DType) -> np.ndarray:
+    """Special values, bit patterns, and numbers where functions do something."""
+    random, limits, bits = np.random.default_rng(12), np.finfo(dtype.numpy), f"u{dtype.size}"
+    special = [0.0, -0.0, 1, -1, 0.5, 2, -3, np.inf, -np.inf, np.nan, limits.max, limits.tiny, 2.0**20, -1e30, 88.7]
+    patterns = random.integers(0, np.iinfo(bits).max, 400, dtype=bits).view(dtype.numpy)
+    usual = [random.standard_normal(400) * 3, random.uniform(-1e3, 1e3, 200), random.uniform(2**19, 2**40, 100)]
+    with np.errstate(all="ignore"):
+        return np.concatenate([np.array(special), patterns, *usual]).astype(dtype.numpy)
+
+
+@pytest.mark.skipif(not FUSED, reason="the last bits are others without fused multiply-add")
+@pytest.mark.parametrize("machine", FUSED, ids=lambda machine: machine.name)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_machine_code_has_the_bits_of_the_interpreter(name: str, dtype: DType, machine) -> None:
+    x = samples(dtype)
+    operands = (x, np.random.default_rng(13).permutation(x)) if name in BINARY else (x,)
+    found = ArrayMath(machine, name, ELEMENTS[dtype], machine.lanes(8 * dtype.size))(*operands)
+    (expected,) = run(elementary(name, dtype), *operands)
+    bits = f"u{dtype.size}"
+    same = (found.view(bits) == expected.view(bits)) | (np.isnan(found) & np.isnan(expected))
+    assert same.all(), [operand[~same][:3] for operand in operands]
