@@ -37,6 +37,8 @@ def sizes(kernel: Kernel) -> Iterator[Dim]:
     if isinstance(kernel, ContractKernel):
         for factor in (kernel.a, kernel.b):
             yield from _offsets(factor.index)
+            for split in factor.splits:
+                yield from split.extents
         yield from _body_sizes(kernel.epilogue, kernel.stores)
     else:
         for stage in kernel.stages:
@@ -73,9 +75,15 @@ def with_sizes(kernel: Kernel, names: Mapping[Symbol, Dim]) -> Kernel:
             for stage in kernel.stages
         )
         return LoopKernel(operands, axes, kernel.outer, stages, kernel.ordered)
-    a, b = (MatrixOperand(f.operand, _with_index(f.index, size)) for f in (kernel.a, kernel.b))
+    a, b = (_with_factor(factor, size) for factor in (kernel.a, kernel.b))
     epilogue, stores = _with_body(kernel.epilogue, size), _with_stores(kernel.stores, size)
     return ContractKernel(operands, axes, a, b, kernel.accumulator, epilogue, stores)
+
+
+def _with_factor(factor: MatrixOperand, size: SizeMap) -> MatrixOperand:
+    index = tuple(Affine(i.terms, size(i.offset)) for i in factor.index)
+    splits = tuple(replace(split, extents=tuple(map(size, split.extents))) for split in factor.splits)
+    return replace(factor, index=index, splits=splits)
 
 
 def _with_body(body: tuple[Instruction, ...], size: SizeMap) -> tuple[Instruction, ...]:

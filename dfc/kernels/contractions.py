@@ -1,4 +1,4 @@
-"""Contractions: through the matrix product where the factors are strided matrices, else as a loop kernel.
+"""Contractions: through the matrix product where the factors are matrices, in memory or of windows; else as loops.
 
 Guarantees that sums are made in the accumulator's type and that the epilogue runs once at each finished point. How a
 contraction is cut into parts changes no bits: the product of each element is one chain over k.
@@ -6,11 +6,11 @@ contraction is cut into parts changes no bits: the product of each element is on
 
 from dataclasses import dataclass, replace
 
-from dfc.ir.dims import ZERO
 from dfc.ir.dtypes import BF16, F16, F32, F64, DType
-from dfc.kernels.access import NONE, Access, StageAccess, can_fault, linear_access, stage_access
-from dfc.kernels.body import Accumulated, BodyBuilder, Instruction, Load, Reduced
-from dfc.kernels.form import ContractKernel, LoopKernel, MatrixOperand, Reduction, Stage
+from dfc.kernels.access import NONE, Access, StageAccess, can_fault, stage_access
+from dfc.kernels.body import Accumulated, BodyBuilder, Instruction, Reduced
+from dfc.kernels.form import ContractKernel, LoopKernel, Reduction, Stage
+from dfc.kernels.operand_maps import OperandMap, emit_load, operand_map, readable_depth
 
 
 def contract_faults(kernel: ContractKernel) -> bool:
@@ -23,11 +23,11 @@ def epilogue_access(kernel: ContractKernel) -> StageAccess:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A contraction as strided matrix products: one for each point of the batch axes."""
+    """A contraction as matrix products: one for each point of the batch axes."""
 
     kernel: ContractKernel
-    a: Access
-    b: Access
+    a: OperandMap
+    b: OperandMap
     epilogue: StageAccess
     direct: int  # the store whose memory holds the sums while they are made, or NONE
 
@@ -49,37 +49,47 @@ class Product:
     @property
     def widens(self) -> bool:
         """Whether a factor is of a narrower type than the sums."""
-        types = {self.kernel.operands[one.operand].dtype for one in (self.a, self.b)}
-        return types != {self.kernel.accumulator}
+        return any(self.widens_factor(one) for one in (self.a, self.b))
+
+    def widens_factor(self, one: OperandMap) -> bool:
+        return self.kernel.operands[one.factor.operand].dtype != self.kernel.accumulator
+
+    @property
+    def in_place(self) -> bool:
+        """Whether both factors are matrices in memory of the type of the sums."""
+        return self.a.is_strided and self.b.is_strided and not self.widens
 
 
 def as_product(kernel: ContractKernel) -> Product | None:
     """The kernel as matrix products, if it can be one and that is the best way."""
     if kernel.accumulator not in (F32, F64):
         return None
-    rank = len(kernel.axes)
-    a, b = (linear_access(kernel.operands, rank, one.operand, one.index) for one in (kernel.a, kernel.b))
-    types = {kernel.operands[one.operand].dtype for one in (a, b)}
+    a, b = (operand_map(kernel, factor) for factor in (kernel.a, kernel.b))
+    types = {kernel.operands[one.operand].dtype for one in (kernel.a, kernel.b)}
     narrow = {F16, BF16} if kernel.accumulator == F32 else set[DType]()
-    if not types <= {kernel.accumulator, *narrow} or a.lookups or b.lookups:
+    if not types <= {kernel.accumulator, *narrow}:
+        return None
+    if any(axis < kernel.m for one in (a, b) for axis in one.split_axes()):
+        return None
+    if a.depends_on(kernel.n) or b.depends_on(kernel.m) or _is_dot_products(kernel, a, b):
         return None
     found = Product(kernel, a, b, epilogue_access(kernel), NONE)
-    if a.coefficients[found.kernel.n] != ZERO or b.coefficients[found.kernel.m] != ZERO or _is_dot_products(found):
-        return None
     return found if found.widens else replace(found, direct=_direct_store(found))
 
 
-def _is_dot_products(p: Product) -> bool:
+def _is_dot_products(kernel: ContractKernel, a: OperandMap, b: OperandMap) -> bool:
     """One row or column whose sums run along memory: rows of a reduction are faster than tiles."""
-    extents = [axis.extent.constant for axis in p.kernel.axes]
-    if extents[p.kernel.n] == 1:
-        return p.a.coefficients[p.kernel.k].constant == 1
-    return extents[p.kernel.m] == 1 and p.b.coefficients[p.kernel.k].constant == 1
+    if not (a.is_strided and b.is_strided):
+        return False
+    extents = [axis.extent.constant for axis in kernel.axes]
+    if extents[kernel.n] == 1:
+        return a.access.coefficients[kernel.k].constant == 1
+    return extents[kernel.m] == 1 and b.access.coefficients[kernel.k].constant == 1
 
 
 def _direct_store(p: Product) -> int:
     """A store of unchanged shape and type, whose operand nothing else reads."""
-    read = {one.operand for one in (p.a, p.b, *p.loads)}
+    read = {p.kernel.a.operand, p.kernel.b.operand, *(one.operand for one in p.loads)}
     for number, (store, access) in enumerate(zip(p.kernel.stores, p.epilogue.stores, strict=True)):
         fits = p.kernel.operands[access.operand].dtype == p.kernel.accumulator and not access.lookups
         in_rows = access.coefficients[p.kernel.n].constant == 1
@@ -91,16 +101,12 @@ def _direct_store(p: Product) -> int:
 def as_loops(kernel: ContractKernel) -> LoopKernel:
     """The same kernel as one sum of products at each point of the result, then the epilogue."""
     body = BodyBuilder()
-    factors = [body.cast(_load(body, kernel, one), kernel.accumulator) for one in (kernel.a, kernel.b)]
+    factors = [body.cast(emit_load(body, kernel, one), kernel.accumulator) for one in (kernel.a, kernel.b)]
     product = body.apply("mul", *factors)
     outer = len(kernel.axes) - 1
     sums = Stage((outer,), tuple(body.instructions), (Reduction("add", product, kernel.accumulator),))
     finish = Stage((), tuple(map(_with_reduced, kernel.epilogue)), (), kernel.stores)
-    return LoopKernel(kernel.operands, kernel.axes, outer, (sums, finish))
-
-
-def _load(body: BodyBuilder, kernel: ContractKernel, factor: MatrixOperand) -> int:
-    return body.append(Load(factor.operand, factor.index), (), kernel.operands[factor.operand].dtype)
+    return LoopKernel(kernel.operands, (*kernel.axes[:outer], readable_depth(kernel)), outer, (sums, finish))
 
 
 def _with_reduced(one: Instruction) -> Instruction:

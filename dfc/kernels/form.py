@@ -11,7 +11,8 @@ Forms
   The points of a stage are independent of each other except through its reductions; a store may be read back by later
   stages at the same outer point. With `ordered` the axes of each stage run in ascending lexicographic order (scan,
   scatter).
-- `ContractKernel`: out[b.., m, n] = sum over k of a * b, then an epilogue body at each finished point with stores.
+- `ContractKernel`: out[b.., m, n] = sum over k of a * b, then an epilogue body at each finished point with stores. The
+  factors are read through index maps: matrices with strides, or windows of an image, zeros around it included.
 
 Meaning of a reduction: the tree is a function of the shape alone (kernels.md 3). The target chooses lanes and blocks,
 fixed per target, never depending on threads.
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType
-from dfc.kernels.body import Index, Instruction
+from dfc.kernels.body import Affine, Index, Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,34 @@ class LoopKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """A kernel axis as several sub-axes, outermost first: its index is their row-major number. The product of `extents`
+    is the extent of the axis."""
+
+    axis: int
+    extents: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixOperand:
-    """Where a factor of a contraction lies: operand slot and, per axis of its buffer, an affine index over the kernel's
-    axes (batch axes, then m, n, k)."""
+    """The index map of a factor of a contraction: operand slot and, per axis of its buffer, an affine index over the
+    kernel's axes (batch axes, then m, n, k) and over the sub-axes of `splits`, which are numbered on from the kernel's
+    axes, split by split.
+
+    `inside` lists axes of the buffer with an interior step, as a `Mask` does: the factor is 0 where an index lies
+    outside of the buffer or is no multiple of the step; else the element at index // step is read. The windows of a
+    convolution are such a map: m is (batch, place..), k is (element of the window.., channel), and the index along an
+    axis of the image is place * stride + element * dilation - padding."""
 
     operand: int
-    index: tuple[Index, ...]
+    index: tuple[Affine, ...]
+    splits: tuple[Split, ...] = ()
+    inside: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def is_strided(self) -> bool:
+        """Whether the factor is a matrix in memory, with one stride for each axis."""
+        return not self.splits and not self.inside
 
 
 @dataclass(frozen=True, slots=True)

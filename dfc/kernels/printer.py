@@ -30,7 +30,7 @@ from dfc.kernels.body import (
     Reduced,
     Size,
 )
-from dfc.kernels.form import Axis, ContractKernel, Kernel, LoopKernel, Operand, Stage, Store
+from dfc.kernels.form import Axis, ContractKernel, Kernel, LoopKernel, MatrixOperand, Operand, Stage, Store
 from dfc.kernels.program import (
     Buffer,
     Check,
@@ -101,10 +101,28 @@ def _axes(axes: Sequence[Axis]) -> str:
 
 def _contract(kernel: ContractKernel) -> Iterator[str]:
     names = [axis.name for axis in kernel.axes]
-    a, b = (f"{slot(f.operand)}[{_indices(f.index, names)}]" for f in (kernel.a, kernel.b))
+    factors = kernel.a, kernel.b
+    a, b = (f"{slot(f.operand)}[{_indices(f.index, [*names, *sub_axis_names(f, names)])}]" for f in factors)
     yield f"  sum over {names[-1]} of {a} * {b} in {kernel.accumulator}"
+    for factor in factors:
+        yield from _map(factor, names)
     yield from (f"    {line}" for line in _body(kernel.epilogue, names))
     yield from (f"    {_store(store, names)}" for store in kernel.stores)
+
+
+def sub_axis_names(factor: MatrixOperand, names: Sequence[str]) -> list[str]:
+    """Those of axis `i0` are `i0.0`, `i0.1`, .."""
+    return [f"{names[split.axis]}.{n}" for split in factor.splits for n in range(len(split.extents))]
+
+
+def _map(factor: MatrixOperand, names: Sequence[str]) -> Iterator[str]:
+    """What the index map of a factor has besides its indices."""
+    for split in factor.splits:
+        name = names[split.axis]
+        parts = ", ".join(f"{name}.{n} < {extent}" for n, extent in enumerate(split.extents))
+        yield f"    {slot(factor.operand)} splits {name} into {parts}"
+    if factor.inside:
+        yield f"    {slot(factor.operand)} is 0 unless axis {_stepped(factor.inside)} inside"
 
 
 def _stage(kernel: LoopKernel, stage: Stage) -> Iterator[str]:
@@ -149,8 +167,11 @@ def _instruction(instruction: Instruction, names: Sequence[str]) -> str:
 def _mask(load: Load) -> str:
     if load.mask is None:
         return ""
-    axes = ", ".join(f"{axis}" if step == 1 else f"{axis} by {step}" for axis, step in load.mask.indices)
-    return f" where axis {axes} inside, else %{load.mask.otherwise}"
+    return f" where axis {_stepped(load.mask.indices)} inside, else %{load.mask.otherwise}"
+
+
+def _stepped(indices: Sequence[tuple[int, int]]) -> str:
+    return ", ".join(f"{axis}" if step == 1 else f"{axis} by {step}" for axis, step in indices)
 
 
 def _indices(index: Sequence[Index], names: Sequence[str]) -> str:

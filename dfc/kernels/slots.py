@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from dfc.kernels.body import Instruction, Load
-from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, MatrixOperand, Operand, Store
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, Store
 
 Bound = TypeVar("Bound")
 
@@ -30,8 +30,8 @@ def _renumbered(kernel: Kernel, operands: tuple[Operand, ...], numbers: Sequence
         return replace(
             kernel,
             operands=operands,
-            a=MatrixOperand(numbers[kernel.a.operand], kernel.a.index),
-            b=MatrixOperand(numbers[kernel.b.operand], kernel.b.index),
+            a=replace(kernel.a, operand=numbers[kernel.a.operand]),
+            b=replace(kernel.b, operand=numbers[kernel.b.operand]),
             epilogue=_body(kernel.epilogue, numbers),
             stores=_stores(kernel.stores, numbers),
         )

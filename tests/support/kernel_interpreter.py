@@ -6,6 +6,7 @@ wrote, or that was written over, shows. Scalar functions are NumPy's; f16 and bf
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -29,7 +30,7 @@ from dfc.kernels.body import (
     Size,
     is_partial,
 )
-from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Stage, Store
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, MatrixOperand, Stage, Store
 from dfc.kernels.program import (
     Buffer,
     Check,
@@ -125,6 +126,22 @@ class PointCall:
             index = tuple(at)
         assert all(0 <= i < n for i, n in zip(index, array.shape, strict=True)), (index, array.shape)
         return computing(dtype).type(array[index])
+
+    def factor(self, factor: MatrixOperand, point: Sequence[int]) -> Any:
+        """The element of a factor of a contraction, through its index map."""
+        array = self.operands[factor.operand]
+        places = list(point)
+        for split in factor.splits:
+            extents = [extent.evaluate(self.sizes) for extent in split.extents]
+            assert math.prod(extents) == self.extents[split.axis], (extents, self.extents)
+            places += [int(i) for i in np.unravel_index(point[split.axis], extents)]
+        at = list(self.index(factor.index, places, (), array.shape))
+        for axis, step in factor.inside:
+            if at[axis] % step or not 0 <= at[axis] // step < array.shape[axis]:
+                return array.dtype.type(0)
+            at[axis] //= step
+        assert all(0 <= i < n for i, n in zip(at, array.shape, strict=True)), (at, array.shape)
+        return array[tuple(at)]
 
     def store(self, store: Store, values: list[Any], point: Sequence[int]) -> None:
         array = self.operands[store.operand]
@@ -306,10 +323,7 @@ def contract(kernel: ContractKernel, call: PointCall) -> None:
         total = accumulator.type(0)
         for k in range(depth):
             point = [*outer, k]
-            a, b = (
-                call.operands[f.operand][call.index(f.index, point, (), call.operands[f.operand].shape)]
-                for f in (kernel.a, kernel.b)
-            )
+            a, b = (call.factor(f, point) for f in (kernel.a, kernel.b))
             total = accumulator.type(total + accumulator.type(a) * accumulator.type(b))
         call.accumulated = total
         point = [*outer, 0]

@@ -18,14 +18,23 @@ Emit = Callable[[Value, Value | None, Value], None]
 @contextmanager
 def odometer(f: FunctionText, begin: Value, end: Value, extents: Sequence[Value]) -> Generator[list[Value]]:
     """Runs over the points number `begin` to `end` (row-major) of a box; yields the index along each axis."""
+    with numbered(f, begin, end, extents) as (_, indices):
+        yield indices
+
+
+@contextmanager
+def numbered(
+    f: FunctionText, begin: Value, end: Value, extents: Sequence[Value]
+) -> Generator[tuple[Value, list[Value]]]:
+    """`odometer` that yields the number of each point, too."""
     if len(extents) == 1:
         with f.counted_loop(begin, end, hint="row") as loop:
-            yield [loop.index]
+            yield loop.index, [loop.index]
         return
     starts = _split(f, begin, extents)
     with f.counted_loop(begin, end, hint="point") as loop:
         indices = [loop.carry(start) for start in starts]
-        yield indices
+        yield loop.index, indices
         carry: Value | None = None
         for index, extent in reversed(list(zip(indices, extents, strict=True))):
             following = f.add(index, i64(1))

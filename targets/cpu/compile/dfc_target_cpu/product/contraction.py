@@ -3,16 +3,21 @@
 The sums are made in the memory of a result where that has their type and rows and is not read besides, else in a tile
 of the workspace; the epilogue reads them there. Assumes that different operands of a kernel do not overlap.
 
-Factors of two bytes are widened block by block into the workspace.
+Factors of two bytes, and those that are no matrices in memory but windows of an image, are packed into the workspace
+block by block; nothing larger than such a block ever holds windows.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dfc.ir.dims import ZERO, Dim, product
 from dfc.kernels.access import NONE, Access
 from dfc.kernels.contractions import Product, as_loops, as_product
 from dfc.kernels.form import ContractKernel
+from dfc.kernels.operand_maps import OperandMap
 from dfc_target_cpu.elementwise.kernels import lower_loop_kernel
 from dfc_target_cpu.elementwise.loops import odometer
 from dfc_target_cpu.elementwise.types import memory_type
@@ -25,6 +30,7 @@ from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.epilogue import RECORD, Epilogue
 from dfc_target_cpu.product.gemm_library import declare_gemm, gemm_workspace_bytes
 from dfc_target_cpu.product.halves import widen_block
+from dfc_target_cpu.product.panels import PackedAxes, pack_function, packed_axes
 
 Matrix = tuple[Value, Value, Value]
 """Address, row stride and column stride in elements."""
@@ -33,6 +39,10 @@ PART_PRODUCTS = 150_000
 LONGEST_PIECE = 31
 """Binary digits of the multiply-adds between two looks whether the call is to stop: some 50 ms."""
 TILE_ROWS, TILE_COLUMNS, TILE_DEPTH = 192, 768, 512
+DIRECT_ROWS = TILE_ROWS * (TILE_COLUMNS + TILE_DEPTH) // TILE_DEPTH
+"""Rows of a block where the sums need no tile: there is room for more."""
+MANY_ROWS = 1 << 32
+"""Said of products of windows, whose sums are chains over k however few rows there are."""
 
 
 def lower_contraction(lowering: Lowering, kernel: ContractKernel, number: int) -> str:
@@ -67,17 +77,50 @@ def _run(lowering: Lowering, p: Product, number: int, part: str) -> str:
     return function.finish()
 
 
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """How blocks of a factor are packed: by `function`, `axes.along` next to each other."""
+
+    one: OperandMap
+    axes: PackedAxes
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A rectangle of a product."""
+
+    row: Value
+    column: Value
+    rows: Value
+    columns: Value
+
+
 class _Part(FrameFunction):
     """`void product_<n>(context, frame, part, parts)`: a share of the batch, or of every product."""
 
     def __init__(self, lowering: Lowering, p: Product, number: int, epilogue: str) -> None:
         super().__init__(lowering, p.kernel, f"product_{number}", PART)
-        self.p, self.epilogue = p, epilogue
+        self.p, self.epilogue, self.number = p, epilogue, number
+        self.rows = TILE_ROWS if p.direct == NONE else DIRECT_ROWS
         self.part, self.parts = self.f.arguments[2:]
+        self.panels = {name: self._panel(name, one) for name, one in (("a", p.a), ("b", p.b))}
         self.gemm = declare_gemm(lowering.module, p.element)
 
     def value(self, formula: Dim) -> Value:
         return self.dims.value(formula)
+
+    def _panel(self, name: str, one: OperandMap) -> Panel | None:
+        """How blocks of a factor are packed; None if it is read where it lies."""
+        p = self.p
+        row, column = (p.kernel.m, p.kernel.k) if name == "a" else (p.kernel.k, p.kernel.n)
+        if one.is_strided:
+            axes = PackedAxes(row, column) if p.widens_factor(one) else None
+            function = widen_block(self.lowering, p.kernel.operands[one.access.operand].dtype) if axes else ""
+        else:
+            axes = packed_axes(one, row, column)
+            function = pack_function(self.lowering, p, one, axes, f"pack_{self.number}_{name}")
+        return None if axes is None else Panel(one, axes, function)
 
     def build(self) -> str:
         p, f = self.p, self.f
@@ -120,11 +163,10 @@ class _Part(FrameFunction):
 
     def _piece(self, indices: Sequence[Value], share: tuple[Value, Value]) -> None:
         p = self.p
-        a, b = (self._first_element(access, indices) for access in (p.a, p.b))
-        if p.direct == NONE or p.widens:
-            self._tiles(indices, share, a, b)
+        if p.in_place and p.direct != NONE:
+            self._whole(indices, share, p.epilogue.stores[p.direct])
         else:
-            self._whole(indices, share, a, b, p.epilogue.stores[p.direct])
+            self._tiles(indices, share)
 
     def _first_element(self, access: Access, indices: Sequence[Value]) -> Value:
         """The address of an operand at a batch point, in its first row and column."""
@@ -144,82 +186,116 @@ class _Part(FrameFunction):
         self, a: Matrix, b: Matrix, c: Matrix, sizes: Sequence[Value], share: Sequence[Value], **more: Value
     ) -> None:
         """One call of the product; `more` may say `accumulate` and `epilogue`."""
-        epilogue = more.get("epilogue", NULL if self.p.is_plain else self._epilogue())
+        p = self.p
+        epilogue = more.get("epilogue", NULL if p.is_plain else self._epilogue())
         arguments = [self.record, epilogue, *a, *b, *c[:2], *sizes, more.get("accumulate", FALSE), *share]
-        self.f.call(self.gemm, "void", [*arguments, self.workspace, self.extents[self.p.kernel.m]])
+        whole_rows = self.extents[p.kernel.m] if p.a.is_strided and p.b.is_strided else i64(MANY_ROWS)
+        self.f.call(self.gemm, "void", [*arguments, self.workspace, whole_rows])
 
     def _epilogue(self) -> Value:
         return Value("ptr", f"@{self.epilogue}") if self.epilogue else NULL
 
-    def _matrix(self, start: Value, access: Access, row: int, column: int) -> Matrix:
+    def _matrix(self, access: Access, indices: Sequence[Value], row: int, column: int) -> Matrix:
+        start = self._first_element(access, indices)
         return start, self.value(access.coefficients[row]), self.value(access.coefficients[column])
 
-    def _whole(self, indices: Sequence[Value], share: tuple[Value, Value], a: Value, b: Value, target: Access) -> None:
-        """Sums straight into the result."""
-        p = self.p
-        c = self._matrix(self._first_element(target, indices), target, p.kernel.m, p.kernel.n)
+    def _whole(self, indices: Sequence[Value], share: tuple[Value, Value], target: Access) -> None:
+        """Sums straight into the result, factors where they lie."""
+        m, n, k = self.p.kernel.m, self.p.kernel.n, self.p.kernel.k
+        a, b = self._matrix(self.p.a.access, indices, m, k), self._matrix(self.p.b.access, indices, k, n)
+        c = self._matrix(target, indices, m, n)
         if self.epilogue:
             self._write_record(c[0], c[1], (i64(0), i64(0)), indices)
-        sizes = [self.extents[axis] for axis in (p.kernel.m, p.kernel.n, p.kernel.k)]
-        self._call(
-            self._matrix(a, p.a, p.kernel.m, p.kernel.k), self._matrix(b, p.b, p.kernel.k, p.kernel.n), c, sizes, share
-        )
+        self._call(a, b, c, [self.extents[axis] for axis in (m, n, k)], share)
 
-    def _tiles(self, indices: Sequence[Value], share: tuple[Value, Value], a: Value, b: Value) -> None:
-        """Tile after tile through the workspace; tiles are dealt out to the parts in turn."""
+    def _tiles(self, indices: Sequence[Value], share: tuple[Value, Value]) -> None:
+        """Tile after tile; tiles are dealt out to the parts in turn."""
         p, f = self.p, self.f
         m, n = self.extents[p.kernel.m], self.extents[p.kernel.n]
         across, down = self._blocks(n, i64(TILE_COLUMNS)), self._even_blocks(m, share[1])
         height = self._blocks(m, down)
-        sums = f.gep("i8", self.workspace, i64(gemm_workspace_bytes(self.lowering.machine, p.element)))
         with f.counted_loop(share[0], f.mul(down, across), share[1], "tile") as loop:
             block = f.udiv(loop.index, across)
             row = f.minimum(f.mul(block, height), m)
             column = f.mul(f.sub(loop.index, f.mul(block, across)), i64(TILE_COLUMNS))
             rows, columns = f.minimum(height, f.sub(m, row)), f.minimum(i64(TILE_COLUMNS), f.sub(n, column))
-            self._write_record(sums, i64(TILE_COLUMNS), (row, column), indices)
-            a_tile = self._moved(self._matrix(a, p.a, p.kernel.m, p.kernel.k), p.a, row, 1)
-            b_tile = self._moved(self._matrix(b, p.b, p.kernel.k, p.kernel.n), p.b, column, 2)
-            self._tile(a_tile, b_tile, (sums, i64(TILE_COLUMNS), i64(1)), rows, columns)
+            tile = Tile(row, column, rows, columns)
+            sums = self._sums(tile, indices)
+            self._write_record(sums[0], sums[1], (row, column), indices)
+            self._tile(tile, sums, indices)
 
-    def _moved(self, matrix: Matrix, access: Access, by: Value, axis: int) -> Matrix:
+    def _sums(self, tile: Tile, indices: Sequence[Value]) -> Matrix:
+        """Where the sums of a tile are made: in the result, or in the workspace."""
+        p = self.p
+        if p.direct == NONE:
+            return self._blocks_start(), i64(TILE_COLUMNS), i64(1)
+        whole = self._matrix(p.epilogue.stores[p.direct], indices, p.kernel.m, p.kernel.n)
+        return self._moved(self._moved(whole, p.element, tile.row, 1), p.element, tile.column, 2)
+
+    def _blocks_start(self) -> Value:
+        return self.f.gep("i8", self.workspace, i64(gemm_workspace_bytes(self.lowering.machine, self.p.element)))
+
+    def _moved(self, matrix: Matrix, element: str, by: Value, axis: int) -> Matrix:
         """A matrix from another row (axis 1) or column (axis 2) on."""
-        element = memory_type(self.p.kernel.operands[access.operand].dtype)
         return self.f.gep(element, matrix[0], self.f.mul(by, matrix[axis])), matrix[1], matrix[2]
 
-    def _tile(self, a: Matrix, b: Matrix, c: Matrix, rows: Value, columns: Value) -> None:
-        k, alone = self.extents[self.p.kernel.k], (i64(0), i64(1))
-        if not self.p.widens:
-            return self._call(a, b, c, (rows, columns, k), alone, epilogue=self._epilogue())
-        f, p = self.f, self.p
-        wide_a = f.gep(p.element, c[0], i64(TILE_ROWS * TILE_COLUMNS))
-        wide_b = f.gep(p.element, wide_a, i64(TILE_ROWS * TILE_DEPTH))
+    def _tile(self, tile: Tile, sums: Matrix, indices: Sequence[Value]) -> None:
+        """The sums of a tile: at once, or one block of packed factors after the other."""
+        f, p, alone = self.f, self.p, (i64(0), i64(1))
+        k = self.extents[p.kernel.k]
+        if p.in_place:
+            a, b = (self._part_of(name, tile, i64(0), k, indices) for name in ("a", "b"))
+            return self._call(a, b, sums, (tile.rows, tile.columns, k), alone, epilogue=self._epilogue())
         blocks = f.maximum(self._blocks(k, i64(TILE_DEPTH)), i64(1))
         with f.counted_loop(i64(0), blocks, hint="depth") as loop:
             start = f.mul(loop.index, i64(TILE_DEPTH))
             depth = f.minimum(i64(TILE_DEPTH), f.sub(k, start))
-            self._widen(p.a, wide_a, TILE_DEPTH, self._moved(a, p.a, start, 2), rows, depth)
-            self._widen(p.b, wide_b, TILE_COLUMNS, self._moved(b, p.b, start, 1), depth, columns)
+            a, b = (self._part_of(name, tile, start, depth, indices) for name in ("a", "b"))
             last = f.icmp("eq", f.add(loop.index, i64(1)), blocks)
-            self._call(
-                (wide_a, i64(TILE_DEPTH), i64(1)),
-                (wide_b, i64(TILE_COLUMNS), i64(1)),
-                c,
-                (rows, columns, depth),
-                alone,
-                epilogue=f.select(last, self._epilogue(), NULL),
-                accumulate=f.icmp("sgt", loop.index, i64(0)),
-            )
+            done = f.select(last, NULL if p.is_plain else self._epilogue(), NULL)
+            more = f.icmp("sgt", loop.index, i64(0))
+            self._call(a, b, sums, (tile.rows, tile.columns, depth), alone, epilogue=done, accumulate=more)
         return None
 
-    def _widen(self, access: Access, target: Value, stride: int, source: Matrix, rows: Value, columns: Value) -> None:
-        dtype = self.p.kernel.operands[access.operand].dtype
-        name = widen_block(self.lowering, dtype)
-        self.f.call(name, "void", [target, i64(stride), *source, rows, columns])
+    # --- factors
+
+    def _part_of(self, name: str, tile: Tile, start: Value, depth: Value, indices: Sequence[Value]) -> Matrix:
+        """The rows or columns of a tile, from one depth on: in memory, or packed."""
+        p, f, panel = self.p, self.f, self.panels[name]
+        one, axes, width = self._sides(name, tile)
+        row, column = axes
+        starts = {p.kernel.k: start, row if name == "a" else column: tile.row if name == "a" else tile.column}
+        counts = {p.kernel.k: depth, row if name == "a" else column: tile.rows if name == "a" else tile.columns}
+        lies: Matrix | None = None
+        if one.is_strided:
+            element = memory_type(p.kernel.operands[one.access.operand].dtype)
+            lies = self._matrix(one.access, indices, row, column)
+            lies = self._moved(self._moved(lies, element, starts[row], 1), element, starts[column], 2)
+        if panel is None:
+            assert lies is not None
+            return lies
+        target = f.gep(p.element, self._blocks_start(), i64(0 if name == "a" else DIRECT_ROWS * TILE_DEPTH))
+        if name == "a" and p.direct == NONE:
+            target = f.gep(p.element, target, i64(TILE_ROWS * TILE_COLUMNS))
+        along, across = panel.axes.along, panel.axes.across
+        stride = i64(TILE_DEPTH if along == p.kernel.k else width)
+        if lies is not None:
+            f.call(panel.function, "void", [target, stride, *lies, counts[row], counts[column]])
+        else:
+            lines = [starts[across], counts[across], starts[along], counts[along]]
+            f.call(panel.function, "void", [self.context, self.frame, target, stride, *lines, *indices])
+        return (target, stride, i64(1)) if along == column else (target, i64(1), stride)
+
+    def _sides(self, name: str, tile: Tile) -> tuple[OperandMap, tuple[int, int], int]:
+        """A factor, its axes, and how many rows or columns a block has at most."""
+        kernel = self.p.kernel
+        if name == "a":
+            return self.p.a, (kernel.m, kernel.k), self.rows
+        return self.p.b, (kernel.k, kernel.n), TILE_COLUMNS
 
     def _even_blocks(self, m: Value, parts: Value) -> Value:
-        """Row blocks of at most `TILE_ROWS`, as many for each part."""
-        blocks = self._blocks(m, i64(TILE_ROWS))
+        """Row blocks of at most `self.rows`, as many for each part."""
+        blocks = self._blocks(m, i64(self.rows))
         return self.f.maximum(self.f.mul(self._blocks(blocks, parts), parts), i64(1))
 
     def _blocks(self, extent: Value, size: Value) -> Value:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, minimum, product
 from dfc.ir.dtypes import DType
-from dfc.kernels.access import Access, StageAccess, linear_access, stage_access
+from dfc.kernels.access import Access, StageAccess, stage_access
 from dfc.kernels.form import ContractKernel
+from dfc.kernels.operand_maps import OperandMap, operand_map
 from dfc_target_cuda.kernels.kernel_text import ZEROED, Schedule
 
 _SHARED_BYTES = 48 * 1024
@@ -48,16 +49,20 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One factor of a product. `row` is its axis m or n, with `tile` rows a block; `along_k`: neighbours in memory are
-    neighbours in k; a thread loads `vector` of them at once, of type `dtype`."""
+    """One factor of a product, read through `map`. `row` is its axis m or n, with `tile` rows a block; `along_k`:
+    neighbours in memory are neighbours in k; a thread loads `vector` of them at once, of type `dtype`."""
 
-    access: Access
+    map: OperandMap
     dtype: DType
     row: int
     tile: int
     along_k: bool
     vector: int
     pad: int
+
+    @property
+    def access(self) -> Access:
+        return self.map.access
 
     @property
     def stride(self) -> int:
@@ -104,14 +109,14 @@ def tiled(kernel: ContractKernel, schedule: Schedule) -> Tiled | None:
     """The contraction as tiles; None where a reduction over rows is the better way, or the factors are no matrices."""
     rank = len(kernel.axes)
     m, n = rank - 3, rank - 2
-    a, b = (linear_access(kernel.operands, rank, one.operand, one.index) for one in (kernel.a, kernel.b))
-    types = [kernel.operands[one.operand].dtype for one in (a, b)]
+    a, b = (operand_map(kernel, one) for one in (kernel.a, kernel.b))
+    types = [kernel.operands[one.operand].dtype for one in (kernel.a, kernel.b)]
     if any(one.is_bool or one.is_complex for one in (kernel.accumulator, *types)):
         return None
-    if a.lookups or b.lookups or a.coefficients[n] != ZERO or b.coefficients[m] != ZERO:
+    if a.depends_on(n) or b.depends_on(m) or any(axis < m for one in (a, b) for axis in one.split_axes()):
         return None
     extents = [axis.extent for axis in kernel.axes]
-    if _is_rows(a, b, extents):
+    if a.is_strided and b.is_strided and _is_rows(a.access, b.access, extents):
         return None
     tensor = _tensor_type(types, kernel.accumulator, schedule)
     if tensor:
@@ -201,19 +206,22 @@ def _at_least_one(parts: Dim) -> Dim:
 
 
 def _factor(
-    access: Access, kernel: ContractKernel, row: int, tile: int, tiling: Tiling, extents: list[Dim], schedule: Schedule
+    one: OperandMap, kernel: ContractKernel, row: int, tile: int, tiling: Tiling, extents: list[Dim], schedule: Schedule
 ) -> Factor:
-    k = len(extents) - 1
+    k, access = len(extents) - 1, one.access
     dtype, accumulator = kernel.operands[access.operand].dtype, kernel.accumulator
-    along_k = access.coefficients[k] == ONE or (access.coefficients[row] != ONE and access.coefficients[k] != ZERO)
-    contiguous, length = (k, tiling.k) if along_k else (row, tile)
-    vector = min(schedule.vector_bytes, _WORD) // dtype.size if access.coefficients[contiguous] == ONE else 1
-    vector = min(vector, length)
+    by_depth, by_row = one.parts(k)[-1], one.parts(row)[-1]
+    unit = {axis for axis, coefficient in enumerate(access.coefficients) if coefficient == ONE}
+    along_k = by_depth in unit or (by_row not in unit and one.depends_on(k))
+    contiguous, length = (by_depth, tiling.k) if along_k else (by_row, tile)
+    vector = min(schedule.vector_bytes, _WORD) // dtype.size if contiguous in unit else 1
+    vector = 1 if contiguous in access.named_axes() else min(vector, length)
     starts = [c for axis, c in enumerate(access.coefficients) if axis != contiguous and c != ZERO]
-    starts += [access.offset, extents[contiguous]]
+    starts += [access.offset, [*extents, *(each.extent for each in one.sub_axes)][contiguous]]
+    starts += [lookup.stride for lookup in access.lookups]
     while vector > 1 and (
-        tile * tiling.k % (vector * tiling.threads) or not all(is_multiple(one, vector) for one in starts)
+        tile * tiling.k % (vector * tiling.threads) or not all(is_multiple(start, vector) for start in starts)
     ):
         vector //= 2
     lanes = _WORD // accumulator.size
-    return Factor(access, dtype, row, tile, along_k, vector, lanes if along_k and tile >= lanes else 0)
+    return Factor(one, dtype, row, tile, along_k, vector, lanes if along_k and tile >= lanes else 0)

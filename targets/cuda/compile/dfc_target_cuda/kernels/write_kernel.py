@@ -92,6 +92,7 @@ def _formulas(kernel: Kernel) -> Iterable[Dim]:
     if isinstance(kernel, ContractKernel):
         bodies = [(kernel.epilogue, kernel.stores)]
         yield from _offsets((*kernel.a.index, *kernel.b.index))
+        yield from (extent for one in (kernel.a, kernel.b) for split in one.splits for extent in split.extents)
     else:
         bodies = [(stage.body, stage.stores) for stage in kernel.stages]
     for body, stores in bodies:

@@ -12,6 +12,7 @@ from dfc.ir.dims import Dim
 from dfc.kernels.printer import slot
 from dfc_target_cuda.kernels.tiling import Factor, Tiled, is_multiple
 from dfc_target_cuda.kernels.write_functions import cast
+from dfc_target_cuda.kernels.write_maps import MapPlaces
 from dfc_target_cuda.kernels.write_points import Point, linear
 from dfc_target_cuda.kernels.write_text import Lines, Sizes, total
 from dfc_target_cuda.kernels.write_types import computing_type, is_half, memory_type, widened
@@ -35,6 +36,7 @@ class FactorLoads:
         self.exact = self.vectors % tiling.threads == 0
         self.kind = computing_type(product.kernel.accumulator)
         self.memory = f"tile_{name}"
+        self.places = None if factor.map.is_strided else MapPlaces(product, factor, name, lines, sizes)
 
     def declare(self) -> list[str]:
         """Shared memory for two blocks of depth: one is filled while the other is read."""
@@ -74,7 +76,7 @@ class FactorLoads:
         factor, lines, sizes = self.factor, self.lines, self.sizes
         coefficients = factor.access.coefficients
         batch = list(enumerate(coefficients))[: self.product.kernel.m]
-        base = lines.let(linear(sizes, point, 0, batch, factor.access.offset), "base")
+        base = lines.let(linear(sizes, point, 0, batch, factor.access.offset), "base") if self.places is None else ""
         extent = self.product.extents[factor.row]
         for number in range(self.passes):
             row = f"{first_row} + {self._of('row', number)}"
@@ -82,24 +84,36 @@ class FactorLoads:
             if not is_multiple(extent, factor.tile):
                 row = below(row, extent, step, sizes)
             row = lines.let(row, "row")
-            stride = sizes.text(coefficients[factor.row])
-            lines.add(f"{self._of('at', number)} = {total([('1', base), (stride, row)])}")
+            if self.places is not None:
+                self.places.start(number, row, point)
+            else:
+                stride = sizes.text(coefficients[factor.row])
+                lines.add(f"{self._of('at', number)} = {total([('1', base), (stride, row)])}")
             for lane in range(self.registers):
                 lines.add(f"{self._register(number, lane)} = {self.register_type}(0)")
 
     def fetch(self, depth: str, end: str, *, exact: bool) -> None:
         """The block of depth that begins at `depth`, into registers."""
         factor, lines = self.factor, self.lines
-        stride = self.sizes.text(factor.access.coefficients[self.product.kernel.k])
         step = factor.vector if factor.along_k else 1
         for number in range(self.passes):
             with lines.guarded(self._on(number)):
                 position = f"{depth} + {self._of('depth', number)}"
                 if not exact:
                     position = f"min({position}, {end} - {step})"
-                place = total([("1", self._of("at", number)), (stride, lines.let(position, "k"))])
-                names = ", ".join(self._register(number, lane) for lane in range(self.registers))
-                lines.add(f"{names} = {self._load(place)}")
+                place, condition = self._place(number, lines.let(position, "k"))
+                names = [self._register(number, lane) for lane in range(self.registers)]
+                for name in names if condition else ():
+                    lines.add(f"{name} = {self.register_type}(0)")
+                with lines.guarded(condition):
+                    lines.add(f"{', '.join(names)} = {self._load(place)}")
+
+    def _place(self, number: int, depth: str) -> tuple[str, str]:
+        """Where a pass reads at a position of depth, and when; elsewhere the factor is zero."""
+        if self.places is not None:
+            return self.places.at(number, depth)
+        stride = self.sizes.text(self.factor.access.coefficients[self.product.kernel.k])
+        return total([("1", self._of("at", number)), (stride, depth)]), ""
 
     @property
     def registers(self) -> int:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.kernels.access import Access, linear_access
 from dfc.kernels.form import ContractKernel
+from dfc.kernels.operand_maps import operand_map
 from dfc_target_cuda.libraries.product_epilogues import Ending, Unfit, find_ending
 
 FACTORS = {"f32": ("f32", "f16", "bf16"), "f64": ("f64",)}
@@ -117,9 +118,8 @@ class _Described:
         self._rank = rank = len(kernel.axes)
         self._extents = [axis.extent for axis in kernel.axes]
         self._m, self._n, self._k = rank - 3, rank - 2, rank - 1
-        self._a, self._b = (
-            linear_access(kernel.operands, rank, one.operand, one.index) for one in (kernel.a, kernel.b)
-        )
+        self._maps = [operand_map(kernel, one) for one in (kernel.a, kernel.b)]
+        self._a, self._b = (one.access for one in self._maps)
 
     def product(self) -> LibraryProduct:
         self._check_factors()
@@ -137,8 +137,8 @@ class _Described:
         if types[0] != types[1] or types[0] not in FACTORS.get(kernel.accumulator.name, ()):
             text = types[0] if types[0] == types[1] else " and ".join(types)
             raise Unfit(f"it multiplies {text}, summed in {kernel.accumulator.name}")
-        if self._a.lookups or self._b.lookups:
-            raise Unfit("a factor is looked up element by element")
+        if not all(one.is_strided for one in self._maps):
+            raise Unfit("a factor lies in windows, not in a matrix")
         if self._a.coefficients[self._n] != ZERO or self._b.coefficients[self._m] != ZERO:
             raise Unfit("a factor lies in windows, not in a matrix")
 
