@@ -36,7 +36,8 @@ def lower_graph(graph: Graph, *, fusing: bool = True, libraries: bool = False) -
     finisher = Finisher(program, in_place=fusing)
     numbers: dict[Literal, int] = {}
     for entry in (*graph.entries.values(), *graph.tests.values()):
-        scope = Scope(program, fusing, names_to_isolate(entry, graph.resources), numbers)
+        isolated = names_to_isolate(entry, graph.resources)
+        scope = Scope(program, fusing, not libraries, isolated, numbers)
         program.entries.append(_entry(scope, finisher, entry, libraries=libraries))
         program.signatures.append(signature(entry))
     lock(program)

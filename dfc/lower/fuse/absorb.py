@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
 from dfc.lower.fuse.collect import Collected, User, is_alias_node
+from dfc.lower.fuse.factors import nodes_to_pass
 from dfc.lower.fuse.inline import is_generator, is_table, is_view, needs_memory, weight
 from dfc.lower.fuse.items import Item, Kind, domain
 from dfc.lower.fuse.places import Storage
@@ -60,6 +61,7 @@ class _Absorber:
     def run(self) -> None:
         for _, node in self.found.inline:
             self.cones[node.result] = self._cone(node)
+        self._pass_factors()
         self._force()
         for position, node in reversed(self.found.inline):
             if not is_alias_node(node):
@@ -68,6 +70,16 @@ class _Absorber:
         self.found.items.sort(key=lambda item: item.key)
         for number, item in enumerate(self.found.items):
             item.number = number
+
+    def _pass_factors(self) -> None:
+        """Finds what products see through."""
+        if self.scope.fusing and self.scope.windows_in_place:
+            inline = [node for _, node in self.found.inline]
+            has_memory = self._has_memory
+            self.found.passed = nodes_to_pass(inline, self.found.items, self.found.users, has_memory)
+
+    def _has_memory(self, value: Value) -> bool:
+        return self.scope.place(value) is not None
 
     def _cone(self, node: Node) -> _Cone:
         cone = _Cone(weight(node))
@@ -97,7 +109,8 @@ class _Absorber:
 
     def _force(self) -> None:
         """Marks what must be in memory because of who uses it; through views for products and regions."""
-        for value, users in self.found.users.items():
+        for value, every_user in self.found.users.items():
+            users = [user for user in every_user if user not in self.found.passed]
             if any(_wants_memory(user, value) for user in users):
                 self._force_base(value, any(_wants_itself(user, value) for user in users))
             if any(isinstance(user, Item) and user.kind is Kind.CONTRACT for user in users):
@@ -115,9 +128,17 @@ class _Absorber:
             self.forced.add(value)
 
     def _below_views(self, value: Value) -> Value:
-        while value.node is not None and value in self.cones and is_view(value.node):
-            value = value.node.operands[0]
+        padded = False
+        while (node := value.node) is not None and self._is_seen_through(node, padded=padded):
+            padded = padded or node.op == "pad"
+            value = node.operands[0]
         return base_of(value)
+
+    def _is_seen_through(self, node: Node, *, padded: bool) -> bool:
+        """Whether who reads a value through views can read that of this node so; `padded`: through zeros, too."""
+        if padded:
+            return node.op == "pad" and node in self.found.passed
+        return node in self.found.passed or (node.result in self.cones and is_view(node))
 
     def _place(self, position: int, node: Node) -> None:
         value = node.result

@@ -14,7 +14,8 @@ from dfc.ir.graph import Node, Value
 from dfc.kernels.program import Role
 from dfc.lower.fuse.absorb import FIRST
 from dfc.lower.fuse.collect import Collected
-from dfc.lower.fuse.indexing import Point, along
+from dfc.lower.fuse.factors import Factor, factors
+from dfc.lower.fuse.indexing import Point
 from dfc.lower.fuse.inline import PICK, inputs_at, is_generator, is_view, weight
 from dfc.lower.fuse.items import Item, Kind, Leaf, Selector, domain
 from dfc.lower.fuse.places import Storage
@@ -37,7 +38,7 @@ def is_leaf(scope: Scope, found: Collected, value: Value) -> bool:
     return value in found.roots or scope.place(value) is not None or base_of(value) is not value
 
 
-def starts(found: Collected, item: Item) -> list[Leaf]:
+def starts(scope: Scope, found: Collected, item: Item) -> list[Leaf]:
     """The values an item computes from, and where."""
     node = item.node
     match item.kind:
@@ -58,10 +59,19 @@ def starts(found: Collected, item: Item) -> list[Leaf]:
             assert node is not None and item.value is not None
             return [(node.operands[0], scatter_ids_point(item, node)), (item.value, item.point)]
         case Kind.CONTRACT:
-            assert node is not None
-            return list(zip(node.operands, contract_points(item), strict=True))
+            return [(one.value, _leaf_point(one)) for one in _factors(scope, found, item)]
         case Kind.STEP:
             return [(value, None) for value in item.used]
+
+
+def _factors(scope: Scope, found: Collected, item: Item) -> tuple[Factor, Factor]:
+    """The factors of a product, down to what is in memory or will be."""
+    return factors(item, lambda value: is_leaf(scope, found, base_of(value)), found.passed)
+
+
+def _leaf_point(factor: Factor) -> Point | None:
+    """Where a factor is read, if that can be said by the axes of the item alone."""
+    return None if factor.splits or factor.inside else factor.point
 
 
 def scatter_ids_point(item: Item, node: Node) -> Point:
@@ -71,19 +81,14 @@ def scatter_ids_point(item: Item, node: Node) -> Point:
     return item.point[attributes.axis : attributes.axis + node.operands[0].tensor.rank]
 
 
-def contract_points(item: Item) -> tuple[Point, Point]:
-    """Where the factors of a product are read, over the local axes (batch.., m, n, k)."""
-    k = len(item.extents) - 1
-    batch = tuple(along(axis) for axis in range(k - 2))
-    return (*batch, along(k - 2), along(k)), (*batch, along(k), along(k - 1))
-
-
 def _walk(scope: Scope, found: Collected, item: Item) -> None:
-    pending: list[Leaf] = list(reversed(starts(found, item)))
+    pending: list[Leaf] = list(reversed(starts(scope, found, item)))
     seen: set[Leaf] = set()
     names: dict[Node, None] = {}
     if item.node is not None and item.kind is Kind.VALUE:
         names[item.node] = None
+    if item.kind is Kind.CONTRACT:
+        names.update((node, None) for factor in _factors(scope, found, item) for node in factor.through)
     while pending:
         leaf = pending.pop()
         if leaf in seen:

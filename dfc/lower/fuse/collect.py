@@ -72,6 +72,7 @@ class Collected:
     adopted: dict[Value, int] = field(default_factory=dict[Value, int])  # results of nodes of outer blocks, in order
     draws: dict[Node, Value] = field(default_factory=dict["Node", Value])
     part_reads: PartReads = field(default_factory=PartReads)
+    passed: set[Node] = field(default_factory=set[Node])  # what products see through; their values need no memory
 
     def use(self, value: Value, user: User) -> None:
         self.users.setdefault(value, []).append(user)

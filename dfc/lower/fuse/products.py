@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dfc.ir.graph import Value
 from dfc.kernels.body import Accumulated
-from dfc.kernels.form import ContractKernel, MatrixOperand, Store
-from dfc.lower.fuse.analyse import contract_points
+from dfc.kernels.form import ContractKernel, Store
 from dfc.lower.fuse.collect import Collected
 from dfc.lower.fuse.emit import Made, named_axes
 from dfc.lower.fuse.expressions import Expressions
+from dfc.lower.fuse.factors import Factor, factors
 from dfc.lower.fuse.groups import Group
 from dfc.lower.fuse.indexing import Point, renamed
-from dfc.lower.fuse.inline import inputs_at
 from dfc.lower.fuse.items import Item, Kind
 from dfc.lower.fuse.operands import Slots
+from dfc.lower.fuse.places import Place
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.fuse.stores import store
 
@@ -24,8 +24,8 @@ def product(scope: Scope, found: Collected, group: Group, homed: set[Value]) -> 
     assert first.node is not None
     slots = Slots()
     a, b = (
-        _factor(scope, slots, value, point)
-        for value, point in zip(first.node.operands, contract_points(first), strict=True)
+        one.operand(slots.read(_place(scope, one)))
+        for one in factors(first, lambda value: scope.place(value) is not None, found.passed)
     )
     accumulator = first.node.operands[0].tensor.machine.accumulator
 
@@ -60,13 +60,8 @@ def _stores(scope: Scope, item: Item, expressions: Expressions, homed: set[Value
     return [Store(expressions.slots.write(place), point, value)]
 
 
-def _factor(scope: Scope, slots: Slots, value: Value, point: Point) -> MatrixOperand:
-    """A factor in memory, seen through its views."""
-    while True:
-        place = scope.place(value)
-        if place is not None:
-            return MatrixOperand(slots.read(place), point)
-        assert value.node is not None, value
-        ((value, below),) = inputs_at(value.node, point)
-        assert below is not None
-        point = below
+def _place(scope: Scope, factor: Factor) -> Place:
+    """The memory of a factor."""
+    place = scope.place(factor.value)
+    assert place is not None, factor.value
+    return place

@@ -23,9 +23,8 @@ from dfc.ops.binding import size as size_argument
 from dfc.ops.broadcasting import same_dim
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype, require_size
-from dfc.ops.gradients import reverse
 from dfc.ops.linalg.rules import PRODUCT
-from dfc.ops.nn.grouped import Grouped, turned_in_groups
+from dfc.ops.nn.grouped import Grouped, channels_in_groups, turned_in_groups
 from dfc.ops.nn.windows import per_axis, positions, reach
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.pieces import part, zeros
@@ -163,16 +162,21 @@ def _evaluate(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -
 
 
 def padded(b: Builder, x: Value, it: ConvolutionAttributes) -> Value:
-    """Zeros around the spatial axes."""
-    if all(width.constant == 0 for width in (*it.low, *it.high)):
+    """Zeros around the spatial axes, which are those behind the first one."""
+    if not _has_zeros(it):
         return x
     none = dim(0)
-    around = PadAttributes((none, *it.low, none), (none, *it.high, none), (0,) * (len(it.low) + 2))
+    behind = (none,) * (x.tensor.rank - 1 - len(it.low))
+    around = PadAttributes((none, *it.low, *behind), (none, *it.high, *behind), (0,) * x.tensor.rank)
     return b.apply("pad", x, b.scalar_like(0, x), attributes=around)
 
 
+def _has_zeros(it: ConvolutionAttributes) -> bool:
+    return any(width.constant != 0 for width in (*it.low, *it.high))
+
+
 def _seen(b: Builder, x: Value, it: ConvolutionAttributes, sizes: tuple[int, ...]) -> Value:
-    """[batch, windows.., channels, elements of a window..]."""
+    """[batch, windows.., channels, elements of a window..]; of channels in groups two axes."""
     axes = tuple(range(1, len(sizes) + 1))
     attributes = WindowAttributes(axes, it.counts, sizes, it.strides, it.dilations)
     return b.apply("windows", padded(b, x, it), attributes=attributes)
@@ -183,9 +187,9 @@ def _patches(b: Builder, x: Value, it: ConvolutionAttributes, sizes: tuple[int, 
     axes = tuple(range(1, len(sizes) + 1))
     channels = x.tensor.shape[-1]
     rows, columns = product((x.tensor.shape[0], *it.counts)), product((*map(dim, sizes), channels))
-    plain = all(size == 1 for size in sizes) and all(step == 1 for step in it.strides)
-    if plain:
-        return b.reshape(padded(b, x, it), (rows, columns))
+    spread = x.node is not None and x.node.op == "pad"
+    if all(size == 1 for size in (*sizes, *it.strides)) and not spread and not _has_zeros(it):
+        return b.reshape(x, (rows, columns))
     last = len(axes) + 1
     seen = b.transpose(_seen(b, x, it, sizes), (*range(last), *range(last + 1, last + 1 + len(axes)), last))
     return b.reshape(seen, (rows, columns))
@@ -207,7 +211,8 @@ def _decompose(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def _in_groups(b: Builder, x: Value, kernel: Value, it: ConvolutionAttributes) -> Grouped:
-    return Grouped(b, _seen(b, x, it, window_sizes(kernel.tensor)), kernel.tensor.shape, it.groups)
+    apart = channels_in_groups(b, x, it.groups)
+    return Grouped(b, _seen(b, apart, it, window_sizes(kernel.tensor)), kernel.tensor.shape, it.groups)
 
 
 def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -231,7 +236,7 @@ def _by_data(b: Builder, node: Node, dy: Value) -> Value:
     x, kernel = node.operands
     it = convolution(node.attributes)
     axes = tuple(range(len(it.strides)))
-    turned = turned_in_groups(b, reverse(b, kernel, axes), it.groups)
+    turned = turned_in_groups(b, kernel, it.groups)
     extents, sizes = x.tensor.shape[1:-1], window_sizes(kernel.tensor)
     low = [dim(reach(size, dilation) - 1) for size, dilation in zip(sizes, it.dilations, strict=True)]
     high = [

@@ -1,7 +1,9 @@
 """Convolutions in groups: every group of channels of the image has kernels of its own.
 
 Assumes that `groups` divides the channels of both sides. A group of one channel (depthwise) is a sum of products over
-the windows, which fuses; larger groups are a batch of matrix products, one for each group.
+the windows, which fuses; larger groups are a batch of matrix products, one for each group, each like that of a
+convolution without groups: sums run over the elements of the window, then over channels, and the kernel is read where
+it lies.
 """
 
 from __future__ import annotations
@@ -9,16 +11,17 @@ from __future__ import annotations
 from dfc.ir.dims import ONE, Dim, dim, product
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import Value
+from dfc.ops.attributes import PadAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.gradients import mul
+from dfc.ops.gradients import mul, reverse
 from dfc.ops.pieces import in_front
 
 Shape = tuple[Dim, ...]
 
 
 class Grouped:
-    """`seen` are the windows of the image, [batch, places.., channels, window..]; `kernel` the shape of the kernels,
-    [window.., channels of a group, channels out]."""
+    """`seen` are the windows of the image, [batch, places.., groups, channels of a group, window..]; `kernel` the shape
+    of the kernels, [window.., channels of a group, channels out]."""
 
     def __init__(self, b: Builder, seen: Value, kernel: Shape, groups: int) -> None:
         self.b = b
@@ -45,21 +48,21 @@ class Grouped:
         rows = product(self.places)
         slopes = b.transpose(b.reshape(dy, (rows, self.groups, self.given)), (1, 0, 2))
         found = b.apply("matmul", b.transpose(self._rows(), (0, 2, 1)), slopes)
-        apart = b.reshape(found, (self.groups, self.taken, product(self.window), self.given))
-        return b.reshape(b.transpose(apart, (2, 1, 0, 3)), self.kernel)
+        return b.reshape(b.transpose(found, (1, 0, 2)), self.kernel)
 
     # ------------------------------------------------------ matrices, one a group --
 
     def _rows(self) -> Value:
-        """[groups, batch * places, channels of a group * window]."""
-        flat = (product(self.places), self.groups, self.taken * product(self.window))
-        return self.b.transpose(self.b.reshape(self.seen, flat), (1, 0, 2))
+        """[groups, batch * places, window * channels of a group]."""
+        group = len(self.places)
+        window = range(group + 2, group + 2 + len(self.window))
+        turned = self.b.transpose(self.seen, (group, *range(group), *window, group + 1))
+        return self.b.reshape(turned, (self.groups, product(self.places), product(self.window) * self.taken))
 
     def _weights(self, kernel: Value) -> Value:
-        """[groups, channels of a group * window, channels out of a group]."""
-        b = self.b
-        apart = b.reshape(kernel, (product(self.window), self.taken, self.groups, self.given))
-        return b.reshape(b.transpose(apart, (2, 1, 0, 3)), (self.groups, self.taken * product(self.window), self.given))
+        """[groups, window * channels of a group, channels out of a group]."""
+        apart = self.b.reshape(kernel, (product(self.window) * self.taken, self.groups, self.given))
+        return self.b.transpose(apart, (1, 0, 2))
 
     # -------------------------------------------------------- a channel by itself --
 
@@ -70,7 +73,7 @@ class Grouped:
 
     def _windows(self) -> Value:
         """[batch, places.., channels, 1, window..]."""
-        return self._working(self.b.reshape(self.seen, (*self.places, self.groups, ONE, *self.window)))
+        return self._working(self.seen)
 
     def _by_channel(self, kernel: Value) -> Value:
         b, last = self.b, len(self.window)
@@ -88,10 +91,27 @@ class Grouped:
         return b.reshape(b.cast(turned, dy.tensor.dtype), self.kernel)
 
 
+def channels_in_groups(b: Builder, x: Value, groups: int) -> Value:
+    """[.., groups, channels of a group]; of what has zeros between its elements the elements, so that no memory has to
+    hold the zeros."""
+    *rest, channels = x.tensor.shape
+    node = x.node
+    if node is not None and isinstance(node.attributes, PadAttributes) and not _pads_channels(node.attributes):
+        around, none = node.attributes, dim(0)
+        apart = PadAttributes((*around.low, none), (*around.high, none), (*around.interior, 0))
+        return b.apply("pad", channels_in_groups(b, node.operands[0], groups), node.operands[1], attributes=apart)
+    return b.reshape(x, (*rest, dim(groups), channels // groups))
+
+
+def _pads_channels(around: PadAttributes) -> bool:
+    return around.low[-1] != dim(0) or around.high[-1] != dim(0) or around.interior[-1] > 0
+
+
 def turned_in_groups(b: Builder, kernel: Value, groups: int) -> Value:
-    """The kernel with the channels in and out of every group exchanged: [window.., given, groups * taken]."""
+    """The kernel turned round, with the channels in and out of every group exchanged: [window.., given, groups *
+    taken]."""
     *window, taken, out = kernel.tensor.shape
     last = len(window)
     apart = b.reshape(kernel, (*window, taken, dim(groups), out // groups))
-    around = b.transpose(apart, (*range(last), last + 2, last + 1, last))
+    around = b.transpose(reverse(b, apart, tuple(range(last))), (*range(last), last + 2, last + 1, last))
     return b.reshape(around, (*window, out // groups, taken * groups))

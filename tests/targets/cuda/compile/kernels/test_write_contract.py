@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
 from dfc.kernels.form import ContractKernel
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
@@ -14,7 +15,9 @@ from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED, Schedule
 from dfc_target_cuda.kernels.tiling import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
+from tests.dfc.kernels.test_operand_maps import windows
 from tests.support.kernel_texts import blocks_of, interpret, run_text
+from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
 from tests.targets.cpu.test_lower_contract import Maker, plain
 from tests.targets.cpu.test_lower_map import sample
 
@@ -50,7 +53,7 @@ def fixed(kernel_sizes: tuple[int | None, int, int], dtype: DType, accumulator: 
 
 def operands(kernel: ContractKernel, sizes: tuple[int, ...]) -> list[np.ndarray]:
     """Random arrays for the factors, 9 for what is written."""
-    known = {symbol: sizes[int(symbol.name[1:])] for one in kernel.axes for symbol in one.extent.symbols()}
+    known = {Symbol(f"d{number}"): size for number, size in enumerate(sizes)}
     shapes = [tuple(size.evaluate(known) for size in operand.shape) for operand in kernel.operands]
     made = [
         sample(operand.dtype, int(np.prod(shape)), seed).reshape(shape)
@@ -197,3 +200,25 @@ def test_products_take_16_byte_accesses_and_no_stack(
         assert report.spill_bytes == report.stack_bytes == 0, report
         assert report.registers <= most, report
         assert report.shared_bytes <= 48 * 1024, report
+
+
+CONVOLUTIONS = ("zeros around", "steps and dilation", "groups, steps and dilation", "one channel", "along one axis")
+
+
+@pytest.mark.parametrize("schedule", [SIMULATED, VECTORS], ids=["one by one", "vectors"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_factors_are_read_through_index_maps(name: str, schedule: Schedule) -> None:
+    x_shape, w_shape, form = FORMS[name]
+    program = convolving(x_shape, w_shape, form, "f32", symbolic=False)
+    maps = [kernel for kernel in program.kernels if isinstance(kernel, ContractKernel)]
+    assert len(maps) == 3, "forward, by the image, by the kernel"
+    for kernel in maps:
+        assert tiled(kernel, schedule) is not None
+        check(kernel, operands(kernel, (x_shape[0],)), (x_shape[0],), schedule)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7])
+def test_the_image_may_have_any_size(rows: int) -> None:
+    kernel = windows(step=1, interior=2)
+    arrays = operands(kernel, (rows,))
+    check(kernel, arrays, (rows,), VECTORS)

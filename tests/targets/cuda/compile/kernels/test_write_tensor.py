@@ -17,6 +17,7 @@ from dfc_target_cuda.kernels.simulation import simulate
 from dfc_target_cuda.kernels.tiling import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import interpret, run_text
+from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
 from tests.targets.cpu.test_lower_contract import Maker, plain
 from tests.targets.cuda.compile.kernels.test_write_contract import LAYOUTS, fixed, operands
 
@@ -52,6 +53,15 @@ def test_edges_of_sizes_that_are_known_late(layout: tuple[bool, bool, bool]) -> 
     kernel = plain(BF16, F32, *layout)
     for sizes in ((5, 7, 9), (3, 70, 33), (3, 4, 0)) if layout == LAYOUTS[0] else ((5, 7, 19),):
         check(kernel, sizes)
+
+
+@pytest.mark.parametrize("name", ["zeros around", "groups, steps and dilation"])
+def test_factors_are_read_through_index_maps(name: str) -> None:
+    x_shape, w_shape, form = FORMS[name]
+    program = convolving(x_shape, w_shape, form, "bf16", symbolic=False)
+    for kernel in program.kernels:
+        if isinstance(kernel, ContractKernel):
+            check(kernel, (x_shape[0],))
 
 
 def test_a_tile_has_several_warps() -> None:

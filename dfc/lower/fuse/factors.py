@@ -1,0 +1,178 @@
+"""Factors of products, seen through views: which memory each one reads, and by what index map.
+
+Before: `windows(pad(x))`, transposed and reshaped to a matrix [B * Y * X, R * S * C], times a matrix.
+After: the product reads x at [b, y * stride + r * dilation - pad, .., c], and 0 outside of it; nothing is copied.
+
+A reshape that merges axes splits an axis of the product into sub-axes; zeros around and between elements become places
+where the map reads nothing. Assumes a prepared block. Where a map cannot say what a node does, its value needs memory.
+Guarantees that products without windows read reshaped and padded values from memory of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dfc.ir.dims import ONE, ZERO, Dim
+from dfc.ir.graph import Node, Value
+from dfc.kernels.body import Affine
+from dfc.kernels.form import MatrixOperand, Split
+from dfc.lower.fuse.indexing import ORIGIN, Point, along, plain_axis, shifted
+from dfc.lower.fuse.inline import inputs_at, is_alias, is_view
+from dfc.lower.fuse.items import Item, Kind
+from dfc.ops.attributes import ConstantAttributes, PadAttributes
+
+FACTORS_AFTER_BATCH = 3
+"""Axes of a product behind its batch: rows, columns, depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """`value` is read at `point`, which is over the axes of the product and the sub-axes of `splits`; `inside` as in
+    `MatrixOperand`. `through` are the nodes between the product and the value."""
+
+    value: Value
+    point: Point
+    splits: tuple[Split, ...] = ()
+    inside: tuple[tuple[int, int], ...] = ()
+    through: tuple[Node, ...] = ()
+
+    def operand(self, slot: int) -> MatrixOperand:
+        return MatrixOperand(slot, self.point, self.splits, self.inside)
+
+
+def contract_points(item: Item) -> tuple[Point, Point]:
+    """Where the factors of a product are read, over the local axes (batch.., m, n, k)."""
+    k = len(item.extents) - 1
+    batch = tuple(along(axis) for axis in range(k - 2))
+    return (*batch, along(k - 2), along(k)), (*batch, along(k), along(k - 1))
+
+
+def factors(item: Item, has_memory: Callable[[Value], bool], passed: set[Node] | None) -> tuple[Factor, Factor]:
+    """Both factors of a product, each down to the first value in memory; `passed` are the reshapes and pads that may be
+    seen through (None: all that a map can say)."""
+    assert item.node is not None
+    first, second = (
+        _factor(Factor(value, point), len(item.extents), has_memory, passed)
+        for value, point in zip(item.node.operands, contract_points(item), strict=True)
+    )
+    return first, second
+
+
+def _factor(factor: Factor, rank: int, has_memory: Callable[[Value], bool], passed: set[Node] | None) -> Factor:
+    while not has_memory(factor.value):
+        node = factor.value.node
+        if node is None or not (is_view(node) or passed is None or node in passed):
+            break
+        below = _below(factor, node, rank)
+        if below is None:
+            break
+        factor = replace(below, through=(*factor.through, node))
+    return factor
+
+
+def _below(factor: Factor, node: Node, rank: int) -> Factor | None:
+    """The factor as the operand of a node is read; None if a map cannot say it."""
+    if node.op == "pad":
+        return _below_pad(factor, node)
+    if factor.inside:
+        return None
+    if is_view(node):
+        ((value, point),) = inputs_at(node, factor.point)
+        assert point is not None
+        return replace(factor, value=value, point=point)
+    return _below_merge(factor, node, rank) if is_alias(node) else None
+
+
+def _below_pad(factor: Factor, node: Node) -> Factor | None:
+    """Zeros around what is padded already are more of the same; those between elements have to come last."""
+    attributes = node.attributes
+    assert isinstance(attributes, PadAttributes)
+    if not _is_zero(node.operands[1]):
+        return None
+    inside = dict(factor.inside)
+    for axis, (low, high, interior) in enumerate(
+        zip(attributes.low, attributes.high, attributes.interior, strict=True)
+    ):
+        if low == ZERO and high == ZERO and not interior:
+            continue
+        if inside.get(axis, 1) > 1:
+            return None
+        inside[axis] = interior + 1
+    point = tuple(shifted(index, -low) for index, low in zip(factor.point, attributes.low, strict=True))
+    return replace(factor, value=node.operands[0], point=point, inside=tuple(sorted(inside.items())))
+
+
+def _is_zero(value: Value) -> bool:
+    attributes = value.node.attributes if value.node is not None else None
+    return isinstance(attributes, ConstantAttributes) and not any(attributes.value.array.tobytes())
+
+
+def _below_merge(factor: Factor, node: Node, rank: int) -> Factor | None:
+    """A reshape each of whose axes is made of whole axes of the operand."""
+    operand = node.operands[0]
+    merged = _merged_axes(node.result.tensor.shape, operand.tensor.shape)
+    if merged is None:
+        return None
+    splits = list(factor.splits)
+    found: list[Affine] = [ORIGIN] * operand.tensor.rank
+    for index, axes in zip(factor.point, merged, strict=True):
+        if len(axes) == 1:
+            found[axes[0]] = index
+        elif axes:
+            axis = plain_axis(index)
+            taken = {split.axis for split in splits}
+            if axis is None or not rank - FACTORS_AFTER_BATCH <= axis < rank or axis in taken:
+                return None
+            first = rank + sum(len(split.extents) for split in splits)
+            splits.append(Split(axis, tuple(operand.tensor.shape[each] for each in axes)))
+            for number, each in enumerate(axes):
+                found[each] = along(first + number)
+    return replace(factor, value=operand, point=tuple(found), splits=tuple(splits))
+
+
+def _merged_axes(shape: Sequence[Dim], operand: Sequence[Dim]) -> list[list[int]] | None:
+    """For each axis of a reshape the axes of its operand that it is made of, without those of one element; None if it
+    is not made of whole ones."""
+    found: list[list[int]] = []
+    place = 0
+    for extent in shape:
+        axes: list[int] = []
+        so_far = ONE
+        while so_far != extent:
+            if place == len(operand):
+                return None
+            if operand[place] != ONE:
+                axes.append(place)
+            so_far = so_far * operand[place]
+            place += 1
+        found.append(axes)
+    return found if all(extent == ONE for extent in operand[place:]) else None
+
+
+def nodes_to_pass(
+    inline: Sequence[Node], items: Iterable[Item], users: Mapping[Value, Sequence[Node | Item]],
+    has_memory: Callable[[Value], bool],
+) -> set[Node]:  # fmt: skip
+    """The views, reshapes and pads that products with windows see through, if nothing else uses them: their values
+    need no memory."""
+    seen: set[Node] = set()
+    ends: set[Value] = set()
+    for item in items:
+        if item.kind is not Kind.CONTRACT:
+            continue
+        through = factors(item, has_memory, None)
+        if not any(node.op == "windows" for factor in through for node in factor.through):
+            through = factors(item, has_memory, set())
+        seen.update(node for factor in through for node in factor.through)
+        ends.update(factor.value for factor in through)
+    passed: set[Node] = set()
+    for node in reversed(inline):
+        value = node.result
+        if node in seen and value not in ends and all(_is_product(u) or u in passed for u in users.get(value, ())):
+            passed.add(node)
+    return passed
+
+
+def _is_product(user: Node | Item) -> bool:
+    return isinstance(user, Item) and user.kind is Kind.CONTRACT
