@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dfc.distribute.deployment.globs import Glob
-from dfc.distribute.deployment.kinds import Device
 from dfc.distribute.deployment.model import Site
 from dfc.distribute.deployment.resolution import Resolution
+from dfc.distribute.deployment.task_devices import Device
 from dfc.distribute.partition.early import with_early_receives
 from dfc.distribute.place import Decision
 from dfc.distribute.place.balance import Load, loads

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from dfc.bundle.target import CodeImage, Lowered, lacking, load_target
 from dfc.bundle.writing import write
-from dfc.distribute.deployment.kinds import Device
 from dfc.distribute.deployment.resolution import Resolution
+from dfc.distribute.deployment.task_devices import Device
 from dfc.distribute.partition import Role
 from dfc.distribute.partition.devices import DeviceParts, split_by_device
 from dfc.distribute.place import Costs

@@ -12,7 +12,6 @@ from dfc.ir.dims import Dim, DimLike, dim
 from dfc.ir.dtypes import F64, I64, DType, DTypeVariable
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.types import TensorType, Type
-from dfc.ops import registry
 from dfc.ops.attributes import (
     AxisAttributes,
     CastAttributes,
@@ -22,6 +21,7 @@ from dfc.ops.attributes import (
     ReduceAttributes,
     ShapeAttributes,
 )
+from dfc.ops.table import type_rule
 
 
 class Builder:
@@ -55,12 +55,12 @@ class Builder:
     def node(self, op: str, operands: Sequence[Value], attributes: Attributes | None = None) -> Node:
         """Appends a pure node; result types come from its record (raises `OpError` if they do not fit)."""
         given = attributes if attributes is not None else NoAttributes()
-        types = registry.record(op).infer([v.tensor for v in operands], given)
+        types = type_rule(op)([v.tensor for v in operands], given)
         return self.add(op, operands, types, given)
 
     def infer(self, op: str, operands: Sequence[Value], attributes: Attributes) -> Sequence[Type]:
         """The result types an op would have; raises `OpError` if the operands do not fit."""
-        return registry.record(op).infer([v.tensor for v in operands], attributes)
+        return type_rule(op)([v.tensor for v in operands], attributes)
 
     def apply(self, op: str, *operands: Value, attributes: Attributes | None = None) -> Value:
         """Appends a pure node with one result and returns it."""

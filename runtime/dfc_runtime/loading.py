@@ -1,58 +1,26 @@
-"""From a bundle to a module.
+"""`load` and `loads`: from a bundle to a module, on one rank (`one_rank`) or on many (`distributed.loading`).
 
-The order is fixed: lengths, hashes, schema, instruction-set bits, and only then is code mapped. Assumes nothing of the
-bytes. Guarantees that numbers do not depend on `threads`, and that state is initialised as if `init` had been called
-once, where `init` takes no feeds.
+Assumes nothing of the bytes. Programs on one rank import nothing of what many ranks need.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, overload
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dfc_runtime.calls.answers import Answers
-from dfc_runtime.calls.calls import Machinery
-from dfc_runtime.calls.element_types import numpy_dtype
-from dfc_runtime.calls.gate import Gate, Queue
-from dfc_runtime.calls.hosts import Handler, Hosts
-from dfc_runtime.calls.memory import Arena, aligned, memory_limit, working_limit
-from dfc_runtime.calls.partial import Origin
-from dfc_runtime.checkpoints.saving import Saver
-from dfc_runtime.devices import NOTE as DEVICE_NOTE
-from dfc_runtime.devices import device_number, device_of_rank
-from dfc_runtime.driver import find_driver
-from dfc_runtime.errors import FeedError, RankCountError, UnsupportedError
-from dfc_runtime.formats import bundle as bundles
-from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, ImageEntry, Manifest
-from dfc_runtime.instances import image_for, make_driver, refused
-from dfc_runtime.kinds import is_whole, require_kind
-from dfc_runtime.mixed.plan import MIXED
-from dfc_runtime.mixed.variants import variant
-from dfc_runtime.module import INIT, Module
-from dfc_runtime.observe.finite import has_checks, with_checks
-from dfc_runtime.observe.summaries import Destination
-from dfc_runtime.observe.tracing import Recorder
-from dfc_runtime.state import containers
-from dfc_runtime.state.state import State
+from dfc_runtime.calls.hosts import Handler
+from dfc_runtime.errors import UnsupportedError
+from dfc_runtime.kinds import require_kind
+from dfc_runtime.module import Module
+from dfc_runtime.observe.destinations import Destination
+from dfc_runtime.one_rank import Answering, Results, Stated, load_alone
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
     from dfc_runtime.distributed.calls.cluster_module import ClusterModule
     from dfc_runtime.distributed.transport.comm import Comm
-
-Array = NDArray[np.generic]
-Results = Literal["host", "device"]
-
-THREADS_VARIABLE = "DFC_THREADS"
-MOST_THREADS = 4096
 
 
 @overload
@@ -136,10 +104,8 @@ def load(
             trace=trace,
             device=device,
         )
-    recorder = None if trace is None else Recorder()
-    answers = Answers(handlers or {}, summaries, recorder)
-    stated = _Stated(threads, memory_limit, device, results)
-    return _traced(_load(path, stated, initialise, answers, check_finite=check_finite), recorder, trace)
+    stated, answering = Stated(threads, memory_limit, device, results), Answering(handlers, summaries, trace)
+    return load_alone(path, stated, answering, initialise=initialise, check_finite=check_finite)
 
 
 def loads(
@@ -157,202 +123,5 @@ def loads(
 ) -> Module:
     """Like `load`, for a bundle in memory."""
     require_kind(data, (bytes, bytearray, memoryview), "loads wants the bytes of a bundle")
-    recorder = None if trace is None else Recorder()
-    answers = Answers(handlers or {}, summaries, recorder)
-    stated = _Stated(threads, memory_limit, device, results)
-    made = _load(bytes(data), stated, initialise, answers, check_finite=check_finite)
-    return _traced(made, recorder, trace)
-
-
-def load_role(
-    data: bytes,
-    threads: int | None,
-    limit: int | None,
-    handlers: Mapping[str, Handler],
-    summaries: Destination | None,
-    device: int | None,
-    neighbour: int,
-    check: Callable[[Manifest], None],
-) -> Module:
-    """The program of one rank of many, its state not initialised. It is the rank `neighbour` of its machine. `check`
-    looks at its manifest before anything is made of it: what does not fit the other ranks is damaged, whatever else
-    there is to say of it."""
-    stated = _Stated(threads, limit, device, "host", neighbour)
-    return _load(data, stated, False, Answers(handlers, summaries, None), check=check)
-
-
-def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[str] | None) -> Module:
-    """The module; if it is traced, closing it writes the file."""
-    if recorder is not None and path is not None:
-        recorder.record_calls(module.entries, module.__dict__)
-        module.at_close.append(lambda: recorder.write(path, module.name))
-    return module
-
-
-@dataclass(frozen=True, slots=True)
-class _Stated:
-    """What the caller of `load` says of the machine; `neighbour` is the number of this rank on it, where there are many
-    ranks: then `device` is for those whose tasks work on one."""
-
-    threads: int | None
-    limit: int | None
-    device: int | None
-    results: str
-    neighbour: int | None = None
-
-    def settled(self, bundle: OpenBundle, threads: int, limit: int) -> _Running:
-        """With what the environment says, and what the driver of the bundle has."""
-        has_devices = find_driver(bundle.manifest.driver).has_devices
-        if self.results not in ("host", "device"):
-            raise FeedError(f'results is "host" or "device", not {self.results!r}', code="E0901")
-        if self.results == "device" and not has_devices:
-            text = 'results="device" is for programs that run on a GPU, and this one was compiled for the processor'
-            raise FeedError(f"{text}: leave it out, or compile with --target cuda", code="E0901")
-        if self.results == "device" and bundle.manifest.driver == MIXED:
-            text = "this program works on several devices, and returns its results to the memory of the host"
-            raise FeedError(f'{text}: leave out results="device"', code="E0901")
-        return _Running(
-            threads,
-            limit,
-            working_limit(self.limit, limit, on_device=has_devices),
-            self._device(bundle.manifest.notes, has_devices=has_devices),
-            self.results == "device",
-            self.neighbour is not None,
-        )
-
-    def _device(self, notes: Mapping[str, object], *, has_devices: bool) -> int:
-        if not has_devices and DEVICE_NOTE in notes:
-            raise ValueError("its program is for a GPU, and its driver is not")
-        if self.neighbour is None:
-            return device_number(self.device, has_devices=has_devices)
-        if not has_devices:
-            return 0
-        return device_number(device_of_rank(notes, self.neighbour, self.device), has_devices=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """How a program is run: threads, the limit in bytes for state and for calls, the device, where results lie, and
-    whether it is the part of one rank of many, whose calls queue up before they come here."""
-
-    threads: int
-    limit: int
-    call_limit: int
-    device: int
-    results_on_device: bool
-    is_role: bool
-
-
-def _load(
-    source: str | os.PathLike[str] | bytes,
-    stated: _Stated,
-    initialise: bool,
-    answers: Answers,
-    *,
-    check_finite: bool = False,
-    check: Callable[[Manifest], None] | None = None,
-) -> Module:
-    threads, limit = usable_threads(stated.threads), memory_limit(stated.limit)
-    with bundles.opened(source) as bundle:
-        _require_one_rank(bundle)
-        if check is not None:
-            check(bundle.manifest)
-        running = stated.settled(bundle, threads, limit)
-        if check_finite and not has_checks(bundle.manifest):
-            image = image_for(bundle, running.device)
-            return _load(with_checks(_origin(bundle, running, image)), stated, initialise, answers)
-        shares = any(entry.container != DEFAULT_CONTAINER for entry in bundle.manifest.state)
-        with containers.loading if shares else nullcontext():
-            return _loaded(bundle, running, initialise, answers)
-
-
-def _require_one_rank(bundle: OpenBundle) -> None:
-    cluster = bundle.manifest.cluster
-    if cluster is not None:
-        jobs = ", ".join(f"{job.name} {job.tasks}" for job in cluster.jobs)
-        text = f"{bundle.manifest.name} is for many ranks ({jobs}): every rank loads it with comm=MPI.COMM_WORLD"
-        raise RankCountError(text, code="E0912")
-
-
-def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: Answers) -> Module:
-    """The module, its state set: by captured state, else by `init`, but for what other programs have set already."""
-    has_concurrent = any(entry.concurrent for entry in bundle.manifest.entries)
-    asks = bool(bundle.manifest.sites)
-    gate = Queue(has_requests=asks) if running.is_role else Gate(has_concurrent=has_concurrent, has_requests=asks)
-    state = State(bundle.manifest.state, gate, running.limit)
-    others = state.set_by_others()
-    captured = _restore_captured(bundle, state, others)
-    saver = Saver(state, bundle.manifest.name)
-    hosts = answers.hosts(bundle.manifest, state, saver, gate.serving)
-    module = _make(bundle, state, gate, running, hosts, saver)
-    init = module.entries.get(INIT)
-    if initialise and init is not None and not captured and not (init.signature.parameters or init.signature.dim_feeds):
-        if others:
-            copies = {name: _copy(state.arrays[name]) for name in others}
-            image = image_for(bundle)
-            module.init_over(make_driver(bundle, image, state, running.threads, running.limit, hosts, copies))
-        else:
-            init()
-        state.wrote(init.signature.writes)
-    return module
-
-
-def _copy(array: Array) -> Array:
-    copied = aligned(array.shape, array.dtype)
-    np.copyto(copied, array)
-    return copied
-
-
-def _make(bundle: OpenBundle, state: State, gate: Gate, running: _Running, hosts: Hosts, saver: Saver) -> Module:
-    image, limit = image_for(bundle, running.device), running.limit
-    driver = make_driver(bundle, image, state, running.threads, limit, hosts, device=running.device)
-    state.attach(driver.memory)
-    machinery = Machinery(
-        bundle.manifest, driver, state, gate, Arena(), running.call_limit, hosts, running.results_on_device
-    )
-    try:
-        return Module(machinery, _origin(bundle, running, image), saver)
-    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:
-        raise refused(bundle, problem) from problem
-
-
-def _origin(bundle: OpenBundle, running: _Running, image: ImageEntry) -> Origin:
-    manifest = bundle.manifest
-    isa = variant(bundle, image, running.device)
-    return Origin(sources_of(bundle), manifest.settings, manifest.driver, isa, running.threads, running.device)
-
-
-def sources_of(bundle: OpenBundle) -> dict[str, str]:
-    """The texts the program was compiled from; none if the bundle has no text that could be one."""
-    prefix = bundles.source_tensor("") + "/"
-    names = [name for name in bundle.header.tensors if name.startswith(prefix)]
-    places = [entry.place.name for entry in bundle.manifest.entries if entry.place.line]
-    program = places[0] if places else f"{bundle.manifest.name}.dfg"
-    paths = {program: bundles.SOURCE, **{name.removeprefix(prefix): name for name in names}}
-    try:
-        texts = {path: bundle.read(name).decode("utf-8") for path, name in paths.items()}
-    except UnicodeDecodeError:
-        return {}
-    return texts if texts[program] else {}
-
-
-def _restore_captured(bundle: OpenBundle, state: State, others: Sequence[str]) -> bool:
-    """State that was saved inside the bundle, but for what other programs have set; whether there is any."""
-    found = [name for name in state.entries if bundles.WEIGHTS + name in bundle.header.tensors]
-    for name in found:
-        if name not in others:
-            entry, data = state.entries[name], bundle.read(bundles.WEIGHTS + name)
-            state.fill(name, np.frombuffer(data, numpy_dtype(entry.dtype)).reshape(entry.shape))
-    return bool(found)
-
-
-def usable_threads(stated: int | None = None) -> int:
-    """How many threads a module uses."""
-    if stated is None:
-        text = os.environ.get(THREADS_VARIABLE, "").strip()
-        if not text:
-            return len(os.sched_getaffinity(0))
-        stated = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if not is_whole(stated) or not 1 <= stated <= MOST_THREADS:
-        raise FeedError(f"the number of threads is a whole number from 1 to {MOST_THREADS}", code="E0901")
-    return stated
+    stated, answering = Stated(threads, memory_limit, device, results), Answering(handlers, summaries, trace)
+    return load_alone(bytes(data), stated, answering, initialise=initialise, check_finite=check_finite)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from dfc_runtime.calls.calls import Machinery, make_call
-from dfc_runtime.calls.partial import Origin, Parts
+from dfc_runtime.calls.origin import Origin
+from dfc_runtime.calls.partial import Parts
 from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.requests import warn_of_skipped

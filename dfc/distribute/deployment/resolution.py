@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from dfc.distribute.deployment.lines import Best, Lines
 from dfc.distribute.deployment.model import Colocate, Compress, Constraint, Deployment, Place, Replicate, Shard
-
-if TYPE_CHECKING:
-    from dfc.distribute.deployment.kinds import Devices
+from dfc.distribute.deployment.task_devices import Devices
 
 Cause: TypeAlias = Place | Shard | Colocate
 

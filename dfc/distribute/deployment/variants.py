@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
-from dfc.distribute.deployment.kinds import Devices
 from dfc.distribute.deployment.model import Deployment
 from dfc.distribute.deployment.resolution import Resolution
+from dfc.distribute.deployment.task_devices import Devices
 from dfc.ir.options import is_gpu_variant
 
 Task = tuple[str, int | None]

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dfc.diagnostics.diagnostic import CompileError, error
-from dfc.distribute.deployment.kinds import ON_CPU, Device
 from dfc.distribute.deployment.model import Site
 from dfc.distribute.deployment.placement import Placement
+from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.distribute.partition.check_parts import check_parts
 from dfc.distribute.partition.checkpoints import KINDS
 from dfc.distribute.partition.model import Role

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dfc.distribute.deployment.kinds import ON_CPU, Device
+from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.distribute.place.cost import OVERHEAD, Costs
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Graph, Node, Value

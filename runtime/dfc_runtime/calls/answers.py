@@ -11,9 +11,10 @@ from dfc_runtime.calls.hosts import Handler, HostRequest, Hosts
 from dfc_runtime.checkpoints.requests import checkpoint_handlers
 from dfc_runtime.checkpoints.saving import Saver
 from dfc_runtime.formats.manifest import Manifest
+from dfc_runtime.observe.destinations import Destination, opened
 from dfc_runtime.observe.measuring import TICK
 from dfc_runtime.observe.printing import formatted, print_line
-from dfc_runtime.observe.summaries import Destination, Sink, Summary, Value, histogram, opened
+from dfc_runtime.observe.summaries import Sink, Summary, Value, histogram
 from dfc_runtime.observe.tracing import Recorder
 from dfc_runtime.state.state import State
 

@@ -18,6 +18,7 @@ from dfc_runtime.calls.calls import Machinery, make_call
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.calls.gate import Closed
 from dfc_runtime.calls.hosts import Handler
+from dfc_runtime.calls.origin import Origin
 from dfc_runtime.driver import Driver
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
@@ -66,19 +67,6 @@ class ClusterSpecialiser(Specialiser, Protocol):
     """Likewise, for many ranks."""
 
     def fill(self, entry: str) -> Filled: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What a program was compiled from: texts by path, the program first, and which variants of it are loaded, with
-    blanks between them."""
-
-    sources: Mapping[str, str]
-    settings: Mapping[str, int | float | bool | str]
-    target: str
-    isa: str
-    threads: int
-    device: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from dfc_runtime import loading
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.calls.memory import memory_limit
 from dfc_runtime.distributed.calls.bundle_checks import check_ahead, check_part, plans_of
@@ -32,8 +31,9 @@ from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import ROLE
 from dfc_runtime.kinds import require_kind
 from dfc_runtime.module import Module
-from dfc_runtime.observe.summaries import Destination
+from dfc_runtime.observe.destinations import Destination
 from dfc_runtime.observe.tracing import Recorder
+from dfc_runtime.one_rank import THREADS_VARIABLE, Answering, Stated, load_alone, load_role, usable_threads
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -67,18 +67,8 @@ def load_on(
     with bundles.opened(source) as bundle:
         topology = _topology(bundle, end, jobs)
         if topology is None:
-            load = loading.loads if isinstance(source, bytes) else loading.load
-            return load(
-                source,  # type: ignore[arg-type]
-                threads,
-                memory_limit=limit,
-                initialise=initialise,
-                check_finite=check_finite,
-                handlers=handlers,
-                summaries=summaries,
-                trace=trace,
-                device=device,
-            )
+            stated, answering = Stated(threads, limit, device, "host"), Answering(handlers, summaries, trace)
+            return load_alone(source, stated, answering, initialise=initialise, check_finite=check_finite)
         if check_finite:
             raise UnsupportedError(
                 "a program for many ranks has these checks if it was compiled with them", code="E1001"
@@ -166,7 +156,7 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
     if role is not None:
         task = topology.by_rank[waiting.comm.rank]
         threads, near = _threads(wishes.threads, waiting.comm), waiting.comm.neighbour
-        inner = loading.load_role(
+        inner = load_role(
             bundle.read(ROLE + role.name),
             threads,
             wishes.limit,
@@ -189,6 +179,6 @@ def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _W
 
 def _threads(stated: int | None, comm: Comm) -> int | None:
     """Threads for this rank: unless they are stated, the ranks of a machine share its processors."""
-    if stated is not None or os.environ.get(loading.THREADS_VARIABLE, "").strip():
+    if stated is not None or os.environ.get(THREADS_VARIABLE, "").strip():
         return stated
-    return max(1, loading.usable_threads() // comm.neighbours)
+    return max(1, usable_threads() // comm.neighbours)

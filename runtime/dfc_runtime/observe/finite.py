@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.calls import Machinery
 from dfc_runtime.calls.device_arrays import on_host
+from dfc_runtime.calls.origin import Origin
 from dfc_runtime.errors import DfcError, RunError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry, Manifest
-
-if TYPE_CHECKING:
-    from dfc_runtime.calls.partial import Origin
 
 COMPILER = "dfc.driver.nonfinite"
 CODE = "E0910"

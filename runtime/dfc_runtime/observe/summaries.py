@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -179,21 +178,3 @@ def _record(event: Summary) -> dict[str, object]:
 
 def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
-
-
-Destination = str | os.PathLike[str] | Sink
-
-
-def opened(given: Destination | None) -> Sink:
-    """The sink for what `load` was given: a path ending in `.jsonl` is a file of lines, another one a folder of event
-    files for TensorBoard, nothing means that the latest events are kept in memory."""
-    if given is None:
-        return Recent()
-    if not isinstance(given, str | os.PathLike):
-        return given
-    path = Path(os.fspath(given))
-    if path.suffix == ".jsonl":
-        return JsonLines(path)
-    from dfc_runtime.observe.event_files import EventFiles  # the library behind it is optional, and slow to import
-
-    return EventFiles(path)

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.kinds import Device
+from dfc.distribute.deployment.task_devices import Device
 from dfc.driver import pipeline
 from dfc.driver.many_ranks import Spread, spread
 from dfc.driver.several_devices import options_on

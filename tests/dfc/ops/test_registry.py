@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc.ops import registry
+from dfc.ops import registry, table
 from dfc.ops.binding import call
 from dfc.ops.documentation import documents
 from tests.support.ops import Scratch, backward
@@ -27,16 +27,16 @@ unary("softplus", "float", "log(1 + exp(x)).", lambda x: np.logaddexp(x, 0), lam
 def fresh_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A table that is loaded again, with plug-ins from a folder of this test."""
     registry.load_all()
-    monkeypatch.setattr(registry, "_RECORDS", dict(registry._RECORDS))
-    monkeypatch.setattr(registry, "_begun", False)
-    monkeypatch.setattr(registry, "_loaded", False)
+    monkeypatch.setattr(table, "RECORDS", dict(table.RECORDS))
+    monkeypatch.setattr(table, "_begun", False)
+    monkeypatch.setattr(table, "_loaded", False)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
 
 
 def _offer(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
-    points = [EntryPoint(name=m, value=m, group=registry.PLUG_INS) for m in modules]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == registry.PLUG_INS else [])
+    points = [EntryPoint(name=m, value=m, group=table.PLUG_INS) for m in modules]
+    monkeypatch.setattr(table, "entry_points", lambda group: points if group == table.PLUG_INS else [])
 
 
 def test_an_op_from_another_package(fresh_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from dfc_runtime.errors import FileError, UnsupportedError
-from dfc_runtime.observe.summaries import BUCKETS, Histogram, JsonLines, Recent, Summary, histogram, opened
+from dfc_runtime.observe.destinations import opened
+from dfc_runtime.observe.summaries import BUCKETS, Histogram, JsonLines, Recent, Summary, histogram
 
 RANDOM = np.random.default_rng(3)
 

@@ -12,7 +12,7 @@ import pytest
 
 import dfc_runtime
 from dfc.bundle.writing import write
-from dfc.distribute.deployment.kinds import ON_CPU, Device
+from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.distribute.place.devices import DeviceWishes, OnDevices, place_on_devices
 from dfc.driver.several_devices import lower_on_devices
 from dfc.ir import walk

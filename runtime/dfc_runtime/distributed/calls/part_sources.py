@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from dfc_runtime.calls.origin import sources_of
 from dfc_runtime.calls.partial import Build, ClusterSpecialiser, found_compiler
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import DEPLOYMENT, PART, AheadPart
 from dfc_runtime.formats.manifest import Manifest
-from dfc_runtime.loading import sources_of
 
 
 @dataclass(frozen=True, slots=True)

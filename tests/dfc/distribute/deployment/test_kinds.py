@@ -6,7 +6,7 @@ import pytest
 
 from dfc.cli import placement
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.kinds import ON_CPU, Device
+from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.driver import api
 from dfc.driver.many_ranks import options_on
 from dfc.elaborate import build

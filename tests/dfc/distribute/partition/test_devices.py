@@ -9,7 +9,7 @@ import pytest
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.kinds import ON_CPU, Device
+from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.distribute.partition import EntryParts, Parts, Role
 from dfc.distribute.partition.devices import DeviceParts, job_of, split_by_device
 from dfc.distribute.place.devices import DeviceWishes, place_on_devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.kinds import ON_CPU, Device
+from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.distribute.place.cost import Costs
 from dfc.distribute.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices, seconds_on
 from dfc.driver import pipeline

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
-
-if TYPE_CHECKING:
-    from dfc_target_cuda.code.code import Code
+from typing import TypeGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +66,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What a text may call: parameters and results (none, one, or several), and what writes the call."""
+    """What a text may call: parameters and results (none, one, or several), and what writes the call: `emit` gets the
+    code of the caller (`code.Code`, which stands on these types) and the values of the arguments."""
 
     name: str
     parameters: tuple[Type, ...]
     results: tuple[Scalar | Pointer, ...]
-    emit: Callable[[Code, Sequence[Value]], Sequence[Value]]
+    emit: Callable[..., Sequence[Value]]
 
 
 @dataclass(frozen=True, slots=True)
