@@ -145,7 +145,7 @@ class _Absorber:
         items = self._items_using(value)
         if value in self.forced:
             self._root(position, node)
-        elif not items:
+        elif not items or node in self.found.passed:
             self.users[node] = ()
         elif self._is_late_piece(node, items):
             self._root(position, node)

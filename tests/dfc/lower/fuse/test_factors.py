@@ -97,3 +97,14 @@ def test_the_interpreter_reads_through_the_same_maps() -> None:
     x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 5, 6, 4), (2, 2, 2, 6)))
     (y,) = run(program_of(text), "f", [x, w], {}, {}).results
     np.testing.assert_allclose(y, forward(form, x, w), rtol=1e-5, atol=1e-5)
+
+
+def test_zeros_around_one_channel_need_no_memory() -> None:
+    """Where all axes but two have one element, nothing but views is between the zeros and the product."""
+    text = """dfg 1
+readonly entry f(x: f32[2, 1, 3, 1], w: f32[1, 3, 1, 4]) -> (y: f32[2, 1, 1, 4]) {
+  return conv2d(x, w, dilation = [1, 2], pad = [[0, 0], [1, 1]])
+}
+"""
+    (kernel,) = products(program_of(text))
+    assert kernel.a.inside == ((2, 1),)
