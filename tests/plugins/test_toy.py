@@ -54,6 +54,19 @@ def test_the_op_is_compiled_and_has_its_gradient(folder: Path) -> None:
     assert results["half"].tolist() == (x / 2).tolist()
 
 
+@pytest.mark.parametrize("claim", ["replicated", "sharded", "sparse", "placed"])
+def test_an_op_with_rules_of_its_own_is_known_to_every_pass(claim: str) -> None:
+    """See `toy_rules`: what is checked there needs the package, and a process without the ops of other tests."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.plugins.toy_rules", claim],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(TOY), *(str(ROOT / p) for p in (".", "runtime"))])},
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_pass_runs_where_it_asks_to(folder: Path) -> None:
     before = dfc("show", "toy.dfg", "--after", "autodiff", folder=folder)
     after = dfc("show", "toy.dfg", "--after", "halve", folder=folder)

@@ -7,9 +7,9 @@ sums are added in a fixed binary tree over the pieces. So the result depends on 
 computes them. It may differ from that of the undivided program in the last bits, because there a sum over the whole
 batch has another tree.
 
-The parts: `draws` random numbers by their place, `states` what a block has of a value, `rules*` what each op makes of
-it, `analysis` the way through an entry, `growth` and `degrees` whether gradients are means or sums, `levels` the order
-of loops and common nodes, `emit` and `rewrite` the new entry, `mistakes` what cannot be done.
+The parts: `draws` random numbers by their place, `analysis` the way through an entry by the rules of sharding in the
+records of ops (`dfc.ops.rules`), `degrees` whether gradients are means or sums, `levels` the order of loops and common
+nodes, `emit` and `rewrite` the new entry, `mistakes` what cannot be done.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from dfc.ops.record import (
     Structural,
 )
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import DEFAULTS
 from dfc_runtime.errors import RunError
 
 
@@ -65,6 +66,7 @@ def _register_region(
             effect=Effect.REGION,
             in_prelude=False,
             operator=name,
+            rules=DEFAULTS,
         )
     )
 
@@ -142,6 +144,7 @@ register(
         samples=_assert_samples,
         in_prelude=False,
         operator="assert",
+        rules=DEFAULTS,
     )
 )
 
@@ -193,6 +196,7 @@ register(
                 samples.sample(np.array(1, np.int32), samples.numbers((2,)), kind="invalid"),
             ]
         ),
+        rules=DEFAULTS,
     )
 )
 register(
@@ -213,5 +217,6 @@ register(
                 samples.sample(samples.numbers((2,)), samples.numbers((2,), np.int32), kind="invalid"),
             ]
         ),
+        rules=DEFAULTS,
     )
 )

@@ -25,6 +25,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.effects.communication import NETWORK
 from dfc.ops.record import Array, Effect, HostCall, InferTypes, OpRecord, Parameter, Sizes
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import DEFAULTS
 from dfc_runtime.errors import UnsupportedError
 
 
@@ -115,6 +116,7 @@ def _register(name: str, summary: str, attributes: type[Attributes], infer: Infe
             no_gradient="rows are routed when all gradients are taken",
             effect=Effect.HOST,
             in_prelude=False,
+            rules=DEFAULTS,
         )
     )
 

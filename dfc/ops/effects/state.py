@@ -33,6 +33,7 @@ from dfc.ops.indexing.gather_scatter import INDEX_OUT_OF_RANGE, checked_indices
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Array, Effect, Evaluate, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.registry import register
+from dfc.ops.rules.op_rules import DEFAULTS
 from dfc_runtime.errors import RunError, UnsupportedError
 
 RNG = tensor(U64, 4)
@@ -219,6 +220,7 @@ register(
         samples=_assign_samples,
         in_prelude=False,
         operator=":=",
+        rules=DEFAULTS,
     )
 )
 
@@ -283,6 +285,7 @@ register(
         effect=Effect.WRITE,
         samples=lambda: _samples_of_draws(lambda how, type_: DrawAttributes("dice", how, type_)),
         in_prelude=False,
+        rules=DEFAULTS,
     )
 )
 
@@ -325,6 +328,7 @@ register(
         no_gradient="random numbers depend on nothing",
         samples=lambda: _samples_of_draws(RedrawAttributes),
         in_prelude=False,
+        rules=DEFAULTS,
     )
 )
 

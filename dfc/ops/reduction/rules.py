@@ -73,7 +73,7 @@ def _running(*, is_linear: bool) -> ShardingRule:
 # ---------------------------------------------------------------- degrees --
 
 
-def _sum_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def sum_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
     assert isinstance(node.attributes, ReduceAttributes)
     count = product(node.operands[0].tensor.shape[axis] for axis in node.attributes.axes)
     return more(degrees[0], sizes.power(count))
@@ -125,7 +125,7 @@ def _mean_of_counted(b: Builder, node: Node, x: Value, short: Callable[[Dim], Va
 SUMS = replace(
     DEFAULTS,
     sharding=reduced("sum", is_linear=True),
-    degree=_sum_degree,
+    degree=sum_degree,
     row_total=_sum_of_rows,
     before_combining=True,
     statistic=summed,

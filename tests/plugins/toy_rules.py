@@ -1,0 +1,123 @@
+"""Run by `test_toy` where the package of the op is installed: what becomes of `sum_squares`, which has its own rules.
+
+Each function raises if something is not so. They run in a process of their own, because ops register for good.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+
+from dfc.diagnostics.source import NOWHERE, SourceFile
+from dfc.distribute.deployment.model import Constraint, Site
+from dfc.distribute.place import Wishes, place
+from dfc.driver import pipeline
+from dfc.elaborate.build import build
+from dfc.ir import walk
+from dfc.ir.graph import Graph, Node
+from dfc.ops import registry
+from tests.support.clusters import cluster_bundle, on_cluster
+
+SEED = 5
+TRAINING = """dfg 1
+
+param table: f32[10_000, 8] = normal(0, 0.5)
+param w: f32[8, 3] = normal(0, 0.5)
+
+entry train[B](ids: i32[B], y: f32[B, 3], rate: f32) -> (loss: f32, size: f32) where B >= 1 {
+  let loss = sum_squares(table[ids] @ w - y) / (B as f32)
+  let d, e = grad(loss, [table, w])
+  let step = rate / maximum(sqrt(sum_squares(d)), 1.0)
+  table -= step * d
+  w -= step * e
+  return loss, sum_squares(table)
+}
+"""
+REPLICATED = """
+job worker tasks {tasks}
+place "**" on worker
+replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 6
+"""
+SHARDED = """
+job ps tasks 2
+job worker tasks 1
+shard "table" axis 0 over ps by modulo
+place "**" on worker
+replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 6
+"""
+
+
+def optimised(text: str) -> Graph:
+    return pipeline.optimise(build(SourceFile("toy.dfg", text), {}))
+
+
+def the_op(graph: Graph) -> list[Node]:
+    return [node for entry in graph.entries.values() for node in walk.nodes(entry.block) if node.op == "sum_squares"]
+
+
+def trained(module: object) -> list[bytes]:
+    """The bits of three steps, and of what they leave."""
+    random = np.random.default_rng(SEED)
+    found: list[bytes] = []
+    for _ in range(3):
+        ids = random.integers(0, 10_000, 24).astype(np.int32)
+        results = module.train(ids, random.standard_normal((24, 3)).astype(np.float32), 0.1)  # type: ignore[attr-defined]
+        found += [np.asarray(results.loss).tobytes(), np.asarray(results.size).tobytes()]
+    return [*found, *(np.asarray(module.state[name]).tobytes() for name in ("table", "w"))]  # type: ignore[attr-defined]
+
+
+def replicated() -> None:
+    """In blocks on one, two and three ranks: the same bits. `combine = "mean"` holds, by the rule of degree."""
+    ranks = [on_cluster(cluster_bundle(TRAINING, REPLICATED.format(tasks=n)), n, trained) for n in (1, 2, 3)]
+    assert ranks[0] == ranks[1] == ranks[2]
+
+
+def sharded() -> None:
+    """The owners add up what they have; whole rows of the table travel nowhere."""
+    data = cluster_bundle(TRAINING, SHARDED)
+    whole = on_cluster(cluster_bundle(TRAINING, REPLICATED.format(tasks=1)), 1, trained)
+    found = on_cluster(data, 3, trained)
+    for one, other in zip(whole, found, strict=True):
+        np.testing.assert_allclose(np.frombuffer(one, np.float32), np.frombuffer(other, np.float32), rtol=1e-5)
+
+
+def sparse() -> None:
+    """Neither the gradient of the table nor its norm is as large as the table: nothing adds to all of its rows."""
+    graph = optimised(TRAINING)
+    block = graph.entries["train"].block
+    table = graph.resources["table"].type.shape
+    large = [n.op for n in walk.nodes(block) for v in n.results if not v.is_token and v.tensor.shape == table]
+    assert set(large) == {"read"}, large
+    assert len(the_op(graph)) == 2  # the loss, and the size of the table; the norm is made of rows
+
+
+PLACED = """dfg 1
+
+var a: f32[30_000] = 0
+var b: f32[8] = 0
+
+entry f() -> (s: f32, t: f32[8]) {
+  let twice = b * 2.0
+  return sum_squares(a), sin(twice)
+}
+"""
+
+
+def placed() -> None:
+    """What comes after it waits for it, or goes to another task: by the cost that it states, or that of its memory."""
+    assert _where_the_sine_is() == Site("ps", 0)
+    known = registry.record("sum_squares")
+    registry._RECORDS["sum_squares"] = replace(known, rules=replace(known.rules, cost=None))
+    assert _where_the_sine_is() == Site("worker", 0)
+
+
+def _where_the_sine_is() -> Site:
+    on_ps = Constraint("ps", 0, None, None, NOWHERE)
+    found = place(optimised(PLACED), Wishes({"ps": 1, "worker": 1}, state={"a": on_ps, "b": on_ps}))
+    return next(each.site for each in found.entries["f"] if each.node is not None and each.node.op == "sin")
+
+
+if __name__ == "__main__":
+    {each.__name__: each for each in (replicated, sharded, sparse, placed)}[sys.argv[1]]()
