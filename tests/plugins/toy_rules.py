@@ -13,12 +13,15 @@ import numpy as np
 from dfc.diagnostics.source import NOWHERE, SourceFile
 from dfc.distribute.deployment.model import Constraint, Site
 from dfc.distribute.place import Wishes, place
-from dfc.driver import pipeline
+from dfc.driver import many_ranks, pipeline
+from dfc.driver.api import _built
 from dfc.elaborate.build import build
 from dfc.ir import walk
 from dfc.ir.graph import Graph, Node
+from dfc.ir.options import CompileOptions
 from dfc.ops import registry
 from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.replicating import replicated as in_blocks
 
 SEED = 5
 TRAINING = """dfg 1
@@ -57,6 +60,14 @@ def the_op(graph: Graph) -> list[Node]:
     return [node for entry in graph.entries.values() for node in walk.nodes(entry.block) if node.op == "sum_squares"]
 
 
+def spread(program: str, places: str) -> dict[str, Graph]:
+    """What each role of a job has."""
+    built, _ = _built(SourceFile("model.dfg", program), CompileOptions())
+    deployment = SourceFile("model.deploy", f'deploy 1 for "model.dfg"\n{places}')
+    parts = many_ranks.spread(built, pipeline.optimise(built), deployment).parts
+    return {role.name: graph for role, graph in parts.graphs.items()}
+
+
 def trained(module: object) -> list[bytes]:
     """The bits of three steps, and of what they leave."""
     random = np.random.default_rng(SEED)
@@ -70,12 +81,17 @@ def trained(module: object) -> list[bytes]:
 
 def replicated() -> None:
     """In blocks on one, two and three ranks: the same bits. `combine = "mean"` holds, by the rule of degree."""
+    graph, _ = in_blocks(TRAINING, "train", blocks=6)
+    loops = [node for node in graph.entries["train"].block.nodes if node.op == "for"]
+    assert any(inner.op == "sum_squares" for loop in loops for inner in walk.nodes(loop.regions[0]))
     ranks = [on_cluster(cluster_bundle(TRAINING, REPLICATED.format(tasks=n)), n, trained) for n in (1, 2, 3)]
     assert ranks[0] == ranks[1] == ranks[2]
 
 
 def sharded() -> None:
     """The owners add up what they have; whole rows of the table travel nowhere."""
+    owners = spread(TRAINING, SHARDED)["ps"].entries["train"]
+    assert [node.op for node in walk.nodes(owners.block)].count("sum_squares") == 1
     data = cluster_bundle(TRAINING, SHARDED)
     whole = on_cluster(cluster_bundle(TRAINING, REPLICATED.format(tasks=1)), 1, trained)
     found = on_cluster(data, 3, trained)

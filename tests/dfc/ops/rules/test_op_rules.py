@@ -12,7 +12,7 @@ from dfc.ir.dtypes import F32
 from dfc.ir.graph import Block, Node
 from dfc.ir.types import TensorType
 from dfc.ops import registry
-from dfc.ops.attributes import AxisAttributes, ReduceAttributes
+from dfc.ops.attributes import AxisAttributes, ReduceAttributes, ShapeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.record import Decompose, OpRecord
 from dfc.ops.rules.costs import Cost
@@ -51,9 +51,7 @@ def node_of(op: str, *shapes: tuple[object, ...], attributes: object = None) -> 
     return builder, value.node
 
 
-def _shape(shape: tuple[object, ...]) -> object:
-    from dfc.ops.attributes import ShapeAttributes
-
+def _shape(shape: tuple[object, ...]) -> ShapeAttributes:
     return ShapeAttributes(tuple(dim(size) for size in shape))  # type: ignore[arg-type]
 
 
