@@ -30,7 +30,7 @@ from dfc.elaborate.types.entities import (
 )
 from dfc.ir.graph import Node, ResourceKind, Value
 from dfc.ops import registry
-from dfc.ops.attributes import CastAttributes
+from dfc.ops.attributes import ArgAttributes, CastAttributes
 
 
 @dataclass(slots=True)
@@ -232,7 +232,7 @@ def _shown(value: Value) -> str:
 
 
 def _remedy(node: Node) -> tuple[str, ...]:
-    if node.op in ("argmax", "argmin"):
+    if isinstance(node.attributes, ArgAttributes):
         scores = _text(node.operands[0])
         return (f"train on the scores themselves, for example with `cross_entropy({scores}, labels)`",)
     if node.op == "stop_gradient":

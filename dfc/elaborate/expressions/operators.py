@@ -11,26 +11,14 @@ from dfc.diagnostics.suggestions import converted
 from dfc.elaborate.context import Context
 from dfc.elaborate.expressions.operations import Place, apply, operate
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
-from dfc.elaborate.types.convert import COMPARISONS, default_type, element_type, is_operand, not_an_operand, tensor
+from dfc.elaborate.types.convert import default_type, element_type, is_operand, not_an_operand, tensor
 from dfc.elaborate.types.entities import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown, Untyped
 from dfc.elaborate.types.untyped import deferred
 from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import I64
 from dfc.ops import binding, registry
+from dfc.ops.operators import op_between
 
-OPERATORS = {
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "/": "div",
-    "//": "floordiv",
-    "%": "mod",
-    "@": "matmul",
-    "**": "pow",
-    "and": "and",
-    "or": "or",
-    **COMPARISONS,
-}
 Number = int | float
 _FOLDS: dict[str, Callable[[Number, Number], Number]] = {
     "+": lambda a, b: a + b,
@@ -245,7 +233,7 @@ def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: P
         whole = all(default_type(e) == I64 for e, adapts in zip((left, right), adapt, strict=True) if adapts)
         raise whole_quotient(f"{_kind(left)} divided by {_kind(right)}", place, adapt, whole=whole)
     if isinstance(left, Untyped) or isinstance(right, Untyped):
-        later = deferred(OPERATORS[op], lambda builder, it: builder.apply(OPERATORS[op], *it), [left, right], place)
+        later = deferred(op_between(op), lambda builder, it: builder.apply(op_between(op), *it), [left, right], place)
         if later is not None:
             return later
     a = tensor(context, left, place.operands[0], None if known_left else dtype)
@@ -255,7 +243,7 @@ def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: P
     if op == "@":
         record = registry.record("matmul")
         return Tensor(operate(context, place, lambda builder: binding.call(builder, record, [a, b], {})))
-    return Tensor(apply(context, OPERATORS[op], [a, b], place))
+    return Tensor(apply(context, op_between(op), [a, b], place))
 
 
 def _is_negative(constant: Constant) -> bool:

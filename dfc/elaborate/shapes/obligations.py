@@ -18,18 +18,11 @@ from dfc.ir.graph import DimCheck, Value
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
 from dfc.ops.iterations import size_of
+from dfc.ops.operators import relation_of
 from dfc.ops.size_checks import failing
 from dfc.syntax.tree import tree
 
 Comparison = tuple[Dim, str, Dim]
-_RELATIONS = {
-    "equal": "==",
-    "not_equal": "!=",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-}
 
 
 def require(context: Context, left: Dim, relation: str, right: Dim | int, reason: str, span: Span) -> bool | None:
@@ -141,9 +134,9 @@ def of_value(entity: Entity, joined_by: str) -> list[Comparison]:
         node = pending.pop().node
         if node is not None and node.op == joined_by:
             pending += reversed(node.operands)
-        elif node is not None and node.op in _RELATIONS:
+        elif node is not None and (relation := relation_of(node)) is not None:
             left, right = map(size_of, node.operands)
-            found += [(left, _RELATIONS[node.op], right)] if left is not None and right is not None else []
+            found += [(left, relation, right)] if left is not None and right is not None else []
     return found
 
 

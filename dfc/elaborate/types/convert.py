@@ -42,16 +42,9 @@ from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType
 from dfc.ops import registry
 from dfc.ops.attributes import ConstantAttributes
+from dfc.ops.operators import op_between
 
 Element = DType | DTypeVariable
-COMPARISONS = {
-    "==": "equal",
-    "!=": "not_equal",
-    "<": "less",
-    "<=": "less_equal",
-    ">": "greater",
-    ">=": "greater_equal",
-}
 _FLOAT_LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38}
 
 
@@ -116,7 +109,7 @@ def tensor(context: Context, entity: Entity, span: Span, dtype: Element | None =
             return found if wanted == I64 else context.at(span).cast(found, wanted)
         case SizeCondition(left, relation, right):
             builder = context.at(span)
-            return builder.apply(COMPARISONS[relation], builder.size(left), builder.size(right))
+            return builder.apply(op_between(relation), builder.size(left), builder.size(right))
         case LiteralTensor(literal, type_):
             return context.at(span).add("constant", (), (type_,), ConstantAttributes(literal)).result
         case ListValue():

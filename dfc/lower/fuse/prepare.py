@@ -26,9 +26,8 @@ from dfc.ops.attributes import (
     ShapeAttributes,
     TypeAttributes,
 )
+from dfc.ops.operators import UPDATES
 from dfc.transforms.scalar.dce import dce_block
-
-MODES = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 
 
 def prepare(block: Block, resources: Mapping[str, Resource], isolated: frozenset[str] = frozenset()) -> Block:
@@ -66,7 +65,7 @@ class _Prepare(Pass):
             return _append(site, "assign", (value, token), (token.type,), attributes).results
         if attributes.mode != ":=":
             old, token = _current(site, attributes.resource, kind, token)
-            value = _append(site, MODES[attributes.mode], (old, value), (kind,)).result
+            value = _append(site, UPDATES[attributes.mode], (old, value), (kind,)).result
         whole = AssignAttributes(attributes.resource, ":=")
         return _append(site, "assign", (value, token), (token.type,), whole).results
 

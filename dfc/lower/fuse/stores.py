@@ -9,8 +9,8 @@ from dfc.kernels.form import Store
 from dfc.lower.fuse.expressions import OUT_OF_RANGE, Expressions
 from dfc.lower.fuse.indexing import renamed
 from dfc.lower.fuse.items import Item, Selector, Target
-from dfc.lower.fuse.prepare import MODES
 from dfc.lower.fuse.scope import Scope
+from dfc.ops.operators import UPDATES
 
 UNCHECKED = -1  # the fault site of an index that is known to be inside
 
@@ -29,7 +29,7 @@ def store(
     at = tuple(index)
     if target.mode != ":=":
         old = expressions.load(target.place, at)
-        value = expressions.body.apply(MODES[target.mode], old, value)
+        value = expressions.body.apply(UPDATES[target.mode], old, value)
     return [Store(expressions.slots.write(target.place), at, value)]
 
 

@@ -37,9 +37,9 @@ from dfc.ops.attributes import (
 from dfc.ops.builder import Builder
 from dfc.ops.effects.effects import effect
 from dfc.ops.effects.state import RNG
+from dfc.ops.operators import UPDATES
 from dfc.ops.record import Effect
 
-_OPERATIONS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 _WITHOUT_VALUES = frozenset(("assert", "checkpoint_save"))
 
 
@@ -145,7 +145,7 @@ class _Copier(Cloner):
             raise impossible(self._loop, site.node.span, reason)
         if attributes.mode == ":=":
             return builder.broadcast(value, state.tensor.shape)
-        return builder.apply(_OPERATIONS[attributes.mode], state, value)
+        return builder.apply(UPDATES[attributes.mode], state, value)
 
     def _without(self, site: Site) -> Sequence[Value]:
         """Checks and host steps are for the original."""

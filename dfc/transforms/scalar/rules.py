@@ -174,7 +174,7 @@ _WIDER = {
 
 def _cast_of_cast(m: Match) -> Value | None:
     """From A to a wider B that holds all of A, and on to C: straight from A to C."""
-    inner = made_by(m.x, "cast")
+    inner = made_by(m.x, m.node.op)
     if inner is None:
         return None
     source, middle, target = inner.operands[0].tensor.machine, m.x.tensor.machine, m.node.result.tensor.machine
@@ -204,7 +204,7 @@ def _identity_permutation(m: Match) -> Value | None:
 
 
 def _transpose_of_transpose(m: Match) -> Value | None:
-    inner = made_by(m.x, "transpose")
+    inner = made_by(m.x, m.node.op)
     if inner is None:
         return None
     assert isinstance(m.node.attributes, PermutationAttributes)
@@ -228,7 +228,7 @@ def _whole(m: Match) -> Value | None:
 
 
 def _slice_of_slice(m: Match) -> Value | None:
-    inner = made_by(m.x, "slice")
+    inner = made_by(m.x, m.node.op)
     if inner is None:
         return None
     a, b = inner.attributes, m.node.attributes
