@@ -162,6 +162,15 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
+class Scan:
+    """Lowering: fold `combine` (add mul maximum minimum) along the axis of the attributes, keeping every step: each
+    element with the result before it, the first one with `neutral` of the element type."""
+
+    combine: str
+    neutral: Callable[[DType], float]
+
+
+@dataclass(frozen=True, slots=True)
 class Decompose:
     """Lowering: rewrite into simpler ops before fusion. Returns one value per result."""
 
@@ -183,7 +192,7 @@ class Structural:
     """Lowering known to the fusion pass by name: views (reshape, transpose, ..), gather, scatter, matmul, regions .."""
 
 
-Lowering = Elementwise | Reduce | Decompose | HostCall | Structural
+Lowering = Elementwise | Reduce | Scan | Decompose | HostCall | Structural
 
 
 @dataclass(frozen=True, slots=True)

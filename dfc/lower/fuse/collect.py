@@ -21,7 +21,7 @@ from dfc.ir.walk import free_values, nodes
 from dfc.kernels.body import Affine
 from dfc.kernels.program import Role
 from dfc.lower.fuse.indexing import ORIGIN, along, broadcast_point, shifted
-from dfc.lower.fuse.inline import is_alias, is_generator, is_inline
+from dfc.lower.fuse.inline import is_alias, is_generator, is_inline, is_reshape
 from dfc.lower.fuse.items import Item, Kind, Selector, Target, domain, reduced_domain
 from dfc.lower.fuse.part_reads import PartReads, part_reads, part_step
 from dfc.lower.fuse.places import Place, Storage, fresh, place_of
@@ -41,7 +41,7 @@ from dfc.ops.attributes import (
     ScatterAttributes,
 )
 from dfc.ops.effects.effects import is_host_call
-from dfc.ops.record import Reduce
+from dfc.ops.record import Reduce, Scan
 
 User = Node | Item
 
@@ -148,7 +148,7 @@ class _Collector:
                 self._contract(position, node)
             case "concat":
                 self._concat(position, node)
-            case "cumsum" | "cumprod" | "cummax" | "cummin":
+            case _ if isinstance(registry.record(node.op).lowering, Scan):
                 self._scan(position, node)
             case "scatter_add":
                 self._scatter(position, node)
@@ -361,7 +361,7 @@ def counter(state: Storage) -> Target:
 
 
 def is_alias_node(node: Node) -> bool:
-    return node.op == "reshape" and is_alias(node)
+    return is_reshape(node) and is_alias(node)
 
 
 def _is_tensor(value: Value) -> bool:

@@ -111,9 +111,6 @@ class Expressions:
                 return self.body.size(node.attributes.size)
             case "iota":
                 return self.body.cast(self.index(point[0]), node.result.tensor.machine)
-            case "eye":
-                same = self.body.apply("equal", self.index(point[0]), self.index(point[1]))
-                return self.body.cast(same, node.result.tensor.machine)
             case "pad":
                 return self._pad(node, point)
             case "gather" | "pick":

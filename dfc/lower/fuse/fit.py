@@ -10,9 +10,11 @@ from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.groups import Fit, Group
 from dfc.lower.fuse.indexing import Point, plain_axis
-from dfc.lower.fuse.inline import PICK
+from dfc.lower.fuse.inline import is_memory_first
 from dfc.lower.fuse.items import Item, Kind
+from dfc.ops.attributes import DrawAttributes, RandomAttributes
 
+RANDOM = (RandomAttributes, DrawAttributes)
 ROW_LIMIT = 16384  # elements of a kernel with so few outer points that one thread may do it all
 PARALLEL = 16  # outer points that are enough for a kernel with several stages
 EPILOGUE_LIMIT = 64  # nodes after a product
@@ -189,7 +191,7 @@ def _fit_epilogue(item: Item, group: Group, known: dict[int, int]) -> Fit | None
     result = {axis for axis, extent in enumerate(group.extents[:-1]) if extent != ONE}
     if len(known) != len(item.extents) or set(known.values()) != result:
         return None
-    if any(node.op in ("gather", PICK, "pad", "random", "draw", "redraw") for node in item.nodes) or item.faults:
+    if any(is_memory_first(n) or isinstance(n.attributes, RANDOM) for n in item.nodes) or item.faults:
         return None
     for point in item.points:
         if point is None or any(index.terms and plain_axis(index) is None for index in point):

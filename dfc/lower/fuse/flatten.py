@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, Site, rebuild
-from dfc.lower.fuse.inline import is_alias, is_elementwise
+from dfc.lower.fuse.inline import is_alias, is_elementwise, is_reshape
 from dfc.ops.attributes import ShapeAttributes
 
 Shape = tuple[Dim, ...]
@@ -30,7 +30,7 @@ class _Flatten(Pass):
 
     def visit(self, site: Site) -> Sequence[Value] | None:
         node = site.node
-        if node.op == "reshape" or not node.operands or not is_elementwise(node):
+        if is_reshape(node) or not node.operands or not is_elementwise(node):
             return None
         shape = node.result.tensor.shape
         source = next((s for v in site.operands if (s := self._source(v, shape)) is not None), None)
@@ -68,7 +68,7 @@ class _Flatten(Pass):
     def _source(self, value: Value, shape: Shape) -> Value | None:
         """What a reshape to the shape was made from, if that follows a product."""
         node = value.node
-        if node is None or node.op != "reshape" or value.tensor.shape != shape or not is_alias(node):
+        if node is None or not is_reshape(node) or value.tensor.shape != shape or not is_alias(node):
             return None
         return node.operands[0] if self._follows(node.operands[0]) else None
 
@@ -81,7 +81,7 @@ class _Flatten(Pass):
         if own != shape:
             return None
         node = value.node
-        if node is not None and node.op == "reshape" and node.operands[0].tensor.shape == flat_shape:
+        if node is not None and is_reshape(node) and node.operands[0].tensor.shape == flat_shape:
             return node.operands[0]
         if node is None or node.op in ("read", "matmul"):
             return _reshape(site, value, flat_shape).result

@@ -16,7 +16,7 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, Site, rebuild
 from dfc.ir.walk import blocks
 from dfc.lower.fuse.indexing import only_unit_axes_differ
-from dfc.lower.fuse.inline import is_elementwise, weight
+from dfc.lower.fuse.inline import is_elementwise, is_reshape, weight
 from dfc.ops.attributes import AxisAttributes, PermutationAttributes, ShapeAttributes, SliceAttributes
 from dfc.transforms.scalar.dce import dce_block
 
@@ -89,7 +89,7 @@ def _keeps(node: Node, axis: int) -> bool:
 
 def _keeps_first(node: Node, axis: int) -> bool:
     """Whether a reshape adds or drops axes of one element behind the first axis, which is picked from."""
-    if not isinstance(node.attributes, ShapeAttributes) or node.op != "reshape" or axis:
+    if not isinstance(node.attributes, ShapeAttributes) or not is_reshape(node) or axis:
         return False
     before, after = node.operands[0].tensor.shape, node.result.tensor.shape
     same = bool(before) and bool(after) and before[0] == after[0]
@@ -111,7 +111,7 @@ def _again(site: Site, x: Value, axis: int, rank: int, above: Sequence[Node]) ->
                 shape = (*sizes[:axis], *own, *sizes[axis + 1 :])
                 starts = (*starts[:axis], *(ZERO for _ in own), *starts[axis + 1 :])
                 attributes = SliceAttributes(starts, shape, (*steps[:axis], *(1 for _ in own), *steps[axis + 1 :]))
-            case ShapeAttributes(wanted) if node.op == "reshape":
+            case ShapeAttributes(wanted) if is_reshape(node):
                 shape = (*x.tensor.shape[:rank], *wanted[1:])
                 attributes = ShapeAttributes(shape)
             case _:

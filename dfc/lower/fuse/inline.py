@@ -20,21 +20,30 @@ from dfc.lower.fuse.indexing import (
     window_point,
 )
 from dfc.ops import registry
-from dfc.ops.attributes import AxesAttributes, AxisAttributes, ConstantAttributes
+from dfc.ops.attributes import (
+    AxesAttributes,
+    AxisAttributes,
+    ConstantAttributes,
+    RandomAttributes,
+    RedrawAttributes,
+    ShapeAttributes,
+)
 from dfc.ops.record import Elementwise
+from dfc.ops.rules.lookup import rules_of
+from dfc.ops.rules.movements import Movement
+from dfc.ops.rules.op_rules import OpRules
 
 TABLE_LIMIT = 4096  # elements of an array of ascending numbers that is kept as a constant
 PICK = "pick"  # gathers along several axes at once; made by `prepare`, known only here
-MEMORY_FIRST = frozenset(("pad", "gather", PICK, "redraw"))  # nodes whose first operand must be in memory
-VIEWS = frozenset(("transpose", "slice", "reverse", "broadcast", "reshape", "windows"))
-GENERATORS = frozenset(("constant", "dim", "iota", "eye"))
-_HEAVY = {
-    **dict.fromkeys(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow", "sigmoid", "gelu"), 8),
-    **dict.fromkeys(("random", "draw", "redraw", "gather", PICK), 16),
-    **dict.fromkeys(("div", "floordiv", "mod", "sqrt", "rsqrt"), 4),
-    **dict.fromkeys(VIEWS, 0),
-    **dict.fromkeys(GENERATORS, 0),
-}
+NO_RULES = OpRules(weight=16)
+"""Of what is made here, and has no record."""
+VIEWS = frozenset(
+    {Movement.REORDERED, Movement.REPEATED, Movement.MIRRORED, Movement.CUT, Movement.OVERLAPPING},
+)
+
+
+def _rules(node: Node) -> OpRules:
+    return NO_RULES if node.op == PICK else rules_of(node)
 
 
 def is_elementwise(node: Node) -> bool:
@@ -50,9 +59,14 @@ def is_splat(literal: Literal) -> bool:
     return bool(data) and data == data[: array.itemsize] * array.size
 
 
+def is_reshape(node: Node) -> bool:
+    """Whether a node gives the same elements in row-major order another shape."""
+    return isinstance(node.attributes, ShapeAttributes) and rules_of(node).movement is Movement.REORDERED
+
+
 def is_alias(node: Node) -> bool:
     """A reshape that is no index arithmetic: it names the memory of its operand with another shape."""
-    return node.op == "reshape" and not only_unit_axes_differ(node.result.tensor.shape, node.operands[0].tensor.shape)
+    return is_reshape(node) and not only_unit_axes_differ(node.result.tensor.shape, node.operands[0].tensor.shape)
 
 
 def is_generator(node: Node) -> bool:
@@ -61,34 +75,41 @@ def is_generator(node: Node) -> bool:
         attributes = node.attributes
         assert isinstance(attributes, ConstantAttributes)
         return is_splat(attributes.value)
-    return node.op in GENERATORS
+    return node.op == "dim" or _rules(node).movement is Movement.NUMBERED
 
 
 def is_table(node: Node) -> bool:
     """Whether a generator that someone needs in memory is a small constant array."""
     size = product(node.result.tensor.shape).constant
-    return node.op == "iota" and size is not None and size <= TABLE_LIMIT
+    return _rules(node).movement is Movement.NUMBERED and size is not None and size <= TABLE_LIMIT
 
 
 def is_view(node: Node) -> bool:
-    return node.op in VIEWS and not is_alias(node)
+    return _rules(node).movement in VIEWS and not is_alias(node)
+
+
+def is_memory_first(node: Node) -> bool:
+    """Whether the first operand of a node is read at places of its own, and must be in memory."""
+    rules = _rules(node)
+    picks = node.op == PICK or rules.picks_rows
+    return picks or rules.movement is Movement.PADDED or isinstance(node.attributes, RedrawAttributes)
 
 
 def is_inline(node: Node) -> bool:
     """Whether the element at a point can be computed where it is used."""
-    if node.op in MEMORY_FIRST or node.op == "random" or is_generator(node) or is_view(node):
+    if is_memory_first(node) or isinstance(node.attributes, RandomAttributes) or is_generator(node) or is_view(node):
         return True
     return is_elementwise(node)
 
 
 def weight(node: Node) -> int:
     """A rough count of machine operations for an element; heavy ones are not repeated."""
-    return _HEAVY.get(node.op, 1)
+    return _rules(node).weight
 
 
 def needs_memory(node: Node, position: int) -> bool:
     """Whether an inline node (or alias) must find operand `position` in memory, not inside a view."""
-    return position == 0 and (node.op in MEMORY_FIRST or is_alias(node))
+    return position == 0 and (is_memory_first(node) or is_alias(node))
 
 
 def inputs_at(node: Node, point: Point) -> list[tuple[Value, Point | None]]:

@@ -7,10 +7,9 @@ not scattered are parallel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dfc.ir.dims import Dim, dim
-from dfc.ir.dtypes import DType
 from dfc.ir.graph import Value
 from dfc.kernels.body import BodyBuilder, Computed, Mask
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store
@@ -24,15 +23,9 @@ from dfc.lower.fuse.operands import Slots
 from dfc.lower.fuse.places import Place
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.fuse.stores import store
+from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
-from dfc.ops.numeric import highest, lowest
-
-_SCANS: dict[str, tuple[str, Callable[[DType], float]]] = {
-    "cumsum": ("add", lambda _: 0),
-    "cumprod": ("mul", lambda _: 1),
-    "cummax": ("maximum", lambda dtype: lowest(dtype.numpy)),
-    "cummin": ("minimum", lambda dtype: highest(dtype.numpy)),
-}
+from dfc.ops.record import Scan
 
 
 def ordered(scope: Scope, found: Collected, item: Item) -> list[Made]:
@@ -64,10 +57,11 @@ def _scan(scope: Scope, found: Collected, item: Item) -> Made:
     body = expressions.body
     place = scope.places[item.result]
     previous = tuple(shifted(index, dim(-1)) if axis == attributes.axis else index for axis, index in enumerate(point))
-    function, neutral = _SCANS[item.node.op]
-    nothing = body.number(neutral(place.dtype), place.dtype)
+    lowering = registry.record(item.node.op).lowering
+    assert isinstance(lowering, Scan), item.node
+    nothing = body.number(lowering.neutral(place.dtype), place.dtype)
     before = expressions.load(place, previous, Mask(((attributes.axis, 1),), nothing))
-    total = body.apply(function, before, element)
+    total = body.apply(lowering.combine, before, element)
     return _made(slots, order, expressions, [Store(slots.write(place), point, total)], len(inner))
 
 

@@ -20,8 +20,12 @@ from dfc.lower.fuse.places import fresh, place_of
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.fuse.targets import whole, with_axes
 from dfc.ops.attributes import ResourceAttributes
+from dfc.ops.rules.lookup import rules_of
+from dfc.ops.rules.movements import Movement
 
-_PARTS = frozenset(("gather", PICK, "slice"))
+
+def _takes_a_part(node: Node) -> bool:
+    return node.op == PICK or rules_of(node).picks_rows or rules_of(node).movement is Movement.CUT
 
 
 @dataclass(slots=True)
@@ -77,7 +81,7 @@ class _Uses:
         users = self._users.get(read.result, [])
         if not users or read.result in self._elsewhere:
             return ()
-        if any(node.op not in _PARTS or read.result in node.operands[1:] for _, node in users):
+        if any(not _takes_a_part(node) or read.result in node.operands[1:] for _, node in users):
             return ()
         start, first = self._positions[read.result], min(position for position, _ in users)
         if any(self._positions.get(ids, -1) >= first for _, node in users for ids in node.operands[1:]):

@@ -60,7 +60,7 @@ def _numbers_at(output: Builder, node: Node, rows: Value, axis: int) -> Value:
     return output.cast(rows, node.result.tensor.dtype)
 
 
-CONSTANT = replace(DEFAULTS, sharding=_constant, degree=_constant_degree, cost=free, keeps_finite=True)
+CONSTANT = replace(DEFAULTS, sharding=_constant, degree=_constant_degree, cost=free, keeps_finite=True, weight=0)
 IOTA = replace(
     DEFAULTS,
     sharding=_iota,
@@ -69,8 +69,9 @@ IOTA = replace(
     movement=Movement.NUMBERED,
     rows_at=_numbers_at,
     keeps_finite=True,
+    weight=0,
 )
-DIM = replace(DEFAULTS, degree=_size_degree, cost=free, keeps_finite=True)
-RANGE = replace(DEFAULTS, degree=_count_degree)
-RANDOM = replace(DEFAULTS, degree=fixed, rows_at=random_rows)
+DIM = replace(DEFAULTS, degree=_size_degree, cost=free, keeps_finite=True, weight=0)
+RANGE = replace(DEFAULTS, may_fail=True, degree=_count_degree)
+RANDOM = replace(DEFAULTS, degree=fixed, rows_at=random_rows, weight=16)
 RANDOM_AT = replace(DEFAULTS, sharding=POINTWISE, degree=fixed)

@@ -28,7 +28,7 @@ from dfc.ops.broadcasting import Shape, stretches_to
 from dfc.ops.conditions import require_class
 from dfc.ops.creation import philox
 from dfc.ops.creation.sources import require_distribution
-from dfc.ops.effects.rules import CHECKPOINT, READ
+from dfc.ops.effects.rules import CHECKPOINT, DRAW, READ
 from dfc.ops.indexing.gather_scatter import INDEX_OUT_OF_RANGE, checked_indices
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Array, Effect, Evaluate, OpError, OpRecord, Parameter, Sample, Sizes, Structural
@@ -285,7 +285,7 @@ register(
         effect=Effect.WRITE,
         samples=lambda: _samples_of_draws(lambda how, type_: DrawAttributes("dice", how, type_)),
         in_prelude=False,
-        rules=DEFAULTS,
+        rules=DRAW,
     )
 )
 
@@ -328,7 +328,7 @@ register(
         no_gradient="random numbers depend on nothing",
         samples=lambda: _samples_of_draws(RedrawAttributes),
         in_prelude=False,
-        rules=DEFAULTS,
+        rules=DRAW,
     )
 )
 

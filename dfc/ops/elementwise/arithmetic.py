@@ -14,7 +14,7 @@ from dfc.ops import samples
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
-from dfc.ops.elementwise.rules import ADD, DIV, ELEMENTWISE, MAXIMUM, MINIMUM, MUL, SUB
+from dfc.ops.elementwise.rules import ADD, DIV, ELEMENTWISE, FUNCTION, MAXIMUM, MINIMUM, MUL, QUOTIENT, SUB
 from dfc.ops.gradients import div, mul, scaled, select, sub, unbroadcast
 from dfc.ops.numeric import Numeric, pointwise
 from dfc.ops.record import EXPRESSION, OPERATOR, Elementwise, Gradient, OpError, OpRecord, Parameter, Sample
@@ -230,6 +230,7 @@ binary(
     smooth=False,
     inputs=_safe,
     identities=("integer right neutral 1",),
+    rules=QUOTIENT,
 )
 binary(
     "mod",
@@ -240,6 +241,7 @@ binary(
     operator="%",
     smooth=False,
     inputs=_safe,
+    rules=QUOTIENT,
 )
 binary(
     "pow",
@@ -251,6 +253,7 @@ binary(
     identities=("right neutral 1", "power 2 is square"),
     lowering=Elementwise(_emit_pow),
     inputs=samples.binary("number", positive=True),
+    rules=FUNCTION,
 )
 binary(
     "minimum",

@@ -188,6 +188,7 @@ DIV = replace(
     degree=_quotient_degree,
     row_sparsity=without_bases(_quotient_rows),
     statistic=divided,
+    weight=4,
 )
 NEG = replace(
     ELEMENTWISE,
@@ -213,10 +214,13 @@ MINIMUM = replace(ELEMENTWISE, degree=as_all_evenly, keeps_finite=True)
 ABS = replace(ELEMENTWISE, degree=power_of_first(1.0), sign=not_negative, keeps_finite=True)
 RELU = replace(ELEMENTWISE, degree=power_of_first(1.0), sign=not_negative, keeps_finite=True)
 SQUARE = replace(ELEMENTWISE, degree=power_of_first(2.0), sign=not_negative)
-SQRT = replace(ELEMENTWISE, degree=power_of_first(0.5), sign=not_negative)
-RSQRT = replace(ELEMENTWISE, degree=power_of_first(-0.5))
+SQRT = replace(ELEMENTWISE, degree=power_of_first(0.5), sign=not_negative, weight=4)
+RSQRT = replace(ELEMENTWISE, degree=power_of_first(-0.5), weight=4)
 SIGN = replace(ELEMENTWISE, degree=power_of_first(0.0), keeps_finite=True)
-NOT_NEGATIVE = replace(ELEMENTWISE, sign=not_negative)
+FUNCTION = replace(ELEMENTWISE, weight=8)
+"""For what is computed by a polynomial or more than one."""
+POSITIVE_FUNCTION = replace(FUNCTION, sign=not_negative)
+QUOTIENT = replace(ELEMENTWISE, weight=4)
 COPY = replace(ELEMENTWISE, row_sparsity=without_bases(row_by_row), keeps_finite=True)
 ROUNDED = replace(ELEMENTWISE, keeps_finite=True)
 """For whole numbers near the operand, and its limits."""

@@ -19,8 +19,9 @@ from dfc.ops.elementwise.rules import (
     ABS,
     COPY,
     ELEMENTWISE,
+    FUNCTION,
     NEG,
-    NOT_NEGATIVE,
+    POSITIVE_FUNCTION,
     RELU,
     ROUNDED,
     RSQRT,
@@ -189,7 +190,7 @@ unary(
     "The exponential function.",
     np.exp,
     lambda b, _x, y, dy: mul(b, dy, y),
-    rules=NOT_NEGATIVE,
+    rules=POSITIVE_FUNCTION,
 )
 unary(
     "log",
@@ -198,6 +199,7 @@ unary(
     np.log,
     lambda b, x, _y, dy: div(b, dy, x),
     inputs=POSITIVE,
+    rules=FUNCTION,
 )
 unary(
     "log1p",
@@ -206,6 +208,7 @@ unary(
     np.log1p,
     lambda b, x, _y, dy: div(b, dy, add(b, x, b.scalar_like(1, x))),
     inputs=POSITIVE,
+    rules=FUNCTION,
 )
 unary(
     "sqrt",
@@ -234,9 +237,14 @@ unary(
     emit=lambda body, x: body.apply("mul", x, x),
     rules=SQUARE,
 )
-unary("sin", "float", "The sine (radians).", np.sin, lambda b, x, _y, dy: mul(b, dy, b.apply("cos", x)))
+unary("sin", "float", "The sine (radians).", np.sin, lambda b, x, _y, dy: mul(b, dy, b.apply("cos", x)), rules=FUNCTION)
 unary(
-    "cos", "float", "The cosine (radians).", np.cos, lambda b, x, _y, dy: b.apply("neg", mul(b, dy, b.apply("sin", x)))
+    "cos",
+    "float",
+    "The cosine (radians).",
+    np.cos,
+    lambda b, x, _y, dy: b.apply("neg", mul(b, dy, b.apply("sin", x))),
+    rules=FUNCTION,
 )
 unary(
     "tanh",
@@ -244,6 +252,7 @@ unary(
     "The hyperbolic tangent.",
     np.tanh,
     lambda b, _x, y, dy: mul(b, dy, _one_minus(b, b.apply("square", y))),
+    rules=FUNCTION,
 )
 unary(
     "sigmoid",
@@ -252,7 +261,7 @@ unary(
     _sigmoid,
     lambda b, _x, y, dy: mul(b, dy, mul(b, y, _one_minus(b, y))),
     emit=_emit_sigmoid,
-    rules=NOT_NEGATIVE,
+    rules=POSITIVE_FUNCTION,
 )
 unary(
     "relu",
@@ -272,6 +281,7 @@ unary(
     lambda x: 0.5 * x * (1 + erf(x * x.dtype.type(sqrt(0.5)))),
     _gelu_row,
     emit=_emit_gelu,
+    rules=FUNCTION,
 )
 unary(
     "erf",
@@ -279,6 +289,7 @@ unary(
     "The error function.",
     erf,
     lambda b, x, _y, dy: mul(b, dy, scaled(b, b.apply("exp", b.apply("neg", b.apply("square", x))), 2 / sqrt(pi))),
+    rules=FUNCTION,
 )
 unary(
     "floor",

@@ -175,17 +175,27 @@ SLICE = replace(
     movement=Movement.CUT,
     before_combining=True,
     keeps_finite=True,
+    weight=0,
 )
 PAD = replace(
     DEFAULTS,
     sharding=_pad,
     degree=_pad_degree,
     row_sparsity=_padded_rows,
-    movement=Movement.SURROUNDED,
+    movement=Movement.PADDED,
     before_combining=True,
     keeps_finite=True,
 )
-GATHER = replace(DEFAULTS, sharding=_gather, degree=_gather_degree, sign=of_some, picks_rows=True, keeps_finite=True)
+GATHER = replace(
+    DEFAULTS,
+    sharding=_gather,
+    degree=_gather_degree,
+    sign=of_some,
+    picks_rows=True,
+    keeps_finite=True,
+    weight=16,
+    may_fail=True,
+)
 SCATTER_ADD = replace(
     DEFAULTS,
     sharding=_scatter_add,
@@ -193,4 +203,5 @@ SCATTER_ADD = replace(
     row_sparsity=_scattered_rows,
     before_combining=True,
     filling=Filling(0, operands=(1,)),
+    may_fail=True,
 )

@@ -146,6 +146,7 @@ RESHAPE = replace(
     before_combining=True,
     statistic=kept,
     keeps_finite=True,
+    weight=0,
 )
 TRANSPOSE = replace(
     DEFAULTS,
@@ -156,6 +157,7 @@ TRANSPOSE = replace(
     movement=Movement.REORDERED,
     before_combining=True,
     keeps_finite=True,
+    weight=0,
 )
 BROADCAST = replace(
     DEFAULTS,
@@ -167,13 +169,9 @@ BROADCAST = replace(
     movement=Movement.REPEATED,
     statistic=kept,
     keeps_finite=True,
+    weight=0,
 )
 REVERSE = replace(
-    DEFAULTS,
-    sharding=_reverse,
-    degree=as_first,
-    cost=free,
-    movement=Movement.MIRRORED,
-    keeps_finite=True,
+    DEFAULTS, sharding=_reverse, degree=as_first, cost=free, movement=Movement.MIRRORED, keeps_finite=True, weight=0
 )
 CONCAT = replace(DEFAULTS, sharding=_concat, degree=as_all, before_combining=True, keeps_finite=True)

@@ -35,9 +35,5 @@ def _windows_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Grow
 
 
 WINDOWS = replace(
-    DEFAULTS,
-    sharding=_windows,
-    degree=_windows_degree,
-    movement=Movement.SURROUNDED,
-    keeps_finite=True,
+    DEFAULTS, sharding=_windows, degree=_windows_degree, movement=Movement.OVERLAPPING, keeps_finite=True, weight=0
 )

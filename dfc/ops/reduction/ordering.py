@@ -19,7 +19,7 @@ from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.gradients import add, mul, reverse, select, sub, widened, with_axes
 from dfc.ops.layout.shape import axis_of
 from dfc.ops.numeric import Numeric, accumulator, narrow, widen
-from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes, Structural
+from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Scan, Sizes, Structural
 from dfc.ops.reduction.reductions import PARAMETERS, bind_reduction, infer_reduction, reduction, reduction_samples
 from dfc.ops.reduction.rules import CUMSUM, POSITION
 from dfc.ops.registry import register
@@ -189,7 +189,7 @@ register(
         parameters=(Parameter("x"), Parameter("axis", "const", "int", "-1")),
         infer=_infer_cumsum,
         evaluate=_evaluate_cumsum,
-        lowering=Structural(),
+        lowering=Scan("add", lambda _dtype: 0),
         attributes=AxisAttributes,
         constraints=("the element type of `x` is a number type.", "the axis exists."),
         gradient=_cumsum_gradient,

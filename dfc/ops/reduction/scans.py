@@ -16,9 +16,9 @@ from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.gradients import add, count_up, mul, reverse, select
 from dfc.ops.indexing.gather_along import axis_from_end, axis_to_end, put_last
 from dfc.ops.layout.shape import axis_of
-from dfc.ops.numeric import Numeric, accumulator, narrow, widen
+from dfc.ops.numeric import Numeric, accumulator, highest, lowest, narrow, widen
 from dfc.ops.pieces import in_front, part, surrounded
-from dfc.ops.record import Array, Gradient, OpRecord, Parameter, Sizes, Structural
+from dfc.ops.record import Array, Gradient, OpRecord, Parameter, Scan, Sizes
 from dfc.ops.reduction.ordering import axis_samples, bind_last_axis
 from dfc.ops.reduction.rules import CUMPROD, CUMULATIVE_EXTREME
 from dfc.ops.regions import count_loop
@@ -81,6 +81,7 @@ def _register(
     words: str,
     fold: Callable[[Numeric, int], Numeric],
     gradient: Gradient,
+    lowering: Scan,
     rules: OpRules,
 ) -> None:
     def evaluate(operands: Sequence[Array], attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
@@ -97,7 +98,7 @@ def _register(
             parameters=(Parameter("x"), Parameter("axis", "const", "int", "-1")),
             infer=_infer,
             evaluate=evaluate,
-            lowering=Structural(),
+            lowering=lowering,
             attributes=AxisAttributes,
             constraints=("the element type of `x` is a number type.", "the axis exists."),
             gradient=gradient,
@@ -109,6 +110,27 @@ def _register(
     )
 
 
-_register("cumprod", "product", lambda x, a: np.cumprod(x, a, accumulator(x.dtype)), _product_gradient, CUMPROD)
-_register("cummax", "largest (NaN from the first on)", np.maximum.accumulate, _extreme_gradient, CUMULATIVE_EXTREME)
-_register("cummin", "smallest (NaN from the first on)", np.minimum.accumulate, _extreme_gradient, CUMULATIVE_EXTREME)
+_register(
+    "cumprod",
+    "product",
+    lambda x, axis: np.cumprod(x, axis, accumulator(x.dtype)),
+    _product_gradient,
+    Scan("mul", lambda _dtype: 1),
+    CUMPROD,
+)
+_register(
+    "cummax",
+    "largest (NaN from the first on)",
+    np.maximum.accumulate,
+    _extreme_gradient,
+    Scan("maximum", lambda dtype: lowest(dtype.numpy)),
+    CUMULATIVE_EXTREME,
+)
+_register(
+    "cummin",
+    "smallest (NaN from the first on)",
+    np.minimum.accumulate,
+    _extreme_gradient,
+    Scan("minimum", lambda dtype: highest(dtype.numpy)),
+    CUMULATIVE_EXTREME,
+)

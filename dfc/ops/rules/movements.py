@@ -11,6 +11,7 @@ class Movement(Enum):
     REORDERED = "every element once, in another shape or order of axes"
     REPEATED = "every element, some of them several times along an axis"
     MIRRORED = "every element once, from the other end"
-    SURROUNDED = "every element, and others or copies beside it"
+    PADDED = "every element once, among others"
+    OVERLAPPING = "every element, some of them in several windows"
     CUT = "some of the elements"
     NUMBERED = "no operand: the numbers of places"

@@ -52,6 +52,8 @@ class OpRules:
     `for_people`: whether an effect is there for people to read what a run does.
     `keeps_finite`: whether it makes finite results of finite operands.
     `chooses`: whether what it does not choose of its operands does no harm.
+    `weight`: a rough count of machine operations for an element; fusion repeats light work rather than store it.
+    `may_fail`: whether the run ends for some operands, so that it does not happen earlier or more often than written.
     """
 
     sharding: ShardingRule | None = None
@@ -72,6 +74,8 @@ class OpRules:
     for_people: bool = False
     keeps_finite: bool = False
     chooses: bool = False
+    weight: int = 1
+    may_fail: bool = False
 
 
 DEFAULTS = OpRules(
