@@ -54,7 +54,7 @@ def test_the_op_is_compiled_and_has_its_gradient(folder: Path) -> None:
     assert results["half"].tolist() == (x / 2).tolist()
 
 
-@pytest.mark.parametrize("claim", ["replicated", "sharded", "sparse", "placed"])
+@pytest.mark.parametrize("claim", ["replicated", "sharded", "sparse", "placed", "scanned"])
 def test_an_op_with_rules_of_its_own_is_known_to_every_pass(claim: str) -> None:
     """See `toy_rules`: what is checked there needs the package, and a process without the ops of other tests."""
     done = subprocess.run(

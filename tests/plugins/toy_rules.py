@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+import dfc
 from dfc.diagnostics.source import NOWHERE, SourceFile
 from dfc.distribute.deployment.model import Constraint, Site
 from dfc.distribute.place import Wishes, place
 from dfc.driver import many_ranks, pipeline
-from dfc.driver.api import _built
+from dfc.driver.api import _built, compile_source
 from dfc.elaborate.build import build
 from dfc.ir import walk
 from dfc.ir.graph import Graph, Node
@@ -135,5 +136,21 @@ def _where_the_sine_is() -> Site:
     return next(each.site for each in found.entries["f"] if each.node is not None and each.node.op == "sin")
 
 
+SCANNED = """dfg 1
+
+readonly entry f(x: f32[3, 5]) -> (y: f32[3, 5]) {
+  return running_min(2.0 * x, axis = 0)
+}
+"""
+
+
+def scanned() -> None:
+    """A running fold under another name is fused by its lowering, and by nothing else that it is."""
+    registry.register(replace(registry.record("cummin"), name="running_min"))
+    x = np.random.default_rng(SEED).standard_normal((3, 5)).astype(np.float32)
+    found = dfc.loads(compile_source(SourceFile("model.dfg", SCANNED), CompileOptions()).to_bytes()).f(x)
+    assert np.asarray(found.y).tobytes() == np.minimum.accumulate(2 * x, 0).tobytes()
+
+
 if __name__ == "__main__":
-    {each.__name__: each for each in (replicated, sharded, sparse, placed)}[sys.argv[1]]()
+    {each.__name__: each for each in (replicated, sharded, sparse, placed, scanned)}[sys.argv[1]]()
