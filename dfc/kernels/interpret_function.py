@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dfc.ir.dtypes import F32, DType
 from dfc.kernels.functions import (
@@ -155,18 +156,17 @@ def _fused(single: bool) -> Callable[..., Any]:
     return np.frompyfunc(called, 3, 1)
 
 
-def _leading_zeros(word: Any) -> Any:
+def _leading_zeros(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Halves of the word that are zero are shifted out."""
-    value: Any = np.array(word)
-    zeros: Any = np.zeros(np.shape(value), np.uint64)
+    value, zeros = np.array(word, np.uint64), np.zeros(np.shape(word), np.uint64)
     for step in (32, 16, 8, 4, 2, 1):
-        empty: Any = value >> np.uint64(64 - step) == 0
-        zeros = np.where(empty, zeros + np.uint64(step), zeros)
+        empty = (value >> np.uint64(64 - step)) == np.uint64(0)
+        zeros += np.where(empty, np.uint64(step), np.uint64(0))
         value = np.where(empty, value << np.uint64(step), value)
-    return np.where(value == 0, np.uint64(64), zeros)
+    return np.where(value == np.uint64(0), np.uint64(64), zeros)
 
 
-def _mul_high(a: Any, b: Any) -> Any:
+def _mul_high(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """By products of 32-bit halves."""
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     a0, a1, b0, b1 = a & low, a >> half, b & low, b >> half

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from dfc.ir.dtypes import DType
+from dfc.ir.dtypes import F32, F64, DType
 from dfc.kernels.functions import Function
 from dfc.kernels.terms import Term, call, fma, function
 from dfc.lower.legalise.formats import FORMATS
@@ -43,7 +43,7 @@ def product_error_function(dtype: DType) -> Function:
 
 @cache
 def split_product_error_function(dtype: DType) -> Function:
-    """The same for machines without fused multiply-add, by factors cut in two (Dekker)."""
+    """The same for machines without fused multiply-add, by factors cut in two (Dekker): to 2^-104 of the product."""
 
     def product_error(a: Term, b: Term, product: Term) -> Term:
         (a1, a0), (b1, b0) = _halves(a), _halves(b)
@@ -58,3 +58,24 @@ def _halves(x: Term) -> Pair:
     low_bits = (FORMATS[x.dtype].mantissa + 1) // 2 + 1
     high = (x.bits() & -(1 << low_bits)).bits()
     return high, x - high
+
+
+@cache
+def fma_by_doubles_function() -> Function:
+    """fma of f32 for machines without the instruction: the product is exact in f64, the sum is rounded such that
+    rounding it once more is as rounding the exact one."""
+
+    def fused(a: Term, b: Term, c: Term) -> Term:
+        return _sum_rounded_to_odd(a.to(F64) * b.to(F64), c.to(F64)).to(F32)
+
+    return function("f32_fma_by_doubles", fused, F32, F32, F32)
+
+
+def _sum_rounded_to_odd(a: Term, b: Term) -> Term:
+    """a + b; where inexact, the neighbour whose last bit is set (Boldo and Melquiond 2008)."""
+    total, error = two_sum(a, b)
+    bits = total.bits()
+    inexact = error.less(0.0) | error.greater(0.0)
+    even = (bits & 1).equals(0)
+    step = (bits ^ error.bits()).less(0).choose(bits.like(-1), 1)
+    return (inexact & even).choose(bits + step, bits).bits()

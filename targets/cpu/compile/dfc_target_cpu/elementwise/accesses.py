@@ -202,7 +202,7 @@ class MemoryCode:
             inside = self.all_lanes(point, self.valid(point, access))
             mask = inside if mask is None else f.bit_and(mask, inside)
         raw = self._load_lanes(point, access, kind, (base, spread), mask)
-        value = self.site.functions.conversions.widen(f, raw, dtype)
+        value = self.site.functions.widen(f, raw, dtype)
         if access.otherwise == NONE:
             return value
         assert mask is not None
@@ -233,7 +233,7 @@ class MemoryCode:
 
         def read() -> Value:
             base, _ = self.address(point, access)
-            return self.site.functions.conversions.widen(f, f.load(self.element(access), base), dtype)
+            return self.site.functions.widen(f, f.load(self.element(access), base), dtype)
 
         if not access.bounds:
             return read()
@@ -254,9 +254,9 @@ class MemoryCode:
         place = (base, spread)
         if combine:
             old = f.load(kind, base) if point.lanes == 1 else self._load_lanes(point, access, kind, place, point.mask)
-            old = self.site.functions.conversions.widen(f, old, dtype)
+            old = self.site.functions.widen(f, old, dtype)
             value = self.site.functions.apply(f, combine, [old, value], [dtype, dtype], dtype)
-        raw = self.site.functions.conversions.narrow(f, value, dtype)
+        raw = self.site.functions.narrow(f, value, dtype)
         if spread is not None:
             return self._scatter(point, raw, self._pointers(access, base, spread))
         if point.mask is None:
@@ -267,7 +267,7 @@ class MemoryCode:
     def _store_one(self, point: Point, base: Value, dtype: DType, value: Value) -> None:
         """All lanes write one element: the last one that is on wins, as in order."""
         f = self.f
-        raw = self.site.functions.conversions.narrow(f, value, dtype)
+        raw = self.site.functions.narrow(f, value, dtype)
         last: Value | int = point.lanes - 1
         if point.mask is not None:
             count = f.cast("bitcast", point.mask, f"i{point.lanes}")

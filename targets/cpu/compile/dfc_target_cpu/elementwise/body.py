@@ -11,7 +11,6 @@ from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, N
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cpu.elementwise.accesses import MemoryCode, Point, Site
 from dfc_target_cpu.elementwise.loop_schedule import varying
-from dfc_target_cpu.elementwise.random import random_element
 from dfc_target_cpu.elementwise.types import is_signed, number_literal
 from dfc_target_cpu.entries.faults import report_if
 from dfc_target_cpu.llvm.text import Value
@@ -113,7 +112,7 @@ class BodyCode(MemoryCode):
             return point.accumulated
         arguments = [self.argument(i, point, varies) for i in one.arguments]
         if isinstance(operation, Philox):
-            return random_element(self.site.functions, self.f, operation.distribution, arguments, one.dtype)
+            return self.site.functions.random(self.f, operation.distribution, arguments, one.dtype)
         return self._apply(operation, one, arguments, point, varies)
 
     def _apply(self, operation: Apply, one: Instruction, arguments: list[Value], point: Point, varies: bool) -> Value:

@@ -8,7 +8,8 @@ longer than others, is done lane by lane: it is rare in hot code.
 from collections.abc import Sequence
 from functools import cache
 
-from dfc.ir.dtypes import F64, DType
+from dfc.ir.dtypes import F32, F64, DType
+from dfc.kernels.errors import CodeGenerationError
 from dfc.kernels.functions import (
     Argument,
     Call,
@@ -23,6 +24,7 @@ from dfc.kernels.functions import (
     Where,
     with_callees,
 )
+from dfc.lower.legalise.double_words import fma_by_doubles_function
 from dfc_target_cpu.elementwise.machine_forms import machine_form
 from dfc_target_cpu.elementwise.primitives import primitive
 from dfc_target_cpu.elementwise.types import number_literal, register_type, splat_literal_value
@@ -53,11 +55,23 @@ class KernelFunctions:
 
     def apply(self, f: FunctionText, function: Function, *arguments: Value) -> list[Value]:
         """The results inside `f`; all arguments have the same number of lanes."""
-        if _length(function) <= _SHORT:
-            return self._inside(f, function, arguments)
+        if _length(function) <= _SHORT or machine_form(self.machine, function.name) is not None:
+            return self.written_out(f, function, *arguments)
         if _runs_alone(function) and lane_count(arguments[0].type) > 1:
             return self._by_lanes(f, function, arguments)
         return self._called(f, function, arguments)
+
+    def written_out(self, f: FunctionText, function: Function, *arguments: Value) -> list[Value]:
+        """The same where it is asked for, without a call."""
+        form = machine_form(self.machine, function.name)
+        made = form(f, arguments) if form is not None else None
+        if isinstance(made, Function):
+            return self._inside(f, made, arguments)
+        if made is not None:
+            return [made]
+        if _runs_alone(function) and lane_count(arguments[0].type) > 1:
+            return self._by_lanes(f, function, arguments)
+        return self._inside(f, function, arguments)
 
     # --- as a function of the module
 
@@ -122,27 +136,18 @@ class KernelFunctions:
                 return [arguments[number]]
             case Number(bits):
                 return [splat_literal_value(number_literal(one.dtype, bits), lanes)]
+            case Primitive("fma") if not self.machine.fused_multiply_add:
+                return self._inside(f, _unfused(one.dtype), operands)
             case Primitive(name):
                 return [primitive(f, name, operands, function.body[one.arguments[0]].dtype, one.dtype)]
             case Lookup(table):
                 return [self._looked_up(f, table, operands[0])]
             case Call(callee):
-                return self._nested(f, callee, operands)
+                return self.written_out(f, callee, *operands)
             case Where(callee):
                 return self._where(f, callee, operands)
             case Repeat():
                 return self._repeated(f, one.operation, operands)
-
-    def _nested(self, f: FunctionText, callee: Function, operands: Sequence[Value]) -> list[Value]:
-        form = machine_form(self.machine, callee.name)
-        made = form(f, operands) if form is not None else None
-        if isinstance(made, Function):
-            return self._inside(f, made, operands)
-        if made is not None:
-            return [made]
-        if _runs_alone(callee) and lane_count(operands[0].type) > 1:
-            return self._by_lanes(f, callee, operands)
-        return self._inside(f, callee, operands)
 
     def _looked_up(self, f: FunctionText, table: Table, index: Value) -> Value:
         words = [word - (1 << 32) if word >> 31 else word for word in table.words]
@@ -157,12 +162,12 @@ class KernelFunctions:
         carried, fixed = rest[: operation.carried], rest[operation.carried :]
         if count is not None and count <= _UNROLLED:
             for _ in range(count):
-                carried = self._nested(f, callee, [*carried, *fixed])
+                carried = self.written_out(f, callee, *carried, *fixed)
             return carried
         stop = operands[0] if count is None else i64(count)
         with f.counted_loop(i64(0), stop) as loop:
             before = [loop.carry(value) for value in carried]
-            for value, after in zip(before, self._nested(f, callee, [*before, *fixed]), strict=True):
+            for value, after in zip(before, self.written_out(f, callee, *before, *fixed), strict=True):
                 loop.next(value, after)
         return [loop.result(value) for value in before]
 
@@ -230,6 +235,30 @@ def _packed(f: FunctionText, results: Sequence[Value]) -> Value:
     for number, one in enumerate(results):
         whole = f.assign(whole.type, f"insertvalue {whole}, {one}, {number}")
     return whole
+
+
+def _unfused(dtype: DType) -> Function:
+    """What does a fused multiply-add for want of the instruction."""
+    if dtype != F32:
+        raise CodeGenerationError("fma of f64 needs a machine with the instruction")
+    return fma_by_doubles_function()
+
+
+def plain(f: FunctionText, function: Function, *arguments: Value) -> Value:
+    """The result of a function that is made of primitives alone, where it is asked for."""
+    lanes, values = lane_count(arguments[0].type), list[Value]()
+    for one in function.body:
+        operands = [values[argument] for argument in one.arguments]
+        match one.operation:
+            case Argument(number):
+                values.append(arguments[number])
+            case Number(bits):
+                values.append(splat_literal_value(number_literal(one.dtype, bits), lanes))
+            case Primitive(name):
+                values.append(primitive(f, name, operands, function.body[one.arguments[0]].dtype, one.dtype))
+            case _:
+                raise AssertionError(f"{function.name} is not made of primitives alone")
+    return values[function.results[0]]
 
 
 # --- what a function is like

@@ -11,7 +11,7 @@ from dfc.ir.dtypes import F64
 from dfc.kernels.functions import Function
 from dfc.lower.legalise.double_words import split_product_error_function
 from dfc_target_cpu.llvm.text import FunctionText, Value
-from dfc_target_cpu.llvm.values import bit_width, element_type, lane_count
+from dfc_target_cpu.llvm.values import bit_width, element_type, lane_count, like
 from dfc_target_cpu.machine import Machine
 
 Form = Callable[[FunctionText, Sequence[Value]], Value | Function | None]
@@ -24,7 +24,19 @@ def machine_form(machine: Machine, name: str) -> Form | None:
         return _scaled_at_once
     if name == "f64_product_error" and not machine.fused_multiply_add:
         return lambda f, operands: split_product_error_function(F64)
+    if name in ("f16_load", "f16_store") and ("f16c" in machine.features or machine.name.startswith("aarch64")):
+        return _load_half if name == "f16_load" else _store_half
     return None
+
+
+def _load_half(f: FunctionText, operands: Sequence[Value]) -> Value:
+    raw = operands[0]
+    return f.cast("fpext", f.cast("bitcast", raw, like(raw.type, "half")), like(raw.type, "float"))
+
+
+def _store_half(f: FunctionText, operands: Sequence[Value]) -> Value:
+    value = operands[0]
+    return f.cast("bitcast", f.cast("fptrunc", value, like(value.type, "half")), like(value.type, "i16"))
 
 
 def _scaled_at_once(f: FunctionText, operands: Sequence[Value]) -> Value | None:

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 
 from dfc.ir.dtypes import I64, DType
 from dfc.kernels.form import Reduction
-from dfc_target_cpu.elementwise.functions import float_maximum, float_minimum
+from dfc.kernels.primitives import register_type as register
+from dfc.lower.legalise.meaning import meaning, search
+from dfc_target_cpu.elementwise.kernel_functions import plain
 from dfc_target_cpu.elementwise.types import is_signed, register_type
 from dfc_target_cpu.llvm.text import FunctionText, Value
 from dfc_target_cpu.llvm.values import constant, is_floating, lane_count, like, poison, vector_type
+
+_COMBINE = {"min": "minimum", "max": "maximum"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +64,14 @@ class Fold:
         return [self._combine(f, a[0], b[0])]
 
     def _combine(self, f: FunctionText, a: Value, b: Value) -> Value:
-        name, floating = self.reduction.combine, is_floating(a.type)
-        if name in ("min", "max"):
-            if floating:
-                return (float_minimum if name == "min" else float_maximum)(f, b, a)
-            if self.dtype.is_bool:
-                return f.bit_and(a, b) if name == "min" else f.bit_or(a, b)
-            return (f.minimum if name == "min" else f.maximum)(a, b, signed=is_signed(self.dtype))
-        opcode = {"and": "and", "or": "or", "add": "fadd" if floating else "add", "mul": "fmul" if floating else "mul"}
-        return f.binary(opcode[name], a, b)
+        name = _COMBINE.get(self.reduction.combine, self.reduction.combine)
+        first, second = (b, a) if name in ("minimum", "maximum") else (a, b)
+        return plain(f, meaning(name, (self.dtype, self.dtype), self.dtype), first, second)
 
     def _better(self, f: FunctionText, a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
         """The better (value, index) of two, lane by lane."""
-        largest = self.reduction.combine == "argmax"
-        if is_floating(a[0].type):
-            beats = f.fcmp("ogt" if largest else "olt", b[0], a[0])
-            a_nan, b_nan = f.fcmp("uno", a[0], a[0]), f.fcmp("uno", b[0], b[0])
-            only_b = f.bit_and(b_nan, f.fcmp("ord", a[0], a[0]))
-            beats = f.bit_or(beats, only_b)
-            equal = f.bit_or(f.fcmp("oeq", a[0], b[0]), f.bit_and(a_nan, b_nan))
-        else:
-            order = ("s" if is_signed(self.dtype) else "u") + ("gt" if largest else "lt")
-            beats, equal = f.icmp(order, b[0], a[0]), f.icmp("eq", a[0], b[0])
-        beats = f.bit_or(beats, f.bit_and(equal, f.icmp("slt", b[1], a[1])))
+        keeps = search(register(self.dtype), largest=self.reduction.combine == "argmax")
+        beats = plain(f, keeps, b[0], b[1], a[0], a[1])
         return [f.select(beats, b[0], a[0]), f.select(beats, b[1], a[1])]
 
     def across(self, f: FunctionText, value: Sequence[Value]) -> list[Value]:

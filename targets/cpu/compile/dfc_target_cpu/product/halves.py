@@ -57,7 +57,7 @@ class _Widen:
         def emit(column: Value, mask: Value | None, _: Value) -> None:
             place, to = f.gep(self.raw, source, column), f.gep(self.element, target, column)
             raw = f.load(kind, place) if mask is None else f.masked_load(kind, place, mask, zero(kind))
-            value = self.lowering.functions.conversions.widen(f, raw, self.dtype)
+            value = self.lowering.functions.widen(f, raw, self.dtype)
             if mask is None:
                 f.store(value, to)
             else:
@@ -69,6 +69,4 @@ class _Widen:
         f = self.f
         with f.counted_loop(i64(0), columns, hint="column") as column:
             raw = f.load(self.raw, f.gep(self.raw, source, f.mul(column.index, step)))
-            f.store(
-                self.lowering.functions.conversions.widen(f, raw, self.dtype), f.gep(self.element, target, column.index)
-            )
+            f.store(self.lowering.functions.widen(f, raw, self.dtype), f.gep(self.element, target, column.index))

@@ -50,10 +50,38 @@ _NARROW = 4
 """Bytes below which a float becomes an integer by way of i32."""
 
 
+OWN = frozenset(("f16_load", "f16_store"))
+"""Functions for which the device has an instruction: primitives of the prelude by these names."""
+
+
 def device_text(functions: Iterable[Function]) -> str:
     """The functions and those they call, each once, behind what it calls itself."""
     ordered = dict.fromkeys(one for function in functions for one in with_callees(function))
-    return "".join(_text(function) for function in ordered)
+    return "".join(_text(function) for function in ordered if function.name not in OWN)
+
+
+def expression(function: Function, arguments: Sequence[str]) -> str:
+    """The result of a function of one result: of what is one primitive, or nothing, in place; else a call."""
+    (position,) = function.results
+    last = function.body[position]
+    if _is_call_needed(function):
+        return f"{function.name}({', '.join(arguments)})"
+    if not isinstance(last.operation, Primitive):
+        return _atom(last, arguments)
+    operands = [_atom(function.body[argument], arguments) for argument in last.arguments]
+    return primitive_text(last.operation.name, operands, function.body[last.arguments[0]].dtype, last.dtype)
+
+
+def _is_call_needed(function: Function) -> bool:
+    work = [one for one in function.body if not isinstance(one.operation, Argument | Number)]
+    return len(work) > 1 or not all(isinstance(one.operation, Primitive) for one in work)
+
+
+def _atom(one: Instruction, arguments: Sequence[str]) -> str:
+    if isinstance(one.operation, Argument):
+        return arguments[one.operation.number]
+    assert isinstance(one.operation, Number)
+    return number(one.dtype, one.operation.bits)
 
 
 def primitive_text(name: str, operands: Sequence[str], source: DType, target: DType) -> str:

@@ -10,11 +10,9 @@ wraps it; i64 and u64 are not mixed.
 - Floats T in f32, f64: `T_abs sign exp log log1p sqrt rsqrt sin cos tanh erf floor ceil round trunc is_finite`, of two
   `T_pow minimum maximum floordiv mod copysign`, `T_fma(a, b, c)`, `T_bits(x)`, `T_from_bits(i)`.
 - Indices, i64 and not negative: `quotient remainder`, and `quotient32 remainder32` of what fits into 31 bits.
-- Integers T: `T_neg abs sign`, of two `T_minimum maximum floordiv mod pow shift_left shift_right`;
-  `boolean_minimum boolean_maximum`.
-- Casts that saturate: `to_i32_from_f32(x)` and so on for every integer type and both formats.
-- Halves, held as f32: `f16_load(u16)`, `f16_store(f32)`, `f16_round(f32)`, `f16_from_f64(f64)` (one rounding), the same
-  for bf16.
+- Integers T: `T_neg abs sign`, of two `T_minimum maximum floordiv mod pow shift_left shift_right`.
+- Casts: `cast_i32_from_f32(x)` and so on, from every type that a register holds to every element type.
+- Halves, held as f32: `f16_load(u16)`, `f16_store(f32)`, `f16_round(f32)`, the same for bf16.
 - Memory: `a[i]`; 16 bytes at an index that is aligned so: `load4_f32(p, i)` gives a tuple, `store4_f32(p, i, a, b, c,
   d)`; 4 of f32 i32 u32, 2 of f64 i64 u64, 8 of i16 u16, 16 of i8 u8; narrower ones likewise (`load4_u8`).
   `shared_T(count)`: memory of the block, `count` a literal. `T_pointer(bytes, offset)`: part of a u8 pointer as
@@ -29,35 +27,56 @@ wraps it; i64 and u64 are not mixed.
 - `report(error, site, value0, value1)`: error[0..2] = site + 1, value0, value1, unless a fault is there already.
 - Random numbers: `philox_uniform_T`, `philox_normal_T` (element i64, key0, key1, draw u64) for f16 bf16 f32 f64.
 
-Guarantees that both have the same names, and that functions written here (all but the primitives) are the same text
-in both, with the results of the CPU target to the bit where that machine has a fused multiply-add.
+Guarantees that both have the same names, and that functions (all but the primitives) are the same text in both: that
+of the kernel functions of `dfc.lower.legalise`, and of exchanges between lanes.
 """
 
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from typing import Any
 
-from dfc.ir.dtypes import F32, F64
-from dfc.kernels.body import FUNCTIONS
-from dfc.lower.legalise.elementary import ELEMENTARY, elementary
+from dfc.ir.dtypes import ALL, BOOL, F32, F64
+from dfc.kernels.body import FUNCTIONS, UNARY
+from dfc.kernels.functions import Function
+from dfc.kernels.primitives import is_register_type
+from dfc.lower.legalise.elementary import ELEMENTARY
+from dfc.lower.legalise.halves import HALVES, load_function, round_function, store_function
+from dfc.lower.legalise.meaning import defined, meaning, search
+from dfc.lower.legalise.random import random_function
 from dfc_target_cuda.kernels import prelude_simulator
 from dfc_target_cuda.kernels.device_functions import device_text
-from dfc_target_cuda.kernels.prelude_random import random_text
 from dfc_target_cuda.kernels.prelude_reductions import fold_text
-from dfc_target_cuda.kernels.prelude_scalars import scalar_text
 
 Namespace = dict[str, Any]
 
 _FILE = "<cuda prelude>"
+_REGISTERS = [dtype for dtype in ALL.values() if is_register_type(dtype)]
 
 
 @cache
 def text() -> str:
     """The prelude's own functions; later ones use earlier ones."""
-    known = [elementary(name, dtype) for dtype in (F64, F32) for name in ELEMENTARY if name in FUNCTIONS]
-    return device_text(known) + scalar_text() + fold_text() + random_text()
+    return device_text(_functions()) + fold_text()
+
+
+def _functions() -> Iterator[Function]:
+    """What kernels of any type may call."""
+    for kind, name in product(_REGISTERS, sorted(FUNCTIONS)):
+        if name in defined(kind) or (kind.is_float and name in ELEMENTARY):
+            yield meaning(name, [kind] * (1 if name in UNARY else 2), BOOL if name == "is_finite" else kind)
+    for source, target in product(_REGISTERS, ALL.values()):
+        if not target.is_complex:
+            yield meaning("cast", [source], target)
+    for kind, largest in product(_REGISTERS, (True, False)):
+        yield search(kind, largest=largest)
+    for half in HALVES:
+        yield from (load_function(half), store_function(half), round_function(half))
+    for distribution, dtype in product(("uniform", "normal"), (*HALVES, F32, F64)):
+        yield random_function(distribution, dtype)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Folds between the lanes of a warp as functions of the prelude, and what of two findings a search keeps.
+"""Folds between the lanes of a warp as functions of the prelude.
 
 Assumes the primitives of `prelude`. Guarantees that all lanes that exchange have the same afterwards (but for the sign
 of a zero that is the minimum or maximum): the steps are the same from both sides.
@@ -10,13 +10,11 @@ _FLOATS = ("f32", "f64")
 
 def fold_text() -> str:
     """`T_warp_add(x, mask)` and so on: lanes whose numbers differ in bits up to that of `mask` fold their values.
-    `T_warp_prefix_add(x, lane, count)` and so on: each lane has the values of all lanes up to it folded.
-    `T_above(x, i, y, j)` and `T_below`: whether a search keeps x at index i rather than y at index j."""
+    `T_warp_prefix_add(x, lane, count)` and so on: each lane has the values of all lanes up to it folded."""
     parts: list[str] = []
     for t in (*_INTEGERS, *_FLOATS):
         parts += [_fold(t, name, f"{t}(x {sign} other)") for name, sign in (("add", "+"), ("mul", "*"))]
         parts += [_fold(t, name, f"{t}_{name}(other, x)") for name in ("minimum", "maximum")]
-        parts += [_search(t, name, sign) for name, sign in (("above", ">"), ("below", "<"))]
         parts += [_prefix(t, name, f"{t}(other {sign} x)") for name, sign in (("add", "+"), ("mul", "*"))]
         parts += [_prefix(t, name, f"{t}_{name}(other, x)") for name in ("minimum", "maximum")]
     for t in _INTEGERS:
@@ -47,23 +45,4 @@ def {t}_warp_prefix_{name}(x: {t}, lane: i64, count: i64) -> {t}:
             x = {step}
         distance = i64(distance << i64(1))
     return x
-"""
-
-
-def _search(t: str, name: str, sign: str) -> str:
-    """NaN before numbers, then the lower index of equal values."""
-    nan = (
-        """
-    if x != x:
-        return i < j if y != y else True
-    if y != y:
-        return False"""
-        if t in _FLOATS
-        else ""
-    )
-    return f"""
-def {t}_{name}(x: {t}, i: i64, y: {t}, j: i64) -> boolean:{nan}
-    if x == y:
-        return i < j
-    return x {sign} y
 """

@@ -55,7 +55,7 @@ def _mul_high(a: int, b: int) -> int:
 
 
 def _leading_zeros(x: int) -> int:
-    return 64 - x.bit_length()
+    return 64 - int(x).bit_length()
 
 
 def _wrapping(signed: bool, bits: int) -> Callable[[Any], int]:
