@@ -19,8 +19,8 @@ from itertools import groupby
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.parse import KEYWORDS, read_statements
-from dfc.syntax.reader.automaton import load_automaton
-from dfc.syntax.reader.lexer import COMMENT, Token
+from dfc.syntax.reader.language import load_language
+from dfc.syntax.reader.tokens import COMMENT, Token
 
 STEP = 2
 ALIGNED = frozenset({"JOB", "SHARD", "PLACE"})
@@ -48,15 +48,15 @@ def format_deployment(source: SourceFile) -> str:
     problems = read_statements(source)[1]
     if problems:
         raise CompileError(problems)
-    lexed = load_automaton("deploy").lexer.lex(source.text)
-    words = sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start)
+    lexed = load_language("deploy").lex(source.text)
+    words = sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start_pos)
     return "".join(f"{line}\n" for line in _commented(_coded(list(_lines(source, words)))))
 
 
 def _lines(source: SourceFile, words: list[Token]) -> Iterator[Line]:
     """The lines of the text, at most one empty one between two."""
     last_line = 0
-    for number, group in groupby(words, key=lambda word: source.position(word.start)[0]):
+    for number, group in groupby(words, key=lambda word: source.position(word.start_pos)[0]):
         if last_line and number > last_line + 1:
             yield Line()
         yield _line(list(group))
@@ -64,10 +64,10 @@ def _lines(source: SourceFile, words: list[Token]) -> Iterator[Line]:
 
 
 def _line(words: list[Token]) -> Line:
-    comment = words.pop().text.rstrip() if words[-1].kind == COMMENT else ""
+    comment = words.pop().value.rstrip() if words[-1].type == COMMENT else ""
     if not words:
         return Line(rest=comment)
-    first = words[0].kind
+    first = words[0].type
     indent = 0 if first in BEGINNINGS else STEP
     if first in ALIGNED and len(words) > 1:
         return Line(indent, first, _joined(words[:2]), _joined(words[2:]), comment)
@@ -78,7 +78,7 @@ def _joined(words: list[Token]) -> str:
     """One space between two words, none in front of a comma."""
     text = ""
     for word in words:
-        text += word.text if not text or word.kind == "COMMA" else f" {word.text}"
+        text += word.value if not text or word.type == "COMMA" else f" {word.value}"
     return text
 
 

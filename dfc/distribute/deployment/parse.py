@@ -1,6 +1,6 @@
 """Text to deployment.
 
-Assumes the tables that `dfc.syntax.reader.tables` made of `grammar/deploy.lark`. Guarantees that a text gives a
+Assumes that lark's tables of `grammar/deploy.lark` are in step with it. Guarantees that a text gives a
 deployment or at least one error, that every statement with a mistake in its syntax is reported by itself, and that no
 text, however broken, overflows a stack.
 """
@@ -19,9 +19,9 @@ from dfc.distribute.deployment.assemble import assemble
 from dfc.distribute.deployment.model import Deployment
 from dfc.distribute.deployment.statements import STATEMENTS, Edition, Statement, StatementBuilder, Written
 from dfc.distribute.deployment.syntax_errors import edition_missing, explain, explain_character
-from dfc.syntax.reader.automaton import Automaton, Rejected, load_automaton
-from dfc.syntax.reader.lexer import END, Lexed, Token
+from dfc.syntax.reader.language import Language, Rejected, load_language, new_token
 from dfc.syntax.reader.limits import check_text
+from dfc.syntax.reader.tokens import Lexed, Token
 
 EDITION = 1
 MESSAGE_LIMIT = 20
@@ -49,12 +49,12 @@ def read_statements(source: SourceFile) -> tuple[Written, list[Diagnostic]]:
     problem = check_text(source) or _program(source)
     if problem is not None:
         return [], [problem]
-    automaton = load_automaton("deploy")
-    lexed = automaton.lexer.lex(source.text)
+    language = load_language("deploy")
+    lexed = language.lex(source.text)
     problem = _check_edition(source, lexed.tokens)
     if problem is not None:
         return [], [problem]
-    reader = _Reader(source, automaton)
+    reader = _Reader(source, language)
     if reader.read_whole(lexed):
         return reader.written, [*reader.builder.problems, *_crowded(source, reader.written)]
     for tokens, strange in _chunks(source, lexed):
@@ -77,15 +77,15 @@ def _program(source: SourceFile) -> Diagnostic | None:
 
 def _check_edition(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic | None:
     """Refuses a file of another edition, before anything else is said about it."""
-    if len(tokens) < 2 or tokens[0].kind != "DEPLOY" or tokens[1].kind != "INT" or tokens[1].text == str(EDITION):
+    if len(tokens) < 2 or tokens[0].type != "DEPLOY" or tokens[1].type != "INT" or tokens[1].value == str(EDITION):
         return None
-    place = source.span(tokens[1].start, tokens[1].end)
+    place = source.span(tokens[1].start_pos, tokens[1].end_pos)
     words = f"write `deploy {EDITION}`, or install the version of dfc that the file was written for"
     return error(
         "E0001",
         f"this version of dfc reads edition {EDITION} only",
         place,
-        f"edition {tokens[1].text[:20]}",
+        f"edition {tokens[1].value[:20]}",
         helps=[replacing(words, place, str(EDITION))],
     )
 
@@ -93,11 +93,10 @@ def _check_edition(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic | 
 class _Reader:
     """Reads the whole text or, where something is wrong with it, one statement after the other."""
 
-    def __init__(self, source: SourceFile, automaton: Automaton) -> None:
+    def __init__(self, source: SourceFile, language: Language) -> None:
         self.source = source
-        self.automaton = automaton
+        self.language = language
         self.builder = StatementBuilder(source)
-        self.builders = self.builder.builders()
         self.written: Written = []
         self.problems: list[Diagnostic] = []
         self.has_edition = False
@@ -106,9 +105,8 @@ class _Reader:
         """Reads all statements at once, if nothing is wrong with them."""
         if lexed.strange:
             return False
-        end = lexed.tokens[-1].end if lexed.tokens else 0
         try:
-            value = self.automaton.run([*lexed.tokens, Token(END, "", end, end)], self.builders)
+            value = self.language.read(lexed.tokens, self.builder)
         except Rejected:
             self.builder.problems.clear()
             return False
@@ -120,25 +118,24 @@ class _Reader:
             self.problems.append(explain_character(self.source, strange[0]))
             self.has_edition = True
             return
-        is_edition = bool(tokens) and tokens[0].kind == "DEPLOY"
+        is_edition = bool(tokens) and tokens[0].type == "DEPLOY"
         if not is_edition and not self.has_edition:
             self.has_edition = True
             self.problems.append(edition_missing(self.source, tokens))
         # A statement alone is no file: it is read behind an edition, which is dropped again.
         before = [] if is_edition and not self.has_edition else _edition_tokens()
         self.has_edition = True
-        end = tokens[-1].end if tokens else 0
         try:
-            value = self.automaton.run([*before, *tokens, Token(END, "", end, end)], self.builders)
+            value = self.language.read([*before, *tokens], self.builder)
         except Rejected as failure:
-            self.problems.append(explain(self.source, self.automaton, before, tokens, failure.token))
+            self.problems.append(explain(self.source, self.language, before, tokens, failure.token))
             return
         self.written += cast(Written, value)[1 if before else 0 :]
 
 
 def _edition_tokens() -> list[Token]:
     words = (("DEPLOY", "deploy"), ("INT", "1"), ("FOR", "for"), ("STRING", '""'))
-    return [Token(kind, text, 0, 0) for kind, text in words]
+    return [new_token(kind, text, 0) for kind, text in words]
 
 
 def _chunks(source: SourceFile, lexed: Lexed) -> Iterator[tuple[list[Token], list[int]]]:
@@ -148,7 +145,7 @@ def _chunks(source: SourceFile, lexed: Lexed) -> Iterator[tuple[list[Token], lis
     bounds = [0, *cuts, len(tokens)]
     strange = list(lexed.strange)
     for first, last in pairwise(bounds):
-        end = tokens[last].start if last < len(tokens) else len(text) + 1
+        end = tokens[last].start_pos if last < len(tokens) else len(text) + 1
         inside = [offset for offset in strange if offset < end]
         del strange[: len(inside)]
         if last > first or inside or not tokens:
@@ -157,10 +154,10 @@ def _chunks(source: SourceFile, lexed: Lexed) -> Iterator[tuple[list[Token], lis
 
 def _begins_statement(text: str, token: Token) -> bool:
     """It is a word that begins statements, or an unknown one in the first column; and the first on its line."""
-    line_start = text.rfind("\n", 0, token.start) + 1
-    if text[line_start : token.start].strip():
+    line_start = text.rfind("\n", 0, token.start_pos) + 1
+    if text[line_start : token.start_pos].strip():
         return False
-    return token.kind in KEYWORDS or token.kind == "DEPLOY" or (token.kind == "NAME" and line_start == token.start)
+    return token.type in KEYWORDS or token.type == "DEPLOY" or (token.type == "NAME" and line_start == token.start_pos)
 
 
 def _crowded(source: SourceFile, written: Written) -> Iterator[Diagnostic]:

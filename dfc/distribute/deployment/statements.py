@@ -1,7 +1,6 @@
 """The statements of a deployment file as they are written: words and their places, before anything is known of them.
 
-Made bottom-up by the automaton, one builder per rule of the grammar; children come in the order of the grammar, None
-for optional parts that are absent.
+Built by one method per rule of the grammar, as `dfc.syntax.reader.node_builder` says.
 """
 
 from __future__ import annotations
@@ -9,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
-from dfc.diagnostics.diagnostic import Diagnostic
-from dfc.diagnostics.source import SourceFile, Span
-from dfc.syntax.reader.automaton import Builder, Children
-from dfc.syntax.reader.lexer import Token
+from dfc.diagnostics.source import Span
 from dfc.syntax.reader.literals import float_value, integer_value, string_value
+from dfc.syntax.reader.node_builder import Children, NodeBuilder
+from dfc.syntax.reader.tokens import Token
 
 STATEMENTS = ("job", "shard", "place", "colocate", "replicate", "compress", "checkpoint", "step")
 
@@ -104,97 +102,89 @@ class Edition:
 Written: TypeAlias = list[Edition | Statement]
 
 
-class StatementBuilder:
+class StatementBuilder(NodeBuilder):
     """Builds the statements of one file; what is wrong with literals is collected in `problems`."""
-
-    def __init__(self, file: SourceFile) -> None:
-        self.file = file
-        self.problems: list[Diagnostic] = []
-
-    def builders(self) -> dict[str, Builder]:
-        """Rule name to builder."""
-        made: dict[str, Builder] = {kind: self._statement(kind) for kind in STATEMENTS}
-        prefix = "build_"
-        made |= {name[len(prefix) :]: getattr(self, name) for name in dir(self) if name.startswith(prefix)}
-        return made
-
-    def span_of(self, token: Token) -> Span:
-        return Span(self.file, token.start, token.end)
 
     def word(self, token: Token) -> Word:
         span = self.span_of(token)
-        if token.kind == "INT":
-            return Word(integer_value(token.text, span, self.problems), span)
-        if token.kind == "STRING":
-            return Word(string_value(token.text, span, self.problems), span)
-        if token.kind == "FLOAT":
-            return Word(float_value(token.text, span, self.problems), span)
-        return Word(token.text, span)
+        if token.type == "INT":
+            return Word(integer_value(token.value, span, self.problems), span)
+        if token.type == "STRING":
+            return Word(string_value(token.value, span, self.problems), span)
+        if token.type == "FLOAT":
+            return Word(float_value(token.value, span, self.problems), span)
+        return Word(token.value, span)
 
-    def _statement(self, kind: str) -> Builder:
-        def build(children: Children, start: int, end: int) -> Statement:
-            settings: tuple[SettingWords, ...] = ()
-            where: WhereWords | None = None
-            words: list[Word | None] = []
-            strings: list[StringWords] = []
-            for child in children:
-                if isinstance(child, tuple):
-                    settings = cast("tuple[SettingWords, ...]", child)
-                elif isinstance(child, StringWords):
-                    strings.append(child)
-                elif isinstance(child, WhereWords):
-                    where = child
-                elif isinstance(child, DeviceWords):
-                    where = WhereWords(child.span, device=child)
-                else:
-                    words.append(None if child is None else self.word(child))
-            place = Span(self.file, start, end)
-            return Statement(kind, tuple(words), settings, place, where, tuple(strings))
+    def _statement(self, children: Children) -> Statement:
+        settings: tuple[SettingWords, ...] = ()
+        where: WhereWords | None = None
+        words: list[Word | None] = []
+        strings: list[StringWords] = []
+        keyword, *parts = children
+        for child in parts:
+            if isinstance(child, tuple):
+                settings = cast("tuple[SettingWords, ...]", child)
+            elif isinstance(child, StringWords):
+                strings.append(child)
+            elif isinstance(child, WhereWords):
+                where = child
+            elif isinstance(child, DeviceWords):
+                where = WhereWords(child.span, device=child)
+            else:
+                words.append(None if child is None else self.word(child))
+        return Statement(keyword.value, tuple(words), settings, self.span(children), where, tuple(strings))
 
-        return build
+    build_job = _statement
+    build_shard = _statement
+    build_place = _statement
+    build_colocate = _statement
+    build_replicate = _statement
+    build_compress = _statement
+    build_checkpoint = _statement
+    build_step = _statement
 
-    def build_start(self, children: Children, _start: int, _end: int) -> Written:
+    def build_start(self, children: Children) -> Written:
         return list(children)
 
-    def build_edition(self, children: Children, _start: int, _end: int) -> Edition:
-        return Edition(self.word(children[0]), self.word(children[1]))
+    def build_edition(self, children: Children) -> Edition:
+        _, number, program = children
+        return Edition(self.word(number), self.word(program))
 
-    def build_with_(self, children: Children, _start: int, _end: int) -> tuple[SettingWords, ...]:
-        return tuple(children)
+    def build_with_(self, children: Children) -> tuple[SettingWords, ...]:
+        return tuple(children[1:])
 
-    def build_strings(self, children: Children, _start: int, _end: int) -> StringWords:
+    def build_strings(self, children: Children) -> StringWords:
         return StringWords(tuple(map(self.word, children)))
 
-    def build_setting(self, children: Children, start: int, end: int) -> SettingWords:
+    def build_setting(self, children: Children) -> SettingWords:
         name, value = children
-        return SettingWords(self.word(name), value, Span(self.file, start, end))
+        return SettingWords(self.word(name), value, self.span(children))
 
-    def build_int(self, children: Children, _start: int, _end: int) -> Word:
+    def build_int(self, children: Children) -> Word:
         return self.word(children[0])
 
     build_float = build_int
     build_string = build_int
 
-    def build_true(self, _children: Children, start: int, end: int) -> Word:
-        return Word(True, Span(self.file, start, end))
+    def build_true(self, children: Children) -> Word:
+        return Word(True, self.span(children))
 
-    def build_false(self, _children: Children, start: int, end: int) -> Word:
-        return Word(False, Span(self.file, start, end))
+    def build_false(self, children: Children) -> Word:
+        return Word(False, self.span(children))
 
-    def build_where(self, children: Children, start: int, end: int) -> WhereWords:
+    def build_where(self, children: Children) -> WhereWords:
         name, task, device = children
-        return WhereWords(Span(self.file, start, end), self.word(name), task, device)
+        return WhereWords(self.span(children), self.word(name), task, device)
 
-    def build_task(self, children: Children, _start: int, _end: int) -> Word:
-        return self.word(children[0])
+    def build_task(self, children: Children) -> Word:
+        return self.word(children[1])
 
-    def build_any_device(self, children: Children, start: int, end: int) -> DeviceWords:
-        return DeviceWords(self.word(children[0]), None, Span(self.file, start, end))
+    def build_any_device(self, children: Children) -> DeviceWords:
+        return DeviceWords(self.word(children[1]), None, self.span(children))
 
-    def build_device(self, children: Children, start: int, end: int) -> DeviceWords:
+    def build_device(self, children: Children) -> DeviceWords:
         kind, number = children
-        place = Span(self.file, start, end)
-        return DeviceWords(self.word(kind), None if number is None else self.word(number), place)
+        return DeviceWords(self.word(kind), None if number is None else self.word(number), self.span(children))
 
-    def build_device_name(self, children: Children, start: int, end: int) -> WhereWords:
-        return WhereWords(Span(self.file, start, end), path=self.word(children[0]))
+    def build_device_name(self, children: Children) -> WhereWords:
+        return WhereWords(self.span(children), path=self.word(children[0]))

@@ -10,8 +10,8 @@ from dfc.diagnostics.fixes import Edit, Help, alone, editing, replacing
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.distribute.deployment.statements import STATEMENTS
-from dfc.syntax.reader.automaton import Automaton
-from dfc.syntax.reader.lexer import END, Token
+from dfc.syntax.reader.language import Language
+from dfc.syntax.reader.tokens import END, Token
 
 FORMS = {
     "deploy": 'deploy 1 for "PROGRAM.dfg"',
@@ -48,7 +48,7 @@ SIGNS = {
 
 def edition_missing(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic:
     """The message for a file that does not begin as one."""
-    place = source.span(tokens[0].start, tokens[0].end) if tokens else source.span(0, 0)
+    place = source.span(tokens[0].start_pos, tokens[0].end_pos) if tokens else source.span(0, 0)
     title = "a deployment file begins with its edition and the program it is for"
     return error("E0180", title, place, helps=[f"write `{FORMS['deploy']}` on the first line"])
 
@@ -79,58 +79,58 @@ def _helps_for(source: SourceFile, offset: int) -> list[Help]:
 
 
 def explain(
-    source: SourceFile, automaton: Automaton, before: Sequence[Token], tokens: Sequence[Token], bad: Token
+    source: SourceFile, language: Language, before: Sequence[Token], tokens: Sequence[Token], bad: Token
 ) -> Diagnostic:
     """The message for a statement whose word `bad`, or its end, does not fit; `before` is what it was read behind."""
     index = next((number for number, token in enumerate(tokens) if token is bad), len(tokens))
-    expected = automaton.expected_after([*before, *tokens[:index]])
+    expected = language.expected_after([*before, *tokens[:index]])
     if index == 0:
         return _no_statement(source, tokens)
-    form = f"for example `{FORMS[tokens[0].text]}`" if tokens[0].text in FORMS else ""
+    form = f"for example `{FORMS[tokens[0].value]}`" if tokens[0].value in FORMS else ""
     helps: list[Help] = [form] if form else []
     wanted = _wanted(expected)
     if index == len(tokens):
-        place = Span(source, tokens[-1].end, tokens[-1].end)
+        place = Span(source, tokens[-1].end_pos, tokens[-1].end_pos)
         return error("E0180", "this statement is not finished", place, f"expected {wanted}", helps=helps)
-    place = source.span(bad.start, bad.end)
+    place = source.span(bad.start_pos, bad.end_pos)
     following = tokens[index + 1] if index + 1 < len(tokens) else None
-    special = _special(bad, following, place, expected, automaton)
+    special = _special(bad, following, place, expected, language)
     if special:
         return error("E0180", special[0], place, f"expected {wanted}", helps=special[1])
-    return error("E0180", f"`{bad.text}` does not fit here", place, f"expected {wanted}", helps=helps)
+    return error("E0180", f"`{bad.value}` does not fit here", place, f"expected {wanted}", helps=helps)
 
 
 def _no_statement(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic:
     bad = tokens[0]
-    place = source.span(bad.start, bad.end)
-    if bad.kind == "DEPLOY":
-        helps = [replacing("delete this line", alone(source.span(bad.start, tokens[-1].end)), "")]
+    place = source.span(bad.start_pos, bad.end_pos)
+    if bad.type == "DEPLOY":
+        helps = [replacing("delete this line", alone(source.span(bad.start_pos, tokens[-1].end_pos)), "")]
         return error("E0180", "the edition stands once, on the first line", place, helps=helps)
-    title = f"no statement begins with `{bad.text}`"
-    label = did_you_mean(closest(bad.text, STATEMENTS))
+    title = f"no statement begins with `{bad.value}`"
+    label = did_you_mean(closest(bad.value, STATEMENTS))
     return error("E0180", title, place, label, notes=[f"the statements are {listed(STATEMENTS)}"])
 
 
 def _special(
-    bad: Token, following: Token | None, place: Span, expected: frozenset[str], automaton: Automaton
+    bad: Token, following: Token | None, place: Span, expected: frozenset[str], language: Language
 ) -> tuple[str, list[Help]] | None:
     """Title and remedies for the likely mistakes with quotes and reserved words."""
-    if "NAME" in expected and bad.text in automaton.keywords:
-        return f"`{bad.text}` is a word of deployment files", ["choose another name"]
-    if "STRING" in expected and "NAME" not in expected and bad.kind == "NAME":
-        quoted = replacing(f'write `"{bad.text}"`', place, f'"{bad.text}"')
+    if "NAME" in expected and bad.value in language.keywords:
+        return f"`{bad.value}` is a word of deployment files", ["choose another name"]
+    if "STRING" in expected and "NAME" not in expected and bad.type == "NAME":
+        quoted = replacing(f'write `"{bad.value}"`', place, f'"{bad.value}"')
         return "names and globs of the program stand in quotes", [quoted]
-    if "NAME" in expected and "STRING" not in expected and bad.kind == "STRING":
-        name = bad.text[1:-1]
+    if "NAME" in expected and "STRING" not in expected and bad.type == "STRING":
+        name = bad.value[1:-1]
         helps = [replacing(f"write `{name}`", place, name)] if PLAIN.fullmatch(name) else []
         return "names of jobs and entries stand without quotes", helps
-    if "WITH" in expected and following is not None and (bad.kind, following.kind) == ("NAME", "EQUAL"):
+    if "WITH" in expected and following is not None and (bad.type, following.type) == ("NAME", "EQUAL"):
         inserted = Edit(Span(place.file, place.start, place.start), "with ")
-        return "settings stand behind `with`", [editing(f"write `with {bad.text} = ...`", [inserted])]
-    if "INT" in expected and "FLOAT" not in expected and bad.kind == "FLOAT":
-        whole, _, fraction = bad.text.partition(".")
+        return "settings stand behind `with`", [editing(f"write `with {bad.value} = ...`", [inserted])]
+    if "INT" in expected and "FLOAT" not in expected and bad.type == "FLOAT":
+        whole, _, fraction = bad.value.partition(".")
         helps = [] if fraction.strip("0_") else [replacing(f"write `{whole}`", place, whole)]
-        return f"`{bad.text}` is no whole number", helps
+        return f"`{bad.value}` is no whole number", helps
     return None
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.source import SourceFile, Span
-from dfc.syntax.reader.lexer import Token
 from dfc.syntax.reader.nesting import CLOSERS, OPENERS
+from dfc.syntax.reader.tokens import Token
 
 TEXTS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
 CODE = re.compile(r"""(?:"(?:\\.|[^"\\])*"|[^"#])*""")  # what stands before a comment
@@ -23,9 +23,9 @@ GOES_ON = re.compile(r"([-+*/%@=<>,(\[]|\b(and|or|not|as|then|else))$")
 def is_balanced(tokens: list[Token]) -> bool:
     stack: list[str] = []
     for token in tokens:
-        if token.kind in OPENERS:
-            stack.append(OPENERS[token.kind])
-        elif token.kind in CLOSERS and (not stack or stack.pop() != token.kind):
+        if token.type in OPENERS:
+            stack.append(OPENERS[token.type])
+        elif token.type in CLOSERS and (not stack or stack.pop() != token.type):
             return False
     return not stack
 
@@ -34,12 +34,12 @@ def stray_closer(tokens: list[Token]) -> int | None:
     """The index of the first bracket that closes nothing, if all before it pair up."""
     stack: list[str] = []
     for index, token in enumerate(tokens):
-        if token.kind in OPENERS:
-            stack.append(OPENERS[token.kind])
-        elif token.kind in CLOSERS:
+        if token.type in OPENERS:
+            stack.append(OPENERS[token.type])
+        elif token.type in CLOSERS:
             if not stack:
                 return index
-            if stack.pop() != token.kind:
+            if stack.pop() != token.type:
                 return None
     return None
 
@@ -49,15 +49,15 @@ def explain_brackets(file: SourceFile, tokens: list[Token]) -> Diagnostic | None
     stack: list[Token] = []
     suspect: tuple[Token, Token] | None = None
     for token in tokens:
-        if token.kind in OPENERS:
+        if token.type in OPENERS:
             stack.append(token)
-        elif token.kind in CLOSERS:
+        elif token.type in CLOSERS:
             if not stack:
                 if suspect is not None:
                     break
                 return _closes_nothing(file, token)
             opener = stack.pop()
-            if OPENERS[opener.kind] != token.kind:
+            if OPENERS[opener.type] != token.type:
                 return _mismatch(file, opener, token, tokens)
             if suspect is None and _outdented(file, opener, token):
                 suspect = (opener, token)
@@ -70,10 +70,10 @@ def explain_brackets(file: SourceFile, tokens: list[Token]) -> Diagnostic | None
 
 def _outdented(file: SourceFile, opener: Token, closer: Token) -> bool:
     """`closer` begins its line and stands left of the line of `opener`."""
-    line_start = file.text.rfind("\n", 0, closer.start) + 1
-    if file.text[line_start : closer.start].strip():
+    line_start = file.text.rfind("\n", 0, closer.start_pos) + 1
+    if file.text[line_start : closer.start_pos].strip():
         return False
-    return closer.start - line_start < _indentation(file, opener.start)
+    return closer.start_pos - line_start < _indentation(file, opener.start_pos)
 
 
 def _indentation(file: SourceFile, offset: int) -> int:
@@ -83,22 +83,22 @@ def _indentation(file: SourceFile, offset: int) -> int:
 
 
 def _closes_nothing(file: SourceFile, closer: Token) -> Diagnostic:
-    title = f"this `{closer.text}` closes nothing"
-    place = Span(file, closer.start, closer.end)
+    title = f"this `{closer.value}` closes nothing"
+    place = Span(file, closer.start_pos, closer.end_pos)
     return error("E0110", title, place, helps=[replacing("delete it", place, "")])
 
 
 def _mismatch(file: SourceFile, opener: Token, closer: Token, tokens: Sequence[Token]) -> Diagnostic:
-    if opener.kind == "LBRACE":  # a line is more often wrong than the frame of a body
+    if opener.type == "LBRACE":  # a line is more often wrong than the frame of a body
         return _closes_nothing(file, closer)
-    if "\n" in file.text[opener.end : closer.start]:
+    if "\n" in file.text[opener.end_pos : closer.start_pos]:
         return unclosed(file, opener, tokens=tokens)
     return error(
         "E0111",
-        f"`{opener.text}` is closed by `{closer.text}`",
-        Span(file, closer.start, closer.end),
-        f"expected `{TEXTS[OPENERS[opener.kind]]}`",
-        secondary=[(Span(file, opener.start, opener.end), "opened here")],
+        f"`{opener.value}` is closed by `{closer.value}`",
+        Span(file, closer.start_pos, closer.end_pos),
+        f"expected `{TEXTS[OPENERS[opener.type]]}`",
+        secondary=[(Span(file, opener.start_pos, opener.end_pos), "opened here")],
     )
 
 
@@ -107,12 +107,12 @@ def _closing(file: SourceFile, opener: Token, closer: str, tokens: Sequence[Toke
 
     Nothing if the line goes on, or if a comma in inner parentheses tells that it is these that end too late.
     """
-    line = file.position(opener.start)[0]
-    if _has_pair(file, [each for each in tokens if each.start >= opener.end], line):
+    line = file.position(opener.start_pos)[0]
+    if _has_pair(file, [each for each in tokens if each.start_pos >= opener.end_pos], line):
         return []
-    arrow = next((each for each in tokens if each.kind == "ARROW" and each.start > opener.start), None)
-    if arrow is not None and file.position(arrow.start)[0] == line:
-        start = len(file.text[: arrow.start].rstrip())
+    arrow = next((each for each in tokens if each.type == "ARROW" and each.start_pos > opener.start_pos), None)
+    if arrow is not None and file.position(arrow.start_pos)[0] == line:
+        start = len(file.text[: arrow.start_pos].rstrip())
         return [replacing(f"add `{closer}` before the `->`", Span(file, start, start), closer)]
     code = CODE.match(file.line_text(line))
     text = code.group().rstrip() if code is not None else ""
@@ -129,15 +129,15 @@ def _has_pair(file: SourceFile, tokens: Sequence[Token], line: int) -> bool:
     groups: list[bool] = []
     previous = ""
     for token in tokens:
-        if file.position(token.start)[0] != line:
+        if file.position(token.start_pos)[0] != line:
             return False
-        if token.kind in OPENERS:
-            groups.append(token.kind == "LPAR" and previous not in ("NAME", "RPAR", "RSQB"))
-        elif token.kind in CLOSERS and groups:
+        if token.type in OPENERS:
+            groups.append(token.type == "LPAR" and previous not in ("NAME", "RPAR", "RSQB"))
+        elif token.type in CLOSERS and groups:
             groups.pop()
-        elif token.kind == "COMMA" and groups and groups[-1]:
+        elif token.type == "COMMA" and groups and groups[-1]:
             return True
-        previous = token.kind
+        previous = token.type
     return False
 
 
@@ -145,11 +145,11 @@ def unclosed(
     file: SourceFile, opener: Token, witness: Token | None = None, words: str = "", tokens: Sequence[Token] = ()
 ) -> Diagnostic:
     """The message about a bracket; a witness tells more about a `{`, whose closer may be far away."""
-    closer = TEXTS[OPENERS[opener.kind]]
-    place = Span(file, opener.start, opener.end)
-    title, label = f"this `{opener.text}` is never closed", f"the matching `{closer}` is missing"
+    closer = TEXTS[OPENERS[opener.type]]
+    place = Span(file, opener.start_pos, opener.end_pos)
+    title, label = f"this `{opener.value}` is never closed", f"the matching `{closer}` is missing"
     if closer != "}":
         return error("E0112", title, place, label, helps=_closing(file, opener, closer, tokens))
-    if witness is None or "\n" not in file.text[opener.end : witness.start]:
+    if witness is None or "\n" not in file.text[opener.end_pos : witness.start_pos]:
         return error("E0112", title, place, label)
-    return error("E0112", title, place, label, secondary=[(Span(file, witness.start, witness.end), words)])
+    return error("E0112", title, place, label, secondary=[(Span(file, witness.start_pos, witness.end_pos), words)])

@@ -8,9 +8,9 @@ from functools import cached_property
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import Help, alone, replacing
 from dfc.diagnostics.source import SourceFile, Span
-from dfc.syntax.reader.automaton import Automaton
-from dfc.syntax.reader.lexer import END, Token
+from dfc.syntax.reader.language import Language, new_token
 from dfc.syntax.reader.nesting import CLOSERS, OPENERS
+from dfc.syntax.reader.tokens import END, Token
 
 VALUE_END = frozenset({"NAME", "INT", "FLOAT", "STRING", "RPAR", "RSQB", "TRUE", "FALSE"})
 VALUE_START = frozenset({"NAME", "INT", "FLOAT", "STRING", "LPAR", "LSQB", "TRUE", "FALSE"})
@@ -59,14 +59,14 @@ class Situation:
     """`tokens` are those of one item; `tokens[index]` does not fit, or the end of the item if there is none."""
 
     file: SourceFile
-    automaton: Automaton
+    language: Language
     tokens: list[Token]
     index: int
 
     @cached_property
     def expected(self) -> frozenset[str]:
         """The kinds of token that could have stood here."""
-        return self.automaton.expected_after(self.tokens[: self.index])
+        return self.language.expected_after(self.tokens[: self.index])
 
     @cached_property
     def token(self) -> Token:
@@ -74,8 +74,8 @@ class Situation:
 
     @cached_property
     def _end(self) -> Token:
-        end = self.tokens[-1].end if self.tokens else 0
-        return Token(END, "", end, end)
+        end = self.tokens[-1].end_pos if self.tokens else 0
+        return new_token(END, "", end)
 
     def at(self, distance: int) -> Token | None:
         """The token so far behind the bad one; negative distances look back."""
@@ -91,37 +91,37 @@ class Situation:
         """The innermost bracket that is open."""
         stack: list[Token] = []
         for token in self.tokens[: self.index]:
-            if token.kind in OPENERS:
+            if token.type in OPENERS:
                 stack.append(token)
-            elif token.kind in CLOSERS and stack:
+            elif token.type in CLOSERS and stack:
                 stack.pop()
         return stack[-1] if stack else None
 
     @property
     def opener_kind(self) -> str:
-        return self.opener.kind if self.opener else ""
+        return self.opener.type if self.opener else ""
 
     def matching_opener(self, closer_index: int) -> Token | None:
         """The bracket that `tokens[closer_index]` closes."""
         depth = 0
         for token in reversed(self.tokens[: closer_index + 1]):
-            depth += (token.kind in CLOSERS) - (token.kind in OPENERS)
+            depth += (token.type in CLOSERS) - (token.type in OPENERS)
             if depth == 0:
                 return token
         return None
 
     def is_keyword(self, token: Token | None) -> bool:
-        return token is not None and token.text in self.automaton.keywords
+        return token is not None and token.value in self.language.keywords
 
     def same_line(self, first: Token | None, second: Token) -> bool:
-        return first is not None and "\n" not in self.file.text[first.end : second.start]
+        return first is not None and "\n" not in self.file.text[first.end_pos : second.start_pos]
 
     def span(self, token: Token) -> Span:
-        return Span(self.file, token.start, token.end)
+        return Span(self.file, token.start_pos, token.end_pos)
 
     def behind(self, token: Token) -> Span:
         """The place just behind a token, where something is missing."""
-        return Span(self.file, token.end, token.end)
+        return Span(self.file, token.end_pos, token.end_pos)
 
     def replacing(self, help_: str, token: Token, text: str) -> Help:
         """A help that puts `text` in place of a token."""
@@ -141,7 +141,7 @@ class Situation:
 
 def shown(token: Token) -> str:
     """The text of a token, short enough for a title."""
-    return token.text if len(token.text) <= SHOWN else token.text[: SHOWN - 3] + "..."
+    return token.value if len(token.value) <= SHOWN else token.value[: SHOWN - 3] + "..."
 
 
 def phrase(expected: frozenset[str]) -> str:

@@ -18,10 +18,10 @@ from itertools import groupby
 
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.printer.spacing import gap
-from dfc.syntax.reader.automaton import load_automaton
-from dfc.syntax.reader.lexer import COMMENT, Token
+from dfc.syntax.reader.language import load_language
 from dfc.syntax.reader.nesting import CLOSERS, OPENERS
 from dfc.syntax.reader.parser import parse
+from dfc.syntax.reader.tokens import COMMENT, Token
 from dfc.syntax.tree.tree import BlockItem, Module, Suite, walk
 
 STEP = 2
@@ -48,8 +48,8 @@ class Line:
 def format_source(source: SourceFile) -> str:
     """The text in its one layout; raises `CompileError` if it does not parse."""
     module = parse(source)
-    lexed = load_automaton("dfg").lexer.lex(source.text)
-    words = sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start)
+    lexed = load_language("dfg").lex(source.text)
+    words = sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start_pos)
     lines = _Formatter(source, _statement_starts(module)).run(words)
     return "".join(f"{line}\n" for line in _aligned(lines))
 
@@ -84,36 +84,36 @@ class _Formatter:
         lines: list[Line] = []
         previous: list[Token] = []
         last_line = 0
-        for number, group in groupby(words, key=lambda word: self.source.position(word.start)[0]):
+        for number, group in groupby(words, key=lambda word: self.source.position(word.start_pos)[0]):
             if lines and number > last_line + 1:
                 lines.append(Line("", ""))
             line = list(group)
             lines.append(self._line(line, previous[-2:]))
-            previous = [*previous, *(word for word in line if word.kind != COMMENT)][-2:]
+            previous = [*previous, *(word for word in line if word.type != COMMENT)][-2:]
             last_line = number
         return lines
 
     def _line(self, words: list[Token], before: list[Token]) -> Line:
         """The words of one line; `before` are the last tokens above it."""
         indent = self._indent(words[0])
-        if words[0].start in self.starts:
+        if words[0].start_pos in self.starts:
             self.item_indent = indent
-        owner = self.item_indent if words[0].kind in ("ARROW", "WHERE") else indent
-        comment = words.pop().text.rstrip() if words[-1].kind == COMMENT else ""
+        owner = self.item_indent if words[0].type in ("ARROW", "WHERE") else indent
+        comment = words.pop().value.rstrip() if words[-1].type == COMMENT else ""
         code = self._code(words, before, owner)
-        self.last_indent, self.last_first = indent, words[0].kind if words else ""
+        self.last_indent, self.last_first = indent, words[0].type if words else ""
         if not words:
             return Line(" " * indent + comment, "")
         return Line(" " * indent + code, comment)
 
     def _indent(self, first: Token) -> int:
         base = self.stack[-1].indent + STEP if self.stack else 0
-        if first.kind in CLOSERS:
+        if first.type in CLOSERS:
             return self.stack[-1].indent
         in_brackets = bool(self.stack) and self.stack[-1].kind != "LBRACE"
-        if first.kind in (COMMENT, "GRADIENT") or first.start in self.starts or in_brackets:
+        if first.type in (COMMENT, "GRADIENT") or first.start_pos in self.starts or in_brackets:
             return base
-        if first.kind in ("ARROW", "WHERE"):
+        if first.type in ("ARROW", "WHERE"):
             return base + SIGNATURE_STEP
         return self.last_indent if self.last_first in LOOP_WORDS else base + STEP
 
@@ -125,10 +125,10 @@ class _Formatter:
             if pieces:
                 is_index = inside is not None and inside.kind == "LSQB" and not inside.generic
                 pieces.append(gap(context, word, is_index))
-            pieces.append(word.text)
-            if word.kind in OPENERS:
-                self.stack.append(Bracket(word.kind, owner, _is_generic(word, context)))
-            elif word.kind in CLOSERS:
+            pieces.append(word.value)
+            if word.type in OPENERS:
+                self.stack.append(Bracket(word.type, owner, _is_generic(word, context)))
+            elif word.type in CLOSERS:
                 self.stack.pop()
             context = [*context, word][-3:]
         return "".join(pieces)
@@ -136,8 +136,8 @@ class _Formatter:
 
 def _is_generic(bracket: Token, before: list[Token]) -> bool:
     """The bracket follows a name that is being declared."""
-    kinds = [token.kind for token in before[-2:]]
-    return bracket.kind == "LSQB" and len(kinds) == 2 and kinds[0] in DECLARING and kinds[1] == "NAME"
+    kinds = [token.type for token in before[-2:]]
+    return bracket.type == "LSQB" and len(kinds) == 2 and kinds[0] in DECLARING and kinds[1] == "NAME"
 
 
 def _aligned(lines: list[Line]) -> Iterator[str]:

@@ -4,117 +4,116 @@ from __future__ import annotations
 
 from typing import Any
 
-from dfc.diagnostics.source import Span
-from dfc.syntax.reader.automaton import Children
 from dfc.syntax.reader.build_expressions import ExpressionBuilder, present
 from dfc.syntax.reader.layout import check_statements
+from dfc.syntax.reader.node_builder import Children
 from dfc.syntax.tree import tree
 
 
 class StatementBuilder(ExpressionBuilder):
-    def build_suite(self, children: Children, start: int, end: int) -> tree.Suite:
-        *statements, final = children
+    def build_suite(self, children: Children) -> tree.Suite:
+        _, *statements, final = children
         self.problems.extend(check_statements(self.file, statements, final))
-        return tree.Suite(tuple(statements), final, span=Span(self.file, start, end))
+        return tree.Suite(tuple(statements), final, span=self.span(children))
 
-    def build_many(self, children: Children, start: int, end: int) -> tuple[Any, ...]:
+    def build_many(self, children: Children) -> tuple[Any, ...]:
         return tuple(children)
 
-    def build_return_(self, children: Children, start: int, end: int) -> tree.Return:
-        return tree.Return(values(children[0]), span=Span(self.file, start, end))
+    def build_return_(self, children: Children) -> tree.Return:
+        return tree.Return(values(children[1]), span=self.span(children))
 
-    def build_yield_(self, children: Children, start: int, end: int) -> tree.Yield:
-        return tree.Yield(values(children[0]), span=Span(self.file, start, end))
+    def build_yield_(self, children: Children) -> tree.Yield:
+        return tree.Yield(values(children[1]), span=self.span(children))
 
     # -------------------------------------------------- simple statements --
 
-    def build_fresh(self, children: Children, start: int, end: int) -> tuple[tree.Identifier, ...]:
-        return self.identifiers(children)
+    def build_fresh(self, children: Children) -> tuple[tree.Identifier, ...]:
+        return self.identifiers(children[1:])
 
-    def build_binder(self, children: Children, start: int, end: int) -> tree.Binder:
+    def build_binder(self, children: Children) -> tree.Binder:
         name, kind = children
-        return tree.Binder(self.identifier(name), kind, span=Span(self.file, start, end))
+        return tree.Binder(self.identifier(name), kind, span=self.span(children))
 
-    def build_let(self, children: Children, start: int, end: int) -> tree.Let:
-        fresh, *binders, value, after = children
-        span = Span(self.file, start, end)
+    def build_let(self, children: Children) -> tree.Let:
+        _, fresh, *binders, value, after = children
+        span = self.span(children)
         return tree.Let(fresh or (), tuple(binders), value, after or (), span=span)
 
-    def build_place_list(self, children: Children, start: int, end: int) -> tuple[Any, ...]:
+    def build_place_list(self, children: Children) -> tuple[Any, ...]:
         return tuple(children)
 
-    def build_after(self, children: Children, start: int, end: int) -> tuple[Any, ...]:
-        return tuple(children)
+    def build_after(self, children: Children) -> tuple[Any, ...]:
+        return tuple(children[1:])
 
-    def build_rebind(self, children: Children, start: int, end: int) -> tree.Rebind:
+    def build_rebind(self, children: Children) -> tree.Rebind:
         targets, value, after = children
-        return tree.Rebind(targets, value, after or (), span=Span(self.file, start, end))
+        return tree.Rebind(targets, value, after or (), span=self.span(children))
 
-    def build_update(self, children: Children, start: int, end: int) -> tree.Update:
+    def build_update(self, children: Children) -> tree.Update:
         targets, sign, value, after = children
         return tree.Update(
             targets,
-            sign.text,
+            sign.value,
             value,
             after or (),
-            span=Span(self.file, start, end),
+            span=self.span(children),
             operator_span=self.span_of(sign),
         )
 
-    def build_call_stmt(self, children: Children, start: int, end: int) -> tree.CallStatement:
+    def build_call_stmt(self, children: Children) -> tree.CallStatement:
         call, after = children
-        return tree.CallStatement(call, after or (), span=Span(self.file, start, end))
+        return tree.CallStatement(call, after or (), span=self.span(children))
 
-    def build_assert_(self, children: Children, start: int, end: int) -> tree.Assert:
-        condition, message = children
+    def build_assert_(self, children: Children) -> tree.Assert:
+        _, condition, message = children
         text = None if message is None else self.string(message)
-        return tree.Assert(condition, text, span=Span(self.file, start, end))
+        return tree.Assert(condition, text, span=self.span(children))
 
-    def build_emit(self, children: Children, start: int, end: int) -> tree.Emit:
-        return tree.Emit(tuple(children), span=Span(self.file, start, end))
+    def build_emit(self, children: Children) -> tree.Emit:
+        return tree.Emit(tuple(children[1:]), span=self.span(children))
 
     # ------------------------------------------------------- control flow --
 
-    def build_if_(self, children: Children, start: int, end: int) -> tree.If:
-        *parts, otherwise = children
+    def build_if_(self, children: Children) -> tree.If:
+        _, *parts, otherwise = children
         branches = tuple(
             tree.Branch(condition, body, span=condition.span.to(body.span))
             for condition, body in zip(parts[::2], parts[1::2], strict=True)
         )
-        return tree.If(branches, otherwise, span=Span(self.file, start, end))
+        return tree.If(branches, otherwise, span=self.span(children))
 
-    def build_binding(self, children: Children, start: int, end: int) -> tree.Binding:
+    def build_binding(self, children: Children) -> tree.Binding:
         name, first, stop = children
-        return tree.Binding(self.identifier(name), first, stop, span=Span(self.file, start, end))
+        return tree.Binding(self.identifier(name), first, stop, span=self.span(children))
 
-    def build_bindings(self, children: Children, start: int, end: int) -> tuple[Any, ...]:
+    def build_bindings(self, children: Children) -> tuple[Any, ...]:
         return tuple(children)
 
-    def build_for_(self, children: Children, start: int, end: int) -> tree.For:
-        bindings, settings, body = children
-        return tree.For(bindings, body, settings or (), span=Span(self.file, start, end))
+    def build_for_(self, children: Children) -> tree.For:
+        _, bindings, settings, body = children
+        return tree.For(bindings, body, settings or (), span=self.span(children))
 
-    def build_carry(self, children: Children, start: int, end: int) -> tree.Carry:
+    def build_carry(self, children: Children) -> tree.Carry:
         name, kind, value = children
-        return tree.Carry(self.identifier(name), kind, value, span=Span(self.file, start, end))
+        return tree.Carry(self.identifier(name), kind, value, span=self.span(children))
 
-    def build_while_head(self, children: Children, start: int, end: int) -> tree.WhileHead:
-        return tree.WhileHead(children[0], span=Span(self.file, start, end))
+    def build_while_head(self, children: Children) -> tree.WhileHead:
+        return tree.WhileHead(children[1], span=self.span(children))
 
-    def build_for_head(self, children: Children, start: int, end: int) -> tree.ForHead:
-        return tree.ForHead(children[0], span=Span(self.file, start, end))
+    def build_for_head(self, children: Children) -> tree.ForHead:
+        return tree.ForHead(children[1], span=self.span(children))
 
-    def build_loop(self, children: Children, start: int, end: int) -> tree.Loop:
-        *carries, head, settings, body = children
-        return tree.Loop(present(carries), head, body, settings or (), span=Span(self.file, start, end))
+    def build_loop(self, children: Children) -> tree.Loop:
+        _, *carries, head, settings, body = children
+        return tree.Loop(present(carries), head, body, settings or (), span=self.span(children))
 
-    def build_each_stmt(self, children: Children, start: int, end: int) -> tree.EachStatement:
-        bindings, body = children
-        return tree.EachStatement(bindings, body, span=Span(self.file, start, end))
+    def build_each_stmt(self, children: Children) -> tree.EachStatement:
+        _, bindings, body = children
+        return tree.EachStatement(bindings, body, span=self.span(children))
 
-    def build_each_map(self, children: Children, start: int, end: int) -> tree.EachMap:
-        bindings, value = children
-        return tree.EachMap(bindings, value, span=Span(self.file, start, end))
+    def build_each_map(self, children: Children) -> tree.EachMap:
+        _, bindings, value = children
+        return tree.EachMap(bindings, value, span=self.span(children))
 
 
 def values(child: Any) -> tuple[Any, ...]:

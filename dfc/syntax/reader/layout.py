@@ -12,7 +12,7 @@ from itertools import pairwise
 from dfc.diagnostics.diagnostic import Diagnostic, error, warning
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile
-from dfc.syntax.reader.lexer import Token
+from dfc.syntax.reader.tokens import Token
 from dfc.syntax.tree.tree import Call, CallStatement, Final, Module, Node, Statement
 
 EDITION = 1
@@ -70,17 +70,17 @@ def _one_per_line(what: str, file: SourceFile, node: Node) -> Diagnostic:
 
 def check_edition(file: SourceFile, tokens: list[Token]) -> Diagnostic | None:
     """Refuses a file of another edition, before anything else is said about it."""
-    if len(tokens) < 2 or tokens[0].kind != "DFG" or tokens[1].kind != "INT":
+    if len(tokens) < 2 or tokens[0].type != "DFG" or tokens[1].type != "INT":
         return None
-    if tokens[1].text == str(EDITION):
+    if tokens[1].value == str(EDITION):
         return None
     return error(
         "E0001",
         f"this version of dfc reads edition {EDITION} only",
-        file.span(tokens[1].start, tokens[1].end),
-        f"edition {tokens[1].text[:20]}",
+        file.span(tokens[1].start_pos, tokens[1].end_pos),
+        f"edition {tokens[1].value[:20]}",
         helps=[
-            replacing(f"write `dfg {EDITION}`", file.span(tokens[1].start, tokens[1].end), str(EDITION)),
+            replacing(f"write `dfg {EDITION}`", file.span(tokens[1].start_pos, tokens[1].end_pos), str(EDITION)),
             "or install the version of dfc that the program was written for",
         ],
     )

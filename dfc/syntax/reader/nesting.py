@@ -7,8 +7,8 @@ from typing import cast, get_args
 
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.source import SourceFile
-from dfc.syntax.reader.automaton import NESTING_LIMIT
-from dfc.syntax.reader.lexer import Token
+from dfc.syntax.reader.language import NESTING_LIMIT
+from dfc.syntax.reader.tokens import Token
 from dfc.syntax.tree.tree import Expression, Module, Node, spine, walk
 
 CHAIN_LIMIT = 10_000
@@ -21,11 +21,11 @@ def check_nesting(file: SourceFile, tokens: list[Token]) -> Diagnostic | None:
     """Refuses brackets in brackets beyond the limit, whether they are closed or not."""
     depth = 0
     for token in tokens:
-        if token.kind in OPENERS:
+        if token.type in OPENERS:
             depth += 1
             if depth > NESTING_LIMIT:
                 return too_deep(file, token)
-        elif token.kind in CLOSERS and depth:
+        elif token.type in CLOSERS and depth:
             depth -= 1
     return None
 
@@ -34,7 +34,7 @@ def too_deep(file: SourceFile, token: Token) -> Diagnostic:
     return error(
         "E0140",
         f"this is nested more than {NESTING_LIMIT} deep",
-        file.span(token.start, token.end),
+        file.span(token.start_pos, token.end_pos),
         f"level {NESTING_LIMIT + 1}",
         helps=["give a part of it a name with `let` or `const`, or make it a function"],
     )

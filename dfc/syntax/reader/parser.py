@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dfc.diagnostics.diagnostic import Diagnostics
 from dfc.diagnostics.source import SourceFile
-from dfc.syntax.reader.automaton import load_automaton
 from dfc.syntax.reader.build_items import TreeBuilder
+from dfc.syntax.reader.language import load_language
 from dfc.syntax.reader.layout import check_edition
 from dfc.syntax.reader.limits import check_text
 from dfc.syntax.reader.nesting import check_chains
@@ -34,9 +34,9 @@ def parse_recovering(source: SourceFile, diagnostics: Diagnostics) -> Module | N
     if problem is not None:
         diagnostics.add(problem)
         return None
-    automaton = load_automaton("dfg")
-    lexed = automaton.lexer.lex(source.text)
-    text = Text(source, automaton, lexed.tokens, lexed.strange)
+    language = load_language("dfg")
+    lexed = language.lex(source.text)
+    text = Text(source, language, lexed.tokens, lexed.strange)
     problem = check_edition(source, lexed.tokens)
     if problem is not None:
         diagnostics.add(problem)

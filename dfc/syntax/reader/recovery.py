@@ -16,10 +16,10 @@ from dfc.syntax.messages.bracket_errors import explain_brackets, is_balanced, st
 from dfc.syntax.messages.lexical_errors import explain_character
 from dfc.syntax.messages.situation import ITEM_KEYWORDS, Situation
 from dfc.syntax.messages.syntax_errors import BORROWED, explain
-from dfc.syntax.reader.automaton import Automaton, Rejected, TooDeep
 from dfc.syntax.reader.build_items import TreeBuilder
-from dfc.syntax.reader.lexer import END, Token
+from dfc.syntax.reader.language import Language, Rejected, TooDeep
 from dfc.syntax.reader.nesting import check_nesting, too_deep
+from dfc.syntax.reader.tokens import Token
 from dfc.syntax.tree.tree import Module
 
 MESSAGE_LIMIT = 20
@@ -32,7 +32,7 @@ class Text:
     """A text cut into tokens, and the offsets of what begins none."""
 
     file: SourceFile
-    automaton: Automaton
+    language: Language
     tokens: list[Token]
     strange: list[int]
 
@@ -64,15 +64,14 @@ def read_whole(text: Text, builder: TreeBuilder) -> Module | Diagnostic:
 
 
 def _read(text: Text, tokens: list[Token], strange: list[int], builder: TreeBuilder) -> Module | Diagnostic:
-    file, automaton = text.file, text.automaton
+    file, language = text.file, text.language
     if strange:
         return explain_character(file, strange[0])
     problem = check_nesting(file, tokens)
     if problem is not None:
         return problem
-    end = tokens[-1].end if tokens else 0
     try:
-        value = automaton.run([*tokens, Token(END, "", end, end)], builder.builders())
+        value = language.read(tokens, builder)
     except TooDeep as failure:
         return too_deep(file, failure.token)
     except Rejected as failure:
@@ -90,7 +89,7 @@ def _explain(text: Text, tokens: list[Token], bad: Token) -> Diagnostic:
         message = explain_brackets(text.file, tokens)
         if message is not None:
             return message
-    return explain(Situation(text.file, text.automaton, tokens, index))
+    return explain(Situation(text.file, text.language, tokens, index))
 
 
 def _chunks(text: Text) -> Iterator[tuple[list[Token], list[int]]]:
@@ -103,7 +102,7 @@ def _chunks(text: Text) -> Iterator[tuple[list[Token], list[int]]]:
     while number < len(cuts) - 1:
         last = _closing_cut(tokens, cuts, number)
         chunk = tokens[cuts[number] : cuts[last]]
-        end = tokens[cuts[last]].start if cuts[last] < len(tokens) else len(text.file.text) + 1
+        end = tokens[cuts[last]].start_pos if cuts[last] < len(tokens) else len(text.file.text) + 1
         found: list[int] = []
         while next_strange < end:
             found.append(next_strange)
@@ -114,11 +113,11 @@ def _chunks(text: Text) -> Iterator[tuple[list[Token], list[int]]]:
 
 def _begins_item(text: str, tokens: list[Token], index: int) -> bool:
     token = tokens[index]
-    if token.start and text[token.start - 1] != "\n":
+    if token.start_pos and text[token.start_pos - 1] != "\n":
         return False
-    if tokens[index - 1].kind in UNFINISHED:
+    if tokens[index - 1].type in UNFINISHED:
         return False
-    return token.kind in ITEM_KEYWORDS or token.kind == "LET" or token.text in BORROWED
+    return token.type in ITEM_KEYWORDS or token.type == "LET" or token.value in BORROWED
 
 
 def _closing_cut(tokens: list[Token], cuts: list[int], first: int) -> int:

@@ -1,34 +1,37 @@
-"""Generates `dfg.json` and `deploy.json` from their grammars: `python -m dfc.syntax.reader.tables`.
+"""Makes `dfg.json` and `deploy.json` of their grammars: `python -m dfc.syntax.reader.tables`.
 
-Assumes lark, which is needed here only: a parser that is shipped as plain data starts in milliseconds and reads
-no pickle. Guarantees that the same grammar gives the same bytes: states, rules and rows are numbered in an order
-that depends on the grammar alone.
+They hold what lark computes of a grammar in a third of a second, its terminals, rules and LALR table, in the form that
+lark serialises and loads itself; `language` reads them in milliseconds. It is plain data, no pickle. Guarantees that
+the same grammar gives the same bytes: states and rules are numbered in an order that depends on the grammar alone.
+
+Two things are added to what a grammar says. A terminal of the lowest priority takes what begins no other one, so that
+no text stops the lexer. And a word that opens a rule is kept among its children, so that a builder knows where the text
+of the rule begins.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 from lark import Lark
-from lark.grammar import NonTerminal, Rule, Symbol, Terminal
-from lark.parsers.lalr_analysis import Shift
+from lark.grammar import Rule, Terminal
+from lark.lexer import TerminalDef
 
 HERE = Path(__file__).parent
 LANGUAGES = ("dfg", "deploy")
 START = "start"
-# Rules whose operator is kept among the children, for its place in the text.
-KEEP_OPERATOR = frozenset({"piped", "or_op", "and_op"})
+STRANGE = "STRANGE"
+# An unclosed string spoils the rest of its line, everything else itself alone.
+STRANGE_TERMINAL = rf"""
+{STRANGE}.-1: /["'][^\n]*|[^\x00-\x7f]+|[\s\S]/
+%ignore {STRANGE}
+"""
+# What does not go without saying; everything else is left at lark's defaults.
+OPTIONS: dict[str, Any] = {"parser": "lalr", "lexer": "basic", "start": [START], "maybe_placeholders": True}
 
-
-class LarkTable(Protocol):
-    """What is read of lark's table: `states` holds, for each symbol, (Shift, state) or (Reduce, rule)."""
-
-    states: dict[object, dict[str, tuple[object, Any]]]
-    start_states: dict[str, object]
-    end_states: dict[str, object]
+Json: TypeAlias = Any
 
 
 def tables_path(language: str) -> Path:
@@ -42,125 +45,96 @@ def grammar_path(language: str) -> Path:
     return next(path for path in paths if path.exists())
 
 
-def generate(grammar: str) -> dict[str, object]:
-    """The parser of a grammar as plain data.
-
-    `terminals`: name and pattern, in the order in which they are tried; `keywords`: word to terminal.
-    `rules`: origin, node name (None: pass the only child on), and what becomes of each symbol.
-    `actions`: for each state, terminal number and action in turn; an action n >= 0 shifts to state n,
-    and reduces rule ~n otherwise. `gotos`: for each state, rule origin and state in turn.
-    """
-    parser = Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=True, start=START)
-    table = cast(LarkTable, cast(Any, parser).parser.parser._parse_table)
-    states = _number_states(table)
-    rules = sorted(dict.fromkeys(parser.rules), key=_rule_key)
-    rule_numbers = {rule: number for number, rule in enumerate(rules)}
-    names = sorted({symbol for row in table.states.values() for symbol in row})
-    origins = [name for name in names if any(str(rule.origin.name) == name for rule in rules)]
-    kinds = [name for name in names if name not in origins]
-    kind_numbers = {name: number for number, name in enumerate(kinds)}
-    origin_numbers = {name: number for number, name in enumerate(origins)}
-    actions: list[list[int]] = []
-    gotos: list[list[int]] = []
-    for state in states:
-        row = table.states[state]
-        pairs = {name: _action(row[name], states, rule_numbers) for name in sorted(row)}
-        actions.append([x for name, n in pairs.items() if name in kind_numbers for x in (kind_numbers[name], n)])
-        gotos.append([x for name, n in pairs.items() if name in origin_numbers for x in (origin_numbers[name], n)])
-    return {
-        "grammar_sha256": hashlib.sha256(grammar.encode()).hexdigest(),
-        "terminals": _terminals(parser),
-        "keywords": _keywords(parser),
-        "kinds": kinds,
-        "origins": origins,
-        "rules": [_rule(rule) for rule in rules],
-        "start": states[table.start_states[START]],
-        "end": states[table.end_states[START]],
-        "actions": actions,
-        "gotos": gotos,
-    }
+def generate(grammar: str) -> dict[str, Json]:
+    """The tables of a grammar: `data` and `memo` of lark, with lists in place of its objects whose keys are numbers."""
+    lark = Lark(grammar + STRANGE_TERMINAL, **OPTIONS)
+    for rule in lark.rules:
+        _keep_opening_word(rule)
+    data, memo = cast(Any, lark).memo_serialize([TerminalDef, Rule])
+    data["options"] = OPTIONS
+    return _numbered(data, memo)
 
 
-def _number_states(table: LarkTable) -> dict[object, int]:
-    """States in the order in which a breadth-first walk from the start meets them."""
-    order: dict[object, int] = {}
-    waiting = [table.start_states[START], table.end_states[START]]
+def _keep_opening_word(rule: Rule) -> None:
+    """Has a node that begins with a fixed word keep it; rules that lark splices into others stay as they are."""
+    if rule.expansion and rule.expansion[0].is_term and not rule.origin.name.startswith("_"):
+        rule.expansion = [Terminal(rule.expansion[0].name), *rule.expansion[1:]]
+
+
+def _numbered(data: Json, memo: dict[int, Json]) -> dict[str, Json]:
+    """The same tables, with terminals and rules in the order of their texts, and states as they are met from the
+    start."""
+    order = sorted(memo, key=lambda number: json.dumps(memo[number], sort_keys=True))
+    references = {number: index for index, number in enumerate(order)}
+    data = _referring(data, references)
+    parser = data["parser"]
+    parser["parser"] = _states_in_order(parser["parser"])
+    data["rules"].sort(key=_reference)
+    parser["parser_conf"]["rules"].sort(key=_reference)
+    parser["lexer_conf"]["terminals"].sort(key=_reference)
+    parser["lexer_conf"]["ignore"].sort()
+    return {"memo": [memo[number] for number in order], "data": data}
+
+
+def _reference(entry: dict[str, int]) -> int:
+    return entry["@"]
+
+
+def _referring(value: Json, references: dict[int, int]) -> Json:
+    """`value` with every reference to `memo` replaced by the new one."""
+    if isinstance(value, dict):
+        entries = cast(dict[Any, Json], value)
+        if "@" in entries:
+            return {"@": references[entries["@"]]}
+        return {key: _referring(each, references) for key, each in entries.items()}
+    if isinstance(value, list | tuple):
+        return [_referring(each, references) for each in cast(list[Json], value)]
+    return value
+
+
+def _states_in_order(table: Json) -> Json:
+    """A breadth-first walk from the start: each state has, for each symbol, [0, next state] or [1, rule]."""
+    names: dict[int, str] = table["tokens"]
+    rows = {state: {names[key]: action for key, action in row.items()} for state, row in table["states"].items()}
+    order: dict[int, int] = {}
+    waiting = [table["start_states"][START], table["end_states"][START]]
     for state in waiting:
-        if state in order:
-            continue
-        order[state] = len(order)
-        row = table.states.get(state, {})
-        waiting.extend(row[name][1] for name in sorted(row) if row[name][0] is Shift)
-    return order
-
-
-def _action(entry: tuple[object, Any], states: dict[object, int], rules: dict[Rule, int]) -> int:
-    kind, argument = entry
-    return states[argument] if kind is Shift else ~rules[argument]
-
-
-def _rule_key(rule: Rule) -> tuple[str, list[str], str]:
-    return rule.origin.name, [symbol.name for symbol in rule.expansion], rule.alias or ""
-
-
-def _rule(rule: Rule) -> dict[str, object]:
-    """`keep`: for each kept child its position, or -1 - position if its list is spliced in, or None for an
-    optional part that is absent."""
-    keep: list[int | None] = []
-    absent = rule.options.empty_indices
-    symbols = iter(enumerate(rule.expansion))
-    for is_absent in absent or (False,) * len(rule.expansion):
-        if is_absent:
-            keep.append(None)
-            continue
-        position, symbol = next(symbols)
-        if not _is_dropped(symbol) or rule.alias in KEEP_OPERATOR:
-            keep.append(~position if _is_spliced(symbol) else position)
-    name = rule.alias or rule.origin.name
+        if state not in order:
+            order[state] = len(order)
+            row = rows.get(state, {})
+            waiting.extend(row[name][1] for name in sorted(row) if row[name][0] == 0)
+    symbols = sorted({name for row in rows.values() for name in row})
+    numbers = {name: str(number) for number, name in enumerate(symbols)}
+    states = [
+        {
+            numbers[name]: [0, order[action[1]]] if action[0] == 0 else action
+            for name, action in sorted(rows.get(state, {}).items())
+        }
+        for state in order
+    ]
     return {
-        "origin": rule.origin.name,
-        "name": None if name.startswith("_") else name,
-        "symbols": [symbol.name for symbol in rule.expansion],
-        "keep": keep,
-        "passes": bool(rule.options.expand1 and not rule.alias),
+        "tokens": {numbers[name]: name for name in symbols},
+        "states": states,
+        "start_states": {START: order[table["start_states"][START]]},
+        "end_states": {START: order[table["end_states"][START]]},
     }
 
 
-def _is_dropped(symbol: Symbol) -> bool:
-    return isinstance(symbol, Terminal) and symbol.filter_out
+def serialise(tables: dict[str, Json]) -> str:
+    """One line for each terminal, rule and state, so that a change of the grammar is a readable change here."""
+    return _lines(tables, 4) + "\n"
 
 
-def _is_spliced(symbol: Symbol) -> bool:
-    return isinstance(symbol, NonTerminal) and symbol.name.startswith("_")
-
-
-def _keywords(parser: Lark) -> dict[str, str]:
-    words = {
-        terminal.pattern.value: terminal.name
-        for terminal in parser.terminals
-        if terminal.pattern.type == "str" and terminal.pattern.value.isidentifier()
-    }
-    return dict(sorted(words.items()))
-
-
-def _terminals(parser: Lark) -> list[tuple[str, str]]:
-    """All but the keywords, which are names that are looked up, in the order of lark's basic lexer."""
-    keywords = set(_keywords(parser).values())
-    terminals = [terminal for terminal in parser.terminals if terminal.name not in keywords]
-    terminals.sort(key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name))
-    return [(terminal.name, terminal.pattern.to_regexp()) for terminal in terminals]
-
-
-def serialise(tables: dict[str, object]) -> str:
-    """One line for each state and rule, so that a change of the grammar is a readable change here."""
-    lines: list[str] = []
-    for key, value in tables.items():
-        if isinstance(value, list):
-            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in cast(list[object], value))
-            lines.append(f'"{key}":[\n{rows}]')
-        else:
-            lines.append(f'"{key}":{json.dumps(value, separators=(",", ":"))}')
-    return "{" + ",\n".join(lines) + "}\n"
+def _lines(value: Json, depth: int) -> str:
+    """JSON with a line for each entry of lists, and of objects down to a depth."""
+    if isinstance(value, list) and value:
+        rows = ",\n".join(json.dumps(each, separators=(",", ":")) for each in cast(list[Json], value))
+        return f"[\n{rows}]"
+    if isinstance(value, dict) and depth:
+        entries = cast(dict[str, Json], value).items()
+        rows = ",\n".join(f"{json.dumps(key)}:{_lines(each, depth - 1)}" for key, each in entries)
+        return f"{{\n{rows}}}"
+    return json.dumps(value, separators=(",", ":"))
 
 
 def main() -> None:

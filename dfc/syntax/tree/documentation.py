@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from dfc.syntax.reader.lexer import Token
+from dfc.syntax.reader.tokens import Token
 
 MARK = "##"
 
@@ -26,15 +26,15 @@ class Documentation:
 
 def find_documentation(text: str, tokens: list[Token], comments: list[Token]) -> Documentation:
     found = Documentation()
-    starts = [token.start for token in tokens]
+    starts = [token.start_pos for token in tokens]
     block: list[Token] = []
     for comment in comments:
-        if not comment.text.startswith(MARK):
+        if not comment.value.startswith(MARK):
             continue
         if not _stands_alone(text, comment):
-            _trail(found, tokens, bisect_left(starts, comment.start), comment)
+            _trail(found, tokens, bisect_left(starts, comment.start_pos), comment)
             continue
-        if block and not _follows(text, block[-1].end, comment.start):
+        if block and not _follows(text, block[-1].end_pos, comment.start_pos):
             _close(found, text, tokens, starts, block)
             block = []
         block.append(comment)
@@ -44,8 +44,8 @@ def find_documentation(text: str, tokens: list[Token], comments: list[Token]) ->
 
 
 def _stands_alone(text: str, comment: Token) -> bool:
-    line_start = text.rfind("\n", 0, comment.start) + 1
-    return not text[line_start : comment.start].strip()
+    line_start = text.rfind("\n", 0, comment.start_pos) + 1
+    return not text[line_start : comment.start_pos].strip()
 
 
 def _follows(text: str, end: int, start: int) -> bool:
@@ -55,21 +55,21 @@ def _follows(text: str, end: int, start: int) -> bool:
 
 
 def _content(comment: Token) -> str:
-    return comment.text[len(MARK) :].removeprefix(" ").rstrip()
+    return comment.value[len(MARK) :].removeprefix(" ").rstrip()
 
 
 def _trail(found: Documentation, tokens: list[Token], index: int, comment: Token) -> None:
     """The comment trails the token before `index`, or the one before the comma."""
-    if index >= 2 and tokens[index - 1].kind == "COMMA":
+    if index >= 2 and tokens[index - 1].type == "COMMA":
         index -= 1
     if index:
-        found.behind[tokens[index - 1].end] = _content(comment)
+        found.behind[tokens[index - 1].end_pos] = _content(comment)
 
 
 def _close(found: Documentation, text: str, tokens: list[Token], starts: list[int], block: list[Token]) -> None:
     content = "\n".join(_content(comment) for comment in block)
-    index = bisect_left(starts, block[0].start)
-    if index < len(tokens) and _follows(text, block[-1].end, starts[index]):
+    index = bisect_left(starts, block[0].start_pos)
+    if index < len(tokens) and _follows(text, block[-1].end_pos, starts[index]):
         found.above[starts[index]] = content
-    elif index == 0 or (index == 2 and tokens[0].kind == "DFG"):
+    elif index == 0 or (index == 2 and tokens[0].type == "DFG"):
         found.module = found.module or content

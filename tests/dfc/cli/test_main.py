@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+import dfc as compiler
 from dfc.cli.failures import guarded
 from dfc.cli.main import COMMANDS, main
 from dfc_runtime.errors import BundleError, CheckpointError, FeedError, FileError, LimitError, UnsupportedError
@@ -123,6 +124,18 @@ def test_the_help_needs_neither_compiler_nor_numpy() -> None:
     loaded = done.stdout.splitlines()[-1]
     for name in ("numpy", "llvmlite", "lark", "rich", "dfc.driver.pipeline", "dfc.elaborate"):
         assert f"'{name}'" not in loaded
+
+
+def test_what_works_on_bundles_needs_no_parser(tmp_path: Path) -> None:
+    bundle = tmp_path / "one.bundle"
+    bundle.write_bytes(compiler.compile(text="dfg 1\nentry f() -> i32 { return 1 }\n").to_bytes())
+    for words in (["run", str(bundle), "f"], ["inspect", str(bundle)], ["verify", str(bundle)]):
+        script = (
+            f"import sys, dfc.cli.main as m; m.cli.main({words}, standalone_mode=False); print(sorted(sys.modules))"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
+        loaded = done.stdout.splitlines()[-1]
+        assert "'numpy'" in loaded and "'lark'" not in loaded, words
 
 
 def test_the_installed_command_runs(tmp_path: Path) -> None:

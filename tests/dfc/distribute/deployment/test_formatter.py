@@ -9,7 +9,7 @@ import pytest
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.formatter import format_deployment
-from dfc.syntax.reader.automaton import load_automaton
+from dfc.syntax.reader.language import load_language
 from tests.support.corpus import DEPLOYMENTS
 from tests.support.deploying import HEAD
 
@@ -19,8 +19,9 @@ def formatted(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    lexed = load_automaton("deploy").lexer.lex(text)
-    return [each.text.rstrip() for each in sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start)]
+    lexed = load_language("deploy").lex(text)
+    found = sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start_pos)
+    return [token.value.rstrip() for token in found]
 
 
 @pytest.mark.parametrize("path", DEPLOYMENTS, ids=lambda path: path.stem)
@@ -60,7 +61,7 @@ def test_the_layout_is_the_expected_one(name: str) -> None:
 def test_spaces_and_line_breaks_change_no_word_and_the_second_time_nothing(seed: int) -> None:
     random = Random(seed)
     text = DEPLOYMENTS[0].read_text()
-    tokens = load_automaton("deploy").lexer.lex(text).tokens
+    tokens = load_language("deploy").lex(text).tokens
     pieces: list[str] = []
     for line in text.split("\n"):
         if line.startswith("#") or not line:

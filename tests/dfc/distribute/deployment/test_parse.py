@@ -11,10 +11,11 @@ from dfc.diagnostics.diagnostic import render
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.parse import parse, read_statements
 from dfc.distribute.deployment.statements import STATEMENTS, StatementBuilder
-from dfc.syntax.reader.automaton import load_automaton
+from dfc.syntax.reader.language import load_language
 from dfc.syntax.reader.tables import grammar_path
 from tests.support.corpus import DEPLOYMENTS
 from tests.support.deploying import HEAD, deployed
+from tests.support.grammars import nodes_of
 
 JOBS = HEAD + "job ps tasks 4\njob worker tasks 8\n"
 
@@ -152,13 +153,13 @@ def test_what_is_no_text_is_one_message(text: str, code: str) -> None:
 
 
 def test_every_rule_has_a_builder_and_every_builder_a_rule() -> None:
-    names = {rule.name for rule in load_automaton("deploy").rules if rule.name and not rule.is_unit}
-    assert names - {"item", "value"} == set(StatementBuilder(SourceFile("x", "")).builders()) - {"value"}
+    names = nodes_of(Lark(grammar_path("deploy").read_text(), parser="lalr"))
+    assert names == {name.removeprefix("build_") for name in dir(StatementBuilder) if name.startswith("build_")}
 
 
 def test_every_statement_of_the_grammar_is_known() -> None:
-    rules = load_automaton("deploy").rules
-    assert {rule.name for rule in rules if rule.origin == "item"} == set(STATEMENTS)
+    rules = Lark(grammar_path("deploy").read_text(), parser="lalr").rules
+    assert {rule.alias for rule in rules if rule.origin.name == "item"} == set(STATEMENTS)
 
 
 @pytest.fixture(scope="module")
@@ -170,10 +171,11 @@ def reference() -> Lark:
 def test_damaged_files_are_accepted_exactly_when_the_reference_accepts_them(reference: Lark, seed: int) -> None:
     random = Random(seed)
     text = DEPLOYMENTS[0].read_text()
-    tokens = load_automaton("deploy").lexer.lex(text).tokens
+    tokens = load_language("deploy").lex(text).tokens
     for _ in range(40):
         token = random.choice(tokens)
-        changed = text[: token.start] + random.choice([*(t.text for t in tokens), "", "'", ";"]) + text[token.end :]
+        word = random.choice([*(t.value for t in tokens), "", "'", ";"])
+        changed = text[: token.start_pos] + word + text[token.end_pos :]
         source = SourceFile("damaged.deploy", changed)
         try:
             reference.parse(changed)
@@ -198,7 +200,7 @@ def test_any_characters_are_a_message(seed: int) -> None:
             render(each)
 
 
-WORDS = sorted(set(load_automaton("deploy").keywords) - set(load_automaton("dfg").keywords))
+WORDS = sorted(set(load_language("deploy").keywords) - set(load_language("dfg").keywords))
 
 
 @pytest.mark.parametrize("word", WORDS)

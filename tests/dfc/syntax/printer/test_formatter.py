@@ -9,7 +9,7 @@ import pytest
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.printer.formatter import format_source
-from dfc.syntax.reader.automaton import load_automaton
+from dfc.syntax.reader.language import load_language
 from dfc.syntax.reader.parser import parse
 from tests.support.corpus import CORPUS, load
 from tests.support.golden import Case, check_case, read_cases
@@ -21,9 +21,9 @@ def formatted(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """All tokens and comments."""
-    lexed = load_automaton("dfg").lexer.lex(text)
-    found = sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start)
-    return [token.text.rstrip() for token in found]
+    lexed = load_language("dfg").lex(text)
+    found = sorted([*lexed.tokens, *lexed.comments], key=lambda token: token.start_pos)
+    return [token.value.rstrip() for token in found]
 
 
 def mangled(text: str, random: Random) -> str:

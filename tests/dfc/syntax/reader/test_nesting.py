@@ -9,7 +9,7 @@ import dfc
 from dfc.diagnostics.diagnostic import CompileError, Diagnostics, render
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.printer.printer import to_text
-from dfc.syntax.reader.automaton import NESTING_LIMIT, load_automaton
+from dfc.syntax.reader.language import NESTING_LIMIT, load_language
 from dfc.syntax.reader.limits import SIZE_LIMIT
 from dfc.syntax.reader.nesting import CHAIN_LIMIT
 from dfc.syntax.reader.parser import parse, parse_recovering
@@ -146,18 +146,18 @@ def test_one_wrong_token_is_reported_near_its_place(seed: int) -> None:
 
 
 def _damage(text: str, random: Random) -> tuple[str, int]:
-    tokens = load_automaton("dfg").lexer.lex(text).tokens
+    tokens = load_language("dfg").lex(text).tokens
     index = random.randrange(len(tokens) - 1)
     token, following = tokens[index], tokens[index + 1]
-    line = text.count("\n", 0, token.start) + 1
+    line = text.count("\n", 0, token.start_pos) + 1
     kind = random.choice(("delete", "double", "swap"))
     if kind == "delete":
-        return text[: token.start] + text[token.end :], line
+        return text[: token.start_pos] + text[token.end_pos :], line
     if kind == "double":
-        return text[: token.end] + " " + text[token.start :], line
-    between = text[token.end : following.start]
-    swapped = following.text + between + token.text
-    return text[: token.start] + swapped + text[following.end :], line
+        return text[: token.end_pos] + " " + text[token.start_pos :], line
+    between = text[token.end_pos : following.start_pos]
+    swapped = following.value + between + token.value
+    return text[: token.start_pos] + swapped + text[following.end_pos :], line
 
 
 @pytest.mark.parametrize("padding", [0, 2 * SIZE_LIMIT])
