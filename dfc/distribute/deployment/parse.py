@@ -7,6 +7,7 @@ text, however broken, overflows a stack.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -143,11 +144,11 @@ def _chunks(source: SourceFile, lexed: Lexed) -> Iterator[tuple[list[Token], lis
     text, tokens = source.text, lexed.tokens
     cuts = [i for i in range(1, len(tokens)) if _begins_statement(text, tokens[i])]
     bounds = [0, *cuts, len(tokens)]
-    strange = list(lexed.strange)
+    done = 0
     for first, last in pairwise(bounds):
         end = tokens[last].start_pos if last < len(tokens) else len(text) + 1
-        inside = [offset for offset in strange if offset < end]
-        del strange[: len(inside)]
+        until = bisect_left(lexed.strange, end, done)
+        inside, done = lexed.strange[done:until], until
         if last > first or inside or not tokens:
             yield tokens[first:last], inside
 
