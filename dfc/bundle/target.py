@@ -47,8 +47,7 @@ class Lowered:
 
 class Target(Protocol):
     """The compile half of a target. One that has no code for some ops says so in a mapping `lacks`, from their names to
-    the reasons. One whose driver may call libraries in place of kernels says so (`libraries`): launches then say what
-    convolutions they make."""
+    the reasons."""
 
     name: str
 
@@ -66,11 +65,6 @@ def lacking(target: Target) -> Mapping[str, str]:
     """The ops a target has no code for, and why."""
     found: Mapping[str, str] = getattr(target, "lacks", {})
     return found
-
-
-def has_libraries(target: Target) -> bool:
-    """Whether its driver may call libraries in place of kernels."""
-    return bool(getattr(target, "libraries", False))
 
 
 def load_target(name: str) -> Target:

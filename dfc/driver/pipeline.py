@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 
-from dfc.bundle.target import Lowered, has_libraries, load_target
+from dfc.bundle.target import Lowered, load_target
 from dfc.bundle.timing import timed
 from dfc.driver.reproducer import keep
 from dfc.driver.watching import Event, Watch, ignore
@@ -167,7 +167,7 @@ def lower(graph: Graph, options: CompileOptions | None = None, watch: Watch = ig
     """Kernels, schedule and memory of an optimised graph, then machine code for them."""
     chosen = options if options is not None else CompileOptions()
     target = load_target(chosen.target)
-    program = scheduled(graph, watch, libraries=has_libraries(target))
+    program = scheduled(graph, watch)
     program = timed(program) if chosen.timed else program
     start = time.perf_counter()
     with guarded(target.name, 0, graph):
@@ -176,11 +176,11 @@ def lower(graph: Graph, options: CompileOptions | None = None, watch: Watch = ig
     return program, lowered
 
 
-def scheduled(graph: Graph, watch: Watch = ignore, *, libraries: bool = False) -> Program:
-    """Kernels, schedule and memory of an optimised graph; `libraries` as `lower_graph` says."""
+def scheduled(graph: Graph, watch: Watch = ignore) -> Program:
+    """Kernels, schedule and memory of an optimised graph."""
     start = time.perf_counter()
     with guarded("fuse", 0, graph):
-        program = lower_graph(graph, libraries=libraries)
+        program = lower_graph(graph)
     watch(Event(0, "fuse", graph, time.perf_counter() - start))
     return program
 

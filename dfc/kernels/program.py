@@ -14,7 +14,6 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import DimCheck, Resource
-from dfc.kernels.convolution import Convolved
 from dfc.kernels.form import Kernel
 
 
@@ -50,11 +49,7 @@ class Buffer:
 class Launch:
     """Runs a kernel: `kernels[kernel]` of the program with these buffers for its operand slots and these values for
     its symbols d0, d1, ... `names` are the full names of the graph nodes it computes; `reasons` say why it holds
-    what it holds ("y uses x at the same point") and what is apart from it ("z is apart: w is used at other points").
-
-    For targets with libraries: `convolution` is what the launch and those before it make together; `only_for` are the
-    launches (by `number`) that alone read what this one writes: where a library makes them, it need not run.
-    """
+    what it holds ("y uses x at the same point") and what is apart from it ("z is apart: w is used at other points")."""
 
     kernel: int
     buffers: tuple[int, ...]
@@ -62,9 +57,6 @@ class Launch:
     names: tuple[str, ...] = ()
     span: Span | None = None
     reasons: tuple[str, ...] = ()
-    convolution: Convolved | None = None
-    number: int = -1
-    only_for: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from dfc.ir.walk import nodes
 from dfc.kernels.program import EntryProgram, EntrySignature, Program, Role
 from dfc.lower.buffers import finish
 from dfc.lower.buffers.finish import Finisher
-from dfc.lower.convolutions import recognise
 from dfc.lower.fuse.collect import Exit
 from dfc.lower.fuse.flatten import flatten
 from dfc.lower.fuse.places import Place, Storage, place_of
@@ -29,22 +28,21 @@ from dfc.lower.schedule.isolated import names_to_isolate
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 
 
-def lower_graph(graph: Graph, *, fusing: bool = True, libraries: bool = False) -> Program:
-    """The program of a graph; with `fusing` off every node is a kernel of its own (to narrow down mistakes); with
-    `libraries` on, launches say which convolutions they make, and their operands live until then."""
+def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:
+    """The program of a graph; with `fusing` off every node is a kernel of its own (to narrow down mistakes)."""
     program = Program(graph.name, resources=dict(graph.resources))
     finisher = Finisher(program, in_place=fusing)
     numbers: dict[Literal, int] = {}
     for entry in (*graph.entries.values(), *graph.tests.values()):
         isolated = names_to_isolate(entry, graph.resources)
-        scope = Scope(program, fusing, not libraries, isolated, numbers)
-        program.entries.append(_entry(scope, finisher, entry, libraries=libraries))
+        scope = Scope(program, fusing, isolated, numbers)
+        program.entries.append(_entry(scope, finisher, entry))
         program.signatures.append(signature(entry))
     lock(program)
     return program
 
 
-def _entry(scope: Scope, finisher: Finisher, entry: Entry, *, libraries: bool) -> EntryProgram:
+def _entry(scope: Scope, finisher: Finisher, entry: Entry) -> EntryProgram:
     block = prepare(entry.block, scope.program.resources, scope.isolated)
     if scope.fusing:
         block = merge_gathers(flatten(hoist(block)))
@@ -61,8 +59,6 @@ def _entry(scope: Scope, finisher: Finisher, entry: Entry, *, libraries: bool) -
         exits.append((value, whole(place)))
     drafts = schedule(scope, block, exits)
     results = [scope.claimed.get(place.storage, place) for place in results]
-    if libraries:
-        recognise(drafts)
     return finish(finisher, entry.name, drafts, arguments, results, entry.dims, measured)
 
 

@@ -15,9 +15,8 @@ from dfc.kernels.program import Program
 from dfc_driver_cuda import cudnn_backend, libcuda
 from dfc_driver_cuda.cudnn_backend import ConvolutionError
 from dfc_target_cuda.target import CudaTarget
-from tests.dfc.lower.convolutions.test_recognise import FORMS, WHAT, numbers, text_of
-from tests.support.convolving import noted_program
-from tests.support.simulated_programs import SimulatedRun
+from tests.support.simulated_programs import SimulatedRun, program_of
+from tests.targets.cuda.compile.libraries.test_convolution_maps import FORMS, WHAT, numbers, text_of
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 """Sums of at most a few hundred products of about 1, in f32, in another order."""
@@ -67,7 +66,7 @@ def test_every_form(form: str, what: str, architecture: str, monkeypatch: pytest
     """A form that the library has no engine for is made by kernels, and says so."""
     x, w, y, _ = FORMS[form]
     feeds = [numbers(f"B, {x}", 4), numbers(w, 4), numbers(f"B, {y}", 4)]
-    program = noted_program(text_of(form, what))
+    program = program_of(text_of(form, what))
     found, who = called(program, architecture, feeds, {})
     assert who
     monkeypatch.setenv("DFC_CUDNN", "0")
@@ -80,7 +79,7 @@ def test_every_form(form: str, what: str, architecture: str, monkeypatch: pytest
 def test_every_element_type(dtype: str, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f64": np.float64}[dtype]
     text = f"readonly entry f[B](x: {dtype}[B, 8, 8, 16], w: {dtype}[3, 3, 16, 32]) -> (y: {dtype}[B, 8, 8, 32])"
-    program = noted_program(text + " { return conv2d(x, w, pad = 1) }")
+    program = program_of(text + " { return conv2d(x, w, pad = 1) }")
     feeds = [numbers("B, 8, 8, 16", 4).astype(kind), numbers("3, 3, 16, 32", 4).astype(kind)]
     found, who = called(program, architecture, feeds, {})
     assert all(one.startswith("cuDNN") for one in who.values()), who
@@ -91,7 +90,7 @@ def test_every_element_type(dtype: str, architecture: str, monkeypatch: pytest.M
 
 
 def test_training_gives_the_same_bits_each_time(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    program, feeds = noted_program(TRAINED), [numbers("B, 16, 16, 16", 4)]
+    program, feeds = program_of(TRAINED), [numbers("B, 16, 16, 16", 4)]
     state = {"w": 0.1 * numbers("3, 3, 16, 32", 2), "v": 0.1 * numbers("3, 3, 32, 16", 2)}
     first, who = called(program, architecture, feeds, state, 3)
     again, _ = called(program, architecture, feeds, state, 3)

@@ -1,4 +1,4 @@
-"""Convolutions that launches say they make, computed in NumPy in the plainest way: the reference for what is noted."""
+"""Convolutions that contractions are matched to, computed in NumPy in the plainest way: the reference for matches."""
 
 from __future__ import annotations
 
@@ -7,29 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from dfc.driver import pipeline
 from dfc.ir.dims import Symbol
-from dfc.kernels.convolution import DATA, FORWARD, SUMS, WEIGHTS, Convolved
 from dfc.kernels.form import ContractKernel
-from dfc.kernels.program import EntryProgram, Launch, Program, walk
-from tests.support.building import graph_of
+from dfc.kernels.program import Launch, Program
+from dfc_target_cuda.libraries.convolution_form import DATA, FORWARD, SUMS, WEIGHTS, Convolved
+from dfc_target_cuda.libraries.convolution_maps import convolutions, launches_in_line
 from tests.support.kernel_interpreter import Interpreter, PointCall
 
 Array = np.ndarray[Any, Any]
-
-
-def noted_program(text: str) -> Program:
-    """The scheduled program of a text, whose launches say what they make."""
-    return pipeline.scheduled(pipeline.optimise(graph_of(f"dfg 1\n{text}")), libraries=True)
-
-
-def launches(entry: EntryProgram) -> list[Launch]:
-    return [step for step in walk(entry.steps) if isinstance(step, Launch)]
-
-
-def noted(entry: EntryProgram) -> list[tuple[Launch, Convolved]]:
-    """The launches that make a convolution."""
-    return [(one, one.convolution) for one in launches(entry) if one.convolution is not None]
 
 
 def windows_of(
@@ -91,36 +76,31 @@ def view(tensor: Any, flat: Array, sizes: Mapping[Symbol, int]) -> Array:
 
 
 class Convolver(Interpreter):
-    """Makes every convolution that is noted as such, and leaves out launches that are there for those alone."""
+    """Makes every convolution that a kernel is matched to, outside of loops and branches; `made` are those."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        everything = launches(self.entry)
-        self.made = {one.number for one in everything if one.convolution is not None}
-        self.left_out: set[int] = set()
-        for one in reversed(everything):
-            if one.only_for and set(one.only_for) <= self.made | self.left_out:
-                self.left_out.add(one.number)
-        self.made -= self.left_out
+        self.in_line = {id(step) for step in launches_in_line(self.entry.steps)}
+        self.matched = convolutions(self.program)
+        self.made: list[Convolved] = []
 
     def launch(self, step: Launch) -> None:
-        if step.number in self.left_out:
-            return
-        if step.convolution is None:
+        one = self.matched.get(step.kernel) if id(step) in self.in_line else None
+        if one is None:
             super().launch(step)
             return
-        one = step.convolution
+        self.made.append(one)
         kernel = self.program.kernels[step.kernel]
-        sums = np.zeros(0)
-        if SUMS in one.buffers:
-            assert isinstance(kernel, ContractKernel)
-            sizes = {Symbol(f"d{n}"): d.evaluate(self.sizes) for n, d in enumerate(step.sizes)}
-            extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
-            sums = np.full(extents[:-1], np.nan, kernel.accumulator.numpy)
-        memory = [sums.reshape(-1) if b == SUMS else self.array(b).reshape(-1) for b in one.buffers]
-        made, target = computed(one, memory, self.sizes)
+        assert isinstance(kernel, ContractKernel)
+        sizes = {Symbol(f"d{n}"): d.evaluate(self.sizes) for n, d in enumerate(step.sizes)}
+        extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
+        sums = np.full(extents[:-1], np.nan, kernel.accumulator.numpy)
+        memory = [
+            sums.reshape(-1) if slot == SUMS else self.array(step.buffers[slot]).reshape(-1) for slot in one.slots
+        ]
+        made, target = computed(one, memory, sizes)
         target[...] = made
-        if SUMS in one.buffers:
+        if SUMS in one.slots:
             self.go_on(step, sums)
 
     def go_on(self, step: Launch, sums: Array) -> None:

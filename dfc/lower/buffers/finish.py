@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from dfc.ir.dims import ZERO, Dim, Symbol, maximum
 from dfc.kernels.canonical import canonical
-from dfc.kernels.convolution import SUMS, Convolved
 from dfc.kernels.form import Axis, Kernel
 from dfc.kernels.program import (
     Buffer,
@@ -101,13 +100,7 @@ class Finisher:
         if number == len(self.program.kernels):
             self.program.kernels.append(kernel)
         bound = tuple(buffers.number(place) for place in draft.places)
-        made = Launch(number, bound, sizes, draft.names, draft.span, draft.reasons)
-        if draft.convolution is not None:
-            what, places = draft.convolution
-            made = replace(
-                made, convolution=Convolved(what, tuple(SUMS if p is None else buffers.number(p) for p in places))
-            )
-        return replace(made, number=draft.number, only_for=draft.only_for) if draft.number >= 0 else made
+        return Launch(number, bound, sizes, draft.names, draft.span, draft.reasons)
 
 
 def never_negative(kernel: Kernel, measured: frozenset[Symbol]) -> Kernel:

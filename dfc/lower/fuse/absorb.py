@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
 from dfc.lower.fuse.collect import Collected, User, is_alias_node
-from dfc.lower.fuse.factors import nodes_to_pass
+from dfc.lower.fuse.factors import factors, nodes_to_pass
 from dfc.lower.fuse.inline import is_generator, is_table, is_view, needs_memory, weight
 from dfc.lower.fuse.items import Item, Kind, domain
 from dfc.lower.fuse.places import Storage
@@ -73,7 +73,7 @@ class _Absorber:
 
     def _pass_factors(self) -> None:
         """Finds what products see through."""
-        if self.scope.fusing and self.scope.windows_in_place:
+        if self.scope.fusing:
             inline = [node for _, node in self.found.inline]
             has_memory = self._has_memory
             self.found.passed = nodes_to_pass(inline, self.found.items, self.found.users, has_memory)
@@ -113,32 +113,28 @@ class _Absorber:
             users = [user for user in every_user if user not in self.found.passed]
             if any(_wants_memory(user, value) for user in users):
                 self._force_base(value, any(_wants_itself(user, value) for user in users))
-            if any(isinstance(user, Item) and user.kind is Kind.CONTRACT for user in users):
-                self._force_generated(value)
+        for item in self.found.items:
+            if item.kind is Kind.CONTRACT:
+                self._force_factors(item)
+
+    def _force_factors(self, item: Item) -> None:
+        """What a product reads. A factor that is made from its index alone, a broadcast constant say, has to be laid
+        out."""
+        for factor, operand in zip(factors(item, self._has_memory, self.found.passed), item.used, strict=True):
+            value = base_of(factor.value)
+            if value in self.cones:
+                generated = value.node is not None and is_generator(value.node)
+                self.forced.add(base_of(operand) if generated else value)
 
     def _force_base(self, value: Value, itself: bool) -> None:
         value = base_of(value) if itself else self._below_views(value)
         if value in self.cones and (itself or value.node is None or not is_generator(value.node)):
             self.forced.add(value)
 
-    def _force_generated(self, value: Value) -> None:
-        """A factor of a product that is made from its index alone, a broadcast constant say, has to be laid out."""
-        below = self._below_views(value)
-        if below in self.cones and below.node is not None and is_generator(below.node):
-            self.forced.add(value)
-
     def _below_views(self, value: Value) -> Value:
-        padded = False
-        while (node := value.node) is not None and self._is_seen_through(node, padded=padded):
-            padded = padded or node.op == "pad"
-            value = node.operands[0]
+        while value.node is not None and value in self.cones and is_view(value.node):
+            value = value.node.operands[0]
         return base_of(value)
-
-    def _is_seen_through(self, node: Node, *, padded: bool) -> bool:
-        """Whether who reads a value through views can read that of this node so; `padded`: through zeros, too."""
-        if padded:
-            return node.op == "pad" and node in self.found.passed
-        return node in self.found.passed or (node.result in self.cones and is_view(node))
 
     def _place(self, position: int, node: Node) -> None:
         value = node.result
@@ -250,7 +246,7 @@ def write_positions(items: Iterable[Item]) -> dict[Storage, list[int]]:
 
 def _wants_memory(user: User, value: Value) -> bool:
     if isinstance(user, Item):
-        return user.kind in (Kind.STEP, Kind.CONTRACT)
+        return user.kind is Kind.STEP
     return _wants_itself(user, value)
 
 

@@ -20,7 +20,7 @@ from dfc.kernels.form import MatrixOperand, Split
 from dfc.lower.fuse.indexing import ORIGIN, Point, along, plain_axis, shifted
 from dfc.lower.fuse.inline import inputs_at, is_alias, is_view
 from dfc.lower.fuse.items import Item, Kind
-from dfc.ops.attributes import ConstantAttributes, PadAttributes
+from dfc.ops.attributes import ConstantAttributes, PadAttributes, PermutationAttributes
 
 FACTORS_AFTER_BATCH = 3
 """Axes of a product behind its batch: rows, columns, depth."""
@@ -75,13 +75,24 @@ def _below(factor: Factor, node: Node, rank: int) -> Factor | None:
     """The factor as the operand of a node is read; None if a map cannot say it."""
     if node.op == "pad":
         return _below_pad(factor, node)
-    if factor.inside:
-        return None
     if is_view(node):
+        inside = _below_view(factor, node)
+        if inside is None:
+            return None
         ((value, point),) = inputs_at(node, factor.point)
         assert point is not None
-        return replace(factor, value=value, point=point)
-    return _below_merge(factor, node, rank) if is_alias(node) else None
+        return replace(factor, value=value, point=point, inside=inside)
+    return _below_merge(factor, node, rank) if is_alias(node) and not factor.inside else None
+
+
+def _below_view(factor: Factor, node: Node) -> tuple[tuple[int, int], ...] | None:
+    """`inside` for the operand of a view; None if what is outside of the view need not be outside of that."""
+    if not factor.inside:
+        return ()
+    attributes = node.attributes
+    if isinstance(attributes, PermutationAttributes):
+        return tuple(sorted((attributes.permutation[axis], step) for axis, step in factor.inside))
+    return factor.inside if node.op == "reverse" and all(step == 1 for _, step in factor.inside) else None
 
 
 def _below_pad(factor: Factor, node: Node) -> Factor | None:

@@ -22,7 +22,6 @@ class Scope:
 
     program: Program
     fusing: bool = True  # False: every node its own kernel (for tests and for narrowing down mistakes)
-    windows_in_place: bool = True  # False: products read copies of windows
     isolated: frozenset[str] = frozenset()  # state that other calls may change at any moment
     numbers: dict[Literal, int] = field(default_factory=dict[Literal, int])  # of the program's constants
     measures: bool = False  # whether the entry finds out sizes while it runs

@@ -7,24 +7,17 @@ from dataclasses import dataclass
 
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol
-from dfc.kernels.convolution import Convolution
 from dfc.kernels.form import Kernel
 from dfc.lower.fuse.places import Place
 
 
 @dataclass(slots=True)
 class DraftLaunch:
-    """`convolution`: what it makes, with the places of its operands, which live until then (none: the sums that the
-    launch goes on with); `number` and `only_for` are those of `Launch`."""
-
     kernel: Kernel
     places: tuple[Place, ...]
     names: tuple[str, ...]
     span: Span
     reasons: tuple[str, ...] = ()
-    convolution: tuple[Convolution, tuple[Place | None, ...]] | None = None
-    number: int = -1
-    only_for: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -109,8 +102,7 @@ def own_places(step: Draft) -> tuple[Place, ...]:
     """The places a step itself uses, without those of inner steps."""
     match step:
         case DraftLaunch():
-            more = step.convolution[1] if step.convolution is not None else ()
-            return (*step.places, *(place for place in more if place is not None))
+            return step.places
         case DraftIf() | DraftCheck():
             return (step.condition,)
         case DraftMeasure():

@@ -273,11 +273,11 @@ def test_training_steps_of_samples_give_what_they_give_on_the_processor(name: st
 
 
 @pytest.mark.parametrize("name", ["digits", "lstm", "transformer", "convnet"])
-def test_all_products_of_samples_may_go_to_a_library_but_for_small_ones(name: str) -> None:
+def test_all_products_and_convolutions_of_samples_may_go_to_a_library_but_for_small_ones(name: str) -> None:
     source = ALL[name].source
     code = kernel_code(scheduled(optimise(build(source))), SIMULATED, interpreted_text)
     pairs = [*zip(code.kernels, code.choices, strict=True)]
     chosen = [choice for kernel, choice in pairs if isinstance(kernel, ContractKernel)]
-    assert sum(choice.product is not None for choice in chosen) > len(chosen) // 2
-    left = [choice.reason for choice in chosen if choice.product is None]
+    left = [choice.reason for choice in chosen if choice.product is None and choice.convolution is None]
+    assert len(left) < len(chosen) / 2
     assert all(reason.endswith(", and it is too small to be made apart") for reason in left), left

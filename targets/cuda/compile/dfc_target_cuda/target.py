@@ -44,7 +44,6 @@ class CudaTarget:
     """The compile half of the target `cuda`."""
 
     name = "cuda"
-    libraries = True
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Code and plan for every entry."""

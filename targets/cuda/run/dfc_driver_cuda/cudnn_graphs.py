@@ -104,8 +104,8 @@ class TensorShape:
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionShape:
-    """Numbers of a convolution; the terms are those of `dfc.kernels.convolution`. `low` and `high` are zeros around the
-    image, `rounds`: factors of f32 may be rounded to 11 bits."""
+    """Numbers of a convolution; the terms are those of `dfc_target_cuda.libraries.convolution_form`. `low` and `high`
+    are zeros around the image, `rounds`: factors of f32 may be rounded to 11 bits."""
 
     kind: str
     type: str

@@ -1,9 +1,6 @@
-"""Which launches of a segment libraries make, and which need not run then.
+"""Which launches of a segment libraries make. What is no convolution, or is refused as one, may be a product.
 
-Convolutions come first: one stands for several launches, of which those that are there for it alone are left out where
-all that they are there for is made without them. What is no convolution, or is refused as one, may be a product.
-
-Assumes launches of one segment. Guarantees that a launch is left out only if nothing reads what it writes.
+Assumes launches of one segment.
 """
 
 from __future__ import annotations
@@ -31,10 +28,9 @@ class Libraries:
 
 @dataclass(slots=True)
 class Choices:
-    """What libraries do in place of launches, and the launches that need not run; by identity."""
+    """What libraries do in place of launches, by identity."""
 
     calls: dict[int, LibraryCall] = field(default_factory=dict[int, LibraryCall])
-    left_out: set[int] = field(default_factory=set[int])
 
     def operands(self, step: Launch, find: Find) -> list[Operand]:
         """The memory of a launch; behind it, that of its convolution."""
@@ -55,30 +51,21 @@ def choose(
 ) -> Choices:
     """For the launches of a segment; `sizes` are those of the entry."""
     made = Choices()
-    instead: set[int] = set()
     for step in steps:
         kernel = kernels[step.kernel]
         call = _convolution(step, kernel, libraries.convolutions, find, sizes)
-        if call is not None and step.notes is not None:
-            instead.add(step.notes.number)
         for library in libraries.products if call is None else ():
             if call is None and library.serves(kernel):
                 call = library.choose(kernel, [find(b) for b in step.buffers], kernel_sizes(step, sizes))
         if call is not None:
             made.calls[id(step)] = call
-    noted = [(step, step.notes) for step in steps if step.notes is not None]
-    for step, notes in sorted(noted, key=lambda each: each[1].number, reverse=True):
-        if notes.only_for and instead.issuperset(notes.only_for):
-            instead.add(notes.number)
-            made.left_out.add(id(step))
-            made.calls.pop(id(step), None)
     return made
 
 
 def _convolution(
     step: Launch, kernel: KernelPlan, library: ConvolutionLibrary | None, find: Find, sizes: Mapping[str, int]
 ) -> LibraryCall | None:
-    what = step.notes.convolution if step.notes is not None else None
+    what = step.convolution
     if library is None or what is None:
         return None
     operands = [None if b == SUMS else find(b) for b in what.operands]
@@ -86,8 +73,7 @@ def _convolution(
 
 
 def _convolved(step: Launch) -> tuple[int, ...]:
-    notes = step.notes
-    return notes.convolution.operands if notes is not None and notes.convolution is not None else ()
+    return step.convolution.operands if step.convolution is not None else ()
 
 
 def has_convolutions(plan: Plan) -> bool:

@@ -123,8 +123,8 @@ class NodeMaker:
 
     def _workspace(self, step: Launch) -> int:
         call = self._choices.calls.get(id(step))
-        if call is not None or id(step) in self._choices.left_out:
-            return call.workspace if call is not None else 0
+        if call is not None:
+            return call.workspace
         return number(self._code.plan.kernels[step.kernel].workspace, kernel_sizes(step, self._sizes))
 
     def _nodes(self, parts: Sequence[Part]) -> list[GraphNode]:
@@ -185,8 +185,6 @@ class NodeMaker:
 
     def _launch(self, here: NodeList, step: Launch) -> None:
         sizes, call = kernel_sizes(step, self._sizes), self._choices.calls.get(id(step))
-        if id(step) in self._choices.left_out:
-            return
         if call is None:
             self._kernel(here, step.kernel, [self._operand(b) for b in step.buffers], sizes)
             return

@@ -1,12 +1,11 @@
 """The part of a plan that says what convolution a launch makes, for a library that may make it instead.
 
-    {"number": 2, "only_for": [], "convolution":
-     {"kind": "forward", "type": "f32", "rounds": false, "operands": [0, 5, 1],
-      "image": {"offset": 0, "extents": [["B"], 4, 8, 8], "strides": [256, 1, 32, 4]}, "filter": .., "result": ..,
-      "steps": [2, 2], "dilations": [1, 1], "low": [0, 0], "bias": .., "added": .., "finish": ..}}
+    {"kind": "forward", "type": "f32", "rounds": false, "operands": [0, 5, 1],
+     "image": {"offset": 0, "extents": [["B"], 4, 8, 8], "strides": [256, 1, 32, 4]}, "filter": .., "result": ..,
+     "steps": [2, 2], "dilations": [1, 1], "low": [0, 0], "bias": .., "added": .., "finish": ..}
 
-The terms are those of `dfc.kernels.convolution`; operands are buffers of the entry, `SUMS` stands for sums that a
-kernel goes on with. Launches have numbers, so that one can say that it is there for others alone.
+The terms are those of `dfc_target_cuda.libraries.convolution_form`; operands are buffers of the entry, `SUMS` stands
+for sums that a kernel goes on with.
 
 Assumes nothing of the JSON. Guarantees that operands exist and have the type of the convolution, that tensors have as
 many axes as belong together, and that formulas are over sizes of the entry; what does not is a `ValueError` of one
@@ -71,27 +70,12 @@ class ConvolutionPlan:
         yield from self.low
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchNotes:
-    """What a launch says besides: its number, and the launches that alone read what it writes."""
-
-    number: int
-    only_for: tuple[int, ...]
-    convolution: ConvolutionPlan | None
-
-
-def read_notes(value: object, where: str, types: Sequence[str], names: set[str], operands: int) -> LaunchNotes:
+def read_convolution(
+    value: object, where: str, types: Sequence[str], names: set[str], operands: int
+) -> ConvolutionPlan:
     """`types` are those of the entry's buffers, `names` its sizes; `operands` is how many the launch has."""
-    record = Record(value, where)
-    made = LaunchNotes(
-        record.integer("number", high=LARGEST),
-        record.list("only_for", lambda each, place: integer(each, place, high=LARGEST)),
-        record.optional("convolution", lambda each, place: _convolution(each, place, types, operands), None),
-    )
-    record.done()
-    if any(number <= made.number for number in made.only_for):
-        raise ValueError(f"{where} is there for launches before it")
-    for formula in made.convolution.formulas() if made.convolution is not None else ():
+    made = _convolution(value, where, types, operands)
+    for formula in made.formulas():
         unknown = formula.symbols() - names
         if unknown:
             raise ValueError(f"{where} mentions the unknown size {shown(min(unknown))}")

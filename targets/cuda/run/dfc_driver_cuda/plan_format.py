@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dfc_driver_cuda.plan_convolutions import LaunchNotes, read_notes
+from dfc_driver_cuda.plan_convolutions import ConvolutionPlan, read_convolution
 from dfc_driver_cuda.plan_products import SUMS, FinishPlan, ProductPlan, read_product
 from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.formats.fields import Record, integer, items, shown, text
 
-VERSION = 1
+VERSION = 2
 LARGEST_BLOCK = 1024
 LARGEST_GRID = 2**31 - 1
 LARGEST_ITEM = 16
@@ -70,7 +70,7 @@ class Launch:
     kernel: int
     buffers: tuple[int, ...]
     sizes: tuple[Formula, ...]
-    notes: LaunchNotes | None = None
+    convolution: ConvolutionPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,10 +390,11 @@ class _Steps:
         number = integer(fields[1], where, 0, len(self._kernels) - 1)
         kernel = self._kernels[number]
         types = [buffer.type for buffer in self._buffers]
-        notes = read_notes(fields[4], where, types, self._names, len(kernel.access)) if len(fields) > 4 else None
-        if notes is not None and notes.convolution is not None:
-            _check_finish(notes.convolution.finish, kernel, self._kernels, where)
-        made = Launch(number, self._buffer_list(fields[2], where), self._formulas(fields[3], where), notes)
+        convolution = None
+        if len(fields) > 4:
+            convolution = read_convolution(fields[4], where, types, self._names, len(kernel.access))
+            _check_finish(convolution.finish, kernel, self._kernels, where)
+        made = Launch(number, self._buffer_list(fields[2], where), self._formulas(fields[3], where), convolution)
         if len(made.buffers) != len(kernel.access) or len(made.sizes) != kernel.sizes:
             raise ValueError(f"{where} does not fit the kernel {shown(kernel.name)}")
         return made

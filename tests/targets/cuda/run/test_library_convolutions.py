@@ -18,13 +18,11 @@ from dfc_driver_cuda import cudnn_constants as c
 from dfc_driver_cuda.cudnn_backend import ConvolutionError
 from dfc_driver_cuda.library_convolutions import packed, zeros_around
 from dfc_driver_cuda.memory_layout import DEVICE_BIT
+from dfc_driver_cuda.plan_convolutions import ConvolutionPlan
 from dfc_driver_cuda.plan_format import Launch, read_plan
 from dfc_target_cuda.kernels.kernel_text import SIMULATED
 from dfc_target_cuda.target import SIMULATOR
-from tests.dfc.lower.convolutions.test_random_convolutions import random_program
-from tests.dfc.lower.convolutions.test_recognise import FORMS, WHAT, numbers, text_of
 from tests.support import simulated_programs
-from tests.support.convolving import noted_program
 from tests.support.kernel_interpreter import run
 from tests.support.simulated_cublaslt import SimulatedCublasLt
 from tests.support.simulated_cudnn import Engine, SimulatedCudnn
@@ -32,6 +30,8 @@ from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, program_of
 from tests.support.simulated_runtime import simulated_devices
 from tests.support.spread_samples import observed
+from tests.targets.cuda.compile.libraries.test_convolution_maps import FORMS, WHAT, numbers, text_of
+from tests.targets.cuda.compile.libraries.test_random_convolutions import random_program
 from tests.targets.cuda.run.test_executor import Arrays
 from tests.targets.cuda.test_samples import SMALLER, on_processor
 
@@ -61,7 +61,7 @@ def test_every_form_goes_through_the_library(form: str, what: str) -> None:
     x, w, y, _ = FORMS[form]
     feeds, text = [numbers(f"B, {x}", 2), numbers(w, 2), numbers(f"B, {y}", 2)], text_of(form, what)
     library = SimulatedCudnn()
-    device_run = SimulatedRun(noted_program(text), {}, with_convolutions(library))
+    device_run = SimulatedRun(program_of(text), {}, with_convolutions(library))
     found = device_run.call("f", feeds, {"B": 2})
     np.testing.assert_allclose(found[0], wanted(text, feeds, {"B": 2})[0], **CLOSE)
     if (form, what) == ("uneven zeros", "data"):
@@ -82,7 +82,7 @@ def test_every_element_type(dtype: str, bias: str) -> None:
     text = CONVOLVED.format(dtype) + f" return conv2d(x, w, pad = 1){bias} }}"
     feeds = [numbers(one, 2).astype(KINDS[dtype]) for one in ("B, 5, 5, 2", "3, 3, 2, 3", "3")]
     library = SimulatedCudnn()
-    device_run = SimulatedRun(noted_program(text), {}, with_convolutions(library))
+    device_run = SimulatedRun(program_of(text), {}, with_convolutions(library))
     (found,) = device_run.call("f", feeds, {"B": 2})
     close = CLOSE if dtype in ("f32", "f64") else HALF
     np.testing.assert_allclose(found.astype(float), wanted(text, feeds, {"B": 2})[0].astype(float), **close)
@@ -94,7 +94,7 @@ def test_a_residual_and_a_bias_in_one() -> None:
       -> (y: f32[B, 5, 5, 3]) { return r + (conv2d(x, w, pad = 1) + b) }"""
     feeds = [numbers(one, 2) for one in ("B, 5, 5, 2", "3, 3, 2, 3", "3", "B, 5, 5, 3")]
     library = SimulatedCudnn()
-    device_run = SimulatedRun(noted_program(text), {}, with_convolutions(library))
+    device_run = SimulatedRun(program_of(text), {}, with_convolutions(library))
     (found,) = device_run.call("f", feeds, {"B": 2})
     np.testing.assert_allclose(found, wanted(text, feeds, {"B": 2})[0], **CLOSE)
     assert (library.ran, device_run.device.counts.kernels) == (["forward"], 0)
@@ -107,9 +107,8 @@ LARGE = """readonly entry f[B](x: f32[B, 4, 4, 2], w: f32[3, 3, 2, 3], b: f32[3]
 def test_a_kernel_goes_on_with_sums() -> None:
     feeds = [numbers(one, 2) for one in ("B, 4, 4, 2", "3, 3, 2, 3", "3")]
     library = SimulatedCudnn()
-    device_run = SimulatedRun(noted_program(LARGE), {}, with_convolutions(library))
-    notes = [launch.notes for launch in noted_launches(device_run)]
-    assert [one.convolution.makes_sums for one in notes if one is not None and one.convolution is not None] == [True]
+    device_run = SimulatedRun(program_of(LARGE), {}, with_convolutions(library))
+    assert [one.makes_sums for one in planned(device_run)] == [True]
     (found,) = device_run.call("f", feeds, {"B": 2})
     np.testing.assert_allclose(found, wanted(LARGE, feeds, {"B": 2})[0], **CLOSE)
     assert (library.ran, device_run.device.counts.kernels) == (["forward"], 1)
@@ -120,16 +119,18 @@ def test_sums_that_take_too_much_memory_stay_with_their_kernel() -> None:
     library, feeds = SimulatedCudnn(), [numbers(one, 2) for one in ("B, 4, 4, 2", "3, 3, 2, 3", "3")]
     device = with_convolutions(library)
     with mock.patch.object(device, "memory", return_value=(1 << 20, 16 * 100)):
-        device_run = SimulatedRun(noted_program(LARGE), {}, device)
+        device_run = SimulatedRun(program_of(LARGE), {}, device)
     (found,) = device_run.call("f", feeds, {"B": 2})
     np.testing.assert_allclose(found, wanted(LARGE, feeds, {"B": 2})[0], **CLOSE)
     (who,) = device_run.driver.convolutions.values()
     assert not library.ran and "take too much memory" in who
 
 
-def noted_launches(device_run: SimulatedRun) -> list[Launch]:
+def planned(device_run: SimulatedRun) -> list[ConvolutionPlan]:
+    """The convolutions in the plan."""
     plan = read_plan(device_run.lowered.notes["plan"])
-    return [step for step in plan.entries[0].steps if isinstance(step, Launch)]
+    launches = [step for step in plan.entries[0].steps if isinstance(step, Launch)]
+    return [one.convolution for one in launches if one.convolution is not None]
 
 
 TRAINED = """
@@ -147,7 +148,7 @@ def trained(device: SimulatedDevice, steps: int = 2) -> SimulatedRun:
     """Steps that agree with the interpreter's."""
     state = {"w": numbers("3, 3, 2, 4", 2), "v": numbers("3, 3, 4, 2", 2)}
     other = {name: np.array(one) for name, one in state.items()}
-    device_run = SimulatedRun(noted_program(TRAINED), state, device)
+    device_run = SimulatedRun(program_of(TRAINED), state, device)
     for step in range(steps):
         x = numbers("B, 6, 6, 2", 2) + np.float32(step)
         (loss,) = device_run.call("f", [x], {"B": 2})
@@ -164,16 +165,16 @@ def test_training_goes_through_the_library() -> None:
     assert sorted(library.ran) == sorted(["data", "forward", "forward", "weights", "weights"] * 2)
     assert library.asked == 5 * 2, "each of five shapes in one call: for the number of engines, and for them"
     without = trained(SimulatedDevice())
-    assert device_run.device.counts.kernels < without.device.counts.kernels
+    assert device_run.device.counts.kernels == without.device.counts.kernels, "one goes on with each of the sums"
 
 
-def test_what_the_library_does_not_make_another_may_make_as_products() -> None:
+def test_what_the_library_does_not_make_a_kernel_makes_without_a_copy() -> None:
     library, products = SimulatedCudnn({c.BEST: []}), SimulatedCublasLt()
-    device_run = SimulatedRun(noted_program(ADDRESSED), {}, with_convolutions(library, products))
+    device_run = SimulatedRun(program_of(ADDRESSED), {}, with_convolutions(library, products))
     feeds = [numbers("B, 4, 4, 2", 2), numbers("3, 3, 2, 4", 2)]
     (found,) = device_run.call("f", feeds, {"B": 2})
     np.testing.assert_allclose(found, wanted(ADDRESSED, feeds, {"B": 2})[0], **CLOSE)
-    assert (products.products, device_run.device.counts.kernels) == (1, 1), "of the windows, which a kernel makes"
+    assert (products.products, device_run.device.counts.kernels) == (0, 1), "no library multiplies windows"
 
 
 def by_kernels(library: SimulatedCudnn, reason: str, **more: Any) -> None:
@@ -205,8 +206,7 @@ def test_a_library_that_does_not_start_leaves_all_convolutions_to_kernels() -> N
     by_kernels(library, "cudnnCreate of cuDNN ends with STATUS_1001")
 
 
-def test_a_refusal_of_one_convolution_brings_back_what_was_left_out_for_it() -> None:
-    """The windows of an image are for two: the convolution and its gradient by the weights."""
+def test_a_refusal_of_one_convolution_leaves_it_to_its_kernel() -> None:
     text = """readonly entry f[B](x: f32[B, 4, 4, 2], w: f32[3, 3, 2, 3], dy: f32[B, 4, 4, 3])
       -> (y: f32[B, 4, 4, 3], dw: f32[3, 3, 2, 3]) {
         let y = conv2d(x, w, pad = 1)
@@ -215,12 +215,12 @@ def test_a_refusal_of_one_convolution_brings_back_what_was_left_out_for_it() -> 
     for kind, others in (("forward", ["weights"]), ("weights", ["forward"]), ("", ["forward", "weights"])):
         library = SimulatedCudnn()
         library.refused_kind = kind
-        device_run = SimulatedRun(noted_program(text), {}, with_convolutions(library))
+        device_run = SimulatedRun(program_of(text), {}, with_convolutions(library))
         found = device_run.call("f", feeds, {"B": 2})
         for one, other in zip(found, wanted(text, feeds, {"B": 2}), strict=True):
             np.testing.assert_allclose(one, other, **CLOSE)
         assert sorted(library.ran) == others
-        assert device_run.device.counts.kernels == (2 if kind else 0), "the windows, and what reads them"
+        assert device_run.device.counts.kernels == bool(kind)
 
 
 ADDRESSED = """readonly entry f[B](x: f32[B, 4, 4, 2], w: f32[3, 3, 2, 4]) -> (y: f32[B, 4, 4, 4]) {
@@ -229,7 +229,7 @@ ADDRESSED = """readonly entry f[B](x: f32[B, 4, 4, 2], w: f32[3, 3, 2, 4]) -> (y
 
 def test_other_addresses_change_the_node_alone() -> None:
     library = SimulatedCudnn()
-    there = Arrays(SimulatedRun(noted_program(ADDRESSED), {}, with_convolutions(library)))
+    there = Arrays(SimulatedRun(program_of(ADDRESSED), {}, with_convolutions(library)))
     for size in (1, 2):
         x, w = numbers("B, 4, 4, 2", 2) * size, numbers("3, 3, 2, 4", 2)
         target = there.memory.allocate(2 * 4 * 4 * 4 * 4)
@@ -241,7 +241,7 @@ def test_other_addresses_change_the_node_alone() -> None:
 
 def test_an_empty_batch_is_not_asked_for() -> None:
     library = SimulatedCudnn()
-    device_run = SimulatedRun(noted_program(ADDRESSED), {}, with_convolutions(library))
+    device_run = SimulatedRun(program_of(ADDRESSED), {}, with_convolutions(library))
     (found,) = device_run.call("f", [np.zeros((0, 4, 4, 2), np.float32), numbers("3, 3, 2, 4", 2)], {"B": 0})
     assert found.shape == (0, 4, 4, 4) and not library.asked
 
@@ -258,7 +258,7 @@ entry f(ids: i32[2], x: f32[6, 4, 4, 2], w: f32[3, 3, 2, 3]) -> (y: f32) {
 def test_what_is_seen_after_a_fault_is_left_to_kernels() -> None:
     library = SimulatedCudnn()
     state = {"kept": np.zeros((2, 4, 4, 3), np.float32)}
-    device_run = SimulatedRun(noted_program(GUARDED), state, with_convolutions(library))
+    device_run = SimulatedRun(program_of(GUARDED), state, with_convolutions(library))
     x, w = numbers("6, 4, 4, 2", 2), numbers("3, 3, 2, 3", 2)
     device_run.call("f", [np.array([1, 5], np.int32), x, w])
     kept = np.array(device_run.state["kept"])
@@ -303,8 +303,7 @@ def test_f32_may_be_rounded_only_where_it_was_asked_for() -> None:
     found: list[bool] = []
     for tf32 in (False, True):
         with mock.patch.object(simulated_programs, "SIMULATED", replace(SIMULATED, tf32=tf32)):
-            notes = [one.notes for one in noted_launches(SimulatedRun(noted_program(ADDRESSED)))]
-        found += [one.convolution.rounds for one in notes if one is not None and one.convolution is not None]
+            found += [one.rounds for one in planned(SimulatedRun(program_of(ADDRESSED)))]
     assert found == [False, True]
 
 
@@ -313,7 +312,7 @@ def test_what_windows_leave_out_at_the_start_is_not_looked_at() -> None:
       return conv2d(x[:, 2:, 1:], w, stride = [1, 2]) }"""
     feeds = [numbers(one, 2) for one in ("B, 7, 6, 2", "3, 3, 2, 3")]
     library = SimulatedCudnn()
-    device_run = SimulatedRun(noted_program(text), {}, with_convolutions(library))
+    device_run = SimulatedRun(program_of(text), {}, with_convolutions(library))
     (found,) = device_run.call("f", feeds, {"B": 2})
     np.testing.assert_allclose(found, wanted(text, feeds, {"B": 2})[0], **CLOSE)
     assert (library.ran, device_run.device.counts.kernels) == (["forward"], 0)
@@ -322,7 +321,7 @@ def test_what_windows_leave_out_at_the_start_is_not_looked_at() -> None:
 @pytest.mark.parametrize("seed", range(0, 40, 4))
 def test_random_programs_mean_the_same(seed: int) -> None:
     text, feeds = random_program(seed)
-    device_run = SimulatedRun(noted_program(text), {}, with_convolutions(SimulatedCudnn()))
+    device_run = SimulatedRun(program_of(text), {}, with_convolutions(SimulatedCudnn()))
     for one, other in zip(device_run.call("f", feeds), wanted(text, feeds, {}), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4 * max(1.0, float(np.abs(other).max())))
 

@@ -1,7 +1,7 @@
-"""What launches say of convolutions, as data of the plan: those that a library may make with the same numbers.
+"""Convolutions of a program as data of its plan: those that a library may make with the same numbers.
 
-Assumes notes of `dfc.lower.convolutions`. Guarantees that what is described has one element type throughout, and that
-sums are made apart only where a kernel goes on with them.
+Guarantees that what is described has one element type throughout, and that sums are made apart only where a kernel goes
+on with them.
 """
 
 from __future__ import annotations
@@ -9,34 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dfc.bundle.formulas import formula
-from dfc.ir.dims import Dim
-from dfc.kernels.convolution import FORWARD, SUMS, Convolved, Strided
+from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.program import EntryProgram, Launch
 from dfc_driver_cuda.plan_convolutions import TYPES
+from dfc_target_cuda.libraries.convolution_form import FORWARD, SUMS, Convolved, Strided
 from dfc_target_cuda.libraries.splitting import Choice
 
 Size = Callable[[Dim], object]
 
 
-def launch_notes(
-    entry: EntryProgram, launch: Launch, choice: Choice, *, faults: bool, size: Size
+def convolution_data(
+    entry: EntryProgram, launch: Launch, one: Convolved, choice: Choice, *, faults: bool, size: Size
 ) -> dict[str, object] | None:
-    """What the plan says of a launch besides; nothing of most."""
-    one = launch.convolution
-    made = one is not None and unmade(entry, launch, choice, faults=faults) == ""
-    if one is None or not made:
-        return {"number": launch.number, "only_for": list(launch.only_for)} if launch.only_for else None
-    return {
-        "number": launch.number,
-        "only_for": list(launch.only_for),
-        "convolution": _data(one, entry, rounds=choice.rounds, size=size) | _finish(one, choice),
-    }
+    """What the plan says of a launch besides; nothing if no library makes it."""
+    if unmade(entry, launch, one, choice, faults=faults):
+        return None
+    values = {Symbol(f"d{number}"): value for number, value in enumerate(launch.sizes)}
+
+    def bound(formula: Dim) -> object:
+        return size(formula.substitute(values))
+
+    return _data(one, entry, launch, rounds=choice.rounds, size=bound) | _finish(one, choice)
 
 
 def _finish(one: Convolved, choice: Choice) -> dict[str, object]:
     """The kernel that goes on with the sums, if that is what is made."""
     last = choice.apart
-    if SUMS not in one.buffers or last is None:
+    if SUMS not in one.slots or last is None:
         return {}
     sizes = [_over_kernel(size) for size in last.sizes]
     return {"finish": {"kernel": last.kernel, "operands": list(last.operands), "sizes": sizes}}
@@ -46,31 +45,34 @@ def _over_kernel(size: Dim) -> object:
     return formula(size, {symbol: str(symbol) for symbol in size.symbols()}).to_json()
 
 
-def unmade(entry: EntryProgram, launch: Launch, choice: Choice, *, faults: bool) -> str:
-    """Why no library of convolutions makes what a launch says that it makes; empty if one may."""
-    assert launch.convolution is not None
-    one = launch.convolution
-    types = {entry.buffers[b].dtype.name for b in one.buffers if b != SUMS}
+def unmade(entry: EntryProgram, launch: Launch, one: Convolved, choice: Choice, *, faults: bool) -> str:
+    """Why no library of convolutions makes what a kernel makes; empty if one may."""
+    types = {entry.buffers[b].dtype.name for b in operands(launch, one) if b != SUMS}
     if len(types) > 1 or not types <= set(TYPES):
         return f"it works on {' and '.join(sorted(types))}"
     if faults:
         return "it may fail"
-    if SUMS in one.buffers and choice.apart is None:
+    if SUMS in one.slots and choice.apart is None:
         return f"its sums are not rounded to {types.pop()} before anything else"
     return ""
 
 
-def _data(one: Convolved, entry: EntryProgram, *, rounds: bool, size: Size) -> dict[str, object]:
-    what = one.what
+def operands(launch: Launch, one: Convolved) -> list[int]:
+    """The buffers of a convolution."""
+    return [SUMS if slot == SUMS else launch.buffers[slot] for slot in one.slots]
+
+
+def _data(one: Convolved, entry: EntryProgram, launch: Launch, *, rounds: bool, size: Size) -> dict[str, object]:
+    what, buffers = one.what, operands(launch, one)
     tensors = {"image": what.image, "filter": what.filter, "result": what.result}
     tensors |= {"bias": what.bias} if what.bias is not None else {}
     tensors |= {"added": what.added} if what.added is not None else {}
-    (dtype,) = {entry.buffers[b].dtype.name for b in one.buffers if b != SUMS}
+    (dtype,) = {entry.buffers[b].dtype.name for b in buffers if b != SUMS}
     return {
         "kind": what.kind,
         "type": dtype,
         "rounds": rounds and dtype == "f32",
-        "operands": [one.buffers[tensor.operand] for tensor in tensors.values()],
+        "operands": [buffers[tensor.operand] for tensor in tensors.values()],
         **{name: _tensor(tensor, size) for name, tensor in tensors.items()},
         "steps": list(what.steps),
         "dilations": list(what.dilations),

@@ -23,10 +23,9 @@ from dfc.kernels.program import Launch, Program, Role, walk
 from dfc_driver_cuda import product_costs
 from dfc_driver_cuda.product_costs import Work
 from dfc_target_cuda.kernels.kernel_text import KernelText
+from dfc_target_cuda.libraries.convolution_form import SUMS, Convolved
+from dfc_target_cuda.libraries.convolution_maps import convolutions
 from dfc_target_cuda.libraries.products import LibraryProduct, library_product
-
-SUMS = -1
-"""The number of the operand that holds the sums."""
 
 AFTER_FAULTS = "it runs after what may fail"
 
@@ -47,13 +46,15 @@ class Finish:
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What is left to a library of one kernel. `reason` says why it is not all; `sums` is the type in which sums for
-    `finish` are written. `apart` takes on the sums of a convolution, row by row, in the type of its factors."""
+    `finish` are written. `convolution` is what it makes, if it is one and runs outside of loops and branches; `apart`
+    takes on the sums of that, row by row, in the type of its factors."""
 
     product: LibraryProduct | None = None
     finish: Finish | None = None
     rounds: bool = False
     reason: str = ""
     sums: str = ""
+    convolution: Convolved | None = None
     apart: Finish | None = None
 
 
@@ -72,7 +73,7 @@ class Chooser:
     def __init__(self, program: Program, texts: Sequence[KernelText], *, tf32: bool) -> None:
         self._kernels, self._texts, self._tf32 = program.kernels, texts, tf32
         self._guarded_results = {kernel for kernel in _seen_after_faults(program) if texts[kernel].guarded}
-        self._convolved = set(_going_on_with_convolutions(program))
+        self._convolutions = convolutions(program)
         self._finishes: dict[tuple[LoopKernel, bool], int] = {}
 
     def choices(self) -> Choices:
@@ -83,9 +84,14 @@ class Chooser:
         return Choices(made, [kernel for kernel, _ in self._finishes], [guarded for _, guarded in self._finishes])
 
     def _with_convolution(self, number: int, kernel: ContractKernel) -> Choice:
-        made = self._choice(number, kernel)
+        found, made = self._convolutions.get(number), self._choice(number, kernel)
         factor = kernel.operands[kernel.a.operand].dtype
-        if number not in self._convolved or (factor != kernel.accumulator and not rounds_first(kernel, factor)):
+        if found is None:
+            return made
+        made = replace(made, convolution=found, rounds=self._tf32 and factor.name == "f32")
+        if SUMS not in found.slots:
+            return made
+        if factor != kernel.accumulator and not rounds_first(kernel, factor):
             return made
         return replace(made, apart=self._finish(number, finishing(kernel, by_rows=True, sums=factor)))
 
@@ -128,14 +134,6 @@ def _seen_after_faults(program: Program) -> Iterator[int]:
                     o.access != "read" and entry.buffers[b].role in (Role.RESOURCE, Role.RESULT) for b, o in written
                 ):
                     yield step.kernel
-
-
-def _going_on_with_convolutions(program: Program) -> Iterator[int]:
-    """The kernels whose sums a library of convolutions may make, whatever a product of that size takes."""
-    for entry in program.entries:
-        for step in walk(entry.steps):
-            if isinstance(step, Launch) and step.convolution is not None and SUMS in step.convolution.buffers:
-                yield step.kernel
 
 
 def ever_pays(found: LibraryProduct, sums: str, *, rounds: bool) -> bool:

@@ -32,7 +32,8 @@ from dfc.kernels.program import (
 )
 from dfc_driver_cuda.plan_format import VERSION
 from dfc_target_cuda.kernels.kernel_text import KernelText
-from dfc_target_cuda.libraries.convolutions import launch_notes
+from dfc_target_cuda.libraries.convolution_maps import launches_in_line
+from dfc_target_cuda.libraries.convolutions import convolution_data
 from dfc_target_cuda.libraries.products import LibraryProduct
 from dfc_target_cuda.libraries.splitting import Choice
 
@@ -146,6 +147,7 @@ class _Entry:
         self._sites = program.sites
         self._choices, self._texts = choices, texts
         self._entry = entry
+        self._in_line = {id(step) for step in launches_in_line(entry.steps)}
         self._most: Mapping[Symbol, Dim] = dict(entry.measured)
         self._offsets = constant_offsets
         self._names = name_symbols([*entry.dims, *self._most])
@@ -220,7 +222,7 @@ class _Entry:
                     list(step.buffers),
                     [self._size(size) for size in step.sizes],
                 ]
-                return [*made, *self._notes(step)]
+                return [*made, *self._convolution(step)]
             case Copy():
                 return ["copy", step.source, step.target]
             case Check():
@@ -231,10 +233,12 @@ class _Entry:
                 extents = [self._size(size) for size in varying_extents(self._sites[step.site])]
                 return ["call", step.site, list(step.inputs), list(step.outputs), extents]
 
-    def _notes(self, step: Launch) -> list[object]:
-        """What a launch says of convolutions, if anything."""
+    def _convolution(self, step: Launch) -> list[object]:
+        """What convolution a launch makes, if a library may make it."""
         choice, faults = self._choices[step.kernel], self._texts[step.kernel].faults
-        found = launch_notes(self._entry, step, choice, faults=faults, size=self._size)
+        if choice.convolution is None or id(step) not in self._in_line:
+            return []
+        found = convolution_data(self._entry, step, choice.convolution, choice, faults=faults, size=self._size)
         return [] if found is None else [found]
 
 

@@ -1,4 +1,4 @@
-"""Convolutions as data: what a launch computes, where a library of convolutions may compute it instead.
+"""Convolutions as data: what a contraction computes, where a library of convolutions may compute it instead.
 
 The terms are those of such libraries: tensors are an offset, extents and strides in elements; first the batch (of a
 filter: the channels out), then channels, then the places. Everything is a correlation: windows are not turned round.
@@ -15,7 +15,7 @@ FORWARD, DATA, WEIGHTS = "forward", "data", "weights"
 
 
 SUMS = -1
-"""Stands for a buffer: the sums of a contraction before its epilogue, which lie together in the order of its axes."""
+"""Stands for a slot: the sums of a contraction before its epilogue, which lie together in the order of its axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,7 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Convolved:
-    """A convolution on buffers of an entry, one for each of its operands; what it makes may be `SUMS`. They hold what
-    they held when the launches ran that it stands for."""
+    """A convolution on operand slots of a kernel, one for each of its operands; what it makes may be `SUMS`."""
 
     what: Convolution
-    buffers: tuple[int, ...]
+    slots: tuple[int, ...]

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 
 from dfc.ir.dims import ONE, ZERO, Dim, dim, product
 from dfc.kernels.access import strides
-from dfc.kernels.convolution import DATA, FORWARD, WEIGHTS, Convolution, Strided
-from dfc.lower.convolutions.views import Along, Space, Terms, View, merged
+from dfc_target_cuda.libraries.convolution_axes import Along, Space, Terms, View, merged
+from dfc_target_cuda.libraries.convolution_form import DATA, FORWARD, WEIGHTS, Convolution, Strided
 
 MOST_PLACES = 3
 IMAGE, FILTER, RESULT = range(3)
@@ -101,7 +101,7 @@ def _is_turned(roles: Roles, spot: Spot) -> bool:
 def _roles(space: Space, image: View, filter_: Terms, result: Terms) -> Roles | None:
     """Sorts the axes; None if one of them is nowhere where it should be."""
     roles = Roles({}, dict(filter_), dict(result))
-    for along, extent, stride in zip(image.index, image.place.shape, strides(image.place.shape), strict=True):
+    for along, extent, stride in zip(image.index, image.shape, strides(image.shape), strict=True):
         terms = space.resolved(along.terms)
         sides = [[a for a in terms if a in one and a not in other] for one, other in _sides(filter_, result)]
         if along.masked or all(sides) or (any(sides) and (along.offset != ZERO or _jumps(terms))):

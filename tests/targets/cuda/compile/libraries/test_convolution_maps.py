@@ -1,6 +1,6 @@
-"""Convolutions in scheduled programs: what is noted is what the program means, and what is left out nobody needs.
+"""Contractions that are convolutions: what a kernel is matched to is what it means.
 
-The reference is the interpreter of kernels, which knows nothing of notes; memory of the call begins as NaN.
+The reference is the interpreter of kernels, which knows nothing of matches; memory of the call begins as NaN.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfc.driver import pipeline
-from dfc.kernels.convolution import SUMS
-from dfc.kernels.program import Launch, walk
-from tests.support.building import graph_of
-from tests.support.convolving import launches, noted, noted_program, run_convolving
+from dfc_target_cuda.libraries.convolution_form import SUMS
+from dfc_target_cuda.libraries.convolution_maps import convolutions
+from tests.support.convolving import run_convolving
 from tests.support.kernel_interpreter import run
+from tests.support.simulated_programs import program_of
 
 X2, X1 = "7, 6, 4", "9, 4"
 FORMS = {
@@ -60,11 +59,11 @@ def numbers(shape: str, batch: int) -> np.ndarray:
 
 
 def agree(text: str, feeds: list[Any], sizes: dict[str, int], state: dict[str, Any] | None = None) -> Any:
-    """The entry with its convolutions made as noted means the same; the machine that ran it so."""
+    """The entry with its convolutions made as matched means the same; the machine that ran it so."""
     first, second = ({name: np.array(one) for name, one in (state or {}).items()} for _ in range(2))
-    plain = pipeline.scheduled(pipeline.optimise(graph_of(f"dfg 1\n{text}")))
-    wanted = run(plain, "f", feeds, first, sizes)
-    found, machine = run_convolving(noted_program(text), "f", feeds, sizes, second)
+    program = program_of(text)
+    wanted = run(program, "f", feeds, first, sizes)
+    found, machine = run_convolving(program, "f", feeds, sizes, second)
     for one, other in zip((*found, *second.values()), (*wanted.results, *first.values()), strict=True):
         np.testing.assert_allclose(one.astype(float), other.astype(float), **CLOSE)
     return machine
@@ -75,8 +74,7 @@ def agree(text: str, feeds: list[Any], sizes: dict[str, int], state: dict[str, A
 def test_every_form_is_one_convolution(form: str, what: str) -> None:
     x, w, y, _ = FORMS[form]
     machine = agree(text_of(form, what), [numbers(f"B, {x}", 2), numbers(w, 2), numbers(f"B, {y}", 2)], {"B": 2})
-    kinds = [noted_one.what.kind for launch, noted_one in noted(machine.entry) if launch.number in machine.made]
-    assert kinds == [what]
+    assert [one.what.kind for one in machine.made] == [what]
     cut = (form, what) == ("uneven zeros", "data")  # more zeros than a window reaches: they are cut off afterwards
     assert machine.launches == cut, "nothing else is left to do"
 
@@ -86,7 +84,7 @@ def test_what_is_added_to_results_is_part_of_the_convolution() -> None:
       -> (y: f32[B, 5, 5, 3]) { return r + (conv2d(x, w, pad = 1) + b) }"""
     feeds = [numbers(one, 2) for one in ("B, 5, 5, 2", "3, 3, 2, 3", "3", "B, 5, 5, 3")]
     machine = agree(text, feeds, {"B": 2})
-    ((_, one),) = noted(machine.entry)
+    (one,) = machine.made
     assert one.what.bias is not None and one.what.added is not None and machine.launches == 0
 
 
@@ -100,17 +98,30 @@ def test_sums_are_made_apart_where_more_is_done_to_them() -> None:
     text = """readonly entry f[B](x: f32[B, 5, 5, 2], w: f32[3, 3, 2, 3], b: f32[3]) -> (y: f32[B, 5, 5, 3]) {
       return relu(conv2d(x, w, pad = 1) * b) }"""
     machine = agree(text, [numbers(one, 2) for one in ("B, 5, 5, 2", "3, 3, 2, 3", "3")], {"B": 2})
-    ((_, one),) = noted(machine.entry)
-    assert one.buffers[one.what.made.operand] == SUMS
+    (one,) = machine.made
+    assert one.slots[one.what.made.operand] == SUMS
 
 
 def test_other_layouts_are_strides() -> None:
     text = """readonly entry f[B](x: f32[B, 4, 6, 5], w: f32[3, 2, 4, 3]) -> (y: f32[B, 3, 4, 4]) {
       return transpose(conv2d(transpose(x, [0, 2, 3, 1]), w), [0, 3, 1, 2]) }"""
     machine = agree(text, [numbers(one, 2) for one in ("B, 4, 6, 5", "3, 2, 4, 3")], {"B": 2})
-    one = next(each for launch, each in noted(machine.entry) if launch.number in machine.made)
+    (one,) = machine.made
     assert [str(each) for each in one.what.image.strides] == ["120", "30", "5", "1"]
-    assert machine.launches == 0
+    assert machine.launches == 1, "the transpose behind it"
+
+
+def test_zeros_are_around_an_image_of_any_layout() -> None:
+    text = """readonly entry f[B](x: f32[B, 4, 6, 5], w: f32[3, 2, 4, 3]) -> (y: f32[B, 6, 6, 3]) {
+      return conv2d(transpose(x, [0, 2, 3, 1]), w, pad = 1) }"""
+    machine = agree(text, [numbers(one, 2) for one in ("B, 4, 6, 5", "3, 2, 4, 3")], {"B": 2})
+    assert len(machine.made) == 1 and machine.launches == 0
+
+
+def test_zeros_are_around_an_image_that_is_turned_round() -> None:
+    text = """readonly entry f[B](x: f32[B, 6, 5, 2], w: f32[3, 2, 2, 3]) -> (y: f32[B, 6, 6, 3]) {
+      return conv2d(reverse(x, axis = 1), w, pad = 1) }"""
+    agree(text, [numbers(one, 2) for one in ("B, 6, 5, 2", "3, 2, 2, 3")], {"B": 2})
 
 
 def test_sizes_that_only_a_call_knows() -> None:
@@ -138,9 +149,8 @@ entry f[B](x: f32[B, 6, 6, 2]) -> (loss: f32) {
 def test_training_makes_all_gradients_and_keeps_what_they_need() -> None:
     state = {"w": numbers("3, 3, 2, 4", 2), "v": numbers("3, 3, 4, 2", 2)}
     machine = agree(TRAINED, [numbers("B, 6, 6, 2", 2)], {"B": 2}, state)
-    kinds = sorted(one.what.kind for launch, one in noted(machine.entry) if launch.number in machine.made)
+    kinds = sorted(one.what.kind for one in machine.made)
     assert kinds == ["data", "forward", "forward", "weights", "weights"]
-    assert len(machine.left_out) == 5, "two windows, one turned filter, one spread slope and its windows"
 
 
 def test_state_that_was_written_in_between_is_not_read_again() -> None:
@@ -156,7 +166,7 @@ entry f(u: f32[2, 6, 6, 2], w: f32[3, 3, 2, 4]) -> (y: f32[2, 6, 6, 4]) {
     assert machine.made
 
 
-def test_what_is_read_by_others_too_is_not_left_out() -> None:
+def test_windows_that_others_read_too() -> None:
     text = """readonly entry f[B](x: f32[B, 5, 5, 2], w: f32[3, 3, 2, 3]) -> (y: f32[B, 3, 3, 3], s: f32) {
       let seen = windows(x, axis = [1, 2], size = 3)
       return conv2d(x, w), sum(square(seen)) }"""
@@ -175,12 +185,5 @@ UNLIKE = {
 
 
 @pytest.mark.parametrize("name", UNLIKE)
-def test_what_is_no_convolution_of_a_call_is_not_noted(name: str) -> None:
-    program = noted_program(UNLIKE[name])
-    assert not [one for one in launches(program.entries[0]) if one.convolution is not None or one.only_for]
-
-
-def test_programs_for_targets_without_libraries_are_what_they_were() -> None:
-    program = pipeline.scheduled(pipeline.optimise(graph_of(f"dfg 1\n{TRAINED}")))
-    found = [step for entry in program.entries for step in walk(entry.steps) if isinstance(step, Launch)]
-    assert all(one.convolution is None and one.number < 0 and not one.only_for for one in found)
+def test_what_is_no_convolution_of_a_call_is_not_matched(name: str) -> None:
+    assert not convolutions(program_of(UNLIKE[name]))

@@ -1,4 +1,4 @@
-"""Random programs of convolutions, views between them and gradients: made as noted, they mean the same."""
+"""Random programs of convolutions, views between them and gradients: made as matched, they mean the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.dfc.lower.convolutions.test_recognise import agree
+from tests.targets.cuda.compile.libraries.test_convolution_maps import agree
 
 SEEDS = range(40)
 
