@@ -20,9 +20,10 @@ from dfc.elaborate.state.randomness import RNG_TYPE
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.statements.blocks import make_instance
 from dfc.elaborate.statements.regions import Region
+from dfc.elaborate.types.declared import ConstType, DeclaredType, ResourceType, Signature, TupleType
 from dfc.elaborate.types.entities import UNKNOWN, Entity, Instance, Routine, Tensor, TupleValue, VariableValue
-from dfc.elaborate.types.generics import Signature, bind_generics, read_signature
-from dfc.elaborate.types.types import ConstType, DeclaredType, ResourceType, TupleType, expected_of, resolve_type
+from dfc.elaborate.types.generics import bind_generics, read_signature
+from dfc.elaborate.types.types import expected_of, resolve_type
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType
@@ -101,9 +102,9 @@ def any_value(name: str, type_: DeclaredType) -> Entity:
 def any_variable(name: str, type_: DeclaredType, span: Span) -> Entity:
     match type_:
         case TensorType():
-            return VariableValue(Variable(name, ResourceKind.VARIABLE, type_, True, span, None))
+            return VariableValue(Variable(name, ResourceKind.VARIABLE, type_, True, span))
         case ResourceType("rng"):
-            return VariableValue(Variable(name, ResourceKind.RNG, RNG_TYPE, False, span, None))
+            return VariableValue(Variable(name, ResourceKind.RNG, RNG_TYPE, False, span))
         case TupleType(fields, names):
             shown = names or ("",) * len(fields)
             items = tuple(any_variable(f"{name}.{n}", f, span) for n, f in zip(shown, fields, strict=True))

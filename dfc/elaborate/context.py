@@ -6,10 +6,10 @@ They do so through the `Engine` of the program, so that modules import only what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import NOWHERE, Span
@@ -17,6 +17,7 @@ from dfc.elaborate.mistakes import Mistake, Reporter, mistake
 from dfc.elaborate.names.scope import Binding, Scope
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.statements.regions import Region
+from dfc.elaborate.types.declared import Signature
 from dfc.elaborate.types.entities import BlockClass, Entity, EntryValue, Routine
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.facts import Facts
@@ -24,9 +25,6 @@ from dfc.ir.graph import Block, DimCheck, Graph, Value
 from dfc.ir.types import TensorType
 from dfc.ops.builder import Builder
 from dfc.syntax.tree import tree
-
-if TYPE_CHECKING:
-    from dfc.elaborate.types.generics import Signature
 
 NODE_LIMIT = 500_000
 CALL_COST = 4  # expanding a call, or making an instance, takes as long as this many operations
@@ -190,6 +188,10 @@ class LoopState:
     emit_span: Span | None = None
 
 
+FirstValue = Callable[[Context], Entity]
+"""Elaborates the first value of a variable where the context stands."""
+
+
 @dataclass(eq=False)
 class Program:
     """One run of the front end."""
@@ -201,8 +203,9 @@ class Program:
     search: tuple[Path, ...]
     main: Scope
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    first_values: dict[Variable, FirstValue] = field(default_factory=dict[Variable, FirstValue])
     modules: dict[str, Scope] = field(default_factory=dict[str, Scope])
-    signatures: dict[tuple[int, Scope], Signature] = field(default_factory=dict[tuple[int, Scope], "Signature"])
+    signatures: dict[tuple[int, Scope], Signature] = field(default_factory=dict[tuple[int, Scope], Signature])
     broken: set[int] = field(default_factory=set[int])
     state_bindings: list[Binding] = field(default_factory=list[Binding])
     resolving: set[str] = field(default_factory=set[str])

@@ -19,9 +19,10 @@ from dfc.elaborate.statements.branches import leaves
 from dfc.elaborate.statements.effects import readonly_violations
 from dfc.elaborate.statements.regions import Region, parameter, touched, unique_names
 from dfc.elaborate.types.convert import constant_of, tensor
+from dfc.elaborate.types.declared import DeclaredType, ResourceType, Signature, TupleType
 from dfc.elaborate.types.entities import Entity, EntryValue, ProgramValue, Routine, Tensor, Text, Unknown
-from dfc.elaborate.types.generics import Signature, read_signature
-from dfc.elaborate.types.types import DeclaredType, ResourceType, TupleType, dimension
+from dfc.elaborate.types.generics import read_signature
+from dfc.elaborate.types.types import dimension
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DTypeVariable
 from dfc.ir.facts import NO_FACTS

@@ -15,9 +15,9 @@ from dfc.elaborate.mistakes import Abandoned, Mistake, mistake, unsupported
 from dfc.elaborate.names.scope import Role, Scope
 from dfc.elaborate.statements.branches import leaves, rebuild
 from dfc.elaborate.types.convert import is_operand, tensor
+from dfc.elaborate.types.declared import ConstType, DeclaredType, TupleType
 from dfc.elaborate.types.entities import NOTHING, Entity, TupleValue, Unknown, describe
 from dfc.elaborate.types.fitting import fit_tensor
-from dfc.elaborate.types.types import ConstType, DeclaredType, TupleType
 from dfc.ir.graph import Value
 from dfc.ops.attributes import CustomAttributes
 from dfc.syntax.tree import tree

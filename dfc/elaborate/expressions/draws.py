@@ -12,7 +12,8 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context
 from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
 from dfc.elaborate.expressions.makers import type_argument
-from dfc.elaborate.expressions.operations import Place, operate
+from dfc.elaborate.expressions.operations import operate
+from dfc.elaborate.expressions.places import Place
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.state.randomness import call_rng_method as call_plain_method
 from dfc.elaborate.state.randomness import draw

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
+from dfc.elaborate.expressions.places import Place
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.scope import Role
 from dfc.elaborate.shapes.origins import origins, remedies
@@ -30,26 +31,6 @@ _VERBS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 FOUND_OUT = "every call that finds out a size has one of its own: name them, `let [N] ...`, and `assert N == M` above"
 _QUOTED = re.compile(r"`(\w+)`")
 _TYPED = re.compile(r"`([^`]+)`")
-
-
-class Place:
-    """Where the parts of an operation stand in the text."""
-
-    __slots__ = ("arguments", "op", "operands", "operator", "span")
-
-    def __init__(
-        self,
-        op: str,
-        span: Span,
-        operands: Sequence[Span] = (),
-        operator: Span | None = None,
-        arguments: Mapping[str, Span] | None = None,
-    ) -> None:
-        self.op = op
-        self.span = span
-        self.operands = tuple(operands)
-        self.operator = operator if operator is not None else span
-        self.arguments = arguments or {}
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.scope import Role, Scope
 from dfc.elaborate.statements.inserting import conversion
 from dfc.elaborate.types.convert import constant_of, default_type, element_type, tensor
+from dfc.elaborate.types.declared import ConstType, DeclaredType, FunctionType, ResourceType, TupleType
 from dfc.elaborate.types.entities import (
     Constant,
     Entity,
@@ -35,7 +36,6 @@ from dfc.elaborate.types.entities import (
 )
 from dfc.elaborate.types.fitting import fit, fits_resource, tuple_items, wrong_argument
 from dfc.elaborate.types.generics import Matching, Mismatch
-from dfc.elaborate.types.types import ConstType, DeclaredType, FunctionType, ResourceType, TupleType
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import DTypeVariable, in_class
 from dfc.ir.types import TensorType

@@ -18,11 +18,12 @@ from dfc.elaborate.names.scope import Scope
 from dfc.elaborate.shapes.cost_limit import refuse_growth
 from dfc.elaborate.shapes.obligations import assume_all, require, where_conditions
 from dfc.elaborate.types import promises
+from dfc.elaborate.types.declared import DeclaredType, Signature, TupleType
 from dfc.elaborate.types.entities import NOTHING, UNKNOWN, Entity, Routine, Tensor, TupleValue, describe
 from dfc.elaborate.types.fitting import fit
-from dfc.elaborate.types.generics import Matching, Signature, read_signature
+from dfc.elaborate.types.generics import Matching, read_signature
 from dfc.elaborate.types.promises import broken_promise
-from dfc.elaborate.types.types import DeclaredType, TupleType, expected_of
+from dfc.elaborate.types.types import expected_of
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree

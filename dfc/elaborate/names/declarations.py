@@ -11,6 +11,7 @@ from dfc.elaborate.mistakes import Abandoned, Mistake, mistake, unsupported
 from dfc.elaborate.names.scope import Pending, Role, Scope
 from dfc.elaborate.statements.regions import Region
 from dfc.elaborate.types.convert import array_of, number_of
+from dfc.elaborate.types.declared import ConstType, Signature
 from dfc.elaborate.types.entities import (
     UNKNOWN,
     AliasValue,
@@ -28,8 +29,8 @@ from dfc.elaborate.types.entities import (
     describe,
 )
 from dfc.elaborate.types.fitting import fit
-from dfc.elaborate.types.generics import Signature, bind_generics
-from dfc.elaborate.types.types import CONST_KINDS, ConstType, resolve_type
+from dfc.elaborate.types.generics import bind_generics
+from dfc.elaborate.types.types import CONST_KINDS, resolve_type
 from dfc.ir.attributes import Literal
 from dfc.ir.dtypes import ALL, DType
 from dfc.ir.facts import NO_FACTS

@@ -12,14 +12,16 @@ from dataclasses import replace
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import value_of
-from dfc.elaborate.expressions.operations import Place, apply, operate
+from dfc.elaborate.expressions.operations import apply, operate
+from dfc.elaborate.expressions.places import Place
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.names.scope import Role, Scope
 from dfc.elaborate.statements.regions import Region
 from dfc.elaborate.types.convert import is_operand, not_an_operand, tensor
+from dfc.elaborate.types.declared import DeclaredType, Signature, TupleType
 from dfc.elaborate.types.entities import Entity, Size, Tensor, TupleValue, Unknown
-from dfc.elaborate.types.generics import Matching, Signature
-from dfc.elaborate.types.types import DeclaredType, TupleType, resolve_type, size_of
+from dfc.elaborate.types.generics import Matching
+from dfc.elaborate.types.types import resolve_type, size_of
 from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import F32, I64

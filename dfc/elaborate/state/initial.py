@@ -18,7 +18,8 @@ from dfc.ir.graph import Block, Value
 
 def first_value(context: Context, variable: Variable) -> Value | None:
     """Elaborates the initial value of a variable here; None if the variable has none."""
-    if variable.initial is None:
+    initial = context.program.first_values.get(variable)
+    if initial is None:
         return None
     frame = Frame(
         "initial",
@@ -41,7 +42,7 @@ def first_value(context: Context, variable: Variable) -> Value | None:
         loop=None,
         instance="",
     )
-    entity = variable.initial(inner)
+    entity = initial(inner)
     return fit_tensor(inner, entity, variable.type, variable.span, _complain(variable), fill=True)
 
 
@@ -57,7 +58,7 @@ def _complain(variable: Variable) -> Complain:
 def initial_block(program: Program, variable: Variable) -> Block | None:
     """The block of a resource: what it reads comes in and goes out as tokens."""
     known = program.initial_blocks.get(variable.name)
-    if known is not None or variable.initial is None:
+    if known is not None or variable not in program.first_values:
         return known
     root = Root(variable.name)
     frame = Frame("initial", variable.name, "initial", variable.span, root)
@@ -67,10 +68,10 @@ def initial_block(program: Program, variable: Variable) -> Block | None:
         value = first_value(context, variable)
     except Mistake as problem:
         program.reporter.report(problem.diagnostic)
-        variable.initial = None
+        del program.first_values[variable]
         return None
     except Abandoned:
-        variable.initial = None
+        del program.first_values[variable]
         return None
     assert value is not None
     block = region.close([value], touched([region]))

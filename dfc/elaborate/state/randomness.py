@@ -11,7 +11,8 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected, Frame
 from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
 from dfc.elaborate.expressions.makers import type_argument
-from dfc.elaborate.expressions.operations import Place, apply
+from dfc.elaborate.expressions.operations import apply
+from dfc.elaborate.expressions.places import Place
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.statements.effects import record_effect

@@ -17,6 +17,7 @@ from dfc.elaborate.names.scope import Scope
 from dfc.elaborate.state.randomness import RNG_TYPE
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.types.convert import constant_of, is_operand, tensor
+from dfc.elaborate.types.declared import DeclaredType, ResourceType, TupleType
 from dfc.elaborate.types.entities import (
     Entity,
     Instance,
@@ -27,7 +28,7 @@ from dfc.elaborate.types.entities import (
     VariableValue,
     describe,
 )
-from dfc.elaborate.types.types import LARGEST_SIZE, DeclaredType, ResourceType, TupleType, resolve_type
+from dfc.elaborate.types.types import LARGEST_SIZE, resolve_type
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import ResourceKind
 from dfc.ir.types import TensorType
@@ -181,11 +182,12 @@ def _variable(
         type_,
         trained,
         item.name.span,
-        None if _is_unset(value) else initial,
         settings.container,
         settings.saved,
         item.documentation,
     )
+    if not _is_unset(value):
+        place.program.first_values[variable] = initial
     register(place, variable)
     return variable
 
@@ -223,11 +225,12 @@ def _rng(place: Declaration, item: tree.ParamItem | tree.VarItem, name: str, set
         RNG_TYPE,
         False,
         item.name.span,
-        None if _is_unset(value) else initial,
         settings.container,
         settings.saved,
         item.documentation,
     )
+    if not _is_unset(value):
+        place.program.first_values[variable] = initial
     register(place, variable)
     return VariableValue(variable)
 

@@ -1,37 +1,12 @@
-"""Variables while a program is elaborated, and collecting them out of instances, tuples and lists."""
+"""Collecting variables out of what holds them: instances, tuples and lists."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from dfc.diagnostics.source import Span
-from dfc.elaborate.types.entities import Entity, Instance, ListValue, TupleValue, VariableValue
-from dfc.ir.graph import ResourceKind
-from dfc.ir.types import TensorType
+from dfc.elaborate.types.entities import Entity, Instance, ListValue, TupleValue, Variable, VariableValue
 
-if TYPE_CHECKING:
-    from dfc.elaborate.context import Context
-
-
-@dataclass(eq=False, slots=True)
-class Variable:
-    """One resource. `initial` elaborates its first value where the context stands, None if it has none of its own."""
-
-    name: str
-    kind: ResourceKind
-    type: TensorType
-    trained: bool
-    span: Span
-    initial: Callable[[Context], Entity] | None
-    container: str = "default"
-    saved: bool = True
-    doc: str = ""
-
-    @property
-    def short_name(self) -> str:
-        return self.name.rsplit(".", 1)[-1]
+__all__ = ["Variable", "trained_in", "variables_in"]
 
 
 def variables_in(entity: Entity) -> Iterator[Variable]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import EMITTED, Context, LoopState, Outcome
-from dfc.elaborate.expressions.operations import Place, apply
+from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.operators import as_size
+from dfc.elaborate.expressions.places import Place
 from dfc.elaborate.expressions.recomputing import refuse_on_while, rounds_between_kept
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.names.scope import PROTECTED, Role, Scope

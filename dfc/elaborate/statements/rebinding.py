@@ -13,6 +13,7 @@ from dfc.elaborate.names.scope import Binding, Role
 from dfc.elaborate.statements import inserting
 from dfc.elaborate.statements.carrying import carrying, crossed, giving, outermost, path_to, rebound
 from dfc.elaborate.types.convert import default_type, snapshot
+from dfc.elaborate.types.declared import DeclaredType, TupleType
 from dfc.elaborate.types.entities import (
     NOTHING,
     Constant,
@@ -27,7 +28,6 @@ from dfc.elaborate.types.entities import (
 )
 from dfc.elaborate.types.fitting import fit
 from dfc.elaborate.types.promises import can_be_promised
-from dfc.elaborate.types.types import DeclaredType, TupleType
 from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
 

@@ -2,20 +2,24 @@
 
 Only `Tensor` and `Text` exist at run time, as values of the graph. A number literal or constant has no element type
 until it meets a tensor. A size acts as an i64 scalar, or as a dimension where one is wanted. Everything else is gone
-when elaboration ends.
+when elaboration ends. Variables and scopes are here as well: entities hold them, and scopes hold entities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from dfc.diagnostics.source import Span
+from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.names.roles import Role
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable
-from dfc.ir.graph import Value
+from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType
+from dfc.ops.builder import Builder
 from dfc.syntax.tree.tree import (
     BlockItem,
     EntryItem,
@@ -23,12 +27,6 @@ from dfc.syntax.tree.tree import (
     ProcedureItem,
     TypeItem,
 )
-
-if TYPE_CHECKING:
-    from dfc.elaborate.expressions.operations import Place
-    from dfc.elaborate.names.scope import Scope
-    from dfc.elaborate.state.variables import Variable
-    from dfc.ops.builder import Builder
 
 # -------------------------------------------------------------- run time --
 
@@ -126,6 +124,24 @@ class ListValue:
 
 def _leaves(items: tuple[Entity, ...]) -> int:
     return sum(item.leaves if isinstance(item, ListValue | TupleValue) else 1 for item in items)
+
+
+@dataclass(eq=False, slots=True)
+class Variable:
+    """One resource; its first value is in `Program.first_values`, if it has one of its own."""
+
+    name: str
+    kind: ResourceKind
+    type: TensorType
+    trained: bool
+    span: Span
+    container: str = "default"
+    saved: bool = True
+    doc: str = ""
+
+    @property
+    def short_name(self) -> str:
+        return self.name.rsplit(".", 1)[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +295,92 @@ Entity: TypeAlias = (
     | Nothing
     | Unknown
 )
+
+
+# ---------------------------------------------------------------- scopes --
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An item that is elaborated when it is first used."""
+
+    resolve: Callable[[], Entity]
+
+
+@dataclass(slots=True, eq=False)
+class Binding:
+    name: str
+    entity: Entity | Pending
+    span: Span
+    role: Role
+    level: int = 0  # loop variables: how many loops surround it
+
+    @property
+    def value(self) -> Entity:
+        """What the name stands for; resolves an item at its first use."""
+        entity = self.entity
+        if isinstance(entity, Pending):
+            entity = entity.resolve()
+            if isinstance(self.entity, Pending):
+                self.entity = entity
+        return entity
+
+    @property
+    def is_resolved(self) -> bool:
+        return not isinstance(self.entity, Pending)
+
+
+class Scope:
+    """A set of names inside another one."""
+
+    __slots__ = ("names", "parent")
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self.parent = parent
+        self.names: dict[str, Binding] = {}
+
+    def bind(self, name: str, entity: Entity | Pending, span: Span, role: Role, level: int = 0) -> Binding:
+        binding = Binding(name, entity, span, role, level)
+        self.names[name] = binding
+        return binding
+
+    def find(self, name: str) -> Binding | None:
+        scope: Scope | None = self
+        while scope is not None:
+            binding = scope.names.get(name)
+            if binding is not None:
+                return binding
+            scope = scope.parent
+        return None
+
+    def own(self, name: str) -> Binding | None:
+        return self.names.get(name)
+
+    @property
+    def outermost(self) -> Scope:
+        """The prelude."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def bindings(self) -> Iterator[Binding]:
+        """All visible names, inner ones first."""
+        seen: set[str] = set()
+        scope: Scope | None = self
+        while scope is not None:
+            for name, binding in scope.names.items():
+                if name not in seen:
+                    seen.add(name)
+                    yield binding
+            scope = scope.parent
+
+    def forget(self, name: str, span: Span) -> None:
+        """Binds a name whose statement was given up, so that its uses are not reported."""
+        self.bind(name, Unknown(), span, Role.LET)
+
+
+# ----------------------------------------------------------------- words --
 
 
 def describe(entity: Entity) -> str:

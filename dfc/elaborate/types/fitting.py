@@ -8,6 +8,7 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.types.convert import element_type, is_operand, not_an_operand, tensor
+from dfc.elaborate.types.declared import DeclaredType, ResourceType, TupleType, is_unknown
 from dfc.elaborate.types.entities import (
     Constant,
     Entity,
@@ -22,7 +23,6 @@ from dfc.elaborate.types.entities import (
     VariableValue,
     describe,
 )
-from dfc.elaborate.types.types import DeclaredType, ResourceType, TupleType, is_unknown
 from dfc.ir.dims import Dim
 from dfc.ir.graph import ResourceKind, Value
 from dfc.ir.types import TensorType

@@ -8,23 +8,15 @@ A `Signature` holds the types of the parameters with symbols of its own (`fresh`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import mistake
 from dfc.elaborate.names.scope import Role, Scope
+from dfc.elaborate.types.declared import ConstType, DeclaredType, Signature, TupleType, is_pack, is_unknown, pack_symbol
 from dfc.elaborate.types.entities import ElementType, Entity, Opaque, Pack, Size
-from dfc.elaborate.types.types import (
-    ConstType,
-    DeclaredType,
-    TupleType,
-    generic_dtype,
-    is_pack,
-    is_unknown,
-    pack_symbol,
-    resolve_type,
-)
+from dfc.elaborate.types.types import generic_dtype, resolve_type
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import DType, DTypeVariable, in_class
 from dfc.ir.types import TensorType
@@ -32,36 +24,6 @@ from dfc.syntax.tree import tree
 
 PACK_RANK = 2
 Element = DType | DTypeVariable
-
-
-@dataclass(slots=True)
-class Signature:
-    """The declared types of a function, block or entry over symbols of its own."""
-
-    generics: tuple[tree.Generic, ...]
-    parameters: tuple[tree.Parameter, ...]
-    types: tuple[DeclaredType, ...]
-    result: DeclaredType | None
-    symbols: dict[str, Dim] = field(default_factory=dict[str, Dim])  # dimension and const int parameters by name
-    packs: dict[str, Dim] = field(default_factory=dict[str, Dim])
-    dtypes: dict[str, DTypeVariable] = field(default_factory=dict[str, DTypeVariable])
-    rigid: bool = False
-
-    def shown(self, type_: DeclaredType) -> str:
-        """A type with the names the author gave."""
-        plain = {symbol: Symbol(name) for name, size in self.symbols.items() if (symbol := size.symbol)}
-        packs = {size: pack_symbol(name) for name, size in self.packs.items()}
-        return str(_rename(type_, plain, packs))
-
-
-def _rename(type_: DeclaredType, plain: dict[Symbol, Symbol], packs: dict[Dim, Dim]) -> DeclaredType:
-    match type_:
-        case TensorType():
-            return type_.with_shape(tuple(packs.get(d, d).substitute(plain) for d in type_.shape))
-        case TupleType(fields, names):
-            return TupleType(tuple(_rename(f, plain, packs) for f in fields), names)
-        case _:
-            return type_
 
 
 def bind_generics(scope: Scope, signature: Signature, context: Context, *, rigid: bool) -> None:

@@ -17,9 +17,9 @@ from dfc.elaborate.mistakes import mistake
 from dfc.elaborate.names.scope import Role
 from dfc.elaborate.statements.inserting import conversion
 from dfc.elaborate.types.convert import default_type, element_type, is_operand
+from dfc.elaborate.types.declared import DeclaredType, TupleType
 from dfc.elaborate.types.entities import Entity, LiteralTensor, Tensor, TupleValue, VariableValue
 from dfc.elaborate.types.fitting import Complain
-from dfc.elaborate.types.types import DeclaredType, TupleType
 from dfc.syntax.tree import tree
 
 Declared = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem

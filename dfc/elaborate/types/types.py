@@ -7,8 +7,7 @@ patterns against the types of arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import replace
 
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span
@@ -18,6 +17,14 @@ from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.names.foreign import ELEMENT_TYPES
 from dfc.elaborate.names.scope import Role, Scope
 from dfc.elaborate.statements import inserting
+from dfc.elaborate.types.declared import (
+    ConstType,
+    DeclaredType,
+    FunctionType,
+    ResourceType,
+    TupleType,
+    is_unknown,
+)
 from dfc.elaborate.types.entities import (
     AliasValue,
     BlockClass,
@@ -35,7 +42,7 @@ from dfc.elaborate.types.entities import (
     VariableValue,
     describe,
 )
-from dfc.ir.dims import Dim, Symbol, dim
+from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import ALL, CLASSES, DTypeVariable
 from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
@@ -47,74 +54,11 @@ MOST_AXES = 32
 MOST_FIELDS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class TupleType:
-    fields: tuple[DeclaredType, ...]
-    names: tuple[str, ...] = ()
-
-    @property
-    def leaves(self) -> int:
-        """How many types it holds when its tuples are taken apart."""
-        return sum(each.leaves if isinstance(each, TupleType) else 1 for each in self.fields)
-
-    def __str__(self) -> str:
-        names = self.names or ("",) * len(self.fields)
-        return f"({', '.join(f'{n}: {t}' if n else str(t) for n, t in zip(names, self.fields, strict=True))})"
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionType:
-    parameters: tuple[DeclaredType, ...]
-    result: DeclaredType
-
-    def __str__(self) -> str:
-        return f"fn({', '.join(map(str, self.parameters))}) -> {self.result}"
-
-
-@dataclass(frozen=True, slots=True)
-class ConstType:
-    """`int`, `float`, `bool` or `str`, or a list of them."""
-
-    kind: str
-    is_list: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.kind}[]" if self.is_list else self.kind
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceType:
-    """`rng`, `string`, `vars` or `tensors`."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-DeclaredType: TypeAlias = TensorType | TupleType | FunctionType | ConstType | ResourceType
-
-
-def is_pack(size: Dim) -> bool:
-    symbol = size.symbol
-    return symbol is not None and symbol.name.startswith("..")
-
-
-def is_unknown(size: Dim) -> bool:
-    """Whether this is a `?`, which any size fits."""
-    symbol = size.symbol
-    return symbol is not None and symbol.name == "?"
-
-
 def expected_of(declared: DeclaredType | None) -> TensorType | None:
     """What a declared type says about the value: nothing, if it leaves a size open."""
     if isinstance(declared, TensorType) and not any(map(is_unknown, declared.shape)):
         return declared
     return None
-
-
-def pack_symbol(name: str, unique: int = 0) -> Dim:
-    return dim(Symbol(f"..{name}", unique))
 
 
 # ------------------------------------------------------------------ types --

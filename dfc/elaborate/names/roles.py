@@ -1,0 +1,26 @@
+"""How a name was introduced."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Role(Enum):
+    """How a name was introduced; messages and the rules of shadowing depend on it."""
+
+    LET = "let"
+    LOOP = "loop variable"
+    PARAMETER = "parameter"
+    REFERENCE = "reference"
+    DIMENSION = "dimension"
+    STATE = "variable"
+    CONST = "constant"
+    FUNCTION = "function"
+    BLOCK = "block"
+    TYPE = "type"
+    ENTRY = "entry"
+    IMPORT = "import"
+    PRELUDE = "prelude"
+
+
+PROTECTED = frozenset({Role.STATE, Role.FUNCTION, Role.BLOCK, Role.IMPORT, Role.DIMENSION})
