@@ -6,7 +6,6 @@ memory of the caller and that state is changed in place.
 
 from __future__ import annotations
 
-from dfc.distribute.replicate.over_batch import results_over
 from dfc.ir.attributes import Literal
 from dfc.ir.graph import Entry, Graph, Value
 from dfc.ir.measured import bounds_in
@@ -26,6 +25,7 @@ from dfc.lower.schedule import schedule
 from dfc.lower.schedule.hoist import hoist
 from dfc.lower.schedule.isolated import names_to_isolate
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
+from dfc.transforms.batch.over_batch import results_over
 
 
 def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:

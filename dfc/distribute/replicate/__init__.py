@@ -20,10 +20,7 @@ from dataclasses import replace
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.distribute.deployment.model import Replicate
 from dfc.distribute.replicate import mistakes
-from dfc.distribute.replicate.analysis import Cuts, analyse
-from dfc.distribute.replicate.degrees import degrees, gradients, is_wrong, sums
-from dfc.distribute.replicate.draws import numbered
-from dfc.distribute.replicate.model import Combination, Piece, Replication, RowUses
+from dfc.distribute.replicate.model import Combination, Piece, Replication
 from dfc.distribute.replicate.rewrite import Shape, rewritten
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
@@ -32,6 +29,10 @@ from dfc.ir.measured import measured_in
 from dfc.ops.known_sizes import sizes_compared
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import Cutting, Split
+from dfc.transforms.batch.analysis import Cuts, analyse
+from dfc.transforms.batch.degrees import degrees, gradients, is_wrong, sums
+from dfc.transforms.batch.draws import numbered
+from dfc.transforms.batch.row_uses import RowUses
 from dfc.transforms.scalar.dce import dce
 
 __all__ = ["Combination", "Piece", "Replication", "RowUses", "replicate"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dfc.distribute.replicate.analysis import Cuts
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.dtypes import I64
@@ -28,6 +27,7 @@ from dfc.ops.attributes import (
 from dfc.ops.builder import Builder
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import COMMON, Common, Partial, Split, State, quotient
+from dfc.transforms.batch.analysis import Cuts
 
 
 class Emitter:

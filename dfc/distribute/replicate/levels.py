@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dfc.distribute.replicate.analysis import Cuts
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import Dependence
 from dfc.ops.rules.lookup import is_elementwise, rules_of
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.sharding import COMMON, Common, Split, State
+from dfc.transforms.batch.analysis import Cuts
 
 MOST_AGAIN = 8
 """How many cheap nodes a loop may compute again rather than have a value of an earlier one kept."""

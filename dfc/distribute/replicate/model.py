@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol
-from dfc.ir.graph import Node
 from dfc.ir.types import TensorType
 
 
@@ -19,18 +18,6 @@ class Piece:
 
     axis: int
     outer: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class RowUses:
-    """What happens to state whose rows lie in several tasks: `stacked` nodes pick or assign rows, for all blocks of a
-    task at once; `whole` ones look at all rows, once for all blocks of the batch, and so do those that are better done
-    `beside` them. What is `scattered` into zeros for such rows travels as it is, and is added there."""
-
-    stacked: frozenset[Node] = frozenset()
-    whole: frozenset[Node] = frozenset()
-    beside: frozenset[Node] = frozenset()
-    scattered: frozenset[Node] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

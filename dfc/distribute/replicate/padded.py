@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dfc.distribute.replicate.draws import numbered
 from dfc.distribute.replicate.model import Piece
 from dfc.distribute.replicate.short import Rows, rows_of
 from dfc.ir.dims import ONE, Compound, Dim, Symbol, dim
@@ -31,6 +30,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.known_sizes import sizes_compared
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import Cutting, Split
+from dfc.transforms.batch.draws import numbered
 
 VALID = "valid"
 _OPS = {"//": "floordiv", "%": "mod", "min": "minimum", "max": "maximum"}

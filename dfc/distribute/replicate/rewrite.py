@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dfc.distribute.replicate.analysis import Cuts
 from dfc.distribute.replicate.emit import Emitter, behind_numbers, with_blocks_at
 from dfc.distribute.replicate.levels import arrange, common_wanted
 from dfc.distribute.replicate.model import Combination
@@ -30,6 +29,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.effects.communication import NETWORK, CombinedAttributes, ContributeAttributes
 from dfc.ops.rules.lookup import picked_axis
 from dfc.ops.rules.sharding import COMMON, Partial, Split, State, quotient
+from dfc.transforms.batch.analysis import Cuts
 
 NETWORK_TOKEN = TokenType(NETWORK)
 

@@ -22,7 +22,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dfc.distribute.deployment.model import Shard
-from dfc.distribute.replicate import RowUses
 from dfc.distribute.shard.ahead import picked_ahead
 from dfc.distribute.shard.analysis import Findings, analyse
 from dfc.distribute.shard.beside import beside_rows
@@ -35,6 +34,7 @@ from dfc.ir.graph import Block, Entry, Graph, Node
 from dfc.ir.names import name_nodes
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes, ScatterAttributes
 from dfc.ops.rules.lookup import picked_axis
+from dfc.transforms.batch.row_uses import RowUses
 from dfc.transforms.scalar.dce import dce_block
 
 __all__ = [

@@ -19,8 +19,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from dfc.distribute.replicate.at_top import stacked, whole_first
-from dfc.distribute.replicate.model import RowUses
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.types import TensorType, TokenType
@@ -28,6 +26,8 @@ from dfc.ops.attributes import ASSERT_RESOURCE, ForAttributes
 from dfc.ops.rules.lookup import use_of
 from dfc.ops.rules.sharding import COMMON, Common, Cutting, Partial, Split, State, join
 from dfc.ops.rules.use import NeededWhole, Use, whole
+from dfc.transforms.batch.at_top import stacked, whole_first
+from dfc.transforms.batch.row_uses import RowUses
 
 
 class CannotCut(Exception):

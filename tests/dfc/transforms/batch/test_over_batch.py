@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc.distribute.replicate.over_batch import over_batch, results_over
 from dfc.driver import pipeline
 from dfc.ir.options import CompileOptions
 from dfc.ops.evaluate import evaluate, initial_state
+from dfc.transforms.batch.over_batch import over_batch, results_over
 from tests.support.building import graph_of
 
 STATE = "param w: f32[3] = 0.5\nvar dice: rng = philox(seed = 3)\n"

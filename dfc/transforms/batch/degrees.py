@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.distribute.replicate.analysis import Cuts
-from dfc.distribute.replicate.model import RowUses
 from dfc.ir import walk
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Block, Entry, Node, Value
@@ -23,6 +21,8 @@ from dfc.ops.record import Reduce
 from dfc.ops.rules.degrees import ANY, FLAT, Degree, Growth, Sizes, more, same
 from dfc.ops.rules.lookup import degree_of, is_elementwise, rules_of
 from dfc.ops.rules.sharding import Cutting, Split
+from dfc.transforms.batch.analysis import Cuts
+from dfc.transforms.batch.row_uses import RowUses
 
 
 def degrees(entry: Entry, cutting: Cutting) -> dict[Value, Growth]:

@@ -4,7 +4,7 @@
 
 A result is a mean, a sum or an extreme over the batch if it is one of numbers that each belong to one example: then
 that of a whole set follows from those of its batches, for means weighted by their sizes. What replication finds out
-(see `dfc.distribute.replicate.analysis`) says what is summed over the batch, and `degrees` whether it is divided by its
+(see `dfc.transforms.batch.analysis`) says what is summed over the batch, and `degrees` whether it is divided by its
 size. Means and sums may be scaled and added afterwards, and a mean may be added to what has nothing to do with the
 batch, such as a penalty on weights. Whatever else is made of them is unclear, and so is what uses a sum on the way to
 the result (a variance is a mean of squares of what the whole batch decides), or reads what the batch has written.
@@ -17,10 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dfc.distribute.replicate.analysis import CannotCut, Cuts, analyse
-from dfc.distribute.replicate.degrees import degrees
-from dfc.distribute.replicate.draws import numbered
-from dfc.distribute.replicate.model import RowUses
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Entry, Node, Value
@@ -33,6 +29,10 @@ from dfc.ops.rules.degrees import Growth
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import SUM, Cutting, Partial, Split
 from dfc.ops.rules.statistics import EXTREMES, Kind, unclear
+from dfc.transforms.batch.analysis import CannotCut, Cuts, analyse
+from dfc.transforms.batch.degrees import degrees
+from dfc.transforms.batch.draws import numbered
+from dfc.transforms.batch.row_uses import RowUses
 
 BLOCKS = 2  # any number tells
 
