@@ -19,7 +19,7 @@ from dfc.distribute.replicate import Piece, Replication
 from dfc.distribute.shard import ResultRows, RowEdge, Sharded, Spreading
 from dfc.ir.graph import Graph
 from dfc.ir.measured import bounds_in
-from dfc.lower.program import signature
+from dfc.lower.signatures import signature
 from dfc.version import __version__
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats import manifest_writing, seal

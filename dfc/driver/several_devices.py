@@ -28,7 +28,7 @@ from dfc.ir.measured import bounds_in
 from dfc.ir.options import CompileOptions, is_gpu_variant
 from dfc.kernels.program import EntryProgram, EntrySignature, HostCall, Program
 from dfc.kernels.program import walk as steps_of
-from dfc.lower.program import signature
+from dfc.lower.signatures import signature
 from dfc_runtime.mixed.plan import MIXED, NOT_OUTSIDE
 
 GPU_TARGET = "cuda"

@@ -1,5 +1,5 @@
-"""From a graph to a scheduled program: kernels, steps, buffers.
+"""From a graph to a program: kernels, steps, buffers.
 
-In: a graph after `expand`. Out: a `dfc.kernels.program.Program`. Read first: `program`, then `fuse`, `schedule`,
-`buffers`.
+In: a graph after `expand`. Out: a `dfc.kernels.program.Program`. Each folder is a stage; read first: `fuse`, then
+`schedule` and `buffers`.
 """

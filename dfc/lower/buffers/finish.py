@@ -81,7 +81,7 @@ class Finisher:
                 index, start, stop = (buffers.number(place) for place in (draft.index, draft.start, draft.stop))
                 return For(index, start, stop, self.steps(draft.body, buffers))
             case DraftLocked():
-                return Locked((draft.container,), draft.exclusive, self.steps(draft.body, buffers))
+                return Locked(draft.containers, draft.exclusive, self.steps(draft.body, buffers))
             case DraftCopy():
                 return Copy(buffers.number(draft.source), buffers.number(draft.target))
             case DraftCheck():

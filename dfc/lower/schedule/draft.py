@@ -44,9 +44,9 @@ class DraftFor:
 
 @dataclass(slots=True)
 class DraftLocked:
-    """The body under the lock of a container of state."""
+    """The body under the locks of containers of state."""
 
-    container: str
+    containers: tuple[str, ...]
     exclusive: bool
     body: list[Draft]
 
@@ -96,6 +96,18 @@ def inner_blocks(step: Draft) -> Sequence[list[Draft]]:
             return (step.body,)
         case _:
             return ()
+
+
+def walk(steps: Sequence[Draft]) -> list[Draft]:
+    """All steps, outer before inner, in order; iterative."""
+    found: list[Draft] = []
+    pending: list[Draft] = list(reversed(steps))
+    while pending:
+        step = pending.pop()
+        found.append(step)
+        for block in reversed(inner_blocks(step)):
+            pending.extend(reversed(block))
+    return found
 
 
 def own_places(step: Draft) -> tuple[Place, ...]:

@@ -10,8 +10,8 @@ from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.kernels.program import Launch, Measure
 from dfc.kernels.program import walk as walk_steps
+from dfc.lower.fuse.hoist import hoist
 from dfc.lower.program import lower_graph
-from dfc.lower.schedule.hoist import hoist
 from dfc.transforms.autodiff.autodiff import autodiff
 from dfc.transforms.expand import expand
 from dfc.transforms.scalar.cse import cse

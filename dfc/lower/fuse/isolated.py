@@ -1,4 +1,4 @@
-"""Effects on state that other calls use at the same time: each is a step of its own that holds a lock.
+"""Effects on state that other calls use at the same time: each is a node of its own, for which a lock will be held.
 
 Before: `h = w @ x` reads `w` where it is; `w -= g` is part of the kernel that computes `g`.
 After: `w` (or, if no more is used, parts of it) is copied under a shared lock and `h` reads the copy; `g` is in memory,
@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dfc.ir.graph import Entry, Resource, Value
 from dfc.kernels.program import DEFAULT_CONTAINER
 from dfc.lower.fuse.collect import Collected, counter, one_more
+from dfc.lower.fuse.fused import FusedKernel, FusedNode
 from dfc.lower.fuse.items import Item, Kind
 from dfc.lower.fuse.ordered import assignment
 from dfc.lower.fuse.part_reads import part_store
 from dfc.lower.fuse.places import Place, place_of
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.schedule.draft import Draft, DraftCopy, DraftLaunch, DraftLocked
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
 
 
@@ -34,32 +34,27 @@ def names_to_isolate(entry: Entry, resources: Mapping[str, Resource]) -> frozens
     return frozenset(resource.name for resource in shared)
 
 
-def isolated(scope: Scope, found: Collected, item: Item) -> Draft:
-    """The locked step of a read, an assignment or a draw."""
+def isolated(scope: Scope, found: Collected, item: Item) -> FusedNode:
+    """A read, an assignment or a draw, with the kernels that its lock is held for. A read of the whole variable and a
+    draw copy from their operand to their result first."""
     node = item.node
     assert node is not None
     match node.attributes:
-        case ResourceAttributes(name) if parts := found.part_reads.parts.get(node):
-            return _locked(scope, name, [_launch(scope, found, part_store(each, item.key, scope)) for each in parts])
+        case ResourceAttributes() if parts := found.part_reads.parts.get(node):
+            return FusedNode(
+                node, kernels=tuple(_kernel(scope, found, part_store(each, item.key, scope)) for each in parts)
+            )
         case ResourceAttributes(name):
-            return _locked(scope, name, [_copy(scope, name, node.result)])
-        case AssignAttributes(name):
-            return _locked(scope, name, [_launch(scope, found, item)], exclusive=True)
+            return FusedNode(node, (place_of(scope.state(name)),), (_place(scope, node.result),))
+        case AssignAttributes():
+            return FusedNode(node, kernels=(_kernel(scope, found, item),))
         case DrawAttributes(name):
             state = scope.state(name)
             count = Item(item.key, Kind.STORE, item.name, item.span, value=one_more(), target=counter(state))
-            copy = _copy(scope, name, found.draws[node])
-            return _locked(scope, name, [copy, _launch(scope, found, count)], exclusive=True)
+            counted = (_kernel(scope, found, count),)
+            return FusedNode(node, (place_of(state),), (_place(scope, found.draws[node]),), kernels=counted)
         case _:
             raise AssertionError(node)
-
-
-def _locked(scope: Scope, name: str, body: list[Draft], *, exclusive: bool = False) -> DraftLocked:
-    return DraftLocked(scope.program.resources[name].container, exclusive, body)
-
-
-def _copy(scope: Scope, name: str, value: Value) -> DraftCopy:
-    return DraftCopy(place_of(scope.state(name)), _place(scope, value))
 
 
 def _place(scope: Scope, value: Value) -> Place:
@@ -68,6 +63,6 @@ def _place(scope: Scope, value: Value) -> Place:
     return place
 
 
-def _launch(scope: Scope, found: Collected, item: Item) -> DraftLaunch:
+def _kernel(scope: Scope, found: Collected, item: Item) -> FusedKernel:
     made = assignment(scope, found, item)
-    return DraftLaunch(made.kernel, made.places, (item.name,), item.span)
+    return FusedKernel(made.kernel, made.places, (item.name,), item.span)

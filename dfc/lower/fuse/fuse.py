@@ -1,0 +1,68 @@
+"""fuse: every entry and test of a graph becomes kernels over places.
+
+Before: `max`, `sub`, `exp`, `sum`, `div` nodes over [B, N].
+After: one kernel with parallel axis B and three stages over N; only the last result has memory.
+
+Assumes a verified graph after `expand`: no gradient nodes, no ops that decompose. Guarantees that results lie in the
+memory of the caller and that state is changed in place.
+"""
+
+from __future__ import annotations
+
+from dfc.ir.attributes import Literal
+from dfc.ir.graph import Entry, Graph, Value
+from dfc.ir.measured import bounds_in
+from dfc.ir.types import TextType
+from dfc.kernels.program import Program, Role
+from dfc.lower.fuse.blocks import fuse_block
+from dfc.lower.fuse.collect import Exit
+from dfc.lower.fuse.flatten import flatten
+from dfc.lower.fuse.fused import Fused, FusedEntry
+from dfc.lower.fuse.hoist import hoist
+from dfc.lower.fuse.isolated import names_to_isolate
+from dfc.lower.fuse.places import Place, Storage, place_of
+from dfc.lower.fuse.prepare import merge_gathers, prepare
+from dfc.lower.fuse.scope import Scope
+from dfc.lower.fuse.targets import whole
+
+
+def fuse(graph: Graph, *, fusing: bool = True) -> Fused:
+    """The kernels of a graph; with `fusing` off every node is a kernel of its own (to narrow down mistakes)."""
+    tables = Program(graph.name, resources=dict(graph.resources))
+    numbers: dict[Literal, int] = {}
+    entries: list[FusedEntry] = []
+    for entry in (*graph.entries.values(), *graph.tests.values()):
+        isolated = names_to_isolate(entry, graph.resources)
+        entries.append(_entry(Scope(tables, fusing, isolated, numbers), entry))
+    return Fused(tables, tuple(entries))
+
+
+def _entry(scope: Scope, entry: Entry) -> FusedEntry:
+    block = prepare(entry.block, scope.program.resources, scope.isolated)
+    if scope.fusing:
+        block = merge_gathers(flatten(hoist(block)))
+    measured = bounds_in(block)
+    scope.measures = bool(measured)
+    feeds = [value for value in entry.block.parameters if not value.is_token]
+    arguments = tuple(_argument(scope, value, number) for number, value in enumerate(feeds))
+    results: list[Place] = []
+    exits: list[Exit] = []
+    for number, (name, value) in enumerate(zip(entry.result_names, block.outputs, strict=False)):
+        kind = value.tensor
+        place = place_of(Storage(Role.RESULT, kind.machine, kind.shape, name, index=number))
+        results.append(place)
+        scope.results.add(place.storage)
+        exits.append((value, whole(place)))
+    fused = fuse_block(scope, block, exits)
+    claimed = tuple(scope.claimed.get(place.storage, place) for place in results)
+    return FusedEntry(entry, fused, arguments, claimed, measured)
+
+
+def _argument(scope: Scope, value: Value, number: int) -> Place | None:
+    if isinstance(value.type, TextType):
+        scope.texts[value] = number
+        return None
+    kind = value.tensor
+    place = place_of(Storage(Role.ARGUMENT, kind.machine, kind.shape, value.name, index=number))
+    scope.places[value] = place
+    return place

@@ -1,0 +1,157 @@
+"""schedule: fused blocks become structured steps, each effect under the lock it needs.
+
+Before: kernels, a `for` node with a fused region.
+After: `launch`, `for index in start..stop: launch, launch`; carried values in registers or in memory that the body
+writes in place.
+
+Assumes blocks in an order of execution. Guarantees the same order. It recurses into regions only, whose nesting the
+front end bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import cast
+
+from dfc.ir.attributes import Attributes, MeasuredAttributes
+from dfc.ir.dims import Dim, Symbol
+from dfc.ir.graph import Entry
+from dfc.ir.measured import measured
+from dfc.kernels.program import HostSite, Program, SiteValue
+from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode
+from dfc.lower.fuse.places import Place
+from dfc.lower.schedule.draft import (
+    Draft,
+    DraftCheck,
+    DraftCopy,
+    DraftFor,
+    DraftHostCall,
+    DraftIf,
+    DraftLaunch,
+    DraftLocked,
+    DraftMeasure,
+    DraftWhile,
+)
+from dfc.lower.schedule.locks import lock
+from dfc.lower.signatures import signature
+from dfc.ops import registry
+from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
+from dfc.ops.effects.effects import is_host_call
+from dfc.ops.record import HostCall
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledEntry:
+    """The steps of an entry, with the places of its arguments (None: a text) and results."""
+
+    entry: Entry
+    steps: list[Draft]
+    arguments: tuple[Place | None, ...]
+    results: tuple[Place, ...]
+    measured: Mapping[Symbol, Dim]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A program in steps. `tables` has constants, fault sites, places of host calls, and signatures."""
+
+    tables: Program
+    entries: tuple[ScheduledEntry, ...]
+
+
+def schedule(fused: Fused) -> Scheduled:
+    """The steps of a program."""
+    signatures = [signature(each.entry) for each in fused.entries]
+    tables = replace(fused.tables, sites=[], signatures=signatures)
+    entries: list[ScheduledEntry] = []
+    for each in fused.entries:
+        steps = _Scheduler(tables).block(each.block)
+        entries.append(_entry(each, steps))
+    locked = lock(tables, [each.steps for each in entries])
+    return Scheduled(tables, tuple(replace(e, steps=steps) for e, steps in zip(entries, locked, strict=True)))
+
+
+def _entry(fused: FusedEntry, steps: list[Draft]) -> ScheduledEntry:
+    return ScheduledEntry(fused.entry, steps, fused.arguments, fused.results, fused.measured)
+
+
+class _Scheduler:
+    """One entry on its way; numbers the places of host calls in `tables`."""
+
+    def __init__(self, tables: Program) -> None:
+        self._tables = tables
+
+    def block(self, block: FusedBlock) -> list[Draft]:
+        return [_launch(part) if isinstance(part, FusedKernel) else self._step(part) for part in block]
+
+    def _step(self, part: FusedNode) -> Draft:
+        node = part.node
+        match node.op:
+            case "assert":
+                return DraftCheck(part.operands[0], part.fault)
+            case "range":
+                attributes, symbol = node.attributes, measured(node)
+                assert isinstance(attributes, MeasuredAttributes) and symbol is not None
+                return DraftMeasure(symbol, part.operands[0], attributes.most, part.fault)
+            case "if":
+                then, otherwise = part.regions
+                return DraftIf(part.operands[0], self.block(then), self.block(otherwise))
+            case "while":
+                condition, body = part.regions
+                assert part.control is not None
+                return DraftWhile(self.block(condition), part.control, self.block(body))
+            case "for":
+                start, stop = part.operands
+                assert part.control is not None
+                return DraftFor(part.control, start, stop, self.block(part.regions[0]))
+            case "read" | "assign" | "draw":
+                return self._isolated(part)
+            case _ if is_host_call(node):
+                return self._host_call(part)
+            case _:
+                return self._checkpoint(part)
+
+    def _isolated(self, part: FusedNode) -> DraftLocked:
+        """A step that holds the lock of the state it is about, exclusive unless it only reads."""
+        attributes = part.node.attributes
+        assert isinstance(attributes, ResourceAttributes | AssignAttributes | DrawAttributes)
+        is_read = isinstance(attributes, ResourceAttributes)
+        copies = [DraftCopy(*pair) for pair in zip(part.operands, part.results, strict=True)]
+        container = self._tables.resources[attributes.resource].container
+        return DraftLocked((container,), not is_read, [*copies, *map(_launch, part.kernels)])
+
+    def _host_call(self, part: FusedNode) -> DraftHostCall:
+        node = part.node
+        lowering = registry.record(node.op).lowering
+        assert isinstance(lowering, HostCall)
+        inputs, outputs = (
+            tuple((place.dtype, place.shape) for place in places) for places in (part.operands, part.results)
+        )
+        kind, attributes = lowering.kind, tuple(_attributes(node.attributes))
+        site = self._tables.host_site(HostSite(kind, attributes, inputs, outputs, (node.name,), node.span))
+        return DraftHostCall(site, part.operands, part.results)
+
+    def _checkpoint(self, part: FusedNode) -> DraftHostCall:
+        node = part.node
+        assert isinstance(node.attributes, HostAttributes)
+        attributes = (("path", part.text), ("resources", node.attributes.resources))
+        site = self._tables.host_site(HostSite(node.op, attributes, (), (), (node.name,), node.span))
+        return DraftHostCall(site, (), ())
+
+
+def _launch(part: FusedKernel) -> DraftLaunch:
+    return DraftLaunch(part.kernel, part.places, part.names, part.span, part.reasons)
+
+
+def _attributes(attributes: Attributes) -> Iterator[tuple[str, SiteValue]]:
+    """The fields of a call that the run side can read."""
+    for field in fields(attributes):
+        value: object = getattr(attributes, field.name)
+        if isinstance(value, bool | int | float | str):
+            yield field.name, value
+        elif isinstance(value, tuple):
+            items = cast("tuple[object, ...]", value)
+            texts = tuple(each for each in items if isinstance(each, str))
+            if len(texts) == len(items):
+                yield field.name, texts
