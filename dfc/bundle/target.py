@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
@@ -45,15 +45,48 @@ class Lowered:
     compilers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+class Generated(Protocol):
+    """Code of a program before it is linked."""
+
+    def text(self) -> str:
+        """The code for people to read."""
+        ...
+
+    def link(self) -> Lowered:
+        """Images of it, which import nothing."""
+        ...
+
+
 class Target(Protocol):
     """The compile half of a target. One that has no code for some ops says so in a mapping `lacks`, from their names to
-    the reasons."""
+    the reasons. One that links what it has generated in a step of its own has a method
+    `generate(program, options) -> Generated` as well, and `lower` is both."""
 
     name: str
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Machine code for every entry of the program."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What a target has made that does not tell generating from linking."""
+
+    lowered: Lowered
+
+    def text(self) -> str:
+        """Its listings, if it has any without being asked."""
+        return "\n".join(self.lowered.listings)
+
+    def link(self) -> Lowered:
+        return self.lowered
+
+
+def generate(target: Target, program: Program, options: TargetOptions) -> Generated:
+    """The code of a program, not yet linked; of a target that does not tell these apart, linked already."""
+    own: Callable[[Program, TargetOptions], Generated] | None = getattr(target, "generate", None)
+    return own(program, options) if own is not None else Whole(target.lower(program, options))
 
 
 def installed_targets() -> list[str]:

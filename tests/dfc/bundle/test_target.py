@@ -1,4 +1,4 @@
-"""Targets as they are found: one that lacks a package says which extra brings it."""
+"""Targets: one that lacks a package says which extra brings it; code is generated, then linked."""
 
 from __future__ import annotations
 
@@ -8,9 +8,27 @@ from importlib.metadata import entry_points
 import pytest
 
 from dfc.bundle import target
-from dfc.bundle.target import INCOMPLETE, installed_targets, load_target
+from dfc.bundle.target import INCOMPLETE, Lowered, generate, installed_targets, load_target
+from dfc.ir.options import TargetOptions
+from dfc.kernels.program import Program
+from dfc.lower.program import lower_graph
 from dfc_runtime.errors import UnsupportedError
+from tests.support.building import graph_of
 from tests.support.command_line import Command, command
+
+TEXT = """dfg 1
+entry e[B](x: f32[B]) -> f32[B] { return exp(x) }
+"""
+
+
+class AtOnce:
+    """Of another package, from before there was a step between."""
+
+    name = "at_once"
+
+    def lower(self, program: Program, options: TargetOptions) -> Lowered:
+        return Lowered("at_once", (), program.name.encode(), (), {}, ("what it made",))
+
 
 dfc = pytest.fixture(name="dfc")(command)
 
@@ -45,3 +63,18 @@ def test_a_target_that_two_packages_offer_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(target, "entry_points", lambda group: [point, point])
     with pytest.raises(UnsupportedError, match="more than once"):
         load_target("cpu")
+
+
+@pytest.mark.parametrize(("name", "variant", "word"), [("cpu", "x86-64-v3", "define"), ("cuda", "simulator", "def ")])
+def test_what_is_generated_is_text_and_links_to_what_lower_gives(name: str, variant: str, word: str) -> None:
+    program = lower_graph(graph_of(TEXT))
+    target = load_target(name)
+    generated = generate(target, program, TargetOptions((variant,)))
+    assert word in generated.text()
+    assert generated.link() == target.lower(program, TargetOptions((variant,)))
+
+
+def test_a_target_that_only_lowers_is_generated_and_linked_at_once() -> None:
+    generated = generate(AtOnce(), Program("p"), TargetOptions())
+    assert generated.text() == "what it made"
+    assert generated.link().constants == b"p"

@@ -3,6 +3,10 @@
 Guarantees equal bytes for equal programs and options; every image imports nothing.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 from dfc.bundle.constants import lay_out_constants
 from dfc.bundle.target import CodeImage, Lowered
 from dfc.ir.options import TargetOptions, unknown_variant
@@ -10,7 +14,7 @@ from dfc.kernels.program import Program
 from dfc_driver_cpu.context import ABI_VERSION
 from dfc_runtime.errors import UnsupportedError
 from dfc_target_cpu.entries.program import LoweredText, containers_of, lower_program
-from dfc_target_cpu.link.build import build_image
+from dfc_target_cpu.link.build import compile_objects, link_objects
 from dfc_target_cpu.link.compile import compilers
 from dfc_target_cpu.machine import MACHINES, Machine, detect_host
 
@@ -22,21 +26,59 @@ class CpuTarget:
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Machine code for every entry."""
+        return self.generate(program, options).link()
+
+    def generate(self, program: Program, options: TargetOptions) -> CpuCode:
+        """An object of each variant, which may still lack functions of memory and holds addresses to be filled in."""
         constants, offsets = lay_out_constants(program.constants)
         lowered = [(machine, lower_program(program, machine, offsets)) for machine in machines(options)]
-        images = tuple(_image(machine, text) for machine, text in lowered)
+        variants = tuple(
+            Variant(machine, text, tuple(compile_objects(text.texts, machine, libraries=text.libraries)))
+            for machine, text in lowered
+        )
+        return CpuCode(variants, constants, offsets, containers_of(program), options.listing == "llvm")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The code for one machine: as text, and as objects."""
+
+    machine: Machine
+    text: LoweredText
+    objects: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuCode:
+    """Code that is not linked yet; `containers` are those of the state, `is_listed` asks for the text beside it."""
+
+    variants: tuple[Variant, ...]
+    constants: bytes
+    offsets: tuple[int, ...]
+    containers: tuple[str, ...]
+    is_listed: bool
+
+    def text(self) -> str:
+        """The LLVM code of every variant."""
+        return "\n".join(self._listings())
+
+    def link(self) -> Lowered:
+        """An image of each variant, and what the driver must know."""
+        texts = [variant.text for variant in self.variants]
         notes: dict[str, object] = {
             "abi": ABI_VERSION,
-            "containers": list(containers_of(program)),
-            "spill_bytes": max(text.spill_bytes for _, text in lowered),
-            "undo": [list(each.copied) for each in lowered[0][1].polling],
-            "kept": [list(each.kept) for each in lowered[0][1].polling],
-            "workspace_bytes": max(text.workspace_bytes for _, text in lowered),
+            "containers": list(self.containers),
+            "spill_bytes": max(text.spill_bytes for text in texts),
+            "undo": [list(each.copied) for each in texts[0].polling],
+            "kept": [list(each.kept) for each in texts[0].polling],
+            "workspace_bytes": max(text.workspace_bytes for text in texts),
         }
-        listings = (
-            tuple(f"; {m.name}\n" + "\n".join(text.texts) for m, text in lowered) if options.listing == "llvm" else ()
-        )
-        return Lowered("cpu", images, constants, offsets, notes, listings, compilers())
+        images = tuple(map(_image, self.variants))
+        shown = self._listings() if self.is_listed else ()
+        return Lowered("cpu", images, self.constants, self.offsets, notes, shown, compilers())
+
+    def _listings(self) -> tuple[str, ...]:
+        return tuple(f"; {each.machine.name}\n" + "\n".join(each.text.texts) for each in self.variants)
 
 
 def machines(options: TargetOptions) -> list[Machine]:
@@ -53,6 +95,6 @@ def machines(options: TargetOptions) -> list[Machine]:
     return [host]
 
 
-def _image(machine: Machine, text: LoweredText) -> CodeImage:
-    built = build_image(text.texts, machine, text.symbols, libraries=text.libraries)
-    return CodeImage(machine.name, built.code, dict(built.symbols), machine.required_bits)
+def _image(variant: Variant) -> CodeImage:
+    built = link_objects(variant.objects, variant.machine, variant.text.symbols)
+    return CodeImage(variant.machine.name, built.code, dict(built.symbols), variant.machine.required_bits)

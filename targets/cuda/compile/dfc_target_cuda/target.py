@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dfc.bundle.constants import lay_out_constants
 from dfc.bundle.target import CodeImage, Lowered
@@ -18,7 +18,7 @@ from dfc_runtime.errors import UnsupportedError
 from dfc_target_cuda.code.assemble import Assembled, assemble_all, assembler_release
 from dfc_target_cuda.code.compile import ptx_module
 from dfc_target_cuda.code.compilers import compilers
-from dfc_target_cuda.kernels.kernel_code import kernel_code
+from dfc_target_cuda.kernels.kernel_code import KernelCode, kernel_code
 from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED, KernelText
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from dfc_target_cuda.plan.call_report import call_report
@@ -47,26 +47,49 @@ class CudaTarget:
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Code and plan for every entry."""
-        wanted, suffix = architectures(options), TF32 if rounds_factors(options) else ""
-        schedule = replace(SIMULATED if wanted == (SIMULATOR,) else DEVICE, tf32=bool(suffix))
+        return self.generate(program, options).link()
+
+    def generate(self, program: Program, options: TargetOptions) -> CudaCode:
+        """Kernels as text and, unless only that is wanted, as PTX."""
+        wanted = architectures(options)
+        schedule = replace(SIMULATED if wanted == (SIMULATOR,) else DEVICE, tf32=rounds_factors(options))
         code = kernel_code(program, schedule, write_kernel)
-        texts = code.texts
+        needs_ptx = code.texts and wanted != (SIMULATOR,) and options.listing != "kernels"
+        ptx = portable(ptx_module(code.texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if needs_ptx else ""
+        return CudaCode(program, options, wanted, code, ptx)
+
+
+@dataclass(frozen=True, slots=True)
+class CudaCode:
+    """Kernels before the assembler: `ptx` is "" where there is none, or only the texts are asked for."""
+
+    program: Program
+    options: TargetOptions
+    architectures: tuple[str, ...]
+    code: KernelCode
+    ptx: str
+
+    def text(self) -> str:
+        """PTX, or for the simulator the texts of the kernels."""
+        return self.ptx or "\n".join(f"{_head(text)}\n{text.source}" for text in self.code.texts)
+
+    def link(self) -> Lowered:
+        """Machine code where an assembler is there, PTX, and the plan that says what is launched when."""
+        program, options, texts, wanted = self.program, self.options, self.code.texts, self.architectures
         constants, offsets = lay_out_constants(program.constants)
-        notes: dict[str, object] = {"plan": plan_program(program, texts, code.access, offsets, code.choices)}
+        notes: dict[str, object] = {"plan": plan_program(program, texts, self.code.access, offsets, self.code.choices)}
         symbols = symbols_of(program, texts)
+        shown = listings(texts, self.ptx, options)
         if wanted == (SIMULATOR,):
-            return Lowered(
-                "cuda", (simulator_image(symbols, texts),), constants, offsets, notes, listings(texts, "", options)
-            )
+            return Lowered("cuda", (simulator_image(symbols, texts),), constants, offsets, notes, shown)
         if options.listing == "kernels":  # which stand before the compiler is asked for anything
-            return Lowered("cuda", (), constants, offsets, notes, listings(texts, "", options))
-        ptx = portable(ptx_module(texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if texts else ""
-        assembled = assemble_all(ptx, wanted) if texts and not options.listing else {}
+            return Lowered("cuda", (), constants, offsets, notes, shown)
+        lowest, suffix = f"compute_{number(wanted[0])}", TF32 if rounds_factors(options) else ""
+        assembled = assemble_all(self.ptx, wanted) if texts and not options.listing else {}
         notes["calls"] = call_report(program, notes["plan"])
-        notes["report"] = report(program, code, ptx, assembled) if texts else []
-        images = images_of(symbols, ptx, f"compute_{number(wanted[0])}", assembled, suffix)
-        made_by = compilers() if texts else {}
-        return Lowered("cuda", images, constants, offsets, notes, listings(texts, ptx, options), made_by)
+        notes["report"] = report(program, self.code, self.ptx, assembled) if texts else []
+        images = images_of(symbols, self.ptx, lowest, assembled, suffix)
+        return Lowered("cuda", images, constants, offsets, notes, shown, compilers() if texts else {})
 
 
 def architectures(options: TargetOptions) -> tuple[str, ...]:

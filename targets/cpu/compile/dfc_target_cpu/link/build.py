@@ -18,8 +18,19 @@ def build_image(
     libraries: Sequence[str] = (),
 ) -> CodeImage:
     """One image of one or more module texts, and of `libraries`: texts so plain that they skip the optimiser."""
+    return link_objects(compile_objects(texts, machine, speed_level=speed_level, libraries=libraries), machine, exports)
+
+
+def compile_objects(
+    texts: Sequence[str], machine: Machine, *, speed_level: int = 2, libraries: Sequence[str] = ()
+) -> list[bytes]:
+    """An object of each text, then of each library."""
     objects = [compile_object(text, machine, speed_level=speed_level) for text in texts]
-    objects += [_library_object(text, machine) for text in libraries]
+    return objects + [_library_object(text, machine) for text in libraries]
+
+
+def link_objects(objects: Sequence[bytes], machine: Machine, exports: Sequence[str] | None = None) -> CodeImage:
+    """One image of objects, with the memory functions that they ask for."""
 
     def supply(names: Sequence[str]) -> bytes | None:
         wanted = MEMORY_FUNCTIONS.intersection(names)
