@@ -6,17 +6,19 @@ Assumes sources as text. Guarantees that every mistake in a program is a `Compil
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dfc.bundle.writing import Bundle, write
-from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics
+from dfc.bundle.writing import Bundle
+from dfc.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dfc.diagnostics.source import SourceFile
-from dfc.driver import deployment_check as deployment
 from dfc.driver import pipeline
-from dfc.driver.watching import watcher
+from dfc.driver.pipeline import Context, Divided
+from dfc.driver.pipeline.stages import FORMER_NAMES
+from dfc.driver.single_task import distribution_of
+from dfc.driver.watching import Event, Watch, watcher
 from dfc.elaborate import build
 from dfc.elaborate.names.unread import remarks as name_remarks
 from dfc.ir.graph import Graph
@@ -35,7 +37,21 @@ if TYPE_CHECKING:
     from dfc.driver.placement_report import Report
     from dfc.ir.dims import Symbol
 
-__all__ = ["Shown", "check", "compile", "compile_source", "graph", "pass_names", "place", "show", "show_roles"]
+__all__ = [
+    "FORMER_NAMES",
+    "Shown",
+    "check",
+    "compile",
+    "compile_source",
+    "graph",
+    "pass_names",
+    "place",
+    "show",
+    "show_after",
+    "show_roles",
+    "stage_names",
+    "stopped",
+]
 
 Setting = int | float | bool | str
 
@@ -95,31 +111,78 @@ def compile_source(
 ) -> Bundle:
     """The bundle of a program that was read already; with a deployment file, one for many ranks, placed by measured
     costs if there is a profile."""
-    built, diagnostics = _built(source, options)
-    watch = watcher(options)
-    optimised = pipeline.finish(pipeline.optimise(built, options, watch), options, watch)
-    if deploy is not None:
-        from dfc.distribute.deployment.variants import check_variants
-        from dfc.driver import cluster_parts, combine_checks
-        from dfc.driver import many_ranks as cluster
+    context = Context(options, distribution_of(options), watcher(options))
+    built: Graph = pipeline.run(source, context, last="elaborate")
+    if deploy is None:
+        return pipeline.run(built, context, "prune")
+    divided = _deployed(built, context, deploy, profile)
+    assert divided is not None, "a bundle is wanted, and nothing stops before"
+    return pipeline.run(_with_extras(divided, built, context), context, "fuse")
 
-        spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile))
-        tasks = [(role.job, role.task) for role in spread.parts.graphs]
-        check_variants(options.target_options.isas, tasks, spread.resolution)
-        around = cluster_parts.surroundings(built, spread)
-        checks = combine_checks.combine_checks(around, spread, options)
-        extras = cluster.Extras(
-            source.text,
-            built.modules,
-            has_deployment=True,
-            ahead=[*cluster_parts.compiled_ahead(around, options), *((c.part, c.bundle) for c in checks.values())],
-            checks={name: each.check for name, each in checks.items()},
-        )
-        return cluster.compile_cluster(spread, options, extras, diagnostics)
-    from dfc.driver import several_devices as mixed
 
-    program, lowered = mixed.lower(optimised, options, watch)
-    return write(program, lowered, source.text, built.settings, diagnostics, built.modules)
+def stopped(
+    source: SourceFile,
+    options: CompileOptions,
+    deploy: SourceFile | None = None,
+    profile: str | os.PathLike[str] | None = None,
+) -> tuple[Diagnostic, ...]:
+    """Runs the stages up to `options.stop_after`, for what they print on the way; gives the warnings."""
+    context = _run_up_to(source, options, deploy, profile, watcher(options))
+    return tuple(context.diagnostics)
+
+
+def _run_up_to(
+    source: SourceFile,
+    options: CompileOptions,
+    deploy: SourceFile | None,
+    profile: str | os.PathLike[str] | None,
+    watch: Watch,
+) -> Context:
+    context = Context(options, distribution_of(options), watch)
+    built = pipeline.run(source, context, last="elaborate")
+    if not isinstance(built, Graph):
+        return context  # it was to stop before that
+    if deploy is None:
+        pipeline.run(built, context, "prune")
+        return context
+    divided = _deployed(built, context, deploy, profile)
+    if divided is not None:
+        pipeline.run(_with_extras(divided, built, context), context, "fuse")
+    return context
+
+
+def _deployed(
+    built: Graph, context: Context, deploy: SourceFile, profile: str | os.PathLike[str] | None
+) -> Divided[Graph] | None:
+    """The parts of a program that a deployment file is about, placed by measured costs if there is a profile; None if
+    it was to stop before there are any."""
+    from dfc.driver import many_ranks
+
+    context.distribution = many_ranks.deployed(built, deploy, lambda optimised: _costs(optimised, profile))
+    made = pipeline.run(built, context, "prune", "partition")
+    return made if isinstance(made, Divided) else None
+
+
+def _with_extras(divided: Divided[Graph], built: Graph, context: Context) -> Divided[Graph]:
+    """What a bundle for many ranks holds besides its roles: parts of entries that are compiled ahead."""
+    from dfc.distribute.deployment.variants import check_variants
+    from dfc.driver import cluster_parts, combine_checks, many_ranks
+
+    assembly, options = divided.assembly, context.options
+    assert isinstance(assembly, many_ranks.ClusterAssembly)
+    spread = assembly.spread
+    tasks = [(role.job, role.task) for role in spread.parts.graphs]
+    check_variants(options.target_options.isas, tasks, spread.resolution)
+    around = cluster_parts.surroundings(built, spread)
+    checks = combine_checks.combine_checks(around, spread, options)
+    extras = many_ranks.Extras(
+        context.text,
+        context.modules,
+        has_deployment=True,
+        ahead=[*cluster_parts.compiled_ahead(around, options), *((c.part, c.bundle) for c in checks.values())],
+        checks={name: each.check for name, each in checks.items()},
+    )
+    return replace(divided, assembly=replace(assembly, extras=extras))
 
 
 def place(
@@ -170,12 +233,11 @@ def _sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[Symbol, int]:
 
 
 def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
-    """A stage as text: the `graph` (as built, or after the pass `options.stop_after`), its `kernels` as they are for
-    all targets, or what the target makes of them: a `listing`, whose kind is that of the target options."""
-    built, diagnostics = _built(source, options)
+    """A program as text: the `graph` (as elaborated, or after the stage `options.stop_after`), its `kernels` as they
+    are for all targets, or what the target makes of them: a `listing`, whose kind is that of the target options."""
     if stage == "graph":
-        graph = pipeline.optimise(built, options) if options.stop_after is not None else built
-        return Shown(show_graph(graph), diagnostics)
+        return show_after(source, replace(options, stop_after=options.stop_after or "elaborate"))[""]
+    built, diagnostics = _built(source, options)
     optimised = pipeline.optimise(built, options)
     if stage == "kernels":
         return Shown(print_program(pipeline.scheduled(optimised)), diagnostics)
@@ -184,6 +246,20 @@ def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
         text = f"the target {options.target} has no listing of the kind {options.target_options.listing}"
         raise UnsupportedError(text, code="E1002")
     return Shown("\n".join(lowered.listings), diagnostics)
+
+
+def show_after(source: SourceFile, options: CompileOptions, deploy: SourceFile | None = None) -> Mapping[str, Shown]:
+    """What the last run of the stage `options.stop_after` makes of a program, by part: "" for all of it."""
+    name = pipeline.former(options.stop_after or "")
+    texts: dict[str, Callable[[], str]] = {}
+
+    def watch(event: Event) -> None:
+        if event.name == name:
+            texts[event.part] = event.show
+
+    context = _run_up_to(source, replace(options, stop_after=name), deploy, None, watch)
+    remarks = tuple(context.diagnostics)
+    return {part: Shown(text(), remarks) for part, text in texts.items()}
 
 
 def show_roles(source: SourceFile, options: CompileOptions, deploy: SourceFile) -> Mapping[str, Shown]:
@@ -205,8 +281,13 @@ def show_roles(source: SourceFile, options: CompileOptions, deploy: SourceFile) 
 
 
 def pass_names() -> tuple[str, ...]:
-    """Every pass, in the order of its first run."""
+    """Every pass over graphs, in the order of its first run."""
     return tuple(dict.fromkeys(phase.name for phase in pipeline.all_phases()))
+
+
+def stage_names() -> tuple[str, ...]:
+    """Every stage, in the order of its first run."""
+    return pipeline.stage_names()
 
 
 def graph(source: SourceFile, settings: Mapping[str, Setting]) -> Graph:
@@ -216,7 +297,9 @@ def graph(source: SourceFile, settings: Mapping[str, Setting]) -> Graph:
 
 def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnostic]:
     """Every message about a program, from its style to its graph, or about a deployment file; no code is generated."""
-    if deployment.is_deployment(source):
+    if build.is_deployment(source):
+        from dfc.driver import deployment_check as deployment
+
         found, built_graph = deployment.examined(source, settings)
         if built_graph is None:
             return found
@@ -234,11 +317,6 @@ def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnosti
 
 def _built(source: SourceFile, options: CompileOptions) -> tuple[Graph, tuple[Diagnostic, ...]]:
     """The graph as the front end makes it, without tests unless they are wanted, and the warnings."""
-    settings = dict(options.settings)
-    made, diagnostics = build.elaborate(source, settings)
-    if made is None:
-        raise CompileError(diagnostics)
-    made.settings.update(settings)
-    if not options.with_tests:
-        made.tests.clear()
-    return made, diagnostics
+    context = Context(replace(options, stop_after=None))
+    made: Graph = pipeline.run(source, context, last="elaborate")
+    return made, tuple(context.diagnostics)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from dfc.bundle.cluster_writing import Extras, elastic_jobs
+from dfc.bundle.cluster_writing import elastic_jobs
 from dfc.bundle.writing import Bundle
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
@@ -23,7 +23,8 @@ from dfc.distribute.replicate.padded import Padded, padded
 from dfc.distribute.replicate.short import CannotPadError
 from dfc.driver import many_ranks as cluster
 from dfc.driver import pipeline
-from dfc.driver.many_ranks import Spread
+from dfc.driver.many_ranks import ManyRanks, Spread
+from dfc.driver.pipeline import Context
 from dfc.driver.selection import Selection, select
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.options import CompileOptions
@@ -52,10 +53,11 @@ def surroundings(built: Graph, spread: Spread) -> Surroundings:
 def compiled(part: Selection, around: Surroundings, options: CompileOptions) -> Bundle:
     """The bundle of a part, for many ranks and without texts."""
     graph, resolution = _fitted(part, around)
-    spread = cluster.spread_by(
-        resolution, pipeline.optimise(graph, options), homes=around.homes, elastic=around.elastic
-    )
-    return cluster.compile_cluster(spread, options, Extras())
+    return pipeline.run(graph, Context(options, _distribution(resolution, around)), "prune")
+
+
+def _distribution(resolution: Resolution, around: Surroundings) -> ManyRanks:
+    return ManyRanks(resolution, homes=around.homes, elastic=around.elastic)
 
 
 def compiled_padded(name: str, around: Surroundings, options: CompileOptions) -> tuple[Bundle, Padded]:
@@ -75,8 +77,8 @@ def compiled_padded(name: str, around: Surroundings, options: CompileOptions) ->
     pipeline.check(found.graph, "padded")
     unchecked = {each.entry: replace(each, is_checked=False) for each in resolution.replications.values()}
     resolution = replace(resolution, replications=unchecked)
-    spread = cluster.spread_by(resolution, found.graph, homes=around.homes, elastic=around.elastic)
-    return cluster.compile_cluster(spread, options, Extras()), found
+    context = Context(options, _distribution(resolution, around))
+    return pipeline.run(found.graph, context, "replicate"), found
 
 
 def _not_padded(entry: Entry, problem: CannotPadError) -> Diagnostic:

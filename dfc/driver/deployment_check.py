@@ -19,13 +19,6 @@ from dfc.ir.graph import Graph
 from dfc.syntax.reader.reading import read_source
 
 
-def is_deployment(source: SourceFile) -> bool:
-    """By its name, or for a text without one by its first word."""
-    return source.name.endswith(build.DEPLOYMENT) or (
-        source.name.startswith("<") and source.text.lstrip().startswith("deploy ")
-    )
-
-
 def program_path(source: SourceFile) -> Path | None:
     """Where the program of a deployment file lies, if it says so."""
     program = parse_partly(source)[0].program

@@ -1,8 +1,8 @@
-"""A program and its deployment file as one bundle for many ranks: the phases behind the passes, in order.
+"""A program and its deployment file as one bundle for many ranks: what the stages from `replicate` to `partition`, and
+`bundle`, do with it (`ManyRanks`, a distribution).
 
-    graph --resolve--> what holds for each name --replicate--> block loops
-    --shard--> rows --place--> sites --partition--> role graphs
-    --check_parts--> proof --fuse, schedule, memory, target--> a bundle a role --> the cluster bundle around them
+    graph --replicate--> block loops --shard--> rows --place--> sites --partition--> role graphs, proved to fit
+    each of them: --fuse .. link--> an ordinary bundle --> the cluster bundle around them
 
 Assumes the graph as the front end makes it, for names, and as all passes leave it, for everything else. Guarantees that
 every mistake of the deployment file is a `CompileError` with all its messages, and that each role's graph is verified.
@@ -10,8 +10,8 @@ every mistake of the deployment file is a `CompileError` with all its messages, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from dfc.bundle.cluster_writing import Extras, write_cluster
 from dfc.bundle.writing import Bundle, write
@@ -30,13 +30,13 @@ from dfc.distribute.place import Costs, Placed, PlacementError, Wishes, place
 from dfc.distribute.place.blocks import names_in_blocks, strays
 from dfc.distribute.place.devices import OnDevices
 from dfc.distribute.replicate import Replication, replicate
-from dfc.distribute.shard import Caller, Spreading, picked_ahead, row_uses, shard, sharded_state
+from dfc.distribute.shard import Caller, Sharded, Spreading, picked_ahead, row_uses, shard, sharded_state
 from dfc.driver import pipeline
+from dfc.driver.pipeline import Context, Divided, Linked, Part, Undivided
 from dfc.driver.role_memory import check_memory, early_memory
-from dfc.driver.several_devices import lower_on_devices, on_devices, options_on
+from dfc.driver.several_devices import Joint, on_devices, options_on
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
-from dfc.ir.options import CompileOptions
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 
 
@@ -57,45 +57,154 @@ class Spread:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def spread(built: Graph, whole: Graph, source: SourceFile, costs: Costs | None = None) -> Spread:
-    """Places and partitions an optimised graph. `built` is the graph it came from, with the names of the author."""
-    _, resolution, remarks = _resolved(built, source)
-    return spread_by(resolution, whole, costs, remarks)
+@dataclass(frozen=True, slots=True)
+class Replicated(Undivided):
+    """A graph whose replicated entries are loops over blocks. `whole` is the graph as the passes left it; `sharded` is
+    the state that will be divided by rows; `costs` are those that were measured or said."""
+
+    whole: Graph
+    replicated: Mapping[str, Replication]
+    sharded: Mapping[str, Sharded]
+    costs: Costs | None
 
 
-def spread_by(
-    resolution: Resolution,
-    whole: Graph,
-    costs: Costs | None = None,
-    remarks: tuple[Diagnostic, ...] = (),
-    homes: Mapping[str, Site] | None = None,
-    elastic: Collection[str] = (),
-) -> Spread:
-    """Likewise, by what a deployment file was found to mean. `homes` are the sites of state that lies somewhere
-    already; `elastic` jobs may have any number of tasks."""
-    deployment = resolution.deployment
-    graph, replicated, divided, steps = _cut(whole, resolution)
-    wishes = _fixed(wishes_of(graph, resolution), divided, replicated)
-    wishes = replace(wishes, fixed={**(homes or {}), **wishes.fixed}, elastic=elastic)
-    _check_blocks(graph, wishes)
-    known = _with_counts(costs or Costs(), replicated, deployment, graph)
-    try:
-        placed = place(graph, wishes, known)
-    except PlacementError as problem:
-        raise CompileError([_unplaceable(deployment, problem)]) from problem
-    with pipeline.guarded("partition", 0, graph):
-        parts = partition(graph, placed.placement, steps, _pieces(replicated, divided))
-        for role, part in parts.graphs.items():
-            pipeline.check(part, f"partition of {role.name}")
+@dataclass(frozen=True, slots=True)
+class Rows(Replicated):
+    """Likewise, with rows at their owners, and the entries that only save or restore set apart."""
+
+    divided: Spreading
+    steps: Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Rows):
+    """Likewise, with a task, or all of a job, for each node and piece of state."""
+
+    placed: Placed
+    known: Costs
+
+    def text(self) -> str:
+        """The graph, and before it where state is and why."""
+        state = (f"# {each.name}: {each.site}, {each.reason}\n" for each in self.placed.state)
+        return f"{''.join(state)}{Undivided.text(self)}"
+
+    def verify(self, stage: str) -> None:
+        Undivided.verify(self, stage)
+        placement = self.placed.placement
+        for name in self.graph.resources:
+            site = placement.state.get(name)
+            if site is None or site.job not in placement.tasks or (site.task or 0) >= placement.tasks[site.job]:
+                raise PlacementError(name, f"{name} is on no task that there is")
+
+
+@dataclass(frozen=True, slots=True)
+class ManyRanks:
+    """The distribution that a deployment file asks for. `remarks` are warnings about the file; `costs` says what is
+    known of the costs of an optimised graph. `homes` are the sites of state that lies somewhere already; `elastic` jobs
+    may have any number of tasks."""
+
+    resolution: Resolution
+    remarks: tuple[Diagnostic, ...] = ()
+    costs: Callable[[Graph], Costs | None] = lambda _: None
+    homes: Mapping[str, Site] = field(default_factory=dict[str, Site])
+    elastic: Collection[str] = ()
+
+    def replicate(self, graph: Graph) -> Replicated:
+        """Block loops, one replicated entry after the other."""
+        whole, replicated = graph, dict[str, Replication]()
+        jobs = self.resolution.deployment.jobs
+        sharded = sharded_state(whole, self.resolution.shards, {job.name: job.tasks for job in jobs.values()})
+        graph = picked_ahead(graph, sharded)
+        for name, statement in self.resolution.replications.items():
+            if statement.mode == "sync":
+                graph, replicated[name] = replicate(graph, statement, lambda entry: row_uses(entry, sharded))
+        return Replicated(graph, whole, replicated, sharded, self.costs(whole))
+
+    def shard(self, form: Undivided) -> Rows:
+        """Rows of divided state at their owners."""
+        assert isinstance(form, Replicated)
+        graph, steps = set_apart(form.graph)
+        callers = {name: _caller(entry, self.resolution, form.replicated) for name, entry in graph.entries.items()}
+        divided = shard(graph, form.sharded, callers)
+        return Rows(divided.graph, form.whole, form.replicated, form.sharded, form.costs, divided, steps)
+
+    def place(self, form: Undivided) -> Located:
+        """Sites for state and nodes; raises `CompileError` for what cannot be placed."""
+        assert isinstance(form, Rows)
+        deployment = self.resolution.deployment
+        wishes = self.wishes(form)
+        wishes = replace(wishes, fixed={**self.homes, **wishes.fixed}, elastic=self.elastic)
+        known = _with_counts(form.costs or Costs(), form.replicated, deployment, form.graph)
+        try:
+            placed = place(form.graph, wishes, known)
+        except PlacementError as problem:
+            raise CompileError([_unplaceable(deployment, problem)]) from problem
+        return Located(
+            form.graph,
+            form.whole,
+            form.replicated,
+            form.sharded,
+            form.costs,
+            form.divided,
+            form.steps,
+            placed,
+            known,
+        )
+
+    def wishes(self, form: Rows) -> Wishes:
+        """What the deployment asks of a graph in blocks and rows; raises `CompileError` for lines that ask for what
+        cannot be."""
+        wishes = _fixed(wishes_of(form.graph, self.resolution), form.divided, form.replicated)
+        _check_blocks(form.graph, wishes)
+        return wishes
+
+    def partition(self, form: Undivided, context: Context) -> Divided[Graph]:
+        """A graph for each role, and for each device of a role that works on several."""
+        spread_ = self.partitioned(form)
+        joints = {role: Joint.of(spread_.parts.graphs[role], several) for role, several in spread_.devices.items()}
+        parts: list[Part[Graph]] = []
+        for role, graph in spread_.parts.graphs.items():
+            if role in joints:
+                parts += joints[role].parts(role.name, context.options)
+            else:
+                device = self.resolution.devices.of(role.job, role.task)
+                parts.append(Part(role.name, graph, options_on(device, context.options), graph))
+        return Divided(tuple(parts), ClusterAssembly(spread_, joints))
+
+    def partitioned(self, form: Undivided) -> Spread:
+        """A graph for each role, proved not to wait for ever, within the memory of its job."""
+        assert isinstance(form, Located)
+        deployment, graph, replicated = self.resolution.deployment, form.graph, form.replicated
+        parts = partition(graph, form.placed.placement, form.steps, _pieces(replicated, form.divided))
         check_parts(parts)
-    try:
-        check_memory(parts.graphs, deployment.jobs, replicated, known)
-    except PlacementError as problem:
-        raise CompileError([_unplaceable(deployment, problem)]) from problem
-    found = {role: on_devices(role, part, resolution, costs) for role, part in parts.graphs.items()}
-    devices = {role: each for role, each in found.items() if each is not None}
-    remarks = (*remarks, *(each for cut in replicated.values() for each in cut.remarks))
-    return Spread(deployment, resolution, whole, replicated, divided, placed, parts, devices, remarks)
+        try:
+            check_memory(parts.graphs, deployment.jobs, replicated, form.known)
+        except PlacementError as problem:
+            raise CompileError([_unplaceable(deployment, problem)]) from problem
+        found = {role: on_devices(role, part, self.resolution, form.costs) for role, part in parts.graphs.items()}
+        devices = {role: each for role, each in found.items() if each is not None}
+        remarks = (*self.remarks, *(each for cut in replicated.values() for each in cut.remarks))
+        return Spread(
+            deployment, self.resolution, form.whole, replicated, form.divided, form.placed, parts, devices, remarks
+        )
+
+
+def spread(built: Graph, whole: Graph, source: SourceFile, costs: Costs | None = None) -> Spread:
+    """Places and partitions an optimised graph, for whoever looks at that. `built` is the graph it came from, with the
+    names of the author."""
+    distribution = deployed(built, source, lambda _: costs)
+    located: Located = pipeline.run(whole, Context(distribution=distribution), "replicate", "place")
+    with pipeline.guarded("partition", 0, whole):
+        found = distribution.partitioned(located)
+    for role, part in found.parts.graphs.items():
+        pipeline.check(part, f"partition of {role.name}")
+    return found
+
+
+def deployed(built: Graph, source: SourceFile, costs: Callable[[Graph], Costs | None] = lambda _: None) -> ManyRanks:
+    """The distribution that a deployment file asks for; `built` is the graph as it was elaborated."""
+    _, resolution, remarks = _resolved(built, source)
+    return ManyRanks(resolution, remarks, costs)
 
 
 def _pieces(replicated: Mapping[str, Replication], divided: Spreading) -> dict[str, frozenset[str]]:
@@ -105,21 +214,6 @@ def _pieces(replicated: Mapping[str, Replication], divided: Spreading) -> dict[s
         name: frozenset(replicated[name].results if name in replicated else ()) | {*divided.results.get(name, ())}
         for name in names
     }
-
-
-def _cut(whole: Graph, resolution: Resolution) -> tuple[Graph, dict[str, Replication], Spreading, Steps]:
-    """The graph in blocks and by rows, what was cut, and the entries that only save or restore."""
-    graph, replicated = whole, dict[str, Replication]()
-    jobs = resolution.deployment.jobs
-    sharded = sharded_state(whole, resolution.shards, {job.name: job.tasks for job in jobs.values()})
-    graph = picked_ahead(graph, sharded)
-    for name, statement in resolution.replications.items():
-        if statement.mode == "sync":
-            graph, replicated[name] = replicate(graph, statement, lambda entry: row_uses(entry, sharded))
-    graph, steps = set_apart(graph)
-    callers = {name: _caller(entry, resolution, replicated) for name, entry in graph.entries.items()}
-    divided = shard(graph, sharded, callers)
-    return divided.graph, replicated, divided, steps
 
 
 def _caller(entry: Entry, resolution: Resolution, replicated: Mapping[str, Replication]) -> Caller:
@@ -190,18 +284,17 @@ def replication_mistakes(built: Graph, source: SourceFile) -> tuple[Diagnostic, 
 
 def mistakes_by(resolution: Resolution, whole: Graph) -> tuple[Diagnostic, ...]:
     """What is wrong with an optimised graph, or a part of one, by what a deployment file was found to mean."""
-    deployment = resolution.deployment
+    deployment, distribution = resolution.deployment, ManyRanks(resolution)
     try:
-        graph, replicated, divided, _ = _cut(whole, resolution)
-        wishes = _fixed(wishes_of(graph, resolution), divided, replicated)
-        _check_blocks(graph, wishes)
+        rows = distribution.shard(distribution.replicate(whole))
+        distribution.wishes(rows)
         if any(job.memory for job in deployment.jobs.values()):
-            spread_by(resolution, whole)
+            distribution.partitioned(distribution.place(rows))
     except CompileError as failure:
         return failure.diagnostics
     except PlacementError as problem:
         return (_unplaceable(deployment, problem),)
-    return tuple(each for cut in replicated.values() for each in cut.remarks)
+    return tuple(each for cut in rows.replicated.values() for each in cut.remarks)
 
 
 def resolution_of(built: Graph, source: SourceFile) -> Resolution:
@@ -241,38 +334,45 @@ def _unplaceable(deployment: Deployment, problem: PlacementError) -> Diagnostic:
     return error("E0813", str(problem), span, helps=["give the job more memory, or more tasks"])
 
 
-def compile_cluster(
-    spread_: Spread, options: CompileOptions, extras: Extras, warnings: Sequence[Diagnostic] = ()
-) -> Bundle:
-    """The bundle of a program that was spread. One that is no part of another says what delaying receives saves."""
-    if extras.has_deployment:
-        extras = replace(extras, early=early_memory(spread_.parts.graphs))
-    inner = {role: _role_bundle(graph, options, spread_, role) for role, graph in spread_.parts.graphs.items()}
-    return write_cluster(
-        spread_.whole,
-        spread_.deployment,
-        spread_.parts,
-        spread_.replicated,
-        spread_.divided,
-        inner,
-        spread_.placed.placement,
-        extras,
-        (*warnings, *spread_.diagnostics),
-    )
+@dataclass(frozen=True, slots=True)
+class ClusterAssembly:
+    """The bundle around the bundles of the roles. `extras` are what it holds besides them; one that is no part of
+    another says what delaying receives saves."""
+
+    spread: Spread
+    joints: Mapping[Role, Joint]
+    extras: Extras = field(default_factory=Extras)
+
+    def bundle(self, parts: Sequence[Part[Linked]], context: Context) -> Bundle:
+        extras, spread_ = self.extras, self.spread
+        if extras.has_deployment:
+            extras = replace(extras, early=early_memory(spread_.parts.graphs))
+        return write_cluster(
+            spread_.whole,
+            spread_.deployment,
+            spread_.parts,
+            spread_.replicated,
+            spread_.divided,
+            dict(self._inner(parts)),
+            spread_.placed.placement,
+            extras,
+            (*context.diagnostics, *spread_.diagnostics),
+        )
+
+    def _inner(self, parts: Sequence[Part[Linked]]) -> Iterator[tuple[Role, Bundle]]:
+        """The program of each role as a bundle by itself, without its text, which the bundle around it has. One that
+        works on GPUs says which of its task is its first, and how many each task has."""
+        pending = iter(parts)
+        for role, graph in self.spread.parts.graphs.items():
+            joint = self.joints.get(role)
+            own = [next(pending) for _ in (joint.split.graphs if joint is not None else (role,))]
+            linked = joint.joined(own) if joint is not None else own[0].form
+            device = self.spread.resolution.devices.of(role.job, role.task)
+            lowered = linked.lowered
+            if device.kind == "gpu":
+                note = [0 if joint is not None else device.number, self.spread.deployment.jobs[role.job].gpus]
+                lowered = replace(lowered, notes={**lowered.notes, DEVICE_NOTE: note})
+            yield role, write(linked.program, lowered, "", graph.settings)
 
 
-def _role_bundle(graph: Graph, options: CompileOptions, spread_: Spread, role: Role) -> Bundle:
-    """The program of one role as a bundle by itself, without its text, which the bundle around it has. One that works
-    on GPUs says which of its task is its first, and how many each task has."""
-    device, several = spread_.resolution.devices.of(role.job, role.task), spread_.devices.get(role)
-    if several is not None:
-        program, lowered = lower_on_devices(graph, several, options)
-    else:
-        program, lowered = pipeline.lower(graph, options_on(device, options))
-    if device.kind == "gpu":
-        note = [0 if several is not None else device.number, spread_.deployment.jobs[role.job].gpus]
-        lowered = replace(lowered, notes={**lowered.notes, DEVICE_NOTE: note})
-    return write(program, lowered, "", graph.settings)
-
-
-__all__ = ["Extras", "Spread", "compile_cluster", "options_on", "spread", "spread_by", "wishes_of"]
+__all__ = ["ClusterAssembly", "Extras", "ManyRanks", "Spread", "deployed", "options_on", "spread", "wishes_of"]

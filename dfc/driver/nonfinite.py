@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dfc.bundle.writing import write
+from dfc.bundle.writing import Bundle
 from dfc.driver import pipeline
-from dfc.driver import several_devices as mixed
 from dfc.driver.partial import Setting, rebuilt
+from dfc.driver.pipeline import Context
 from dfc.driver.selection import select
+from dfc.driver.single_task import distribution_of
 from dfc.ir.graph import Node
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.ops.evaluate import evaluate
@@ -38,8 +39,9 @@ def compiled(sources: Mapping[str, str], settings: Mapping[str, Setting], target
     graph = rebuilt(sources, settings)
     graph.settings.update(settings)
     graph.tests.clear()
-    program, lowered = mixed.lower(pipeline.optimise(graph, options), options)
-    return write(program, lowered, graph.source, graph.settings, (), graph.modules).to_bytes()
+    context = Context(options, distribution_of(options), text=graph.source, modules=graph.modules)
+    bundle: Bundle = pipeline.run(graph, context, "prune")
+    return bundle.to_bytes()
 
 
 def explain(

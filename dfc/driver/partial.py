@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dfc.bundle.formulas import formula, name_symbols
-from dfc.bundle.writing import write
+from dfc.bundle.writing import Bundle
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.distribute.deployment.model import Site
 from dfc.driver import pipeline
-from dfc.driver import several_devices as mixed
 from dfc.driver.cluster_parts import Surroundings, compiled, compiled_padded
 from dfc.driver.many_ranks import resolution_of
+from dfc.driver.pipeline import Context
 from dfc.driver.selection import select
+from dfc.driver.single_task import distribution_of
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions, TargetOptions
@@ -125,9 +126,9 @@ class Specialiser:
     def specialise(self, fetches: Sequence[str], feeds: Sequence[str]) -> Specialised:
         """The bundle that computes these values from those. All are of one entry."""
         part = select(self._graph, fetches, feeds)
-        optimised = pipeline.optimise(part.graph, self._options)
-        program, lowered = mixed.lower(optimised, self._options)
-        return Specialised(write(program, lowered, "", part.graph.settings).to_bytes(), part.feeds)
+        context = Context(self._options, distribution_of(self._options))
+        bundle: Bundle = pipeline.run(part.graph, context, "prune")
+        return Specialised(bundle.to_bytes(), part.feeds)
 
 
 def rebuilt(sources: Mapping[str, str], settings: Mapping[str, Setting]) -> Graph:

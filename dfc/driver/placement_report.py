@@ -19,9 +19,9 @@ from dfc.distribute.place.cost import nodes_inside
 from dfc.distribute.place.devices import DeviceDecision
 from dfc.distribute.place.state import used_state
 from dfc.distribute.place.timeline import Timeline, timeline
-from dfc.driver import pipeline
 from dfc.driver.many_ranks import Spread
 from dfc.ir.dims import Dim
+from dfc.lower.program import lower_graph
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
 
 
@@ -119,8 +119,8 @@ def _peaks(spread: Spread) -> Iterator[Peak]:
     for role, graph in spread.parts.graphs.items():
         early = with_early_receives(graph)
         if any(early.entries[name] is not entry for name, entry in graph.entries.items()):
-            delayed = pipeline.scheduled(graph).entries
-            for one, other in zip(delayed, pipeline.scheduled(early).entries, strict=True):
+            delayed = lower_graph(graph).entries
+            for one, other in zip(delayed, lower_graph(early).entries, strict=True):
                 if early.entries[one.name] is not graph.entries[one.name]:
                     yield Peak(role.name, one.name, one.arena, other.arena)
 

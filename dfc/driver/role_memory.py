@@ -17,9 +17,9 @@ from dfc.distribute.partition.early import with_early_receives
 from dfc.distribute.place import Costs, PlacementError
 from dfc.distribute.place.cost import state_bytes
 from dfc.distribute.replicate import Combination, Replication
-from dfc.driver import pipeline
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Graph
+from dfc.lower.program import lower_graph
 from dfc_runtime.calls.formulas import Formula
 
 SUMMING = 2
@@ -62,7 +62,7 @@ def check_memory(
 
 def needed(graph: Graph, job: Job, replicated: Mapping[str, Replication], costs: Costs) -> Needs:
     """What a task of a role needs at least, with the sizes that are known."""
-    program = pipeline.scheduled(graph)
+    program = lower_graph(graph)
     state = sum(state_bytes(resource.type) for resource in graph.resources.values())
     constants = sum(each.array.nbytes for each in program.constants)
     most = Needs(state, constants, "", 0, 0)
@@ -90,7 +90,7 @@ def early_memory(graphs: Mapping[Role, Graph]) -> dict[tuple[str, str], Formula]
     for role, graph in graphs.items():
         early = with_early_receives(graph)
         changed = {name: each for name, each in early.entries.items() if each is not graph.entries[name]}
-        for entry in pipeline.scheduled(replace(early, entries=changed)).entries if changed else ():
+        for entry in lower_graph(replace(early, entries=changed)).entries if changed else ():
             names = name_symbols([*entry.dims, *(symbol for symbol, _ in entry.measured)])
             found[role.name, entry.name] = formula(entry.arena, names)
     return found

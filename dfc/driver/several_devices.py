@@ -1,7 +1,10 @@
 """A task that works on several devices: from its graph and the lines about it to one program made of one a device.
 
     graph of a task --place_on_devices--> devices --split_by_device--> a graph for each, proved to fit together
-    each of them: --fuse, schedule, memory, target--> an ordinary bundle   --> one image that holds them, and a plan
+    each of them: --fuse .. link--> an ordinary bundle   --> one image that holds them, and a plan
+
+It is a use of the stages `place`, `partition` and `bundle` (`OneTask`, a distribution); the stages between them see
+parts like any others.
 
 Assumes the graph as the passes, or the partition by tasks, leave it. Guarantees a program like any other: entries,
 state, faults and host calls of the undivided one, with numbers through all devices.
@@ -13,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dfc.bundle.target import CodeImage, Lowered, lacking, load_target
-from dfc.bundle.writing import write
+from dfc.bundle.writing import Bundle, write
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.task_devices import Device
 from dfc.distribute.partition import Role
@@ -21,6 +24,7 @@ from dfc.distribute.partition.devices import DeviceParts, split_by_device
 from dfc.distribute.place import Costs
 from dfc.distribute.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices
 from dfc.driver import pipeline
+from dfc.driver.pipeline import Context, Divided, Linked, OneRank, Part, Undivided
 from dfc.ir import walk
 from dfc.ir.dims import ZERO
 from dfc.ir.graph import Entry, Graph
@@ -39,7 +43,6 @@ class _Part:
     """What was made of one device's graph: its program and its bundle."""
 
     device: Device
-    graph: Graph
     program: Program
     code: bytes
     compilers: Mapping[str, str]
@@ -73,25 +76,96 @@ def _slots(graph: Graph, resolution: Resolution) -> Iterator[tuple[str, str]]:
             yield name, owner
 
 
-def lower(graph: Graph, options: CompileOptions, watch: pipeline.Watch = pipeline.ignore) -> tuple[Program, Lowered]:
-    """Like `pipeline.lower`, for a program that no deployment file is about. On a GPU, what that has no kernel for is
-    done by the processors; so it is with the target `mixed`, of programs that are compiled again, in any case."""
-    if options.target not in (GPU_TARGET, MIXED):
-        return pipeline.lower(graph, options, watch)
-    lacks = _lacks(is_for_gpu=True)
-    if options.target == GPU_TARGET and not needs_host(graph, lacks):
-        return pipeline.lower(graph, options, watch)
-    return lower_on_devices(graph, place_on_devices(graph, DeviceWishes((Device("gpu", 0),), lacking=lacks)), options)
+@dataclass(frozen=True, slots=True)
+class OnSeveral(Undivided):
+    """A graph of a task, with what is on which of its devices."""
+
+    placed: OnDevices
+
+    def text(self) -> str:
+        """The graph, and before it where state is."""
+        places = (f"# {name}: {device}\n" for name, device in self.placed.state.items())
+        return f"{''.join(places)}{Undivided.text(self)}"
+
+
+class OneTask:
+    """The distribution of a program that no deployment file is about, for a GPU: what that has no kernel for is done by
+    the processors; so it is with the target `mixed`, of programs that are compiled again, in any case."""
+
+    def __init__(self, options: CompileOptions) -> None:
+        self._options = options
+
+    def replicate(self, graph: Graph) -> Undivided:
+        return Undivided(graph)
+
+    def shard(self, form: Undivided) -> Undivided:
+        return form
+
+    def place(self, form: Undivided) -> Undivided:
+        """Devices for the nodes, where one does not do for all."""
+        lacks = _lacks(is_for_gpu=True)
+        if self._options.target == GPU_TARGET and not needs_host(form.graph, lacks):
+            return form
+        placed = place_on_devices(form.graph, DeviceWishes((Device("gpu", 0),), lacking=lacks))
+        return OnSeveral(form.graph, placed)
+
+    def partition(self, form: Undivided, context: Context) -> Divided[Graph]:
+        if not isinstance(form, OnSeveral):
+            return OneRank().partition(form, context)
+        joint = Joint.of(form.graph, form.placed)
+        return Divided(joint.parts("", context.options), _JointAssembly(joint))
+
+
+@dataclass(frozen=True, slots=True)
+class _JointAssembly:
+    """The bundle of a program on several devices of one task."""
+
+    joint: Joint
+
+    def bundle(self, parts: Sequence[Part[Linked]], context: Context) -> Bundle:
+        whole = self.joint.joined(parts)
+        settings = self.joint.graph.settings
+        return write(whole.program, whole.lowered, context.text, settings, context.diagnostics, context.modules)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """The graph of a task and its parts by device."""
+
+    graph: Graph
+    split: DeviceParts
+
+    @staticmethod
+    def of(graph: Graph, placed: OnDevices) -> Joint:
+        """A graph cut by devices; the proof that no device waits for ever comes with it."""
+        return Joint(graph, split_by_device(graph, placed))
+
+    def parts(self, role: str, options: CompileOptions) -> tuple[Part[Graph], ...]:
+        """The parts to compile, under the name of the role that they belong to, if there are roles."""
+        others = replace(options, target="cpu") if options.target in (GPU_TARGET, MIXED) else options
+        prefix = f"{role}/" if role else ""
+        return tuple(
+            Part(f"{prefix}{device.kind}{device.number}", part, options_on(device, others), part)
+            for device, part in self.split.graphs.items()
+        )
+
+    def joined(self, parts: Sequence[Part[Linked]]) -> Linked:
+        """One program of the linked parts, in their order."""
+        made: list[_Part] = []
+        for device, part in zip(self.split.graphs, parts, strict=True):
+            program, lowered = part.form.program, part.form.lowered
+            code = write(program, lowered, "", part.graph.settings).to_bytes()
+            made.append(_Part(device, program, code, lowered.compilers))
+        return Linked(*_joined(self.graph, self.split, made))
 
 
 def lower_on_devices(graph: Graph, placed: OnDevices, options: CompileOptions) -> tuple[Program, Lowered]:
     """The program of a task, and what the targets of its devices make of it."""
-    with pipeline.guarded("partition by device", 0, graph):
-        split = split_by_device(graph, placed)
-        for device, part in split.graphs.items():
-            pipeline.check(part, f"partition of {device}")
-    made = [_lowered(device, part, options) for device, part in split.graphs.items()]
-    return _joined(graph, split, made)
+    joint = Joint.of(graph, placed)
+    divided = Divided(joint.parts("", options), _JointAssembly(joint))
+    linked: Divided[Linked] = pipeline.run(divided, Context(options), "fuse", "link")
+    whole = joint.joined(linked.parts)
+    return whole.program, whole.lowered
 
 
 def options_on(device: Device, options: CompileOptions) -> CompileOptions:
@@ -105,13 +179,6 @@ def options_on(device: Device, options: CompileOptions) -> CompileOptions:
 def _lacks(*, is_for_gpu: bool) -> Mapping[str, str]:
     """What a GPU has no kernel for, and why."""
     return lacking(load_target(GPU_TARGET)) if is_for_gpu else {}
-
-
-def _lowered(device: Device, graph: Graph, options: CompileOptions) -> _Part:
-    others = replace(options, target="cpu") if options.target in (GPU_TARGET, MIXED) else options
-    program, lowered = pipeline.lower(graph, options_on(device, others))
-    code = write(program, lowered, "", graph.settings).to_bytes()
-    return _Part(device, graph, program, code, lowered.compilers)
 
 
 def _joined(graph: Graph, split: DeviceParts, parts: Sequence[_Part]) -> tuple[Program, Lowered]:

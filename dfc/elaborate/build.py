@@ -1,8 +1,8 @@
 """From a source text to a typed graph: the public entry of the front end.
 
-Order of work: parse; declare the items of every file; constants, types, state; each function and block by itself;
-entries and tests. Guarantees that every mistake of the author is a diagnostic, that one run reports several
-independent ones, and that a graph is only given for a program without errors.
+Order of work: parse; resolve: declare the items of every file, constants, types, state; elaborate: each function and
+block by itself, entries and tests. Guarantees that every mistake of the author is a diagnostic, that one run reports
+several independent ones, and that a graph is only given for a program without errors.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gc
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from dfc.elaborate.statements import blocks, branches, statements
 from dfc.elaborate.types.entities import UNKNOWN, BlockClass, Entity, EntryValue, Routine
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Entry, Graph, Resource
+from dfc.syntax.reader.parser import parse
 from dfc.syntax.tree import tree
 
 RECURSION_LIMIT = 40_000
@@ -97,20 +99,72 @@ def check(
 def elaborate(
     source: SourceFile, settings: Settings, search: Sequence[Path] = ()
 ) -> tuple[Graph | None, tuple[Diagnostic, ...]]:
-    """The graph, or None if there are errors, and all messages; syntax errors are raised as `CompileError`."""
+    """The graph, or None if there are errors, and all messages; syntax errors are raised as `CompileError`. These are
+    the stages parse, resolve and elaborate in one call."""
+    return elaborate_program(resolve_program(parse_program(source), settings, search))
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A program whose files are read, with what every item of theirs stands for. Elaboration takes it over."""
+
+    program: Program
+    loader: Loader
+    main: LoadedModule
+
+    @property
+    def modules(self) -> Mapping[str, LoadedModule]:
+        """All files, by the names they are imported under; the main one is called ""."""
+        return {"": self.main, **{module.name: module for module in self.loader.loaded.values()}}
+
+
+def parse_program(source: SourceFile) -> tree.Module:
+    """The tree of the file of a program; raises `CompileError` with its syntax errors."""
     if source.name.endswith(DEPLOYMENT):
         raise CompileError([_no_program(source)])
+    with deep_recursion(), uncollected():
+        return parse(source)
+
+
+def resolve_program(module: tree.Module, settings: Settings, search: Sequence[Path] = ()) -> Resolved:
+    """Reads the files that are imported, declares every item, and finds out constants, types and state. Mistakes are
+    reported when the program is elaborated, together with those that are found there."""
+    source = module.span.file
     path = Path(source.name)
-    with deep_recursion(), uncollected(), assuming(NO_FACTS):
+    with _expanding():
         graph = Graph(path.stem, source=source.text)
         program = Program(FrontEnd(), Reporter(), graph, settings, tuple(search), Scope())
         loader = _loader(program, path.parent)
-        main = loader.load_main(source)
+        main = loader.load_main(module)
         program.main = main.scope
-        _elaborate_all(program, loader, main)
-        graph.modules = loader.texts()
+        _resolve_items(program, loader, main)
+    return Resolved(program, loader, main)
+
+
+def elaborate_program(resolved: Resolved) -> tuple[Graph | None, tuple[Diagnostic, ...]]:
+    """Functions by themselves, state, entries and tests: the graph, or None if there are errors, and all messages."""
+    program, loader, main = resolved.program, resolved.loader, resolved.main
+    with _expanding():
+        for module in _own_modules(loader, main):
+            _check_definitions(program, module)
+        _add_resources(program)
+        _add_entries(program, main)
+        program.graph.modules = loader.texts()
     diagnostics = tuple(program.reporter.sorted())
-    return (None if program.reporter.error_count else graph), diagnostics
+    return (None if program.reporter.error_count else program.graph), diagnostics
+
+
+@contextmanager
+def _expanding() -> Generator[None]:
+    with deep_recursion(), uncollected(), assuming(NO_FACTS):
+        yield
+
+
+def is_deployment(source: SourceFile) -> bool:
+    """Whether a file is one of deployment: by its name, or for a text without one by its first word."""
+    return source.name.endswith(DEPLOYMENT) or (
+        source.name.startswith("<") and source.text.lstrip().startswith("deploy ")
+    )
 
 
 def _no_program(source: SourceFile) -> Diagnostic:
@@ -157,18 +211,19 @@ def _loader(program: Program, folder: Path) -> Loader:
     return loader
 
 
-def _elaborate_all(program: Program, loader: Loader, main: LoadedModule) -> None:
-    modules = [m for m in loader.loaded.values() if not m.is_library] + [main]
+def _resolve_items(program: Program, loader: Loader, main: LoadedModule) -> None:
+    modules = _own_modules(loader, main)
     _check_settings(program, [*loader.loaded.values(), main])
     for module in modules:
         _resolve_all(program, module)
     program.resolve_state()
     for module in modules:
         _refuse_growth(program, module)
-    for module in modules:
-        _check_definitions(program, module)
-    _add_resources(program)
-    _add_entries(program, main)
+
+
+def _own_modules(loader: Loader, main: LoadedModule) -> list[LoadedModule]:
+    """The files that are not of the library, the main one last."""
+    return [module for module in loader.loaded.values() if not module.is_library] + [main]
 
 
 def _resolve_all(program: Program, module: LoadedModule) -> None:

@@ -56,15 +56,15 @@ def print_program(program: Program) -> str:
         lines += ["", *kernel_lines(kernel, number)]
     for entry in program.entries:
         lines += ["", *entry_lines(entry)]
+    return "\n".join([*lines, *table_lines(program)]) + "\n"
+
+
+def table_lines(program: Program) -> list[str]:
+    """The places of host calls and the fault sites, which everything else mentions by number."""
     sites = list(_sites(program))
-    lines += ["", *sites] if sites else []
-    for number, fault in enumerate(program.faults):
-        lines += (
-            ["", f"fault {number} {fault.kind}: {fault.message}"]
-            if number == 0
-            else [f"fault {number} {fault.kind}: {fault.message}"]
-        )
-    return "\n".join(lines) + "\n"
+    lines = ["", *sites] if sites else []
+    faults = [f"fault {number} {fault.kind}: {fault.message}" for number, fault in enumerate(program.faults)]
+    return [*lines, "", *faults] if faults else lines
 
 
 def _sites(program: Program) -> Iterator[str]:

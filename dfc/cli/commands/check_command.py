@@ -23,6 +23,7 @@ from dfc.diagnostics.reporting import FORMATS
 from dfc.diagnostics.source import SourceFile
 from dfc.driver import deployment_check as deployment
 from dfc.elaborate import build
+from dfc.elaborate.build import is_deployment
 from dfc.elaborate.names.unread import remarks
 from dfc.ops.size_checks import checks_inside
 from dfc.syntax.reader.layout import check_style
@@ -60,7 +61,7 @@ def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str
     found: list[Diagnostic] = []
     for path in files:
         source = source_of(path)
-        if deployment.is_deployment(source):
+        if is_deployment(source):
             from dfc.driver import api
 
             found += api.check(source, settings(pairs))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dfc.cli import passes
+from dfc.cli import stages
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, variants
 from dfc.driver import api
@@ -24,10 +24,11 @@ from dfc.ir.options import CompileOptions, TargetOptions
 @click.option("--target", default="cpu", show_default=True, help="What the code is for: cpu or cuda.")
 @click.option("--isa", "isas", multiple=True, help="An instruction-set variant; several make a bundle for all of them.")
 @click.option("--arch", "archs", multiple=True, metavar="SM,...", help="GPUs, such as sm_80,sm_90, or sm_90+tf32.")
-@click.option("--print-after", multiple=True, metavar="PASS", help="Print the graph after a pass.")
-@click.option("--print-after-all", is_flag=True, help="Print the graph after every pass.")
-@click.option("--verify-each", is_flag=True, help="Verify the graph after every pass.")
-@click.option("--time-passes", is_flag=True, help="Say how long each phase takes.")
+@click.option("--print-after", multiple=True, metavar="STAGE", help="Print what a stage has made, such as cse or fuse.")
+@click.option("--print-after-all", is_flag=True, help="Print what every stage has made.")
+@click.option("--stop-after", metavar="STAGE", help="End after the last run of this stage, without a bundle.")
+@click.option("--verify-each", is_flag=True, help="Verify what every stage has made.")
+@click.option("--time-passes", is_flag=True, help="Say how long each stage takes.")
 @click.option("--timed", is_flag=True, help="Put a clock around each kernel, for dfc run --trace.")
 @click.option("--check-finite", is_flag=True, help="Stop at the first value that is not finite, and say where from.")
 @click.option(
@@ -44,6 +45,7 @@ def command(
     archs: tuple[str, ...],
     print_after: tuple[str, ...],
     print_after_all: bool,
+    stop_after: str | None,
     verify_each: bool,
     time_passes: bool,
     timed: bool,
@@ -51,7 +53,8 @@ def command(
     pass_limit: int | None,
 ) -> int:
     """Compiles FILE into one bundle that `dfc run` and `dfc_runtime.load` execute without the compiler."""
-    passes.check_names(print_after)
+    print_after = tuple(map(stages.stage_of, print_after))
+    stop_after = stages.stage_of(stop_after) if stop_after is not None else None
     source = source_of(file)
     options = CompileOptions(
         target=target,
@@ -61,16 +64,22 @@ def command(
         print_after_all=print_after_all,
         time_passes=time_passes,
         pass_limit=pass_limit,
+        stop_after=stop_after,
         check_finite=check_finite,
         timed=timed,
         target_options=TargetOptions(isas=variants(target, isas, archs, is_deployed=deploy is not None)),
     )
+    if profile is not None and deploy is None:
+        raise click.UsageError("a profile is for placement: give --deploy, too")
+    deployment = api.read(deploy) if deploy is not None else None
+    if stop_after is not None:
+        print_warnings(api.stopped(source, options, deployment, profile))
+        click.echo(f"stopped after {stop_after}; no bundle is written")
+        return 0
     path = Path(output) if output else _beside(file)
     if file != "-" and path.exists() and path.samefile(file):
         raise click.UsageError(f"{path} is the program itself; name another file for the bundle")
-    if profile is not None and deploy is None:
-        raise click.UsageError("a profile is for placement: give --deploy, too")
-    bundle = api.compile_source(source, options, api.read(deploy) if deploy is not None else None, profile)
+    bundle = api.compile_source(source, options, deployment, profile)
     print_warnings(bundle.diagnostics)
     bundle.save(path)
     click.echo(f"{path}: {path.stat().st_size / 1024:.1f} KB, {_entries(bundle.entries)}")

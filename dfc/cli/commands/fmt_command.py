@@ -9,7 +9,7 @@ import click
 from dfc.cli.output import echo_program
 from dfc.cli.programs import count, source_of
 from dfc.distribute.deployment.formatter import format_deployment
-from dfc.driver.deployment_check import is_deployment
+from dfc.elaborate.build import is_deployment
 from dfc.syntax.printer.formatter import format_source
 from dfc_runtime.checkpoints.files import replace_file
 from dfc_runtime.errors import FileError

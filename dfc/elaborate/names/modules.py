@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from dfc.diagnostics.diagnostic import CompileError
-from dfc.diagnostics.source import SourceFile, Span
+from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.elaborate.context import Program
 from dfc.elaborate.mistakes import Mistake, mistake
@@ -50,8 +50,9 @@ class Loader:
         self.loaded: dict[str, LoadedModule] = {}
         self._loading: list[tuple[str, Span]] = []
 
-    def load_main(self, source: SourceFile) -> LoadedModule:
-        return self._declare("", parse(source), folder=self.folders[0])
+    def load_main(self, module: tree.Module) -> LoadedModule:
+        """The file of the program itself, which was parsed already."""
+        return self._declare("", module, folder=self.folders[0])
 
     def load(self, name: str, span: Span, folder: Path | None = None) -> LoadedModule:
         """The module of that name; `folder` is where a sibling is looked for."""

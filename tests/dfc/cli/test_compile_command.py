@@ -58,10 +58,33 @@ def test_a_program_from_standard_input_needs_a_place(folder: Path, dfc: Command)
     assert "needs -o OUT" in dfc("compile", "-", stdin=text).message
 
 
-def test_time_passes_tells_every_phase(folder: Path, dfc: Command) -> None:
+OPTIONAL = {"guard", "clocks"}
+
+
+def test_time_passes_tells_every_stage_in_order(folder: Path, dfc: Command) -> None:
     ended = dfc("compile", "line.dfg", "--time-passes", "--verify-each")
     told = re.findall(r"^ +[\d.]+ ms +(\w+)$", ended.err, re.M)
-    assert set(told) == {*api.pass_names(), "fuse", "cpu"}
+    assert tuple(dict.fromkeys(told)) == tuple(name for name in api.stage_names() if name not in OPTIONAL)
+
+
+def test_optional_stages_run_where_they_are_asked_for(folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--time-passes", "--check-finite", "--timed")
+    told = re.findall(r"^ +[\d.]+ ms +(\w+)$", ended.err, re.M)
+    assert tuple(dict.fromkeys(told)) == api.stage_names()
+
+
+@pytest.mark.parametrize("name", ["parse", "cse", "replicate", "partition", "fuse", "buffers", "link", "bundle"])
+def test_stop_after_ends_behind_the_stage(name: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "-o", "never.bundle", "--stop-after", name, "--time-passes")
+    told = re.findall(r"^ +[\d.]+ ms +(\w+)$", ended.err, re.M)
+    assert (ended.code, told[-1]) == (0, name)
+    assert ended.out == f"stopped after {name}; no bundle is written\n"
+    assert not (folder / "never.bundle").exists()
+
+
+def test_former_names_of_stages_still_do(folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--print-after", "memory", "--stop-after", "memory")
+    assert ended.err.startswith("# ---- after buffers ----\nprogram line\n")
 
 
 def test_print_after_shows_a_graph_that_compiles_again(folder: Path, dfc: Command) -> None:
@@ -77,6 +100,8 @@ def test_print_after_all_shows_every_pass(folder: Path, dfc: Command) -> None:
     numbers = [int(n) for n in re.findall(r"^# ---- after \w+ \(pass (\d+)\) ----$", ended.err, re.M)]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= len(api.pass_names())
+    shown = dict.fromkeys(re.findall(r"^# ---- after (\w+)", ended.err, re.M))
+    assert tuple(shown) == tuple(name for name in api.stage_names() if name not in OPTIONAL)
 
 
 def test_pass_limit_stops_before_later_passes(folder: Path, dfc: Command) -> None:
@@ -85,8 +110,11 @@ def test_pass_limit_stops_before_later_passes(folder: Path, dfc: Command) -> Non
     assert found == [("prune", "1"), ("split_inputs", "2"), ("autodiff", "3"), ("expand", "10")]
 
 
-def test_an_unknown_pass_is_refused(folder: Path, dfc: Command) -> None:
-    assert "there is no pass 'fuze'" in dfc("compile", "line.dfg", "--print-after", "fuze").message
+def test_an_unknown_stage_is_refused(folder: Path, dfc: Command) -> None:
+    assert (
+        "there is no stage 'fuze'; did you mean 'fuse'?; stages: parse, "
+        in dfc("compile", "line.dfg", "--print-after", "fuze").message
+    )
 
 
 @pytest.mark.parametrize(("option", "word"), [("--target", "abacus"), ("--isa", "mmx")])

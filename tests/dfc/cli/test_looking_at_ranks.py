@@ -64,3 +64,16 @@ def test_show_prints_what_a_role_runs(dfc: Command) -> None:
     assert "graph.contribute(" in dfc(*words, "--role", "worker").out
     assert "there is no role boss; there are ps-0, worker" in dfc(*words, "--role", "boss").message
     assert "go together" in dfc(*words).message
+    assert "give --deploy, too" in dfc("show", SAMPLES / "digits.dfg", "--role", "worker").message
+
+
+def test_show_after_a_stage_prints_what_each_role_has_by_then(dfc: Command) -> None:
+    words = ("show", SAMPLES / "digits.dfg", "--deploy", SAMPLES / "digits_server.deploy", "--after")
+    assert "graph.contribute(" in dfc(*words, "replicate").out
+    assert "# hidden.w: ps:0, " in dfc(*words, "place").out
+    both = dfc(*words, "schedule").out
+    assert both.index("# part ps-0\n") < both.index("# part worker\n")
+    server = dfc(*words, "schedule", "--role", "ps-0").out
+    assert server in both
+    assert "# part" not in server
+    assert "there is no role boss; there are ps-0, worker" in dfc(*words, "fuse", "--role", "boss").message

@@ -31,6 +31,31 @@ def test_show_after_a_pass_prints_a_program(name: str, folder: Path, dfc: Comman
     assert dfc("compile", "-", "-o", "again.bundle", stdin=shown.out.encode()).code == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("resolve", "file line.dfg\n"),
+        ("fuse", "fused program line\n\nkernel 0 "),
+        ("schedule", "scheduled program line\n\nkernel 0 "),
+        ("buffers", "program line\n\nkernel 0 "),
+        ("generate", "; x86-64"),
+        ("link", "driver cpu, "),
+        ("bundle", "bundle line for the driver cpu\n"),
+    ],
+)
+def test_show_after_prints_what_every_stage_has_made(name: str, start: str, folder: Path, dfc: Command) -> None:
+    shown = dfc("show", "line.dfg", "--after", name)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith(start)
+
+
+@pytest.mark.parametrize("name", ["parse", "elaborate", "replicate", "shard", "place", "partition"])
+def test_show_after_a_stage_over_graphs_prints_a_program(name: str, folder: Path, dfc: Command) -> None:
+    shown = dfc("show", "line.dfg", "--after", name)
+    assert (shown.code, shown.err) == (0, "")
+    assert dfc("compile", "-", "-o", "again.bundle", stdin=shown.out.encode()).code == 0
+
+
 def test_show_after_takes_gradients_apart(folder: Path, dfc: Command) -> None:
     assert "grad(" in dfc("show", "line.dfg").out
     assert "grad(" not in dfc("show", "line.dfg", "--after", "autodiff").out
@@ -50,13 +75,13 @@ def test_show_uses_settings(folder: Path, dfc: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--after", "autodif"), "there is no pass 'autodif'; did you mean 'autodiff'?; passes: "),
+        (("--after", "autodif"), "there is no stage 'autodif'; did you mean 'autodiff'?; stages: "),
         (("--kernels", "--llvm"), "give one of --kernels, --llvm and --ptx"),
         (("--llvm", "--ptx"), "give one of --kernels, --llvm and --ptx"),
         (("--target", "cuda"), "--target chooses whose kernels are shown"),
         (("--llvm", "--target", "cuda"), "--target chooses whose kernels are shown"),
         (("--kernels", "--arch", "sm_90"), "--arch chooses the architecture of --ptx"),
-        (("--after", "cse", "--kernels"), "--after shows a graph"),
+        (("--after", "cse", "--kernels"), "--after names a stage"),
     ],
 )
 def test_show_refuses_what_does_not_go_together(words: tuple[str, ...], told: str, folder: Path, dfc: Command) -> None:

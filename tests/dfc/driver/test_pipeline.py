@@ -130,7 +130,7 @@ def test_a_pass_that_breaks_the_graph_is_found_when_every_pass_is_verified() -> 
 
 
 def test_a_graph_that_is_broken_from_the_start_is_found() -> None:
-    with pytest.raises(InternalError, match="build failed"):
+    with pytest.raises(InternalError, match="elaborate failed"):
         pipeline.optimise(broken(graph()))
 
 

@@ -1,0 +1,179 @@
+"""Fused programs and scheduled steps as text, for people: kernels as the kernel printer writes them, memory by name.
+
+    kernel 0 map(a: f32[B] read, b: f32[B] write) over i0 < B
+      once:
+        ...
+    entry e
+      kernel 0(x, y)
+
+Guarantees that equal programs print equally, and a name of its own for every piece of memory of an entry; nothing reads
+this form back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dfc.kernels.form import Kernel
+from dfc.kernels.printer import kernel_lines, table_lines, typed
+from dfc.kernels.program import Role
+from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode, kernels
+from dfc.lower.fuse.places import Place, Storage
+from dfc.lower.schedule.draft import (
+    Draft,
+    DraftCheck,
+    DraftCopy,
+    DraftFor,
+    DraftHostCall,
+    DraftIf,
+    DraftLaunch,
+    DraftLocked,
+    DraftMeasure,
+    DraftWhile,
+    walk,
+)
+from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
+
+
+def print_fused(fused: Fused) -> str:
+    """All kernels as they are fused, then the blocks of every entry."""
+    shown = _Kernels()
+    entries = [line for each in fused.entries for line in ("", *_fused_entry(each, shown))]
+    return _joined(f"fused program {fused.tables.name}", shown, entries, table_lines(fused.tables))
+
+
+def print_scheduled(scheduled: Scheduled) -> str:
+    """All kernels as they are launched, then the steps of every entry, over memory that has no address yet."""
+    shown = _Kernels()
+    entries = [line for each in scheduled.entries for line in ("", *_scheduled_entry(each, shown))]
+    return _joined(f"scheduled program {scheduled.tables.name}", shown, entries, table_lines(scheduled.tables))
+
+
+class _Kernels:
+    """Kernels by number; equal ones have one."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Kernel, int] = {}
+
+    def number(self, kernel: Kernel) -> int:
+        return self.numbers.setdefault(kernel, len(self.numbers))
+
+
+def _joined(head: str, shown: _Kernels, entries: Sequence[str], tables: Sequence[str]) -> str:
+    lines = [head]
+    for kernel, number in shown.numbers.items():
+        lines += ["", *kernel_lines(kernel, number)]
+    return "\n".join([*lines, *entries, *tables]) + "\n"
+
+
+class _Memory:
+    """Names for the memory of an entry: its own, with a number where two pieces have the same one."""
+
+    def __init__(self) -> None:
+        self._names: dict[Storage, str] = {}
+        self._taken: set[str] = set()
+
+    def name(self, place: Place) -> str:
+        storage = place.storage
+        found = self._names.get(storage)
+        if found is None:
+            wanted = found = storage.name or "_"
+            number = 1
+            while found in self._taken:
+                number += 1
+                found = f"{wanted}.{number}"
+            self._taken.add(found)
+            self._names[storage] = found
+        return found if place.whole else f"{found} as {typed(place.dtype, place.shape)}"
+
+    def names(self, places: Sequence[Place]) -> str:
+        return ", ".join(map(self.name, places))
+
+    def declared(self) -> Iterator[str]:
+        for storage, name in self._names.items():
+            where = storage.role.value if storage.role is not Role.ARENA else "memory"
+            yield f"  {where} {name}: {typed(storage.dtype, storage.shape)}"
+
+
+def _fused_entry(fused: FusedEntry, shown: _Kernels) -> list[str]:
+    memory = _Memory()
+    for place in (*fused.arguments, *fused.results):
+        if place is not None:
+            memory.name(place)
+    for kernel in kernels(fused.block):
+        shown.number(kernel.kernel)
+    body = list(_block(fused.block, shown, memory, 1))
+    return [f"entry {fused.entry.name}", *memory.declared(), *body]
+
+
+def _block(block: FusedBlock, shown: _Kernels, memory: _Memory, depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    for part in block:
+        if isinstance(part, FusedKernel):
+            yield indent + _launched(part, shown, memory)
+        else:
+            yield indent + _node(part, memory)
+            yield from (f"{indent}  {_launched(each, shown, memory)}" for each in part.kernels)
+            for number, region in enumerate(part.regions):
+                yield f"{indent}  block {number}:"
+                yield from _block(region, shown, memory, depth + 2)
+
+
+def _launched(part: FusedKernel | DraftLaunch, shown: _Kernels, memory: _Memory) -> str:
+    names = f"  # {', '.join(part.names)}" if part.names else ""
+    return f"kernel {shown.number(part.kernel)}({memory.names(part.places)}){names}"
+
+
+def _node(part: FusedNode, memory: _Memory) -> str:
+    control = f" by {memory.name(part.control)}" if part.control is not None else ""
+    results = f" to {memory.names(part.results)}" if part.results else ""
+    fault = f" or fault {part.fault}" if part.fault >= 0 else ""
+    return f"{part.node.op} {part.node.name}({memory.names(part.operands)}){control}{results}{fault}"
+
+
+def _scheduled_entry(scheduled: ScheduledEntry, shown: _Kernels) -> list[str]:
+    memory = _Memory()
+    for place in (*scheduled.arguments, *scheduled.results):
+        if place is not None:
+            memory.name(place)
+    for step in walk(scheduled.steps):
+        if isinstance(step, DraftLaunch):
+            shown.number(step.kernel)
+    body = list(_steps(scheduled.steps, shown, memory, 1))
+    return [f"entry {scheduled.entry.name}", *memory.declared(), *body]
+
+
+def _steps(steps: Sequence[Draft], shown: _Kernels, memory: _Memory, depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    for step in steps:
+        head, blocks = _step(step, shown, memory)
+        yield indent + head
+        for title, block in blocks:
+            yield from [f"{indent}{title}"] if title else []
+            yield from _steps(block, shown, memory, depth + 1)
+
+
+def _step(step: Draft, shown: _Kernels, memory: _Memory) -> tuple[str, list[tuple[str, list[Draft]]]]:
+    match step:
+        case DraftLaunch():
+            return f"launch {_launched(step, shown, memory)}", []
+        case DraftCopy():
+            return f"copy {memory.name(step.source)} to {memory.name(step.target)}", []
+        case DraftIf():
+            return f"if {memory.name(step.condition)}:", [("", step.then), ("else:", step.otherwise)]
+        case DraftWhile():
+            return "while:", [("", step.condition), (f"holds {memory.name(step.test)}:", step.body)]
+        case DraftFor():
+            bounds = f"from {memory.name(step.start)} to {memory.name(step.stop)}"
+            return f"for {memory.name(step.index)} {bounds}:", [("", step.body)]
+        case DraftLocked():
+            how = "alone" if step.exclusive else "shared"
+            return f"locked {', '.join(step.containers)} {how}:", [("", step.body)]
+        case DraftCheck():
+            return f"check {memory.name(step.condition)} or fault {step.fault}", []
+        case DraftMeasure():
+            source = memory.name(step.source)
+            return f"measure {step.symbol} = {source} at most {step.most} or fault {step.fault}", []
+        case DraftHostCall():
+            outputs = f" to {memory.names(step.outputs)}" if step.outputs else ""
+            return f"call host site {step.site}({memory.names(step.inputs)}){outputs}", []

@@ -1,0 +1,234 @@
+"""What must hold behind each stage of lowering; a breach is a `LoweringError`, a bug of the stage before.
+
+- behind fuse: kernels are whole (every operand fits its memory, instructions name earlier ones, stores and loads go to
+  slots that allow them, with an index for each axis), and nothing of a call's own memory is read before it is written;
+- behind schedule: so it is in the order of the steps, loops count in registers of one type, and state that other calls
+  may use at the same time is touched under its lock alone;
+- behind buffers: see `dfc.lower.buffers.verify`.
+
+The checks share no code with the stages they check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dfc.kernels.body import Affine, AxisIndex, Computed, Index, Instruction, Load
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, Store
+from dfc.kernels.program import Role
+from dfc.lower.fuse.fused import Fused, FusedBlock, FusedKernel, FusedNode, kernels
+from dfc.lower.fuse.places import Place, Storage
+from dfc.lower.schedule.draft import (
+    Draft,
+    DraftCopy,
+    DraftFor,
+    DraftHostCall,
+    DraftIf,
+    DraftLaunch,
+    DraftLocked,
+    DraftWhile,
+    inner_blocks,
+    own_places,
+    walk,
+)
+from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
+
+
+class LoweringError(Exception):
+    """Something a stage of lowering has made is not what it guarantees."""
+
+
+def verify_fused(fused: Fused) -> None:
+    """What must hold behind fuse."""
+    for entry in fused.entries:
+        for kernel in kernels(entry.block):
+            verify_kernel(kernel.kernel, kernel.places, ", ".join(kernel.names))
+        _Written(entry.entry.name).fused(entry.block)
+
+
+def verify_scheduled(scheduled: Scheduled) -> None:
+    """What must hold behind schedule."""
+    for entry in scheduled.entries:
+        for step in walk(entry.steps):
+            if isinstance(step, DraftLaunch):
+                verify_kernel(step.kernel, step.places, ", ".join(step.names))
+            elif isinstance(step, DraftFor):
+                types = {place.dtype for place in (step.index, step.start, step.stop)}
+                require(len(types) == 1 and not step.index.shape, f"a loop counts in {step.index.storage}")
+        _Written(entry.entry.name).steps(entry.steps)
+        _locked(scheduled, entry)
+
+
+def require(holds: bool, what: str) -> None:
+    """Raises `LoweringError` with what is wrong unless it holds."""
+    if not holds:
+        raise LoweringError(what)
+
+
+# ------------------------------------------------------------------ kernels --
+
+
+def verify_kernel(kernel: Kernel, places: Sequence[Place], name: str) -> None:
+    """A kernel by itself, and its operands against the memory they are bound to."""
+    require(len(kernel.operands) == len(places), f"{name}: {len(places)} places for {len(kernel.operands)} operands")
+    for operand, place in zip(kernel.operands, places, strict=True):
+        require(operand.dtype == place.dtype, f"{name}: {operand.dtype} is bound to {place.storage} of {place.dtype}")
+        require(len(operand.shape) == len(place.shape), f"{name}: {place.storage} has another rank than its operand")
+    verify_kernel_body(kernel, name)
+
+
+def verify_kernel_body(kernel: Kernel, name: str) -> None:
+    """Instructions, loads, stores and reductions of a kernel."""
+    axes = len(kernel.axes)
+    if isinstance(kernel, ContractKernel):
+        for factor in (kernel.a, kernel.b):
+            _indexed(kernel.operands, factor.operand, factor.index, axes, (), name)
+            require(kernel.operands[factor.operand].access != "write", f"{name}: a factor is only written")
+        _body(kernel, kernel.epilogue, kernel.stores, name)
+        return
+    require(0 <= kernel.outer <= axes, f"{name}: {kernel.outer} outer axes of {axes}")
+    for stage in kernel.stages:
+        require(all(kernel.outer <= axis < axes for axis in stage.axes), f"{name}: a stage has axes {stage.axes}")
+        _body(kernel, stage.body, stage.stores, name)
+        for reduction in stage.reductions:
+            require(0 <= reduction.value < len(stage.body), f"{name}: a reduction of no instruction")
+
+
+def _body(kernel: LoopKernel | ContractKernel, body: Sequence[Instruction], stores: Sequence[Store], name: str) -> None:
+    axes = len(kernel.axes)
+    for number, instruction in enumerate(body):
+        earlier = body[:number]
+        require(all(0 <= a < number for a in instruction.arguments), f"{name}: %{number} uses a later instruction")
+        match instruction.operation:
+            case Load(operand, index):
+                _indexed(kernel.operands, operand, index, axes, earlier, name)
+                require(kernel.operands[operand].access != "write", f"{name}: %{number} loads what is only written")
+            case AxisIndex(axis):
+                require(0 <= axis < axes, f"{name}: %{number} is axis {axis} of {axes}")
+            case _:
+                pass
+    for store in stores:
+        _indexed(kernel.operands, store.operand, store.index, axes, body, name)
+        require(kernel.operands[store.operand].access != "read", f"{name}: stores to what is only read")
+        require(0 <= store.value < len(body), f"{name}: a store of no instruction")
+
+
+def _indexed(
+    operands: Sequence[Operand],
+    operand: int,
+    index: Sequence[Index],
+    axes: int,
+    known: Sequence[Instruction],
+    name: str,
+) -> None:
+    require(0 <= operand < len(operands), f"{name}: there is no operand {operand}")
+    require(len(index) == len(operands[operand].shape), f"{name}: {len(index)} indices for {operands[operand].shape}")
+    for each in index:
+        match each:
+            case Affine(terms):
+                require(all(0 <= axis < axes for axis, _ in terms), f"{name}: an index along no axis")
+            case Computed(instruction):
+                require(0 <= instruction < len(known), f"{name}: an index by a later instruction")
+
+
+# ----------------------------------------------------------- written, locked --
+
+
+class _Written:
+    """One walk in the order of execution: what of the call's own memory has been written so far."""
+
+    def __init__(self, entry: str) -> None:
+        self._entry = entry
+        self._known: set[Storage] = set()
+
+    def _read(self, places: Iterable[Place]) -> None:
+        for place in places:
+            if place.storage.role in (Role.ARENA, Role.REGISTER):
+                require(place.storage in self._known, f"{self._entry}: {place.storage} is read before it is written")
+
+    def _write(self, places: Iterable[Place]) -> None:
+        self._known.update(place.storage for place in places)
+
+    def _kernel(self, part: FusedKernel | DraftLaunch) -> None:
+        operands = list(zip(part.kernel.operands, part.places, strict=True))
+        self._read(place for operand, place in operands if operand.access == "read")
+        self._write(place for operand, place in operands if operand.access != "read")
+
+    def fused(self, block: FusedBlock) -> None:
+        for part in block:
+            if isinstance(part, FusedKernel):
+                self._kernel(part)
+            else:
+                self._node(part)
+
+    def _node(self, part: FusedNode) -> None:
+        self._read(part.operands)
+        if part.node.op == "for" and part.control is not None:
+            self._write([part.control])
+        for each in part.kernels:
+            self._kernel(each)
+        before = set(self._known)
+        after: list[set[Storage]] = []
+        for region in part.regions:
+            self._known = set(before) if part.node.op == "if" else self._known
+            self.fused(region)
+            after.append(self._known)
+        if part.node.op == "if":
+            then, otherwise = after
+            self._known = then & otherwise
+        self._write(part.results)
+
+    def steps(self, steps: Sequence[Draft]) -> None:
+        for step in steps:
+            self._step(step)
+
+    def _step(self, step: Draft) -> None:
+        match step:
+            case DraftLaunch():
+                self._kernel(step)
+            case DraftCopy():
+                self._read([step.source])
+                self._write([step.target])
+            case DraftHostCall():
+                self._read(step.inputs)
+                self._write(step.outputs)
+            case DraftFor():
+                self._read([step.start, step.stop])
+                self._write([step.index])
+                self.steps(step.body)
+            case DraftWhile():
+                self.steps(step.condition)
+                self._read([step.test])
+                self.steps(step.body)
+            case DraftIf():
+                self._read([step.condition])
+                before = set(self._known)
+                self.steps(step.then)
+                then, self._known = self._known, before
+                self.steps(step.otherwise)
+                self._known &= then
+            case _:
+                self._read(own_places(step))
+                for block in inner_blocks(step):
+                    self.steps(block)
+
+
+def _locked(scheduled: Scheduled, entry: ScheduledEntry) -> None:
+    """State in containers that programs share, and all state of a concurrent entry, is touched under a lock only."""
+    if entry.entry.is_test:
+        return
+    resources = scheduled.tables.resources
+    shared = {
+        name
+        for name, resource in resources.items()
+        if (entry.entry.concurrent and not entry.entry.readonly) or resource.container != "default"
+    }
+    pending: list[tuple[Draft, frozenset[str]]] = [(step, frozenset()) for step in entry.steps]
+    while pending:
+        step, held = pending.pop()
+        for place in own_places(step):
+            name = place.storage.resource
+            what = f"{entry.entry.name}: {name} is used without the lock of its container"
+            require(name not in shared or resources[name].container in held, what)
+        inside = held.union(step.containers) if isinstance(step, DraftLocked) else held
+        pending += [(inner, inside) for block in inner_blocks(step) for inner in block]
