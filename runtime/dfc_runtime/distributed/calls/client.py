@@ -13,11 +13,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.distributed.calls.assembling import Shape, assembled
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.calls.rank import Answer, Data, OwnPart, Rank, described, empty
 from dfc_runtime.distributed.failures import CallStoppedError, Failure, failure_from, failure_of
-from dfc_runtime.distributed.reduce.pieces import put
 from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import (
     CONTROL,
@@ -48,7 +47,6 @@ from dfc_runtime.module import INIT
 
 T = TypeVar("T")
 _NOBODY: frozenset[int] = frozenset()
-Shape = tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -370,31 +368,11 @@ class Client:
         """All results, put together where they come in pieces."""
         if plan.results_are_own:
             return [*found]
-        whole: list[object] = [None] * len(plan.entry.results)
-        for rank, part in plan.parts.items():
-            if not part.results:
-                continue  # which may be a silent part, of which nothing was heard
-            values = found if rank == 0 else self._received(part, answers.messages[rank])
-            for number, value in zip(part.results, values, strict=True):
-                cut = plan.cut.results[number]
-                if cut.split_axis < 0:
-                    whole[number] = value
-                    continue
-                assert is_array(value)
-                if cut.rule:
-                    whole[number] = plan.with_rows(part, number, whole[number], value)
-                else:
-                    whole[number] = self._with_piece(plan, part, request, number, whole[number], value)
-        return whole
 
-    def _with_piece(
-        self, plan: EntryPlan, part: TaskPart, request: Request, number: int, whole: object, value: Array
-    ) -> Array:
-        cut = plan.cut.results[number]
-        if not is_array(whole):
-            whole = np.empty(request.shapes[number], numpy_dtype(plan.entry.results[number].dtype))
-        put(whole, value, cut.split_axis, cut.runs.evaluate(request.sizes), plan.cut.blocks, part.blocks)
-        return whole
+        def values_of(rank: int, part: TaskPart) -> Sequence[object]:
+            return found if rank == 0 else self._received(part, answers.messages[rank])
+
+        return assembled(plan, request.shapes, request.sizes, values_of)
 
     def _received(self, part: TaskPart, message: Bytes) -> list[object]:
         _, values, behind = part.up.unpack(message)

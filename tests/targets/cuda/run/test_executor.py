@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 
 import numpy as np
@@ -19,19 +18,10 @@ from dfc_driver_cuda import executor
 from dfc_driver_cuda import memory_layout as places
 from dfc_driver_cuda.memory_layout import DEVICE_BIT
 from dfc_runtime.errors import BundleError, LimitError
+from tests.support.device_training import TRAIN, batch, bits, trainer
 from tests.support.simulated_device import SimulatedDevice
-from tests.support.simulated_programs import SimulatedRun, interpreted, open_driver, program_of
+from tests.support.simulated_programs import SimulatedRun, interpreted, program_of
 
-TRAIN = """
-var w: f32[4, 3] = 0
-var steps: i64 = 0
-entry train[B](x: f32[B, 4], y: f32[B, 3], rate: f32) -> (loss: f32) {
-  let loss = mean(square(x @ w - y))
-  w -= rate * grad(loss, w)
-  steps += 1
-  return loss
-}
-"""
 SCALE = "readonly entry scale[B](x: f32[B], k: f32) -> (y: f32[B]) { return x * k }"
 LOOKUP = """
 var w: f32[3] = 0
@@ -43,16 +33,6 @@ entry look[B](ids: i32[B], k: f32) -> (y: f32[B], total: f32) {
   return y, sum(y)
 }
 """
-
-
-def trainer(device: SimulatedDevice | None = None) -> SimulatedRun:
-    state = {"w": np.ones((4, 3), np.float32), "steps": np.int64(0)}
-    return SimulatedRun(program_of(TRAIN), state, device)
-
-
-def batch(size: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(size)
-    return [rng.normal(size=(size, n)).astype(np.float32) for n in (4, 3)]
 
 
 def test_a_training_step_is_one_launch_and_moves_feeds_and_results_only() -> None:
@@ -153,10 +133,6 @@ class Arrays:
     def call(self, *words: int) -> None:
         slots = np.array([*words, 0], np.uint64)
         assert self.run.driver.entry(self.entry).call(slots.ctypes.data) == 0
-
-
-def bits(value: float) -> int:
-    return int(np.float32(value).view(np.uint32))
 
 
 def test_feeds_and_results_on_the_device_are_used_in_place() -> None:
@@ -363,48 +339,3 @@ def test_a_plan_that_leaves_its_memory_is_refused() -> None:
         with pytest.raises(BundleError) as refused:
             run.call("train", [x, y, np.float32(0.1)], {"B": 2})
         assert refused.value.code == "E0906" and "\n" not in refused.value.message
-
-
-def test_a_bundle_whose_parts_do_not_belong_together_is_refused() -> None:
-    lowered = interpreted(program_of(TRAIN))
-    with pytest.raises(ValueError, match="unknown state"):
-        open_driver(lowered, SimulatedDevice(), {})
-    lowered.notes["plan"]["kernels"][0]["name"] = "other"
-    with pytest.raises(ValueError, match="lacks the kernel other"):
-        open_driver(lowered, SimulatedDevice(), {"w": np.ones((4, 3), np.float32), "steps": np.zeros(1, np.int64)})
-
-
-def test_closing_gives_all_memory_back() -> None:
-    run = trainer()
-    x, y = batch(3)
-    run.call("train", [x, y, np.float32(0.1)], {"B": 3})
-    kept = run.driver.memory.allocate(64)
-    run.driver.close()
-    run.driver.close()
-    assert not run.device.closed, "an array of a caller is still there"
-    run.driver.memory.free(kept)
-    assert run.device.closed and run.device.memory_of.used == 0 and not run.device.pinned
-
-
-def test_a_driver_that_nobody_has_gives_its_memory_back() -> None:
-    run = trainer()
-    x, y = batch(3)
-    run.call("train", [x, y, np.float32(0.1)], {"B": 3})
-    device = run.device
-    del run
-    gc.collect()
-    assert device.closed and device.memory_of.used == 0
-
-
-def test_a_driver_beside_another_works_on_its_state() -> None:
-    run = trainer()
-    lowered = interpreted(program_of(TRAIN))
-    second = open_driver(lowered, run.device, run.state, beside=run.driver)
-    x, y = batch(2)
-    slots = np.array([x.ctypes.data, y.ctypes.data, bits(0.1), 0, 2, 0], np.uint64)
-    assert second.entry(0).call(slots.ctypes.data) == 0
-    run.call("train", [x, y, np.float32(0.1)], {"B": 2})
-    assert run.state["steps"] == 2
-    run.driver.close()
-    assert run.device.closed and run.device.memory_of.used == 0, "with all that works on its state"
-    second.close()

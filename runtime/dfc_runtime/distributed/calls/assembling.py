@@ -1,0 +1,59 @@
+"""The results of a call on many tasks: whole from one of them, or put together of the pieces of several.
+
+Assumes that every task which makes results has answered. Guarantees each piece at its place, whichever task came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
+from dfc_runtime.distributed.reduce.pieces import put
+from dfc_runtime.distributed.transport.comm import Array
+from dfc_runtime.distributed.transport.wire import is_array
+
+Shape = tuple[int, ...]
+
+
+def assembled(
+    plan: EntryPlan,
+    shapes: Sequence[Shape],
+    sizes: Mapping[str, int],
+    values_of: Callable[[int, TaskPart], Sequence[object]],
+) -> list[object]:
+    """The results of an entry, of these shapes and sizes; `values_of` gives what the task of a rank has of them."""
+    whole: list[object] = [None] * len(plan.entry.results)
+    for rank, part in plan.parts.items():
+        if not part.results:
+            continue  # which may be a silent part, of which nothing was heard
+        for number, value in zip(part.results, values_of(rank, part), strict=True):
+            cut = plan.cut.results[number]
+            if cut.split_axis < 0:
+                whole[number] = value
+                continue
+            assert is_array(value)
+            if cut.rule:
+                whole[number] = plan.with_rows(part, number, whole[number], value)
+                continue
+            whole[number] = _with_piece(plan, part, number, whole[number], value, shapes[number], sizes)
+    return whole
+
+
+def _with_piece(
+    plan: EntryPlan,
+    part: TaskPart,
+    number: int,
+    whole: object,
+    value: Array,
+    shape: Shape,
+    sizes: Mapping[str, int],
+) -> Array:
+    """A result with the piece of one task in it; it is made for the first piece."""
+    cut = plan.cut.results[number]
+    if not is_array(whole):
+        whole = np.empty(shape, numpy_dtype(plan.entry.results[number].dtype))
+    put(whole, value, cut.split_axis, cut.runs.evaluate(sizes), plan.cut.blocks, part.blocks)
+    return whole
