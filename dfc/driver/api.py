@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dfc.bundle.writing import Bundle
 from dfc.diagnostics.diagnostic import Diagnostic, Diagnostics
@@ -160,7 +160,7 @@ def _deployed(
 
     context.distribution = many_ranks.deployed(built, deploy, lambda optimised: _costs(optimised, profile))
     made = pipeline.run(built, context, "prune", "partition")
-    return made if isinstance(made, Divided) else None
+    return cast("Divided[Graph]", made) if isinstance(made, Divided) else None
 
 
 def _with_extras(divided: Divided[Graph], built: Graph, context: Context) -> Divided[Graph]:

@@ -192,7 +192,7 @@ class _Pack(FrameFunction):
         return self.f.choose(valid, load, lambda: zero(self.element))
 
     def _widened(self, raw: Value) -> Value:
-        return self.lowering.functions.conversions.widen(self.f, raw, self.dtype)
+        return self.lowering.functions.widen(self.f, raw, self.dtype)
 
     def _copy(self, source: Value, target: Value, begin: Value, end: Value) -> None:
         f, step = self.f, self.access.coefficients[self.along[-1]]
