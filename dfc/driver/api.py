@@ -54,6 +54,8 @@ __all__ = [
 ]
 
 Setting = int | float | bool | str
+LAST_STAGE = "bundle"
+"""The one stage that asks for the parts of a program that are compiled ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ def _run_up_to(
         return context
     divided = _deployed(built, context, deploy, profile)
     if divided is not None:
-        pipeline.run(_with_extras(divided, built, context), context, "fuse")
+        whole = _with_extras(divided, built, context) if options.stop_after == LAST_STAGE else divided
+        pipeline.run(whole, context, "fuse")
     return context
 
 
@@ -159,7 +162,7 @@ def _deployed(
     from dfc.driver import many_ranks
 
     context.distribution = many_ranks.deployed(built, deploy, lambda optimised: _costs(optimised, profile))
-    made = pipeline.run(built, context, "prune", "partition")
+    made: object = pipeline.run(built, context, "prune", "partition")
     return cast("Divided[Graph]", made) if isinstance(made, Divided) else None
 
 
