@@ -1,4 +1,4 @@
-"""The body of a stage as code: each instruction at the loop level where its inputs are first known.
+"""The body of a stage as vector code, each instruction at its level of the loops around it.
 
 Assumes that the loops call `emit` for every level from the outside in. Guarantees that nothing is computed again in an
 inner loop that does not change there, and that a value which is the same in all lanes is computed once, as a scalar.
@@ -6,17 +6,15 @@ inner loop that does not change there, and that a value which is the same in all
 
 from collections.abc import Sequence
 
-from dfc.kernels.access import NONE, Access, IndexKey, Lookup, StageAccess, dependencies
+from dfc.kernels.access import NONE, Access, Lookup, StageAccess
 from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, Number, Philox, Reduced, Size
 from dfc.kernels.errors import CodeGenerationError
+from dfc.kernels.levels import items_by_level, varying
 from dfc_target_cpu.elementwise.accesses import MemoryCode, Point, Site
-from dfc_target_cpu.elementwise.loop_schedule import varying
 from dfc_target_cpu.elementwise.types import is_signed, number_literal
 from dfc_target_cpu.entries.faults import report_if
 from dfc_target_cpu.llvm.text import Value
 from dfc_target_cpu.llvm.values import constant, i64, lane_count, vector_type, zero
-
-Item = int | Lookup
 
 
 class BodyCode(MemoryCode):
@@ -42,42 +40,19 @@ class BodyCode(MemoryCode):
         self.body = body
         self.access = access
         self.levels = {axis: level + 1 for level, axis in enumerate(order)}
-        self.varies = varying(body, access, vector, outer_varies)
+        self.varies = varying(body, access, (vector,), reduced=outer_varies, accumulated=outer_varies)
         self._outer_levels = outer_levels
         self._written = written
         self._in_order = in_order
         self._depth = len(order)
-        self._level: list[int] = []
-        self._items: list[list[Item]] = [[] for _ in range(self._depth + 1)]
-        self._placed: set[IndexKey] = set()
-        for number, one in enumerate(body):
-            self._place(number, one)
-        for store in access.stores:
-            self._place_lookups(store)
-
-    def _place(self, number: int, one: Instruction) -> None:
-        load = self.access.loads.get(number)
-        level = max((self._level[i] for i in dependencies(one, load)), default=0)
-        if load is not None:
-            level = max([level, self._load_level(load), *(self.levels.get(axis, 0) for axis in load.axes())])
-            self._place_lookups(load)
-        if isinstance(one.operation, AxisIndex):
-            level = self.levels.get(one.operation.axis, 0)
-        if isinstance(one.operation, Reduced | Accumulated):
-            level = self._outer_levels
-        self._level.append(level)
-        self._items[level].append(number)
+        self._items = items_by_level(
+            body, access, self.levels, depth=self._depth, results=outer_levels, loads=self._load_level
+        )
 
     def _load_level(self, load: Access) -> int:
         if load.operand not in self._written:
             return 0
         return self._depth if self._in_order else self._outer_levels
-
-    def _place_lookups(self, access: Access) -> None:
-        for lookup in access.lookups:
-            if lookup.instruction != NONE and lookup.key not in self._placed:
-                self._placed.add(lookup.key)
-                self._items[self._level[lookup.instruction]].append(lookup)
 
     # --- emission
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dfc.ir.dims import ONE, Dim, product
-from dfc.kernels.access import NONE, Access, StageAccess, dependencies, kernel_access, named_axes
+from dfc.kernels.access import NONE, Access, StageAccess, kernel_access, named_axes
 from dfc.kernels.body import Apply, Instruction, Number, Philox, Size
 from dfc.kernels.form import LoopKernel, Stage
+from dfc.kernels.levels import varying
 from dfc_target_cpu.elementwise.types import register_bytes
 from dfc_target_cpu.machine import Machine
 
@@ -146,19 +147,6 @@ class _Merging:
         )
 
 
-def varying(body: Sequence[Instruction], access: StageAccess, axis: int, reduced_vary: bool) -> list[bool]:
-    """Which instructions of a body differ between neighbours along `axis`."""
-    found: list[bool] = []
-    for number, one in enumerate(body):
-        load = access.loads.get(number)
-        direct = load is not None and axis in load.axes()
-        operation = one.operation
-        direct = direct or getattr(operation, "axis", NONE - 1) == axis
-        direct = direct or (reduced_vary and type(operation).__name__ in ("Reduced", "Accumulated"))
-        found.append(direct or any(found[i] for i in dependencies(one, load)))
-    return found
-
-
 def _misfit(one: Access, axis: int, varies: Sequence[bool], stored: bool) -> int:
     """How badly an access suits lanes along `axis`: 0 for neighbours in memory or one element for all."""
     looked_up = any(
@@ -171,7 +159,7 @@ def _misfit(one: Access, axis: int, varies: Sequence[bool], stored: bool) -> int
 
 
 def _misfits(stage_body: Sequence[Instruction], access: StageAccess, axis: int, reduced_vary: bool) -> int:
-    varies = varying(stage_body, access, axis, reduced_vary)
+    varies = varying(stage_body, access, (axis,), reduced=reduced_vary, accumulated=reduced_vary)
     loads = sum(_misfit(one, axis, varies, False) for one in access.loads.values())
     return loads + sum(_misfit(one, axis, varies, True) for one in access.stores)
 
@@ -209,7 +197,7 @@ def _lanes(stages: Iterable[tuple[Sequence[Instruction], StageAccess]], axis: in
     """Lanes for the widest type that varies along the axis."""
     widest, gathers = 1, False
     for body, access in stages:
-        varies = varying(body, access, axis, reduced)
+        varies = varying(body, access, (axis,), reduced=reduced, accumulated=reduced)
         sizes = [
             register_bytes(one.dtype)
             for one, v in zip(body, varies, strict=True)

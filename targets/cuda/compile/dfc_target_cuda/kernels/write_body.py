@@ -1,4 +1,4 @@
-"""The body of a stage as device code: each instruction at the loop level where its inputs are first known.
+"""The body of a stage as device code, each instruction at its level of the loops around it.
 
 Used for loop kernels and for the epilogues of products. A caller makes a `Point` for each place, calls `emit` for
 every level from the outside in, then `stored`, `store` and so on at the innermost. Guarantees that what does not change
@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dfc.ir.dtypes import DType
-from dfc.kernels.access import NONE, Access, IndexKey, Lookup, StageAccess, dependencies
+from dfc.kernels.access import Access, Lookup, StageAccess
 from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, Number, Philox, Reduced, Size
 from dfc.kernels.form import Operand, Store
+from dfc.kernels.levels import items_by_level, varying
 from dfc_target_cuda.kernels.write_functions import applied
 from dfc_target_cuda.kernels.write_memory import MemoryWriter
 from dfc_target_cuda.kernels.write_points import Point, at
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 from dfc_target_cuda.kernels.write_types import DeviceCodeError, number
 
-Item = int | Lookup
 _Write = Callable[[Instruction, Sequence[str]], str]
 
 
@@ -48,39 +48,13 @@ class BodyWriter(MemoryWriter):
         super().__init__(lines, sizes, operands)
         self.body = body
         self.access = access
-        self._levels = levels
-        self._results = results
-        self._written = written
-        self._written_level = written_level
         depth = max([results, written_level, *levels.values()])
-        self._level: list[int] = []
-        self._items: list[list[Item]] = [[] for _ in range(depth + 1)]
-        self._placed: set[IndexKey] = set()
+
+        def load_level(load: Access) -> int:
+            return written_level if load.operand in written else 0
+
+        self._items = items_by_level(body, access, levels, depth=depth, results=results, loads=load_level)
         self._varying: dict[frozenset[int], list[bool]] = {}
-        for position, one in enumerate(body):
-            self._place(position, one)
-        for store in access.stores:
-            self._place_lookups(store)
-
-    def _place(self, position: int, one: Instruction) -> None:
-        load = self.access.loads.get(position)
-        level = max((self._level[i] for i in dependencies(one, load)), default=0)
-        if load is not None:
-            own = self._written_level if load.operand in self._written else 0
-            level = max([level, own, *(self._levels.get(axis, 0) for axis in load.axes())])
-            self._place_lookups(load)
-        if isinstance(one.operation, AxisIndex):
-            level = self._levels.get(one.operation.axis, 0)
-        if isinstance(one.operation, Reduced | Accumulated):
-            level = self._results
-        self._level.append(level)
-        self._items[level].append(position)
-
-    def _place_lookups(self, access: Access) -> None:
-        for lookup in access.lookups:
-            if lookup.instruction != NONE and lookup.key not in self._placed:
-                self._placed.add(lookup.key)
-                self._items[self._level[lookup.instruction]].append(lookup)
 
     # --- analysis
 
@@ -90,18 +64,8 @@ class BodyWriter(MemoryWriter):
             return [False] * len(self.body)
         key = point.axes
         if key not in self._varying:
-            self._varying[key] = self._find_varying(key)
+            self._varying[key] = varying(self.body, self.access, key, reduced=False, accumulated=True)
         return self._varying[key]
-
-    def _find_varying(self, axes: frozenset[int]) -> list[bool]:
-        found: list[bool] = []
-        for position, one in enumerate(self.body):
-            load = self.access.loads.get(position)
-            direct = load is not None and not axes.isdisjoint(load.axes())
-            direct = direct or (isinstance(one.operation, AxisIndex) and one.operation.axis in axes)
-            direct = direct or isinstance(one.operation, Accumulated)
-            found.append(direct or any(found[i] for i in dependencies(one, load)))
-        return found
 
     # --- emission
 
