@@ -11,6 +11,8 @@ Guarantees that functions which do the same with equal names print equally; noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dfc.kernels.functions import (
@@ -30,7 +32,12 @@ from dfc.kernels.functions import (
 
 def print_function(function: Function) -> str:
     """The function behind those it calls."""
-    return "\n".join("\n".join(function_lines(one)) + "\n" for one in with_callees(function))
+    return print_functions(with_callees(function))
+
+
+def print_functions(functions: Sequence[Function]) -> str:
+    """Each of them, such as those of a program after `legalise`."""
+    return "\n".join("\n".join(function_lines(one)) + "\n" for one in functions)
 
 
 def function_lines(function: Function) -> list[str]:

@@ -15,6 +15,7 @@ from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import DimCheck, Resource
 from dfc.kernels.form import Kernel
+from dfc.kernels.functions import Function
 
 
 class Role(Enum):
@@ -223,7 +224,8 @@ class EntrySignature:
 
 @dataclass(slots=True)
 class Program:
-    """A whole program ready for a target."""
+    """A whole program ready for a target. `functions` are the kernel functions that its kernels are made of, beside
+    primitives; each stands behind those it calls."""
 
     name: str
     kernels: list[Kernel] = field(default_factory=list[Kernel])
@@ -233,6 +235,7 @@ class Program:
     constants: list[Literal] = field(default_factory=list[Literal])
     faults: list[Fault] = field(default_factory=list[Fault])
     sites: list[HostSite] = field(default_factory=list[HostSite])
+    functions: list[Function] = field(default_factory=list[Function])
 
     def fault(self, kind: str, message: str, span: Span) -> int:
         """The number of a new fault site."""

@@ -9,10 +9,11 @@ from dfc.ir.graph import Graph
 from dfc.kernels.program import Program
 from dfc.lower.buffers.buffers import assign_buffers
 from dfc.lower.fuse.fuse import fuse
+from dfc.lower.legalise.stage import legalise
 from dfc.lower.schedule.schedule import schedule
 
 
 def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:
-    """The stages fuse, schedule and buffers on a graph, with their options; with `fusing` off nothing is written in
-    place either."""
-    return assign_buffers(schedule(fuse(graph, fusing=fusing)), in_place=fusing)
+    """The stages fuse, schedule, buffers and legalise on a graph; with `fusing` off nothing is written in place
+    either."""
+    return legalise(assign_buffers(schedule(fuse(graph, fusing=fusing)), in_place=fusing))

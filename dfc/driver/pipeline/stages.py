@@ -26,12 +26,15 @@ from dfc.driver.pipeline.kinds import GRAPH, AnyStage, PartStage, Phase, PlugIn,
 from dfc.driver.pipeline.texts import bundle_text, images_text, names_text
 from dfc.elaborate.build import Resolved, elaborate_program, parse_program, resolve_program
 from dfc.ir.graph import Graph
+from dfc.kernels.print_function import print_functions
 from dfc.kernels.printer import print_program
 from dfc.kernels.program import Program
 from dfc.lower.buffers.buffers import assign_buffers
 from dfc.lower.buffers.verify import verify_program
 from dfc.lower.fuse.fuse import fuse
 from dfc.lower.fuse.fused import Fused
+from dfc.lower.legalise.stage import legalise
+from dfc.lower.legalise.verify import verify_legalised
 from dfc.lower.printer import print_fused, print_scheduled
 from dfc.lower.schedule.schedule import Scheduled, schedule
 from dfc.lower.verify import verify_fused, verify_scheduled
@@ -121,6 +124,10 @@ def _schedule(part: Part[Fused], _: Context) -> Scheduled:
 
 def _buffers(part: Part[Scheduled], _: Context) -> Program:
     return assign_buffers(part.form)
+
+
+def _legalise(part: Part[Program], _: Context) -> Program:
+    return legalise(part.form)
 
 
 def _clocks(part: Part[Program], _: Context) -> Program:
@@ -264,6 +271,15 @@ STAGES: tuple[AnyStage, ...] = (
         "numbers are those of tables; what a step reads is still in the arena",
         verify_program,
         print_program,
+    ),
+    PartStage(
+        "legalise",
+        _legalise,
+        "behind all that makes or changes kernels: targets know primitives and functions made of them alone",
+        "dfc.lower.legalise.stage:legalise",
+        "as behind buffers; functions stand behind those they call",
+        verify_legalised,
+        lambda program: print_functions(program.functions),
     ),
     PartStage(
         "clocks",

@@ -91,7 +91,7 @@ def test_what_a_stage_names_as_its_entry_is_there_and_has_a_reason(stage: pipeli
 def test_the_names_of_the_stages() -> None:
     assert " ".join(pipeline.stage_names()) == (
         "parse resolve elaborate prune split_inputs autodiff simplify fold cse dce hoist sparse guard expand "
-        "replicate shard place partition fuse schedule buffers clocks generate link bundle"
+        "replicate shard place partition fuse schedule buffers legalise clocks generate link bundle"
     )
 
 
@@ -182,7 +182,7 @@ def test_stages_over_parts_tell_whose_they_are() -> None:
     pipeline.run(on_ranks(), context, "fuse", "link")
     assert re.findall(r"ms  (.*)$", out.getvalue(), re.M) == [
         f"{name} of {part}"
-        for name in ("fuse", "schedule", "buffers", "generate", "link")
+        for name in ("fuse", "schedule", "buffers", "legalise", "generate", "link")
         for part in ("ps-0", "worker")
     ]
     assert re.findall(r"^# ---- after (.*) ----$", out.getvalue(), re.M) == ["fuse of ps-0", "fuse of worker"]
