@@ -31,7 +31,7 @@ def meaning(name: str, types: Sequence[DType], result: DType) -> Function:
 
 @cache
 def _cast(source: DType, target: DType) -> Function:
-    return function(f"cast_{target}_from_{source}", lambda x: cast(x, source, target), source)
+    return function(f"to_{target}_from_{source}", lambda x: cast(x, source, target), source)
 
 
 @cache

@@ -60,7 +60,7 @@ def _round() -> Function:
         left, right = (second >> 32) ^ c1 ^ k0, (first >> 32) ^ c3 ^ k1
         return left, second & _LOW, right, first & _LOW, (k0 + _WEYL[0]) & _LOW, (k1 + _WEYL[1]) & _LOW
 
-    return function("philox_round", advance, U64, U64, U64, U64, U64, U64)
+    return function("philox_advance", advance, U64, U64, U64, U64, U64, U64)
 
 
 def _bit(number: Term, bit: int) -> Term:

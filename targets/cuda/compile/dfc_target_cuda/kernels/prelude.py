@@ -11,7 +11,7 @@ wraps it; i64 and u64 are not mixed.
   `T_pow minimum maximum floordiv mod copysign`, `T_fma(a, b, c)`, `T_bits(x)`, `T_from_bits(i)`.
 - Indices, i64 and not negative: `quotient remainder`, and `quotient32 remainder32` of what fits into 31 bits.
 - Integers T: `T_neg abs sign`, of two `T_minimum maximum floordiv mod pow shift_left shift_right`.
-- Casts: `cast_i32_from_f32(x)` and so on, from every type that a register holds to every element type.
+- Casts: `to_i32_from_f32(x)` and so on, from every type that a register holds to every element type.
 - Halves, held as f32: `f16_load(u16)`, `f16_store(f32)`, `f16_round(f32)`, the same for bf16.
 - Memory: `a[i]`; 16 bytes at an index that is aligned so: `load4_f32(p, i)` gives a tuple, `store4_f32(p, i, a, b, c,
   d)`; 4 of f32 i32 u32, 2 of f64 i64 u64, 8 of i16 u16, 16 of i8 u8; narrower ones likewise (`load4_u8`).

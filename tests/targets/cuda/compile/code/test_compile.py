@@ -117,7 +117,7 @@ def _calls(kind: str) -> list[KernelText]:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("kind", ["f32_", "f64_", "i8_", "u64_", "cast_i32", "bf16_", "philox_"])
+@pytest.mark.parametrize("kind", ["f32_", "f64_", "i8_", "u64_", "to_i32", "bf16_", "philox_"])
 def test_every_function_becomes_code_without_spills(kind: str) -> None:
     texts = _calls(kind)
     assert len(texts) >= 2

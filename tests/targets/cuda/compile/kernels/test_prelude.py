@@ -94,11 +94,11 @@ def test_integers_wrap_and_floor_as_in_numpy(kind: str) -> None:
 def test_casts_to_integers_saturate() -> None:
     for kind, least, most in (("i8", -128, 127), ("u64", 0, 2**64 - 1), ("i64", -(2**63), 2**63 - 1), ("u8", 0, 255)):
         for form, real in (("f32", np.float32), ("f64", np.float64)):
-            cast = SIMULATED[f"cast_{kind}_from_{form}"]
+            cast = SIMULATED[f"to_{kind}_from_{form}"]
             values = (-np.inf, -1e30, -1.5, -0.5, 0.0, 1.9, 100.7, 1e30, np.inf, np.nan)
             expected = [least, least, max(least, -1), 0, 0, 1, 100, most, most, 0]
             assert [cast(real(value)) for value in values] == expected, (kind, form)
-    assert SIMULATED["cast_u64_from_f64"](np.float64(2.0**63 + 2.0**40)) == 2**63 + 2**40
+    assert SIMULATED["to_u64_from_f64"](np.float64(2.0**63 + 2.0**40)) == 2**63 + 2**40
 
 
 def test_halves_round_once_to_even() -> None:
@@ -106,7 +106,7 @@ def test_halves_round_once_to_even() -> None:
     single = samples(np.float32, np.uint32, 8)
     for dtype in (F16, BF16):
         for x in wide:
-            found, expected = SIMULATED[f"cast_{dtype}_from_f64"](x), float(x.astype(dtype.numpy))
+            found, expected = SIMULATED[f"to_{dtype}_from_f64"](x), float(x.astype(dtype.numpy))
             if dtype is F16:  # ml_dtypes goes by way of f32 for bf16
                 assert found == expected or np.isnan(x), x
         for x in single:
