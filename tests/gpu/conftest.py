@@ -10,7 +10,7 @@ import pytest
 from dfc_driver_cuda import libcuda
 from dfc_runtime.devices import newest
 from dfc_runtime.errors import DfcError
-from dfc_target_cuda.code import nvvm
+from dfc_target_cuda.code.compile import check_installed
 
 HERE = Path(__file__).resolve().parent
 
@@ -20,7 +20,7 @@ def missing() -> str:
     """Why nothing here can run; empty where it can."""
     try:
         libcuda.device_bits(0)
-        nvvm.code_version()
+        check_installed()
     except DfcError as problem:
         return str(problem)
     return ""

@@ -13,6 +13,7 @@ from dfc.kernels.program import Launch
 from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
 from dfc_target_cuda.kernels.simulation import simulate
+from dfc_target_cuda.kernels.text_functions import define
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support import kernel_interpreter
 from tests.support.kernel_interpreter import Failed, Interpreter
@@ -38,7 +39,7 @@ def run_text(
 ) -> Array:
     """Runs a kernel once on contiguous arrays, in place; gives the error block: site + 1 and two values."""
     names = dict(prelude.simulator(schedule.warp))
-    prelude.execute(text.source, f"<{text.name}>", names)
+    define(text.source, f"<{text.name}>", names)
     known = {Symbol(f"d{n}"): size for n, size in enumerate(sizes)}
     workspace = np.full(text.workspace.evaluate(known), 0xCB, np.uint8)
     workspace[:ZEROED] = 0

@@ -1,8 +1,9 @@
-"""Kernel texts as machine code of this host, made of the very LLVM code that device code is made of.
+"""Kernel texts as machine code of this host, made of the very LLVM code that numba makes device code of.
 
 What a device has and a processor has not (where a thread is, barriers, exchanges between lanes) are calls back into
 `dfc_target_cuda.kernels.simulation`, whose lanes take turns. Everything else runs as it was compiled: control flow,
-types, arithmetic, memory. So a difference to the text that runs as Python is a mistake of the translation.
+types, arithmetic, memory, calls of the prelude's functions. So a difference to the text that runs as Python is one
+between what the text says and what numba was told.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from dfc.ir.dims import Symbol
+from dfc_target_cuda.code import device_functions
 from dfc_target_cuda.code.compile import key_of
-from dfc_target_cuda.code.device_module import module
 from dfc_target_cuda.code.fragments import TextKey
+from dfc_target_cuda.code.worker import needed
 from dfc_target_cuda.kernels import simulation
 from dfc_target_cuda.kernels.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
 from dfc_target_cuda.kernels.simulation import simulate
@@ -30,7 +32,11 @@ from tests.support.kernel_texts import blocks_of, memory, run_text
 Array = np.ndarray
 llvm: Any = import_module("llvmlite.binding")  # which does not describe its types
 
-_POINTER = re.compile(r"(?:<\d+ x \w+>|\[\d+ x \w+\]|\b(?!asm)[a-z]\w*)(?: addrspace\(\d\))?\*")
+ARCHITECTURE = (8, 0)
+
+_POINTER = re.compile(r"(?:<\d+ x \w+>|\[\d+ x \w+\]|\b[a-z]\w*)(?: addrspace\(\d\))?\*+")
+_NAME = re.compile(r'@"([\w.$]+)"')
+_KERNEL = re.compile(r"(?<=^define i32 @)[\w.$]+", re.M)
 _NAMES = {
     **{f"llvm.nvvm.{name}.{short}": f"llvm.{same}.{kind}" for short, kind in (("f", "f32"), ("d", "f64"))
        for name, same in (("fabs", "fabs"), ("round", "nearbyint"), ("sqrt.rn", "sqrt"))},
@@ -40,7 +46,7 @@ _NAMES = {
     "llvm.nvvm.mulhi.ull": "host_mulhi",
 }  # fmt: skip
 _HIGH = """
-define i64 @host_mulhi(i64 %a, i64 %b) {
+define linkonce_odr i64 @host_mulhi(i64 %a, i64 %b) {
   %x = zext i64 %a to i128
   %y = zext i64 %b to i128
   %p = mul i128 %x, %y
@@ -52,11 +58,36 @@ define i64 @host_mulhi(i64 %a, i64 %b) {
 _warp = 1
 
 
-def host_module(key: TextKey) -> str:
-    """The device's module in the words of this host's LLVM: pointers without types, one space of addresses."""
-    text = module(key, (2, 0, 3, 2))
+def host_modules(key: TextKey) -> list[str]:
+    """The device's modules, the kernel and the prelude functions that it calls, in the words of this host's LLVM."""
+    python, signature = device_functions.kernel_function(key)
+    kernel = _host_words(_lowered(python, signature, "numba", {}))
+    (symbol,) = _KERNEL.findall(kernel)
+    return [kernel.replace(f"@{symbol}(", "@kernel("), *(_prelude_module(name) for name in needed(key.source))]
+
+
+@cache
+def _prelude_module(name: str) -> str:
+    python, signature = device_functions.prelude_function(name)
+    symbol = {"abi_name": device_functions.SYMBOL + name}
+    return _host_words(_lowered(python, signature, "c", symbol))
+
+
+def _lowered(python: Any, signature: Any, abi: str, abi_info: dict[str, str]) -> str:
+    """The LLVM code that `numba.cuda.compile` hands to libNVVM."""
+    compiler: Any = import_module("numba.cuda.compiler")
+    made = compiler.compile_cuda(
+        python, signature.return_type, signature.args, cc=ARCHITECTURE, abi=abi, abi_info=abi_info
+    )
+    (text,) = made.library.llvm_strs
+    return text
+
+
+def _host_words(text: str) -> str:
+    """Pointers without types, one space of addresses."""
     text = text[: text.index("!nvvmir.version")]
-    text = re.sub(r"^target .*\n", "", text, flags=re.M)
+    text = re.sub(r"^target .*\n|, !prof !\d+", "", text, flags=re.M)
+    text = _NAME.sub(r"@\1", text)
     text = _POINTER.sub("ptr", text).replace("addrspacecast", "bitcast")
     text = re.sub(r" addrspace\(\d\)", "", text)
     text = text.replace("internal  ", "internal ")
@@ -66,15 +97,27 @@ def host_module(key: TextKey) -> str:
     return declared + (_HIGH if "@host_mulhi" in declared else "")
 
 
+@lru_cache(maxsize=1000)
+def native_text(key: TextKey, parameters: int) -> NativeText:
+    return NativeText(key, parameters)
+
+
 class NativeText:
     """One kernel as code of this host. Called with addresses, and numbers of 64 bits."""
 
     def __init__(self, key: TextKey, parameters: int) -> None:
-        parsed = llvm.parse_assembly(host_module(key))
+        parsed, *others = (llvm.parse_assembly(text) for text in host_modules(key))
+        for other in others:
+            parsed.link_in(other)
         parsed.verify()
         self._engine = _engine(parsed)
         address = self._engine.get_function_address("kernel")
-        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * parameters)(address)
+        self._result = ctypes.c_void_p()  # numba's kernels have a result, which is nothing
+        self._code = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[ctypes.c_int64] * parameters)(address)
+
+    def _run(self, *arguments: int) -> None:
+        status = self._code(ctypes.addressof(self._result), *arguments)
+        assert status == 0, f"numba's status is {status}"
 
     def lane(self) -> Callable[..., None]:
         """For `simulate`, which sees by its names that lanes may meet."""
@@ -144,7 +187,7 @@ def run_native(text: KernelText, arrays: Sequence[Array], sizes: Sequence[int], 
     arguments.append(error.ctypes.data)
     blocks = blocks_of(text, known)
     if blocks > 0:
-        simulate(NativeText(key_of(text), len(arguments)).lane(), blocks, text.geometry.threads, arguments)
+        simulate(native_text(key_of(text), len(arguments)).lane(), blocks, text.geometry.threads, arguments)
     return error
 
 
@@ -160,9 +203,11 @@ def same_bits(found: Array, wanted: Array) -> bool:
 
 
 class NativeInterpreter(Interpreter):
-    """Runs every kernel by its code, and compares each launch with the text that runs as Python, to the bit."""
+    """Runs kernels by their code, and compares each launch with the text that runs as Python, to the bit. `lines` of
+    text are compiled, at least one kernel; what comes behind those runs as Python alone."""
 
     schedule = SIMULATED
+    lines: float = 80
 
     def launch(self, step: Any) -> None:
         kernel = self.program.kernels[step.kernel]
@@ -171,7 +216,9 @@ class NativeInterpreter(Interpreter):
         text = write_kernel(kernel, f"k{step.kernel}", self.schedule, guarded=True)
         wanted = [array.copy() for array in arrays]
         told = run_text(text, wanted, sizes, self.schedule)
-        error = run_native(text, arrays, sizes, self.schedule)
+        run = run_native if self.lines > 0 else run_text
+        self.lines -= text.source.count("\n")
+        error = run(text, arrays, sizes, self.schedule)
         assert error.tolist() == told.tolist(), text.source
         for number, (found, expected) in enumerate(zip(arrays, wanted, strict=True)):
             assert same_bits(found, expected), f"operand {number}\n{text.source}\n{sizes}\n{found}\n{expected}"

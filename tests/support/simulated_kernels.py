@@ -16,6 +16,7 @@ from dfc.ir.dims import Symbol
 from dfc.kernels.form import Kernel
 from dfc_driver_cuda import control
 from dfc_target_cuda.kernels import prelude, simulation
+from dfc_target_cuda.kernels.text_functions import define
 from tests.support.kernel_interpreter import Failed, run_kernel
 from tests.support.simulated_memory import DeviceError, DeviceMemory, Pointer
 
@@ -38,7 +39,7 @@ Launcher = Callable[[Callable[..., None], int, int, Sequence[Any]], None]
 def text_kernels(source: str, warp: int, launch: Launcher = simulation.simulate) -> dict[str, Run]:
     """The kernels of an image of text."""
     names = _watched(dict(prelude.simulator(warp)))
-    prelude.execute(source, "<simulated image>", names)
+    define(source, "<simulated image>", names)
     return {
         match[1]: _text_kernel(names[match[1]], launch, match[2].split(), int(match[3]), workspace=bool(match[4]))
         for match in _HEAD.finditer(source)

@@ -1,7 +1,8 @@
-"""Kernel texts to PTX, without a driver or a device.
+"""Kernel texts to PTX by numba.cuda, without a driver or a device.
 
-Assumes texts in the names of `prelude`. Guarantees that equal texts give equal bytes in every process, that each is
-compiled once a process, and that arithmetic is as written. `UnsupportedError` (E1004) without the compiler of NVIDIA.
+Assumes texts in the names of `prelude`. Guarantees that equal texts give equal bytes in every process, whatever was
+compiled before, that each is compiled once a process, and that arithmetic is as written. `UnsupportedError` (E1004)
+without numba-cuda or one of NVIDIA's libraries.
 """
 
 from __future__ import annotations
@@ -9,18 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache as once
+from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from dfc.kernels.errors import CodeGenerationError
-from dfc_target_cuda.code import nvvm
-from dfc_target_cuda.code.code_writer import KERNEL
-from dfc_target_cuda.code.device_module import module
-from dfc_target_cuda.code.disk_cache import digest, user_cache
+from dfc_target_cuda.code.disk_cache import digest, file_identity, user_cache
 from dfc_target_cuda.code.fragments import Fragments, TextKey
+from dfc_target_cuda.code.worker import compile_texts, missing_compiler, needed
 from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import KernelText
 
-_COMMENT = re.compile(r"^[ \t]*//[^\n]*\n", re.M)
+KERNEL = "kernel"
+"""What the function of a key is called, and its entry."""
+
 _HEADER = re.compile(r"^\.(?:version|target|address_size)\b[^\n]*\n", re.M)
 _MEMORY = {"bool": "u8", "f16": "u16", "bf16": "u16"}
 
@@ -29,6 +33,7 @@ def ptx_module(texts: Sequence[KernelText], architecture: str) -> str:
     """One module for `architecture`, such as compute_80; its entries have the names of the texts."""
     if not texts:
         raise CodeGenerationError("a module without kernels")
+    check_installed()
     made = _FRAGMENTS.get([key_of(text) for text in texts], architecture, user_cache(), _compiler())
     named = zip(texts, made, strict=True)
     parts = [re.sub(rf"\b{KERNEL}(?=\b|_)", text.name, part) for text, part in named]
@@ -43,21 +48,59 @@ def key_of(text: KernelText) -> TextKey:
     return TextKey(source, pointers, text.sizes, text.workspace.constant != 0, text.geometry.threads)
 
 
-def fragment(key: TextKey, architecture: str) -> str:
-    """The PTX of one kernel, called `kernel`, with header; other names of the module begin with that."""
-    return _COMMENT.sub("", nvvm.optimised(module(key, nvvm.code_version()), architecture))
+_FRAGMENTS = Fragments(compile_texts, needed)
 
+PACKAGES = ("numba-cuda", "numba", "llvmlite", "cuda-bindings")
+"""What makes code of a text, beside the libraries of NVIDIA."""
 
-_FRAGMENTS = Fragments(fragment)
+LIBRARIES = ("nvvm", "nvJitLink")
 
-
-SOURCES = ("code/code*.py", "code/compile.py", "code/device_module.py", "code/nvvm.py", "kernels/prelude*.py")
+SOURCES = (
+    "code/compile.py",
+    "code/device_*.py",
+    "code/link.py",
+    "code/worker.py",
+    "kernels/prelude*.py",
+    "kernels/text_functions.py",
+)
 """Of this package, what decides on the PTX of a text; beside it, the text of the prelude does."""
+
+
+def check_installed() -> None:
+    """`UnsupportedError` (E1004) where numba-cuda is not there at all: before a process begins that would find out."""
+    for module in ("numba", "numba_cuda"):
+        if find_spec(module) is None:
+            raise missing_compiler(f"there is no module {module}")
+
+
+@once
+def compiler_versions() -> dict[str, str]:
+    """What is installed of what makes code, by the names of its packages."""
+    found: dict[str, str] = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return {}
+    return found
 
 
 @once
 def _compiler() -> str:
-    """What PTX depends on beside a text: the translation to LLVM, and libNVVM. Empty if one of them is not known."""
-    library, package = nvvm.identity(), Path(__file__).resolve().parents[1]
+    """What PTX depends on beside a text: all that takes part. Empty if one of that is not known."""
+    package = Path(__file__).resolve().parents[1]
     own = [path for pattern in SOURCES for path in sorted(package.glob(pattern))]
-    return digest(library, prelude.text().encode(), *(path.read_bytes() for path in own)) if library and own else ""
+    versions, libraries = compiler_versions(), [_library_identity(name) for name in LIBRARIES]
+    if not versions or not all(libraries):
+        return ""
+    told = [f"{name} {version}" for name, version in versions.items()]
+    return digest(prelude.text(), *told, *libraries, *(path.read_bytes() for path in own))
+
+
+def _library_identity(name: str) -> str:
+    """What tells this library from every other; empty if that is not known."""
+    try:
+        finder: Any = import_module("cuda.pathfinder")
+        return file_identity(finder.load_nvidia_dynamic_lib(name).abs_path or "")
+    except (ImportError, AttributeError, RuntimeError):
+        return ""

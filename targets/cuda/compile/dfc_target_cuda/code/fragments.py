@@ -1,16 +1,14 @@
-"""PTX of many kernel texts at once, by as many threads as there are cores.
+"""PTX of kernel texts: compiled once a process, and kept on disk for others, with the prelude functions they needed.
 
-Assumes that a text's PTX depends on nothing but the text and the architecture, and that what compiles one may run in
-several threads: libNVVM is safe for that, and lets the interpreter go meanwhile. Guarantees the same result as one
-after the other, that each text is compiled once a process, and that of several wrong texts the first one is reported.
+Assumes that a text's PTX depends on nothing but the text and the architecture. Guarantees that each text is compiled
+once a process, and nothing that the cache has.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 from dfc_target_cuda.code.disk_cache import DiskCache, digest
@@ -27,39 +25,65 @@ class TextKey:
     threads: int
 
 
-Compile = Callable[[TextKey, str], str]
+Compile = Callable[[Sequence[TextKey], str, Mapping[str, bytes], int], tuple[list[str], Mapping[str, bytes]]]
+"""(texts, architecture, known code of prelude functions, how many at once) -> PTX, and the code that was missing."""
+
+Needed = Callable[[str], Iterable[str]]
+"""The prelude functions that a text needs."""
 
 
 class Fragments:
-    """PTX by text and architecture: compiled once a process, and kept on disk for others."""
+    """PTX by text and architecture, and the code of prelude functions."""
 
-    def __init__(self, compile_one: Compile) -> None:
-        self._compile = compile_one
+    def __init__(self, compile_texts: Compile, needed: Needed) -> None:
+        self._compile, self._needed = compile_texts, needed
         self._known: dict[tuple[TextKey, str], str] = {}
+        self._library: dict[tuple[str, str], bytes] = {}
 
     def get(
-        self, keys: Sequence[TextKey], architecture: str, cache: DiskCache, compiler: str, *, threads: int = 0
+        self, keys: Sequence[TextKey], architecture: str, cache: DiskCache, compiler: str, *, at_once: int = 0
     ) -> list[str]:
         """The PTX of each text. `compiler` says all that it depends on beside text and architecture; without that
-        nothing is kept in the cache. `threads`: at most so many at once; 0 for one a core."""
+        nothing is kept in the cache. `at_once`: at most so many at a time; 0 for one a core."""
         new = [key for key in dict.fromkeys(keys) if (key, architecture) not in self._known]
         names = {key: digest("ptx", compiler, architecture, json.dumps(astuple(key))) for key in new if compiler}
         for key, name in names.items():
             if (found := cache.get(name)) is not None:
                 self._known[key, architecture] = found.decode()
         missing = [key for key in new if (key, architecture) not in self._known]
-        self._add(missing, architecture, threads)
-        cache.put({names[key]: self._known[key, architecture].encode() for key in missing if key in names})
+        if missing:
+            library = _Library(architecture, cache, compiler, self._library)
+            functions = sorted({name for key in missing for name in self._needed(key.source)})
+            made, more = self._compile(missing, architecture, library.known(functions), at_once or cores())
+            self._known |= {(key, architecture): ptx for key, ptx in zip(missing, made, strict=True)}
+            library.add(more)
+            cache.put({names[key]: ptx.encode() for key, ptx in zip(missing, made, strict=True) if key in names})
         return [self._known[key, architecture] for key in keys]
 
-    def _add(self, missing: Sequence[TextKey], architecture: str, threads: int) -> None:
-        count = min(threads or cores(), len(missing))
-        if count <= 1:
-            made = [self._compile(key, architecture) for key in missing]
-        else:
-            with ThreadPoolExecutor(count) as workers:
-                made = list(workers.map(self._compile, missing, [architecture] * len(missing)))
-        self._known |= {(key, architecture): ptx for key, ptx in zip(missing, made, strict=True)}
+
+class _Library:
+    """Code of prelude functions for one architecture: what this process has, then what the cache has."""
+
+    def __init__(self, architecture: str, cache: DiskCache, compiler: str, known: dict[tuple[str, str], bytes]) -> None:
+        self._architecture, self._cache, self._compiler, self._known = architecture, cache, compiler, known
+
+    def known(self, functions: Sequence[str]) -> dict[str, bytes]:
+        """Of these, what was compiled before."""
+        for name in functions:
+            if (name, self._architecture) not in self._known and self._compiler:
+                found = self._cache.get(self._name(name))
+                if found is not None:
+                    self._known[name, self._architecture] = found
+        pairs = ((name, self._known.get((name, self._architecture))) for name in functions)
+        return {name: code for name, code in pairs if code is not None}
+
+    def add(self, made: Mapping[str, bytes]) -> None:
+        self._known |= {(name, self._architecture): code for name, code in made.items()}
+        if self._compiler:
+            self._cache.put({self._name(name): code for name, code in made.items()})
+
+    def _name(self, function: str) -> str:
+        return digest("prelude function", self._compiler, self._architecture, function)
 
 
 def cores() -> int:

@@ -33,7 +33,7 @@ of the kernel functions of `dfc.lower.legalise`, and of exchanges between lanes.
 
 from __future__ import annotations
 
-import linecache
+import ast
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
@@ -50,10 +50,11 @@ from dfc.lower.legalise.random import random_function
 from dfc_target_cuda.kernels import prelude_simulator
 from dfc_target_cuda.kernels.device_functions import device_text
 from dfc_target_cuda.kernels.prelude_reductions import fold_text
+from dfc_target_cuda.kernels.text_functions import define, parse
 
 Namespace = dict[str, Any]
 
-_FILE = "<cuda prelude>"
+FILE = "<cuda prelude>"
 _REGISTERS = [dtype for dtype in ALL.values() if is_register_type(dtype)]
 
 
@@ -80,15 +81,15 @@ def _functions() -> Iterator[Function]:
 
 
 @cache
+def definitions() -> dict[str, ast.FunctionDef]:
+    """They by name."""
+    return {definition.name: definition for definition in parse(text())}
+
+
+@cache
 def simulator(warp: int = 32) -> Namespace:
     """The names for simulation, with warps of so many lanes."""
     names = prelude_simulator.primitives(warp)
     names["__name__"] = "dfc_cuda_prelude"
-    execute(text(), _FILE, names)
+    define(text(), FILE, names)
     return names
-
-
-def execute(source: str, file: str, names: Namespace) -> None:
-    """Runs generated text; its lines show in tracebacks and in messages of the compiler."""
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(source, file, "exec", dont_inherit=True), names)

@@ -7,92 +7,102 @@ as 32-bit words, since of those of less than that the compiler makes accesses of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from dfc_target_cuda.code.code import Code
-from dfc_target_cuda.code.code_types import I64, U16, U32, Function, Pointer, Scalar, Value
-
-
-def vector_load(name: str, element: Scalar, lanes: int, size: int) -> Function:
-    """`loadN_T(p, i)`: N elements, `size` bytes."""
-
-    def emit(code: Code, arguments: Sequence[Value]) -> Sequence[Value]:
-        place = code.address(arguments[0], arguments[1])
-        together = _narrow(element, size)
-        if not together:
-            return [Value(element, one) for one in _load(code, element.llvm, element.llvm, place, lanes, size)]
-        words = _load(code, element.llvm, "i32", place, lanes // together, size)
-        parts: list[Value] = []
-        for lane in range(lanes):
-            word, shift = words[lane // together], lane % together * element.bits
-            word = code.let(f"lshr i32 {word}, {shift}") if shift else word
-            parts.append(code.value(element, f"trunc i32 {word} to {element.llvm}"))
-        return parts
-
-    return Function(f"load{lanes}_{name}", (Pointer(element), I64), (element,) * lanes, emit)
+from dfc_target_cuda.kernels.prelude_intrinsics import WORD, fixed, ir, types
 
 
-def vector_store(name: str, element: Scalar, lanes: int, size: int) -> Function:
+def vector_load(element: Any, lanes: int, size: int) -> Any:
+    """`loadN_T(p, i)`: a tuple of N elements, `size` bytes."""
+    result = types.UniTuple(element, lanes)
+
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        return context.make_tuple(builder, result, _load(builder, arguments[0], arguments[1], lanes, size))
+
+    return fixed("load", result(types.CPointer(element), types.int64), emit)
+
+
+def vector_store(element: Any, lanes: int, size: int) -> Any:
     """`storeN_T(p, i, ...)`: N elements."""
 
-    def emit(code: Code, arguments: Sequence[Value]) -> Sequence[Value]:
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
         pointer, index, *values = arguments
-        texts, kind = [one.text for one in values], element.llvm
-        if together := _narrow(element, size):
-            texts = [_word(code, texts[first : first + together], element) for first in range(0, lanes, together)]
-            kind = "i32"
-        _store(code, element.llvm, kind, code.address(pointer, index), texts, size)
-        return []
+        _store(builder, pointer, index, values, size)
 
-    return Function(f"store{lanes}_{name}", (Pointer(element), I64, *[element] * lanes), (), emit)
+    return fixed("store", types.void(types.CPointer(element), types.int64, *[element] * lanes), emit)
 
 
-def word_functions() -> list[Function]:
+def word_functions() -> dict[str, Any]:
     """`load8_u16_words(p, i)` and `store8_u16_words(p, i, ...)`: eight elements as the four u32 that hold them."""
+    result, pointer = types.UniTuple(types.uint32, 4), types.CPointer(types.uint16)
 
-    def load(code: Code, arguments: Sequence[Value]) -> Sequence[Value]:
-        words = _load(code, "i16", "i32", code.address(arguments[0], arguments[1]), 4, 16)
-        return [Value(U32, word) for word in words]
+    def load(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        loaded = builder.load(_words_at(builder, arguments[0], arguments[1], 4))
+        loaded.align = 16
+        return context.make_tuple(builder, result, [_element(builder, loaded, lane) for lane in range(4)])
 
-    def store(code: Code, arguments: Sequence[Value]) -> Sequence[Value]:
-        words = [one.text for one in arguments[2:]]
-        _store(code, "i16", "i32", code.address(arguments[0], arguments[1]), words, 16)
-        return []
+    def store(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        place = _words_at(builder, arguments[0], arguments[1], 4)
+        builder.store(_vector(builder, WORD, arguments[2:]), place).align = 16
 
-    place = (Pointer(U16), I64)
-    return [
-        Function("load8_u16_words", place, (U32,) * 4, load),
-        Function("store8_u16_words", (*place, *[U32] * 4), (), store),
-    ]
-
-
-def _narrow(kind: Scalar, size: int) -> int:
-    """Elements in a 32-bit word, where the access is made of those; else 0."""
-    return 32 // kind.bits if kind.bits < 32 and size >= 4 else 0
+    stored = types.void(pointer, types.int64, *[types.uint32] * 4)
+    return {
+        "load8_u16_words": fixed("load", result(pointer, types.int64), load),
+        "store8_u16_words": fixed("store", stored, store),
+    }
 
 
-def _word(code: Code, values: Sequence[str], kind: Scalar) -> str:
-    word = code.let(f"zext {kind.llvm} {values[0]} to i32")
-    for lane, value in enumerate(values[1:], start=1):
-        upper = code.let(f"shl i32 {code.let(f'zext {kind.llvm} {value} to i32')}, {lane * kind.bits}")
-        word = code.let(f"or i32 {word}, {upper}")
-    return word
+def _words_at(builder: Any, pointer: Any, index: Any, words: int) -> Any:
+    return builder.bitcast(builder.gep(pointer, [index]), ir.VectorType(WORD, words).as_pointer())
 
 
-def _vector(code: Code, element: str, kind: str, place: str, lanes: int) -> tuple[str, str]:
-    """The type of the access, and the address as one of that."""
-    vector = f"<{lanes} x {kind}>"
-    return vector, code.let(f"bitcast {element}* {place} to {vector}*")
+def _element(builder: Any, vector: Any, lane: int) -> Any:
+    return builder.extract_element(vector, ir.Constant(WORD, lane))
 
 
-def _load(code: Code, element: str, kind: str, place: str, lanes: int, size: int) -> list[str]:
-    vector, address = _vector(code, element, kind, place, lanes)
-    loaded = code.let(f"load {vector}, {vector}* {address}, align {size}")
-    return [code.let(f"extractelement {vector} {loaded}, i32 {lane}") for lane in range(lanes)]
-
-
-def _store(code: Code, element: str, kind: str, place: str, values: Sequence[str], size: int) -> None:
-    vector, address = _vector(code, element, kind, place, len(values))
-    made = "undef"
+def _vector(builder: Any, kind: Any, values: Sequence[Any]) -> Any:
+    vector = ir.Constant(ir.VectorType(kind, len(values)), ir.Undefined)
     for lane, value in enumerate(values):
-        made = code.let(f"insertelement {vector} {made}, {kind} {value}, i32 {lane}")
-    code.do(f"store {vector} {made}, {vector}* {address}, align {size}")
+        vector = builder.insert_element(vector, value, ir.Constant(WORD, lane))
+    return vector
+
+
+def _narrow(kind: Any, size: int) -> int:
+    """Elements in a 32-bit word, where the access is made of those; else 0."""
+    bits = getattr(kind, "width", 0)
+    return 32 // bits if 0 < bits < 32 and size >= 4 else 0
+
+
+def _load(builder: Any, pointer: Any, index: Any, lanes: int, size: int) -> list[Any]:
+    kind = pointer.type.pointee
+    together = _narrow(kind, size)
+    if not together:
+        vector = ir.VectorType(kind, lanes).as_pointer()
+        loaded = builder.load(builder.bitcast(builder.gep(pointer, [index]), vector))
+        loaded.align = size
+        return [_element(builder, loaded, lane) for lane in range(lanes)]
+    loaded = builder.load(_words_at(builder, pointer, index, lanes // together))
+    loaded.align = size
+    parts: list[Any] = []
+    for lane in range(lanes):
+        word = _element(builder, loaded, lane // together)
+        shift = lane % together * kind.width
+        parts.append(builder.trunc(builder.lshr(word, ir.Constant(WORD, shift)) if shift else word, kind))
+    return parts
+
+
+def _store(builder: Any, pointer: Any, index: Any, values: Sequence[Any], size: int) -> None:
+    kind = pointer.type.pointee
+    together = _narrow(kind, size)
+    if not together:
+        place = builder.bitcast(builder.gep(pointer, [index]), ir.VectorType(kind, len(values)).as_pointer())
+        builder.store(_vector(builder, kind, values), place).align = size
+        return
+    words: list[Any] = []
+    for first in range(0, len(values), together):
+        word = builder.zext(values[first], WORD)
+        for lane in range(1, together):
+            shift = ir.Constant(WORD, lane * kind.width)
+            word = builder.or_(word, builder.shl(builder.zext(values[first + lane], WORD), shift))
+        words.append(word)
+    builder.store(_vector(builder, WORD, words), _words_at(builder, pointer, index, len(words))).align = size

@@ -1,261 +1,294 @@
-"""The primitives of the prelude on the device: each call as a few instructions of LLVM.
+"""The primitives of the prelude on the device: functions of numba.cuda with instructions of their own.
 
-Guarantees that 16-byte accesses are vector instructions, that shared memory is addressed as such, that nothing throws
-and nothing checks bounds. Square root, division and conversions round once; subnormal numbers are kept.
+Assumes numba-cuda (the extra `cuda`); only what makes code for devices imports this. Guarantees one instruction or a
+few each: 16-byte accesses are vector instructions, shared memory is addressed as such, nothing throws and nothing
+checks bounds. Square root, division and conversions round once; subnormal numbers are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 from dfc.kernels.math_coefficients import TWO_OVER_PI_WORDS
-from dfc_target_cuda.code.code import CONSTANT, Code, constant
-from dfc_target_cuda.code.code_types import (
-    BOOLEAN,
-    F32,
-    F64,
-    I32,
-    I64,
-    SCALARS,
-    U8,
-    U16,
-    U32,
-    U64,
-    Function,
-    Name,
-    Pointer,
-    Scalar,
-    Shared,
-    Type,
-    Value,
-)
 from dfc_target_cuda.kernels.prelude_access import vector_load, vector_store, word_functions
+from dfc_target_cuda.kernels.prelude_intrinsics import (
+    LONG,
+    TYPES,
+    WORD,
+    Emit,
+    call,
+    fixed,
+    ir,
+    plain,
+    types,
+    with_parameters,
+)
 from dfc_target_cuda.kernels.prelude_tensor import tensor_functions
 
-Emit = Callable[[Code, Sequence[Value]], str]
-"""The call's result, as the name of a register; of none if there is no result."""
+RequireLiteralValue: Any = import_module("numba.cuda.core.errors").RequireLiteralValue
+
+_I64, _U64 = types.int64, types.uint64
+_HALF = ir.HalfType()
+_SHARED = 3
+_CONSTANT = 4
+_FORMATS = {"f32": (ir.FloatType(), WORD, "i32", "f"), "f64": (ir.DoubleType(), LONG, "i64", "d")}
+
+
+def primitives() -> dict[str, Any]:
+    """Every name of the prelude that is not defined by its text."""
+    names: dict[str, Any] = {**TYPES, "boolean": _truth(), "inf": float("inf"), "nan": float("nan")}
+    names |= {name: _special(register) for name, register in _REGISTERS.items()}
+    return names | _barriers() | _floating() | _whole() | _memory() | _shuffles() | tensor_functions()
+
+
+# --- where a thread is
+
+_REGISTERS = {"thread": "tid.x", "block_index": "ctaid.x", "block_size": "ntid.x", "block_count": "nctaid.x"}
+
+
+def _special(register: str) -> Any:
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        return builder.zext(call(builder, f"llvm.nvvm.read.ptx.sreg.{register}", WORD), LONG)
+
+    return fixed("special", _I64(), emit)
+
+
+def _barriers() -> dict[str, Any]:
+    """`fence()`: memory as a lane sees it, to all blocks; and what it reads afterwards is not older.
+    `barrier_any(flag)`: the barrier of the block, and whether the flag of any lane is set."""
+
+    def barrier_any(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        found = call(builder, "llvm.nvvm.barrier0.or", WORD, [builder.zext(arguments[0], WORD)])
+        return builder.icmp_unsigned("!=", found, ir.Constant(WORD, 0))
+
+    def meeting(name: str, *constants: Any) -> Any:
+        def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+            call(builder, name, ir.VoidType(), constants)
+
+        return fixed("meeting", types.void(), emit)
+
+    return {
+        "barrier": meeting("llvm.nvvm.barrier0"),
+        "fence": meeting("llvm.nvvm.membar.gl"),
+        "warp_barrier": meeting("llvm.nvvm.bar.warp.sync", ir.Constant(WORD, 0xFFFFFFFF)),
+        "barrier_any": fixed("barrier_any", types.boolean(types.boolean), barrier_any),
+    }
+
+
+# --- arithmetic
+
+
+def _floating() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, (real, integer, integer_name, letter) in _FORMATS.items():
+        made |= _float_functions(name, real, integer, integer_name, letter)
+    half = fixed(
+        "f16_load", types.float32(types.uint16), lambda c, b, a: b.fpext(b.bitcast(a[0], _HALF), ir.FloatType())
+    )
+    narrow = fixed(
+        "f16_store", types.uint16(types.float32), lambda c, b, a: b.bitcast(b.fptrunc(a[0], _HALF), ir.IntType(16))
+    )
+    return made | {"f16_load": half, "f16_store": narrow}
+
+
+def _float_functions(name: str, real: Any, integer: Any, integer_name: str, letter: str) -> dict[str, Any]:
+    value, bits = TYPES[name], TYPES[integer_name]
+
+    def calling(count: int, target: str) -> Any:
+        return fixed(target, value(*[value] * count), lambda c, b, a: call(b, target, real, a))
+
+    suffix = f"f{32 if letter == 'f' else 64}"
+    return {
+        **{f"{name}_{each}": calling(1, f"llvm.{each}.{suffix}") for each in ("floor", "ceil", "trunc")},
+        f"{name}_round": calling(1, f"llvm.nvvm.round.{letter}"),
+        f"{name}_abs": calling(1, f"llvm.nvvm.fabs.{letter}"),
+        f"{name}_sqrt": calling(1, f"llvm.nvvm.sqrt.rn.{letter}"),
+        f"{name}_copysign": calling(2, f"llvm.copysign.{suffix}"),
+        f"{name}_fma": calling(3, f"llvm.fma.{suffix}"),
+        f"{name}_bits": fixed("bits", bits(value), lambda c, b, a: b.bitcast(a[0], integer)),
+        f"{name}_from_bits": fixed("from_bits", value(bits), lambda c, b, a: b.bitcast(a[0], real)),
+    }
+
+
+def _whole() -> dict[str, Any]:
+    def zeros(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        return call(builder, "llvm.ctlz.i64", LONG, [arguments[0], ir.Constant(ir.IntType(1), 0)])
+
+    high = fixed("high", _U64(_U64, _U64), lambda c, b, a: call(b, "llvm.nvvm.mulhi.ull", LONG, a))
+    made = {"mul_high_u64": high, "leading_zeros_u64": fixed("zeros", _I64(_U64), zeros), "two_over_pi_word": _table()}
+    return made | _divisions() | {"min": _extreme("<"), "max": _extreme(">")}
+
+
+def _truth() -> Any:
+    """`boolean(x)`: whether a number is not zero."""
+
+    def typing(_: Any, given: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+            (x,) = arguments
+            compare = builder.fcmp_unordered if isinstance(signature.args[0], types.Float) else builder.icmp_signed
+            return compare("!=", x, ir.Constant(x.type, 0))
+
+        return types.boolean(plain(given)), generate
+
+    return with_parameters("boolean", 1, typing)
+
+
+def _extreme(order: str) -> Any:
+    """`min`, `max` of indices."""
+
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        x, y = arguments
+        return builder.select(builder.icmp_signed(order, x, y), x, y)
+
+    return fixed("extreme", _I64(_I64, _I64), emit)
+
+
+def _divisions() -> dict[str, Any]:
+    """Of i64 that are not negative, by what is above 0; with `32` both surely fit into 31 bits."""
+
+    def narrow(divide: str) -> Emit:
+        def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+            words = [builder.trunc(one, WORD) for one in arguments]
+            return builder.zext(getattr(builder, divide)(*words), LONG)
+
+        return emit
+
+    made: dict[str, Any] = {}
+    for name, divide in (("quotient", "udiv"), ("remainder", "urem")):
+        made[name] = fixed(name, _I64(_I64, _I64), lambda c, b, a, d=divide: getattr(b, d)(*a))
+        made[f"{name}32"] = fixed(name, _I64(_I64, _I64), narrow(divide))
+    return made
+
+
+def _table() -> Any:
+    """Bits of 2 / pi, 32 to a word behind two words of zeros, in constant memory."""
+    kind = ir.ArrayType(LONG, len(TWO_OVER_PI_WORDS) + 2)
+
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        table = builder.module.globals.get("two_over_pi_words")
+        if table is None:
+            table = ir.GlobalVariable(builder.module, kind, "two_over_pi_words", addrspace=_CONSTANT)
+            table.linkage, table.global_constant, table.align = "internal", True, 8
+            table.initializer = ir.Constant(kind, [0, 0, *TWO_OVER_PI_WORDS])
+        return builder.load(builder.gep(table, [ir.Constant(WORD, 0), arguments[0]]))
+
+    return fixed("word", _U64(_I64), emit)
+
+
+# --- memory
 
 ELEMENTS = {"f32": 4, "i32": 4, "u32": 4, "f64": 2, "i64": 2, "u64": 2, "i16": 8, "u16": 8, "i8": 16, "u8": 16}
 """Elements of a 16-byte access; there are narrower ones too."""
 
 
-def primitives() -> dict[str, Name]:
-    """Every name of the prelude that is not defined by its text."""
-    names: dict[str, Name] = {**SCALARS}
-    names |= {name: constant(F64, float(name)) for name in ("inf", "nan")}
-    made = _places() + _barriers() + _floating() + _whole() + _memory() + _shuffles() + tensor_functions()
-    names |= {one.name: one for one in made}
-    return names | {f"shared_{name}": Shared(SCALARS[name]) for name in ELEMENTS}
-
-
-def _function(name: str, parameters: Sequence[Type], result: Type | None, emit: Emit) -> Function:
-    def call(code: Code, arguments: Sequence[Value]) -> Sequence[Value]:
-        made = emit(code, arguments)
-        return [] if result is None else [Value(result, made)]
-
-    return Function(name, tuple(parameters), () if result is None else (result,), call)
-
-
-def _typed(arguments: Sequence[Value]) -> list[tuple[str, str]]:
-    return [(one.type.llvm, one.text) for one in arguments]
-
-
-# --- where a thread is, and where threads meet
-
-_REGISTERS = {"thread": "tid.x", "block_index": "ctaid.x", "block_size": "ntid.x", "block_count": "nctaid.x"}
-
-
-def _places() -> list[Function]:
-    def read(register: str) -> Emit:
-        name = f"llvm.nvvm.read.ptx.sreg.{register}"
-        return lambda code, _: code.let(f"zext i32 {code.call(name, 'i32')} to i64")
-
-    return [_function(name, [], I64, read(register)) for name, register in _REGISTERS.items()]
-
-
-def _barriers() -> list[Function]:
-    """`fence()`: memory as a lane sees it, to all blocks; and what it reads afterwards is not older.
-    `barrier_any(flag)`: the barrier of the block, and whether the flag of any lane is set."""
-
-    def barrier_any(code: Code, arguments: Sequence[Value]) -> str:
-        flag = code.let(f"zext i1 {arguments[0].text} to i32")
-        return code.let(f"icmp ne i32 {code.call('llvm.nvvm.barrier0.or', 'i32', [('i32', flag)])}, 0")
-
-    warp = [("i32", "-1")]
-    return [
-        _function("barrier", [], None, lambda code, _: code.call("llvm.nvvm.barrier0", "void")),
-        _function("fence", [], None, lambda code, _: code.call("llvm.nvvm.membar.gl", "void")),
-        _function("warp_barrier", [], None, lambda code, _: code.call("llvm.nvvm.bar.warp.sync", "void", warp)),
-        _function("barrier_any", [BOOLEAN], BOOLEAN, barrier_any),
-    ]
-
-
-# --- arithmetic
-
-_FORMATS = ((F32, I32, "f", "f32"), (F64, I64, "d", "f64"))
-
-
-def _floating() -> list[Function]:
-    made: list[Function] = []
-    for one, bits, letter, suffix in _FORMATS:
-        called = {
-            **{f"{one.name}_{name}": f"llvm.{name}.{suffix}" for name in ("floor", "ceil", "trunc")},
-            f"{one.name}_round": f"llvm.nvvm.round.{letter}",
-            f"{one.name}_abs": f"llvm.nvvm.fabs.{letter}",
-            f"{one.name}_sqrt": f"llvm.nvvm.sqrt.rn.{letter}",
-        }
-        made += [_function(name, [one], one, _calling(target, one)) for name, target in called.items()]
-        made.append(_function(f"{one.name}_copysign", [one] * 2, one, _calling(f"llvm.copysign.{suffix}", one)))
-        made.append(_function(f"{one.name}_fma", [one] * 3, one, _calling(f"llvm.fma.{suffix}", one)))
-        made.append(_function(f"{one.name}_bits", [one], bits, _converting("bitcast", bits)))
-        made.append(_function(f"{one.name}_from_bits", [bits], one, _converting("bitcast", one)))
-    return [*made, *_halves()]
-
-
-def _calling(name: str, result: Type) -> Emit:
-    return lambda code, arguments: code.call(name, result.llvm, _typed(arguments))
-
-
-def _converting(instruction: str, target: Scalar) -> Emit:
-    def emit(code: Code, arguments: Sequence[Value]) -> str:
-        return code.let(f"{instruction} {arguments[0].type.llvm} {arguments[0].text} to {target.llvm}")
-
-    return emit
-
-
-def _halves() -> list[Function]:
-    def load(code: Code, arguments: Sequence[Value]) -> str:
-        return code.let(f"fpext half {code.let(f'bitcast i16 {arguments[0].text} to half')} to float")
-
-    def store(code: Code, arguments: Sequence[Value]) -> str:
-        return code.let(f"bitcast half {code.let(f'fptrunc float {arguments[0].text} to half')} to i16")
-
-    return [_function("f16_load", [U16], F32, load), _function("f16_store", [F32], U16, store)]
-
-
-def _whole() -> list[Function]:
-    """`quotient`, `remainder`: of i64 that are not negative, by what is above 0; with `32` both fit into 31 bits."""
-
-    def zeros(code: Code, arguments: Sequence[Value]) -> str:
-        return code.call("llvm.ctlz.i64", "i64", [("i64", arguments[0].text), ("i1", "false")])
-
-    def divide(instruction: str) -> Emit:
-        return lambda code, values: code.let(f"{instruction} i64 {values[0].text}, {values[1].text}")
-
-    def narrow(instruction: str) -> Emit:
-        def emit(code: Code, arguments: Sequence[Value]) -> str:
-            x, y = (code.let(f"trunc i64 {one.text} to i32") for one in arguments)
-            return code.let(f"zext i32 {code.let(f'{instruction} i32 {x}, {y}')} to i64")
-
-        return emit
-
-    made = [_function("leading_zeros_u64", [U64], I64, zeros), _function("two_over_pi_word", [I64], U64, _word)]
-    made.append(_function("mul_high_u64", [U64, U64], U64, _calling("llvm.nvvm.mulhi.ull", U64)))
-    for name, instruction in (("quotient", "udiv"), ("remainder", "urem")):
-        made.append(_function(name, [I64, I64], I64, divide(instruction)))
-        made.append(_function(f"{name}32", [I64, I64], I64, narrow(instruction)))
-    return made
-
-
-def _word(code: Code, arguments: Sequence[Value]) -> str:
-    """Bits of 2 / pi, 32 to a word behind two words of zeros, in constant memory."""
-    words = (0, 0, *TWO_OVER_PI_WORDS)
-    kind, space = f"[{len(words)} x i64]", f"addrspace({CONSTANT})"
-    told = ", ".join(f"i64 {word}" for word in words)
-    name = "kernel_two_over_pi_words"
-    code.externals[name] = f"@{name} = internal {space} constant {kind} [{told}], align 8"
-    place = code.let(f"getelementptr {kind}, {kind} {space}* @{name}, i32 0, i64 {arguments[0].text}")
-    return code.let(f"load i64, i64 {space}* {place}")
-
-
-# --- memory
-
-
-def _memory() -> list[Function]:
-    made = [*word_functions(), _report()]
+def _memory() -> dict[str, Any]:
+    made: dict[str, Any] = {}
     for name, most in ELEMENTS.items():
         for lanes in (lanes for lanes in (2, 4, 8, 16) if lanes <= most):
-            made.append(vector_load(name, SCALARS[name], lanes, 16 * lanes // most))
-            made.append(vector_store(name, SCALARS[name], lanes, 16 * lanes // most))
-        made.append(_view(SCALARS[name]))
-    return [*made, _atomic_add(U32), _atomic_add(I64)]
+            made[f"load{lanes}_{name}"] = vector_load(TYPES[name], lanes, 16 * lanes // most)
+            made[f"store{lanes}_{name}"] = vector_store(TYPES[name], lanes, 16 * lanes // most)
+        made[f"shared_{name}"] = _shared(name)
+    made |= {f"atomic_add_{name}": _atomic_add(TYPES[name]) for name in ("u32", "i64")}
+    made |= word_functions()
+    return made | {"report": _report(), **{f"{name}_pointer": _view(name) for name in ELEMENTS}}
 
 
-def _view(element: Scalar) -> Function:
+def _shared(name: str) -> Any:
+    """`shared_T(count)`: memory of the block, 16-byte aligned; each call in a text is memory of its own."""
+    element = TYPES[name]
+
+    def typing(_: Any, count: Any) -> Any:
+        if not isinstance(count, types.IntegerLiteral):
+            raise RequireLiteralValue("the size of shared memory is a number")
+        size = count.literal_value
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+            kind = ir.ArrayType(context.get_data_type(element), size)
+            unique = builder.module.get_unique_name("tile")
+            tile = ir.GlobalVariable(builder.module, kind, unique, addrspace=_SHARED)
+            tile.linkage, tile.align = "internal", 16
+            tile.initializer = ir.Constant(kind, ir.Undefined)
+            first = builder.gep(tile, [ir.Constant(WORD, 0)] * 2)
+            return builder.addrspacecast(first, kind.element.as_pointer(), "generic")
+
+        return types.CPointer(element)(count), generate
+
+    return with_parameters(f"shared_{name}", 1, typing)
+
+
+def _view(name: str) -> Any:
     """`T_pointer(bytes, offset)`: the memory at a byte offset of a u8 pointer, as elements."""
+    element = TYPES[name]
 
-    def emit(code: Code, arguments: Sequence[Value]) -> str:
-        return code.let(f"bitcast i8* {code.address(*arguments)} to {element.llvm}*")
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        place = builder.gep(arguments[0], [arguments[1]])
+        return builder.bitcast(place, context.get_data_type(element).as_pointer())
 
-    return _function(f"{element.name}_pointer", [Pointer(U8), I64], Pointer(element), emit)
+    return fixed("view", types.CPointer(element)(types.CPointer(types.uint8), _I64), emit)
 
 
-def _atomic_add(element: Scalar) -> Function:
+def _atomic_add(element: Any) -> Any:
     """`atomic_add_T(p, i, value)`: what was there before."""
 
-    def emit(code: Code, arguments: Sequence[Value]) -> str:
-        kind, value = element.llvm, arguments[2].text
-        return code.let(f"atomicrmw add {kind}* {code.address(*arguments[:2])}, {kind} {value} monotonic")
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        place = builder.gep(arguments[0], [arguments[1]])
+        return builder.atomic_rmw("add", place, arguments[2], "monotonic")
 
-    return _function(f"atomic_add_{element.name}", [Pointer(element), I64, element], element, emit)
+    return fixed("atomic", element(types.CPointer(element), _I64, element), emit)
 
 
-def _report() -> Function:
+def _report() -> Any:
     """`report(error, site, value0, value1)`: the first fault wins."""
 
-    def emit(code: Code, arguments: Sequence[Value]) -> str:
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
         error, site, *values = arguments
-        number = code.let(f"add i64 {site.text}, 1")
-        found = code.let(f"cmpxchg i64* {error.text}, i64 0, i64 {number} monotonic monotonic")
-        won = Value(BOOLEAN, code.let(f"extractvalue {{i64, i1}} {found}, 1"))
-        first, after = code.fresh("won"), code.fresh("after")
-        code.branch(won, first, after)
-        code.begin(first)
-        for position, value in enumerate(values, start=1):
-            code.store(error, Value(I64, str(position)), value)
-        code.jump(after)
-        code.begin(after)
-        return ""
+        zero = ir.Constant(LONG, 0)
+        number = builder.add(site, ir.Constant(LONG, 1))
+        won = builder.cmpxchg(error, zero, number, "monotonic", "monotonic")
+        with builder.if_then(builder.extract_value(won, 1)):
+            for position, value in enumerate(values, start=1):
+                builder.store(value, builder.gep(error, [ir.Constant(LONG, position)]))
 
-    return _function("report", [Pointer(I64), I64, I64, I64], None, emit)
+    return fixed("report", types.void(types.CPointer(_I64), _I64, _I64, _I64), emit)
 
 
 # --- between the lanes of a warp
 
 
-def _shuffles() -> list[Function]:
+def _shuffles() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, element in TYPES.items():
+        made[f"shuffle_xor_{name}"] = _shuffle("bfly", element)
+        made[f"shuffle_{name}"] = _shuffle("idx", element)
+    return made
+
+
+def _shuffle(mode: str, element: Any) -> Any:
     """`shuffle_xor_T(value, mask)` and `shuffle_T(value, lane)`: a value of another lane; all lanes take part."""
-    kinds = [("shuffle_xor", "bfly"), ("shuffle", "idx")]
-    return [
-        _function(f"{name}_{one.name}", [one, I64], one, _shuffle(mode, one))
-        for name, mode in kinds
-        for one in SCALARS.values()
-    ]
 
-
-def _shuffle(mode: str, kind: Scalar) -> Emit:
-    """By one exchange of a 32-bit word, or two."""
-
-    def exchange(code: Code, word: str, lane: str) -> str:
-        arguments = [("i32", "-1"), ("i32", word), ("i32", lane), ("i32", "31")]
-        return code.call(f"llvm.nvvm.shfl.sync.{mode}.i32", "i32", arguments)
-
-    def emit(code: Code, arguments: Sequence[Value]) -> str:
-        lane = code.let(f"trunc i64 {arguments[1].text} to i32")
-        bits, value = f"i{kind.bits}", arguments[0].text
-        if kind.is_float:
-            value = code.let(f"bitcast {kind.llvm} {value} to {bits}")
-        if kind.bits == 64:
-            low = exchange(code, code.let(f"trunc i64 {value} to i32"), lane)
-            upper = code.let(f"lshr i64 {value}, 32")
-            high = exchange(code, code.let(f"trunc i64 {upper} to i32"), lane)
-            shifted = code.let(f"shl i64 {code.let(f'zext i32 {high} to i64')}, 32")
-            moved = code.let(f"or i64 {code.let(f'zext i32 {low} to i64')}, {shifted}")
-        elif kind.bits == 32:
-            moved = exchange(code, value, lane)
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        value, lane = arguments[0], builder.trunc(arguments[1], WORD)
+        kind = value.type
+        width = {"float": 32, "double": 64}.get(str(kind)) or kind.width
+        bits = builder.bitcast(value, ir.IntType(width)) if isinstance(kind, ir.FloatType | ir.DoubleType) else value
+        if width == 64:
+            parts = [builder.trunc(bits, WORD), builder.trunc(builder.lshr(bits, ir.Constant(LONG, 32)), WORD)]
         else:
-            moved = exchange(code, code.let(f"zext {bits} {value} to i32"), lane)
-            moved = code.let(f"trunc i32 {moved} to {bits}")
-        return code.let(f"bitcast {bits} {moved} to {kind.llvm}") if kind.is_float else moved
+            parts = [bits if width == 32 else builder.zext(bits, WORD)]
+        moved = [_exchange(builder, mode, part, lane) for part in parts]
+        if width == 64:
+            high = builder.shl(builder.zext(moved[1], LONG), ir.Constant(LONG, 32))
+            whole = builder.or_(builder.zext(moved[0], LONG), high)
+        else:
+            whole = moved[0] if width == 32 else builder.trunc(moved[0], ir.IntType(width))
+        return builder.bitcast(whole, kind)
 
-    return emit
+    return fixed("shuffle", element(element, _I64), emit)
+
+
+def _exchange(builder: Any, mode: str, value: Any, lane: Any) -> Any:
+    """One 32-bit word between all 32 lanes."""
+    constants = [ir.Constant(WORD, number) for number in (0xFFFFFFFF, 31)]
+    return call(builder, f"llvm.nvvm.shfl.sync.{mode}.i32", WORD, [constants[0], value, lane, constants[1]])

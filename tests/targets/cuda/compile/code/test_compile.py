@@ -9,13 +9,12 @@ import pytest
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import ALL, BOOL, F32, F64, DType
 from dfc.kernels.errors import CodeGenerationError
-from dfc_target_cuda.code import nvvm
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import ptx_module
 from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import Geometry, KernelText
 
-pytest.importorskip("cuda.bindings.nvvm")
+pytest.importorskip("numba.cuda")
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 PLACE = "i = i64(i64(block_index() * block_size()) + thread())"
 
@@ -131,20 +130,15 @@ def test_every_function_becomes_code_without_spills(kind: str) -> None:
 
 def test_a_missing_compiler_is_named_with_a_remedy() -> None:
     program = """import sys
-sys.modules["cuda.bindings.nvvm"] = None
-from dfc_target_cuda.code import nvvm
+sys.modules["numba_cuda"] = None
+from tests.targets.cuda.compile.code.test_compile import SCALE, ptx_module
 try:
-    nvvm.optimised("", "compute_80")
+    ptx_module([SCALE], "compute_80")
 except Exception as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("[E1004]") and "pip install 'dfc[cuda]'" in done.stdout
-
-
-def test_a_module_that_the_compiler_refuses_is_an_error_with_its_words() -> None:
-    with pytest.raises(CodeGenerationError, match="expected top-level entity"):
-        nvvm.optimised("nonsense", "compute_80")
 
 
 def test_a_module_has_kernels() -> None:

@@ -17,6 +17,8 @@ from dfc_target_cuda.code import compile as compiling
 from dfc_target_cuda.code import disk_cache
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.disk_cache import DiskCache, digest, file_identity, user_cache
+from dfc_target_cuda.code.worker import needed
+from tests.targets.cuda.compile.code.test_compile import EXP
 
 NAME, OTHER = digest("one"), digest("other")
 VALUE = b"some code " * 50
@@ -174,14 +176,14 @@ def test_builds_are_told_apart(tmp_path: Path) -> None:
 
 PROGRAM = """
 import sys
-from dfc_target_cuda.code import assemble, compile, disk_cache, nvvm
+from dfc_target_cuda.code import assemble, compile, disk_cache, worker
 from tests.targets.cuda.compile.code.test_compile import EXP, SCALE
 
 def refuse(*_):
     raise SystemExit("compiled again")
 
 if sys.argv[1] == "kept":
-    nvvm.optimised = assemble._run = refuse
+    worker.subprocess.run = assemble._run = refuse
 ptx = compile.ptx_module([EXP, SCALE], "compute_80")
 made = assemble.assemble(ptx, "sm_90")
 print(disk_cache.digest(ptx, made.code, repr(made.reports)))
@@ -197,27 +199,30 @@ def compiled(folder: str, how: str = "") -> str:
 
 def test_all_that_decides_on_code_decides_on_what_is_kept() -> None:
     """What compiling loads is part of what tells entries apart, but for what only carries or simulates."""
-    program = (
-        "import sys, dfc_target_cuda.code.compile\nprint(*sorted(n for n in sys.modules if 'dfc_target_cuda.' in n))"
-    )
+    program = """
+import sys
+from dfc_target_cuda.code import compile, device_functions, link, worker
+device_functions.names()
+print(*sorted(n for n in sys.modules if 'dfc_target_cuda.' in n))
+"""
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     package = Path(compiling.__file__).parents[1]
     own = {path for pattern in compiling.SOURCES for path in package.glob(pattern)}
     loaded = {package / f"{name.split('.', 1)[1].replace('.', '/')}.py" for name in told.split()}
     others = {path.name for path in loaded - own}
-    carriers = {"code.py", "kernels.py", "disk_cache.py", "fragments.py", "kernel_text.py"}
-    carriers |= {"device_functions.py", "write_types.py"}  # what they write is part of the prelude's text, or of a key
+    carriers = {"code.py", "kernels.py", "disk_cache.py", "forks.py", "fragments.py", "kernel_text.py"}
+    carriers |= {"write_types.py"}  # what it writes is part of the prelude's text, or of a key
     assert others == carriers | {"simulation.py", "simulation_tensor.py"}
     assert own - loaded == set(), "a file that does not matter"
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 def test_code_is_the_same_with_and_without_and_is_made_once(tmp_path: Path) -> None:
-    pytest.importorskip("cuda.bindings.nvvm")
+    pytest.importorskip("numba.cuda")
     folder = tmp_path / "cache"
     code = compiled(str(folder))
     assert code == compiled("0") == compiled(str(folder), "kept")
-    assert len(files(folder)) == 3
+    assert len(files(folder)) == 3 + len(needed(EXP.source)), "texts, machine code, functions of the prelude"
     for name in files(folder):
         (folder / name).write_bytes(b"damaged")
     assert compiled(str(folder)) == code == compiled(str(folder), "kept")

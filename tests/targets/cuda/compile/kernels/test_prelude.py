@@ -8,7 +8,7 @@ import pytest
 from dfc.ir.dtypes import BF16, F16, F32, F64
 from dfc.ops.creation.philox import numbers
 from dfc_target_cpu.machine import detect_host
-from dfc_target_cuda.code.device_module import library
+from dfc_target_cuda.code import device_functions
 from dfc_target_cuda.kernels import prelude
 from tests.support.cpu_math import ArrayMath
 
@@ -127,4 +127,5 @@ def test_random_numbers_are_those_of_the_definition() -> None:
 
 
 def test_device_and_simulation_have_the_same_names() -> None:
-    assert set(library().names) == {name for name in SIMULATED if not name.startswith("__")}
+    both = set(device_functions.names()) - {"min", "max"}  # which Python has
+    assert both == {name for name in SIMULATED if not name.startswith("__")}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc_target_cuda.code.code_types import SCALARS
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.kernels.prelude_device import ELEMENTS
+from dfc_target_cuda.kernels.prelude_intrinsics import TYPES
 from dfc_target_cuda.kernels.simulation import simulate
 from tests.support import native_texts
 from tests.support.native_texts import NativeText
 
 WIDE = [(name, lanes) for name, most in ELEMENTS.items() for lanes in (2, 4, 8, 16) if lanes <= most]
-NUMPY = {name: np.dtype(f"{name[0]}{int(name[1:]) // 8}") for name in SCALARS if name != "boolean"}
+NUMPY = {name: np.dtype(f"{name[0]}{int(name[1:]) // 8}") for name in TYPES if name != "boolean"}
 
 
 def run(body: str, pointers: tuple[str, ...], arrays: list[np.ndarray], threads: int = 1, blocks: int = 1) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.simulation import SimulationError, simulate
+from dfc_target_cuda.kernels.text_functions import define
 
 SUM_OF_A_BLOCK = """
 def k0(a, b, error):
@@ -27,7 +28,7 @@ def k0(a, b, error):
 
 def function(source: str, warp: int = 4) -> Callable[..., None]:
     names = dict(prelude.simulator(warp))
-    prelude.execute(source, "<test text>", names)
+    define(source, "<test text>", names)
     return names["k0"]
 
 

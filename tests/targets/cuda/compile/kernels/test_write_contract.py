@@ -185,7 +185,7 @@ def test_nothing_is_written_after_a_fault() -> None:
 def test_products_take_16_byte_accesses_and_no_stack(
     sizes: tuple[int | None, int, int], dtype: DType, turned: bool, most: int
 ) -> None:
-    pytest.importorskip("cuda.bindings.nvvm")
+    pytest.importorskip("numba.cuda")
     schedule = dataclasses.replace(DEVICE, tensor_cores=False)
     text = write_kernel(fixed(sizes, dtype, F32, False, turned, False), "k0", schedule, guarded=True)
     ptx = ptx_module([text], "compute_80")

@@ -14,6 +14,7 @@ from dfc_target_cuda.code.compile import ptx_module
 from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import DEVICE
 from dfc_target_cuda.kernels.simulation import simulate
+from dfc_target_cuda.kernels.text_functions import define
 from dfc_target_cuda.kernels.tiling import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import interpret, run_text
@@ -105,7 +106,7 @@ def k0(a, b, c):
     a, b = (rng.integers(-8, 8, (16, 16)).astype(ml_dtypes.bfloat16) for _ in range(2))
     c = np.zeros((16, 8), np.float32)
     names = dict(prelude.simulator(32))
-    prelude.execute(source, "<test text>", names)
+    define(source, "<test text>", names)
     simulate(names["k0"], 1, 32, [a.view(np.uint16).reshape(-1), b.view(np.uint16).reshape(-1), c.reshape(-1)])
     np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32))[:, :8])
 
@@ -122,7 +123,7 @@ def k0(a, b, c):
 def test_code_is_instructions_of_tensor_cores(
     sizes: tuple[int | None, int, int], dtype: DType, turned: bool, most: int
 ) -> None:
-    pytest.importorskip("cuda.bindings.nvvm")
+    pytest.importorskip("numba.cuda")
     ptx = ptx_module(
         [write_kernel(fixed(sizes, dtype, F32, False, turned, False), "k0", DEVICE, guarded=True)], "compute_80"
     )

@@ -72,7 +72,7 @@ def test_every_kernel_here_is_printed() -> None:
 @pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 @pytest.mark.parametrize("name", KERNELS)
 def test_machine_code_has_wide_accesses_and_no_stack(name: str) -> None:
-    pytest.importorskip("cuda.bindings.nvvm")
+    pytest.importorskip("numba.cuda")
     text = write_kernel(KERNELS[name](), "k0", DEVICE, guarded=True)
     ptx = ptx_module([text], "compute_80")
     for access in ("ld", "st"):

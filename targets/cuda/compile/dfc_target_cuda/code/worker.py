@@ -1,0 +1,155 @@
+"""The process that compiles: numba is loaded and prepared once, then each function is compiled in a fork of its own.
+
+A request is one JSON document on standard input: the architecture, the texts, code of prelude functions that is known
+already, and how many to compile at once. The answer is one on standard output. Guarantees that code depends on its text
+alone: numba numbers functions, so that its names depend on what the process compiled before, and here that is always
+the same. `python -m dfc_target_cuda.code.worker` runs it; `compile_texts` is what others call.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from importlib import import_module
+from typing import IO, Any
+
+from dfc.kernels.errors import CodeGenerationError
+from dfc_runtime.errors import UnsupportedError
+from dfc_target_cuda.code.forks import run_forked
+from dfc_target_cuda.code.fragments import TextKey
+from dfc_target_cuda.kernels import prelude
+from dfc_target_cuda.kernels.text_functions import called, parse
+
+_WARM_UP = TextKey("def kernel(a, error):\n    a[thread()] = f32(a[0] + f32(1))\n", ("f32",), 0, False, 32)
+"""What is compiled before all else, and thrown away: numba reads its own rules at its first function."""
+
+Library = dict[str, bytes]
+"""LTO-IR of prelude functions by name."""
+
+
+def missing_compiler(reason: str) -> UnsupportedError:
+    text = f"the target cuda needs the package numba-cuda ({reason}): pip install 'dfc[cuda]', or --target cpu"
+    return UnsupportedError(text, code="E1004")
+
+
+def needed(source: str) -> list[str]:
+    """The prelude functions that a text calls, and those that they call."""
+    definitions = prelude.definitions()
+    found: set[str] = set()
+    left = parse(source)
+    while left:
+        names = set().union(*(called(definition) for definition in left)) & definitions.keys() - found
+        found |= names
+        left = [definitions[name] for name in names]
+    return sorted(found)
+
+
+# --- the side that asks
+
+
+def compile_texts(
+    keys: Sequence[TextKey], architecture: str, known: Mapping[str, bytes], at_once: int
+) -> tuple[list[str], Library]:
+    """The PTX of each text, and the prelude functions that were compiled for it beside those known."""
+    request = {
+        "architecture": architecture,
+        "texts": [asdict(key) for key in keys],
+        "known": {name: base64.b64encode(code).decode() for name, code in known.items()},
+        "at_once": at_once,
+    }
+    with tempfile.TemporaryDirectory(prefix="dfc-") as folder:  # where no file configures numba
+        done = subprocess.run(
+            [sys.executable, "-m", __name__],
+            input=json.dumps(request).encode(),
+            capture_output=True,
+            env=_environment(),
+            cwd=folder,
+            check=False,
+        )
+    if done.returncode != 0 or not done.stdout:
+        last = done.stderr.decode(errors="replace").strip()
+        raise CodeGenerationError(f"the compiler of kernels ended with {done.returncode}: {last}")
+    answer = json.loads(done.stdout)
+    if "missing" in answer:
+        raise missing_compiler(answer["missing"])
+    if "refused" in answer:
+        raise CodeGenerationError(answer["refused"])
+    return answer["ptx"], {name: base64.b64decode(code) for name, code in answer["made"].items()}
+
+
+def _environment() -> dict[str, str]:
+    """That of this process, but for what would make numba's code another one; modules are found where they are here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+    return {**kept, "PYTHONPATH": paths, "PYTHONHASHSEED": "0"}
+
+
+# --- the side that answers
+
+
+def serve(given: IO[bytes], made: IO[bytes]) -> None:
+    """Reads a request, writes the answer."""
+    request = json.loads(given.read())
+    keys = [TextKey(**{**text, "pointers": tuple(text["pointers"])}) for text in request["texts"]]
+    known = {name: base64.b64decode(code) for name, code in request["known"].items()}
+    try:
+        answer = _answer(keys, request["architecture"], known, request["at_once"])
+    except ImportError as error:
+        answer = {"missing": str(error)}
+    except CodeGenerationError as error:
+        answer = {"refused": str(error)}
+    made.write(json.dumps(answer).encode())
+
+
+def _answer(keys: Sequence[TextKey], architecture: str, known: Library, at_once: int) -> dict[str, Any]:
+    device: Any = import_module("dfc_target_cuda.code.device_functions")
+    linker: Any = import_module("dfc_target_cuda.code.link")
+    _check_libraries()
+    gc.disable()  # a fork is short-lived, and what it makes is kept until its end anyway
+    parts = [needed(key.source) for key in keys]
+    device.kernel_code(_WARM_UP, architecture)
+    gc.freeze()
+    new = sorted({name for names in parts for name in names} - known.keys())
+    made = run_forked([partial(device.prelude_code, name, architecture) for name in new], at_once)
+    library = {**known, **dict(zip(new, made, strict=True))}
+
+    def linked(number: int) -> bytes:
+        code = device.kernel_code(keys[number], architecture)
+        ptx: str = linker.link([code, *(library[name] for name in parts[number])], architecture)
+        return ptx.encode()
+
+    longest_first = sorted(range(len(keys)), key=lambda number: -len(keys[number].source))
+    jobs = [partial(linked, number) for number in range(len(keys))]
+    return {
+        "ptx": [ptx.decode() for ptx in run_forked(jobs, at_once, longest_first)],
+        "made": {name: base64.b64encode(library[name]).decode() for name in new},
+    }
+
+
+def _check_libraries() -> None:
+    """`ImportError` where a library of NVIDIA is missing, of which the bindings speak at the first call."""
+    for name in ("nvvm", "nvjitlink"):
+        library: Any = import_module(f"cuda.bindings.{name}")
+        try:
+            library.version()
+        except (RuntimeError, OSError) as error:
+            raise ImportError(str(error).strip().splitlines()[0]) from error
+
+
+def _main() -> None:
+    made = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else prints does not belong to the answer
+    with made:
+        serve(sys.stdin.buffer, made)
+
+
+if __name__ == "__main__":
+    _main()

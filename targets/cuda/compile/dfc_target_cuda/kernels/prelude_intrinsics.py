@@ -1,0 +1,94 @@
+"""How a name of the prelude becomes a device function of numba with one signature, and with instructions of its own.
+
+Assumes numba-cuda; only what makes code for devices imports this. Guarantees that a call is typed by its signature
+alone, without a search among overloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from inspect import Parameter, Signature
+from typing import Any, NoReturn
+
+# None of these describes its types.
+ir: Any = import_module("llvmlite.ir")
+types: Any = import_module("numba.cuda.types")
+intrinsic: Any = import_module("numba.cuda.extending").intrinsic
+
+TYPES: dict[str, Any] = {
+    "boolean": types.boolean,
+    "f32": types.float32,
+    "f64": types.float64,
+    **{f"{kind[0]}{bits}": getattr(types, f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+}
+WORD = ir.IntType(32)
+LONG = ir.IntType(64)
+
+Emit = Callable[[Any, Any, Sequence[Any]], Any]
+"""(context, builder, arguments) -> the value; None where there is no result."""
+
+
+class RefusedTypesError(Exception):
+    """Types that do not go together; none of numba's errors, which makes it look for another meaning of the call."""
+
+
+def refuse(why: str) -> NoReturn:
+    raise RefusedTypesError(why)
+
+
+def plain(one: Any) -> Any:
+    """The type of a number that stands in the text as it is."""
+    return one.literal_type if isinstance(one, types.IntegerLiteral | types.BooleanLiteral) else one
+
+
+def fits(given: Any, wanted: Any) -> bool:
+    """Whether a value may go where `wanted` is expected: the same type, a number of the text that is one of it, or an
+    integer in more bits."""
+    source = plain(given)
+    if source == wanted:
+        return True
+    if not (isinstance(source, types.Integer) and isinstance(wanted, types.Integer)):
+        return False
+    if isinstance(given, types.IntegerLiteral) and wanted.minval <= given.literal_value <= wanted.maxval:
+        return True
+    return wanted.bitwidth > source.bitwidth and (wanted.signed == source.signed or not source.signed)
+
+
+def fixed(name: str, signature: Any, emit: Emit) -> Any:
+    """A function of this signature alone, with these instructions."""
+
+    def typing(_: Any, *given: Any) -> Any:
+        if len(given) != len(signature.args):
+            refuse(f"{name}: {len(signature.args)} arguments are expected, and these are {len(given)}")
+        for one, wanted in zip(given, signature.args, strict=True):
+            if not fits(one, wanted):
+                refuse(f"{name}: {wanted} is expected, and this is {one}")
+        return signature, generate
+
+    def generate(context: Any, builder: Any, _: Any, arguments: Sequence[Any]) -> Any:
+        made = emit(context, builder, arguments)
+        return context.get_dummy_value() if made is None else made
+
+    return with_parameters(name, len(signature.args), typing)
+
+
+def with_parameters(name: str, count: int, typing: Callable[..., Any]) -> Any:
+    """A function whose signature `typing(context, a0, a1, ...)` says. Numba asks it for the names of its parameters."""
+
+    def describe(*given: Any) -> Any:
+        return typing(*given)
+
+    names = ["context", *(f"a{number}" for number in range(count))]
+    described: Any = describe
+    described.__name__ = described.__qualname__ = name
+    described.__signature__ = Signature([Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in names])
+    return intrinsic(described)
+
+
+def call(builder: Any, name: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
+    """A call of a function of this name, declared at first use."""
+    known = builder.module.globals.get(name)
+    if known is None:
+        known = ir.Function(builder.module, ir.FunctionType(result, [each.type for each in arguments]), name)
+    return builder.call(known, arguments)

@@ -1,0 +1,134 @@
+"""Kernel text as functions of Python: each `def` is checked against the grammar of kernel text, then made of its code.
+
+Assumes nothing of a text. Guarantees that what is not of that grammar is refused with the part that is not, that a
+function reaches no name but those it is given, and that nothing of a text runs when it is read: a function is made of
+the code object that Python's compiler makes of its `def`, and of nothing else.
+
+    function   := def NAME(NAME [: TYPE], ...) [-> TYPE | -> (TYPE, ...)]: statement ...
+    statement  := NAME = value | NAME, ... = call or values | memory[value] = value | call | return [values]
+                | if value: ... [else: ...] | while value: ... | for NAME in range(value): ...
+    value      := NAME | number | value OPERATOR value | value if value else value | memory[value] | call
+    memory     := NAME | call
+    call       := NAME(value, ...)
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Mapping
+from types import CodeType, FunctionType
+from typing import Any, NoReturn
+
+from dfc.kernels.errors import CodeGenerationError
+
+BUILTINS = frozenset(("range", "min", "max"))
+"""What Python itself gives to a text."""
+
+_VALUES = (ast.Name, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.BoolOp)
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift, ast.And, ast.Or)
+_SIGNS = (ast.USub, ast.Not, ast.Invert)
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_ALLOWED = (*_VALUES, *_OPERATORS, *_BITS, *_SIGNS, *_ORDERS, ast.Load, ast.Store)
+
+
+def parse(source: str) -> list[ast.FunctionDef]:
+    """The functions of a text. `CodeGenerationError` for what is none."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError) as error:
+        raise CodeGenerationError(f"kernel text is no Python: {error}\n{source}") from error
+    for statement in body:
+        if not isinstance(statement, ast.FunctionDef):
+            _refuse(statement, "a text has functions alone")
+    return [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+
+
+def define(source: str, file: str, names: dict[str, Any]) -> None:
+    """Adds the functions of a text to the names that they use. `file` is what tracebacks and messages call the text."""
+    definitions = parse(source)
+    known = {*names, *(definition.name for definition in definitions)}
+    for definition in definitions:
+        check(definition, known)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names |= functions(definitions, file, names)
+
+
+def functions(definitions: list[ast.FunctionDef], file: str, names: dict[str, Any]) -> dict[str, FunctionType]:
+    """Functions of checked definitions, which look their names up in `names`."""
+    whole = compile(ast.Module(list(definitions), []), file, "exec", dont_inherit=True)
+    codes = [code for code in whole.co_consts if isinstance(code, CodeType)]
+    return {code.co_name: FunctionType(code, names, code.co_name) for code in codes}
+
+
+def called(definition: ast.FunctionDef) -> set[str]:
+    """The names that a function calls."""
+    calls = (node for node in ast.walk(definition) if isinstance(node, ast.Call))
+    return {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+
+
+def check(definition: ast.FunctionDef, names: Mapping[str, Any] | set[str]) -> None:
+    """Refuses what is not of the grammar, and names that are neither the text's own nor of `names`."""
+    _check_signature(definition)
+    nodes = [node for statement in definition.body for node in ast.walk(statement)]
+    several = {id(part) for node in nodes for part in _lists(node)}
+    for node in nodes:
+        if id(node) not in several:
+            _check_node(node)
+    found = [node for node in nodes if isinstance(node, ast.Name)]
+    own = {argument.arg for argument in definition.args.args}
+    own |= {name.id for name in found if isinstance(name.ctx, ast.Store)}
+    for name in found:
+        if name.id not in own and name.id not in names and name.id not in BUILTINS:
+            _refuse(name, "not a name of the prelude")
+
+
+def _lists(node: ast.AST) -> list[ast.expr]:
+    """Where several values may stand: on both sides of an assignment, and behind `return`."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple() as names], value=value):
+            return [names, value] if isinstance(value, ast.Tuple) else [names]
+        case ast.Return(value=ast.Tuple() as values):
+            return [values]
+        case _:
+            return []
+
+
+def _check_signature(definition: ast.FunctionDef) -> None:
+    given = definition.args
+    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg or given.defaults:
+        _refuse(definition, "parameters are plain names")
+    if definition.decorator_list:
+        _refuse(definition, "a function is not decorated")
+
+
+def _check_node(node: ast.AST) -> None:
+    match node:
+        case ast.Assign(targets=[ast.Name()]) | ast.Assign(targets=[ast.Subscript()]):
+            return
+        case ast.Assign(targets=[ast.Tuple(elts=elements)]):
+            if not all(isinstance(one, ast.Name) for one in elements):
+                _refuse(node, "several values go to several names")
+        case ast.Expr(value=ast.Call()) | ast.If() | ast.While(orelse=[]) | ast.Return():
+            return
+        case ast.For(target=ast.Name(), iter=ast.Call(func=ast.Name(id="range"), args=[_]), orelse=[]):
+            return
+        case ast.Call(func=ast.Name(), keywords=[]):
+            if any(isinstance(one, ast.Starred) for one in node.args):
+                _refuse(node, "arguments are written out")
+        case ast.Constant(value=int(number)):
+            if not -(1 << 63) <= number < 1 << 64:
+                _refuse(node, "no type has this number")
+        case ast.Constant(value=float()) | ast.Compare(ops=[_]):
+            return
+        case ast.Subscript(value=ast.Name() | ast.Call(), slice=place):
+            if isinstance(place, ast.Slice):
+                _refuse(node, "memory has one index")
+        case _:
+            if not isinstance(node, _ALLOWED):
+                _refuse(node, "not of the grammar of kernel text")
+
+
+def _refuse(node: ast.AST, why: str) -> NoReturn:
+    raise CodeGenerationError(f"kernel text cannot be compiled: {why}: {ast.unparse(node)}")

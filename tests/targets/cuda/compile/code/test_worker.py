@@ -1,0 +1,89 @@
+"""The process that compiles: what it is asked, what it answers, and that nothing else decides on code."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dfc.kernels.errors import CodeGenerationError
+from dfc_runtime.errors import UnsupportedError
+from dfc_target_cuda.code import worker
+from dfc_target_cuda.code.fragments import TextKey
+from dfc_target_cuda.code.worker import compile_texts, needed
+
+pytest.importorskip("numba.cuda")
+
+
+def key(body: str) -> TextKey:
+    return TextKey(f"def kernel(a, error):\n    {body}\n", ("f32",), 0, False, 32)
+
+
+ADD, EXP = key("a[thread()] = f32(a[0] + f32(2))"), key("a[thread()] = f32_exp(a[0])")
+
+
+def test_a_text_needs_what_it_calls_and_what_that_calls() -> None:
+    assert needed(ADD.source) == []
+    found = needed(EXP.source)
+    assert found == sorted(found) and {"f32_exp", "f32_exp_within", "f32_power_of_two"} <= set(found)
+    assert "f64_exp" not in found and "f32_fma" not in found, "not of the prelude's text"
+
+
+def test_code_is_the_same_in_company_and_with_known_functions() -> None:
+    (alone,), made = compile_texts([EXP], "compute_80", {}, 1)
+    assert sorted(made) == needed(EXP.source)
+    texts = [key(f"a[thread()] = f32(a[0] + f32({number}))") for number in range(12)]
+    several, more = compile_texts([*texts, EXP], "compute_80", made, 2)
+    assert several[-1] == alone and not more
+    assert compile_texts(texts[::-1], "compute_80", {}, 2)[0] == several[-2::-1]
+
+
+def test_what_configures_numba_decides_on_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    expected = compile_texts([ADD], "compute_80", {}, 1)
+    for name, value in (("NUMBA_ENABLE_CUDASIM", "1"), ("NUMBA_OPT", "0"), ("PYTHONHASHSEED", "7")):
+        monkeypatch.setenv(name, value)
+    (tmp_path / ".numba_config.yaml").write_text("opt: 0\n")
+    monkeypatch.chdir(tmp_path)
+    assert compile_texts([ADD], "compute_80", {}, 1) == expected
+
+
+def test_the_first_wrong_text_is_the_one_reported() -> None:
+    wrong = [key(f"a[0] = {value}") for value in ("i64(1)", "u64(longer_than_the_others)", "1.0")]
+    with pytest.raises(CodeGenerationError, match="float32 is expected, and this is int64"):
+        compile_texts([ADD, wrong[0], wrong[2]], "compute_80", {}, 2)
+    with pytest.raises(CodeGenerationError, match="not a name of the prelude: longer_than_the_others"):
+        compile_texts([ADD, wrong[1], wrong[0]], "compute_80", {}, 2)
+
+
+def test_a_missing_library_is_an_answer_that_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = {"architecture": "compute_80", "texts": [], "known": {}, "at_once": 1}
+    program = f"""import io, sys
+sys.modules["cuda.bindings.nvjitlink"] = None
+from dfc_target_cuda.code import worker
+made = io.BytesIO()
+worker.serve(io.BytesIO({json.dumps(request).encode()!r}), made)
+print(made.getvalue().decode())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    answer = json.loads(done.stdout)
+    assert "nvjitlink" in answer["missing"]
+    told = subprocess.CompletedProcess([], 0, done.stdout.encode(), b"")
+    monkeypatch.setattr(worker.subprocess, "run", lambda *_, **__: told)
+    with pytest.raises(UnsupportedError, match=r"E1004.*nvjitlink.*pip install 'dfc\[cuda\]'"):
+        compile_texts([ADD], "compute_80", {}, 1)
+
+
+def test_a_worker_that_breaks_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = subprocess.CompletedProcess([], 1, b"", b"out of memory\n")
+    monkeypatch.setattr(worker.subprocess, "run", lambda *_, **__: told)
+    with pytest.raises(CodeGenerationError, match="ended with 1: out of memory"):
+        compile_texts([ADD], "compute_80", {}, 1)
+
+
+def test_an_answer_to_no_texts_is_empty() -> None:
+    made = io.BytesIO()
+    request = {"architecture": "compute_80", "texts": [], "known": {}, "at_once": 1}
+    worker.serve(io.BytesIO(json.dumps(request).encode()), made)
+    assert json.loads(made.getvalue()) == {"ptx": [], "made": {}}
