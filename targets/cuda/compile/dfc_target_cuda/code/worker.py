@@ -28,8 +28,26 @@ from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.text_functions import called, parse
 
-_WARM_UP = TextKey("def kernel(a, error):\n    a[thread()] = f32(a[0] + f32(1))\n", ("f32",), 0, False, 32)
-"""What is compiled before all else, and thrown away: numba reads its own rules at its first function."""
+_WARM_UP = TextKey(
+    """def kernel(a, d0, error):
+    memory = shared_f32(32)
+    point = block_index() * 32 + thread()
+    while point < d0:
+        x, y, z, w = load4_f32(a, quotient(point, 4) * 4)
+        memory[remainder(point, 32)] = f32_fma(x, y, f32(z - w))
+        barrier()
+        if min(point, d0 - 1) >= 0:
+            store4_f32(a, point // 4, x, f32(x + y), f32(z * w), memory[0])
+        for turn in range(4):
+            point = point + block_count() * (turn & 7)
+""",
+    ("f32",),
+    1,
+    False,
+    32,
+)
+"""What is compiled before all else, and thrown away: numba reads its own rules at its first function, and those of a
+function at its first call."""
 
 Library = dict[str, bytes]
 """LTO-IR of prelude functions by name."""
@@ -118,8 +136,7 @@ def _answer(keys: Sequence[TextKey], architecture: str, known: Library, at_once:
     device.kernel_code(_WARM_UP, architecture)
     gc.freeze()
     new = sorted({name for names in parts for name in names} - known.keys())
-    made = run_forked([partial(device.prelude_code, name, architecture) for name in new], at_once)
-    library = {**known, **dict(zip(new, made, strict=True))}
+    library = known | _prelude_codes(device, new, architecture, at_once)
 
     def linked(number: int) -> bytes:
         code = device.kernel_code(keys[number], architecture)
@@ -132,6 +149,20 @@ def _answer(keys: Sequence[TextKey], architecture: str, known: Library, at_once:
         "ptx": [ptx.decode() for ptx in run_forked(jobs, at_once, longest_first)],
         "made": {name: base64.b64encode(library[name]).decode() for name in new},
     }
+
+
+def _prelude_codes(device: Any, names: Sequence[str], architecture: str, at_once: int) -> Library:
+    """LTO-IR of these functions: small ones with names of their own, so that some of them share a fork."""
+
+    def several(part: Sequence[str]) -> bytes:
+        made = {name: base64.b64encode(device.prelude_code(name, architecture)).decode() for name in part}
+        return json.dumps(made).encode()
+
+    parts = [names[number::at_once] for number in range(min(at_once, len(names)))]
+    found: dict[str, str] = {}
+    for made in run_forked([partial(several, part) for part in parts], at_once):
+        found |= json.loads(made)
+    return {name: base64.b64decode(code) for name, code in found.items()}
 
 
 def _check_libraries() -> None:
