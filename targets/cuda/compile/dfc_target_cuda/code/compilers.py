@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dfc_target_cuda.code.assemble import assembler_version
 
-LIBRARIES = {"libNVVM": "nvidia-nvvm"}
+LIBRARIES = {"numba-cuda": "numba-cuda", "libNVVM": "nvidia-nvvm"}
 """What makes PTX, and the distribution that it comes with; one of the system, which states no version, is `unknown`."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from dfc_target_cuda.kernels.prelude_intrinsics import LONG, fits, ir, plain, refuse, types
 
@@ -24,7 +24,8 @@ _I64, _U64, _BOOLEAN = types.int64, types.uint64, types.boolean
 _FLOATS = (types.float32, types.float64)
 _NUMBERS = (types.Integer, types.Float, types.Boolean)
 
-Rule = Callable[..., Any]
+Operator: TypeAlias = Callable[..., Any]
+Rule: TypeAlias = Callable[..., Any]
 """(types of the operands) -> signature; None for what numba's own rules say something about."""
 
 
@@ -35,13 +36,13 @@ def install() -> None:
         _register(registry, one, _arithmetic, _implementation(name))
     for one in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
         _register(registry, one, _comparison)
-    for one in (operator.and_, operator.or_, operator.xor):
+    for one in (_OPERATORS.and_, _OPERATORS.or_, _OPERATORS.xor):
         _register(registry, one, _bits)
-    for one in (operator.lshift, operator.rshift):
+    for one in (_OPERATORS.lshift, _OPERATORS.rshift):
         _register(registry, one, _shift)
-    _register(registry, operator.floordiv, _bits, _lowered(_quotient, _I64, _U64))
+    _register(registry, _OPERATORS.floordiv, _bits, _lowered(_quotient, _I64, _U64))
     _register(registry, operator.mod, _bits, _lowered(_remainder, _I64, _U64))
-    _register(registry, operator.truediv, _floating)
+    _register(registry, _OPERATORS.truediv, _floating)
     _register(registry, operator.neg, _sign, _negation())
     _register(registry, operator.getitem, _load)
     _register(registry, operator.setitem, _store)
@@ -58,20 +59,21 @@ def _register(registry: Any, one: Any, rule: Rule, implementation: Any = None) -
 
     body: dict[str, Any] = {"key": one, "generic": generic, "prefer_literal": True, "metadata": {"target": "cuda"}}
     if implementation is not None:
-        body["get_impl_key"] = lambda self, signature: implementation
+
+        def get_impl_key(self: Any, signature: Any) -> Any:
+            return implementation
+
+        body["get_impl_key"] = get_impl_key
     registry.register_global(one)(type("Rule", (templates.AbstractTemplate,), body))
 
 
 # --- what numba would do otherwise: it lets the compiler assume that sums and products of i64 stay within that
 
-_WRAPPING = {
-    operator.add: "add",
-    operator.sub: "sub",
-    operator.mul: "mul",
-    operator.iadd: "add",
-    operator.isub: "sub",
-    operator.imul: "mul",
+_OPERATORS: Any = operator  # whose functions take anything
+_WRAPPING: dict[Operator, str] = {
+    getattr(_OPERATORS, place + name): name for name in ("add", "sub", "mul") for place in ("", "i")
 }
+"""An operator, also that of `+=` and the like -> what LLVM calls it."""
 
 
 def _lowered(implementation: Any, *kinds: Any, operands: int = 2) -> Any:

@@ -64,7 +64,7 @@ def needed(source: str) -> list[str]:
     found: set[str] = set()
     left = parse(source)
     while left:
-        names = set().union(*(called(definition) for definition in left)) & definitions.keys() - found
+        names: set[str] = {name for definition in left for name in called(definition)} & definitions.keys() - found
         found |= names
         left = [definitions[name] for name in names]
     return sorted(found)
@@ -116,7 +116,8 @@ def _environment() -> dict[str, str]:
 def serve(given: IO[bytes], made: IO[bytes]) -> None:
     """Reads a request, writes the answer."""
     request = json.loads(given.read())
-    keys = [TextKey(**{**text, "pointers": tuple(text["pointers"])}) for text in request["texts"]]
+    texts: list[dict[str, Any]] = request["texts"]
+    keys = [_key(text) for text in texts]
     known = {name: base64.b64decode(code) for name, code in request["known"].items()}
     try:
         answer = _answer(keys, request["architecture"], known, request["at_once"])
@@ -125,6 +126,12 @@ def serve(given: IO[bytes], made: IO[bytes]) -> None:
     except CodeGenerationError as error:
         answer = {"refused": str(error)}
     made.write(json.dumps(answer).encode())
+
+
+def _key(text: dict[str, Any]) -> TextKey:
+    """What `asdict` made of a key, and JSON of that."""
+    fields: dict[str, Any] = {**text, "pointers": tuple(text["pointers"])}
+    return TextKey(**fields)
 
 
 def _answer(keys: Sequence[TextKey], architecture: str, known: Library, at_once: int) -> dict[str, Any]:
