@@ -14,7 +14,7 @@ from dfc.bundle.writing import Bundle, signature_entry, state_entry, text_tensor
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.distribute.deployment.model import Deployment
 from dfc.distribute.deployment.placement import Placement
-from dfc.distribute.partition import Parts, Role
+from dfc.distribute.partition import RankGraphs, RankRole
 from dfc.distribute.replicate import Piece, Replication
 from dfc.distribute.shard import ResultRows, RowEdge, Sharded, Spreading
 from dfc.ir.graph import Graph
@@ -67,10 +67,10 @@ class Extras:
 def write_cluster(
     whole: Graph,
     deployment: Deployment,
-    parts: Parts,
+    parts: RankGraphs,
     replicated: Replications,
     divided: Spreading,
-    inner: Mapping[Role, Bundle],
+    inner: Mapping[RankRole, Bundle],
     placement: Placement,
     extras: Extras,
     diagnostics: Iterable[Diagnostic],
@@ -110,7 +110,7 @@ def _with_notes(bundle: Bundle, notes: Mapping[str, object]) -> Bundle:
     return replace(bundle, manifest=replace(bundle.manifest, notes={**bundle.manifest.notes, **notes}))
 
 
-def _memory(inner: Mapping[Role, Bundle], early: Mapping[tuple[str, str], Formula]) -> Iterator[ClusterMemory]:
+def _memory(inner: Mapping[RankRole, Bundle], early: Mapping[tuple[str, str], Formula]) -> Iterator[ClusterMemory]:
     """Working memory of all entries in all roles."""
     for role, bundle in inner.items():
         for entry in bundle.manifest.entries:
@@ -125,7 +125,7 @@ def _tensor(name: str, bundle: Bundle) -> NewTensor:
 def _cluster(
     whole: Graph,
     deployment: Deployment,
-    parts: Parts,
+    parts: RankGraphs,
     replicated: Replications,
     divided: Spreading,
     placement: Placement,
@@ -143,11 +143,11 @@ def _cluster(
     )
 
 
-def _cluster_role(role: Role) -> ClusterRole:
+def _cluster_role(role: RankRole) -> ClusterRole:
     return ClusterRole(role.name, role.job, () if role.task is None else (role.task,))
 
 
-def elastic_jobs(parts: Parts, divided: Spreading) -> frozenset[str]:
+def elastic_jobs(parts: RankGraphs, divided: Spreading) -> frozenset[str]:
     """The jobs that may have another number of tasks at start: nothing names a task of them by number, but their first
     one, and no state is divided over them."""
     owners = {each.division.job for each in divided.sharded.values()}
@@ -161,7 +161,7 @@ def _state(name: str, site: str, sharded: Sharded | None) -> ClusterState:
     )
 
 
-def _edges(parts: Parts, replicated: Replications, divided: Spreading) -> tuple[ClusterEdge, ...]:
+def _edges(parts: RankGraphs, replicated: Replications, divided: Spreading) -> tuple[ClusterEdge, ...]:
     """Messages of values, combinations and rows, in the order of their keys."""
     values = [ClusterEdge(e.key, "value", e.source, e.destinations, e.name, str(e.span)) for e in parts.edges]
     combined = [
@@ -178,7 +178,7 @@ def _row_edge(edge: RowEdge, kind: str) -> ClusterEdge:
     return ClusterEdge(edge.key, kind, edge.source, edge.destinations, edge.name, str(edge.span))
 
 
-def _entry(name: str, whole: Graph, parts: Parts, replicated: Replications, divided: Spreading) -> ClusterEntry:
+def _entry(name: str, whole: Graph, parts: RankGraphs, replicated: Replications, divided: Spreading) -> ClusterEntry:
     spread = parts.entries[name]
     cut = replicated.get(name)
     names = name_symbols(whole.entries[name].dims)

@@ -47,10 +47,10 @@ from dfc_runtime.formats.manifest import (
     ImageEntry,
     Manifest,
     Parameter,
-    Place,
     Result,
     SiteOperand,
     SizeCheck,
+    SourceLocation,
     StateEntry,
 )
 from dfc_runtime.formats.tensors import NewTensor
@@ -207,10 +207,10 @@ def signature_entry(signature: EntrySignature, bounds: Mapping[Symbol, Dim]) -> 
     return _entry(EntryProgram(signature.name, [], (), (), (), (), ZERO, ZERO, measured=measured), signature)
 
 
-def _place(span: Span) -> Place:
+def _place(span: Span) -> SourceLocation:
     """A place without the folder the program lies in, so that equal programs give equal bundles."""
     name = span.name if span.name.startswith("std/") else PurePath(span.name).name
-    return Place(name, span.line, span.column, span.file.line_text(span.line))
+    return SourceLocation(name, span.line, span.column, span.file.line_text(span.line))
 
 
 def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:

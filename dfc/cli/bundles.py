@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class LoadOptions:
     """How a program is to run on one rank: `summaries` and `trace` are the paths they go to, a `meter` measures
     kernels; a program is compiled for `target`, and `device` is the GPU it runs on."""
 
@@ -42,10 +42,10 @@ class Wishes:
 
 
 def open_module(
-    path: str, settings: Mapping[str, Setting], threads: int | None = None, wishes: Wishes | None = None
+    path: str, settings: Mapping[str, Setting], threads: int | None = None, wishes: LoadOptions | None = None
 ) -> dfc_runtime.Module:
     """A loaded bundle; a `.dfg` file is compiled in memory first."""
-    asked = wishes or Wishes()
+    asked = wishes or LoadOptions()
     if path.endswith(".dfg") or path == "-":
         # The compiler is imported only where a program has to be compiled.
         from dfc.cli.programs import print_warnings, source_of

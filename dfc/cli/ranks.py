@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from dfc_runtime.distributed.calls.cluster_module import ClusterModule
     from dfc_runtime.distributed.calls.short_batches import ShortBatches
-    from dfc_runtime.distributed.launch.records import Told
+    from dfc_runtime.distributed.launch.records import SupervisorLink
 
 STOPPED = (130, 143)
 FITS = "DFC_FIT_JOBS"
@@ -97,17 +97,17 @@ def _next(launch: Launch, plan: Plan) -> str:
     return text if plan.saves_on_the_way else f"{text}; --save-every N saves on the way"
 
 
-def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
+def as_rank(body: Callable[[MPI.Intracomm, SupervisorLink], int]) -> int:
     """Runs one rank's part and gives its exit code. The supervisor, if there is one, is told that the rank lives and
     how it ends. A rank that fails ends all of them: the others would wait for it for ever."""
-    from dfc_runtime.distributed.launch.records import Told, without_foreign_folders
+    from dfc_runtime.distributed.launch.records import SupervisorLink, without_foreign_folders
 
     without_foreign_folders()
     comm = communicator()
     fault = launchers.separated(comm.size)
     if fault:
         return failures.report(click.UsageError(fault)) if comm.rank == _stated_rank() else failures.USAGE
-    records = Told(comm.rank)
+    records = SupervisorLink(comm.rank)
     _heed_signals(records, comm.rank)
     with records:
         code = _unwatched(comm, records)
@@ -121,7 +121,7 @@ def as_rank(body: Callable[[MPI.Intracomm, Told], int]) -> int:
     return code
 
 
-def _reported(records: Told, work: Callable[[], int]) -> int:
+def _reported(records: SupervisorLink, work: Callable[[], int]) -> int:
     """Works, and gives the exit code. What is to be said of a failure goes to the supervisor with it, as launchers may
     lose what was printed just before the end; without a supervisor it is printed."""
     failure: BaseException | None = None
@@ -144,7 +144,7 @@ def _fail(problem: BaseException) -> int:
     raise problem
 
 
-def _end(records: Told, code: int, report: str) -> None:
+def _end(records: SupervisorLink, code: int, report: str) -> None:
     """The last record; from here on a signal changes nothing."""
     if threading.current_thread() is threading.main_thread():
         for number in STOPS:
@@ -153,7 +153,7 @@ def _end(records: Told, code: int, report: str) -> None:
         click.echo(report, err=True, nl=False)
 
 
-def _unwatched(comm: MPI.Intracomm, records: Told) -> int:
+def _unwatched(comm: MPI.Intracomm, records: SupervisorLink) -> int:
     """An exit code, if the supervisor cannot hear how some of the ranks are: rank 0 has told it."""
     from dfc_runtime.distributed.launch.records import Seen, current_epoch, unseen
 
@@ -173,7 +173,7 @@ def _stated_rank() -> int:
     return found.rank if found is not None else 0
 
 
-def _heed_signals(records: Told, rank: int) -> None:
+def _heed_signals(records: SupervisorLink, rank: int) -> None:
     """Rank 0 alone decides what a signal means: the others pass it on to rank 0, and to the supervisor. As long as
     there is no step to finish, it means the end of rank 0; after the last step, what follows is done in any case."""
 
@@ -205,7 +205,7 @@ def _told_once(body: Callable[[], int], comm: MPI.Intracomm) -> int:
 
 
 @contextmanager
-def watched(module: ClusterModule, records: Told) -> Generator[None]:
+def watched(module: ClusterModule, records: SupervisorLink) -> Generator[None]:
     """While the block runs, the supervisor is told what this rank computes; and if that is more than the deadline
     allows, the rank says so and ends all of them, as it cannot be asked to stop."""
     from dfc_runtime.distributed.launch.watching import Watchdog
@@ -240,7 +240,7 @@ def follow(module: ClusterModule) -> int:
 class Pulse(Silent):
     """A listener that lets the supervisor know how far the run is."""
 
-    def __init__(self, records: Told) -> None:
+    def __init__(self, records: SupervisorLink) -> None:
         self._records = records
         self._step = 0
         before = records.doing

@@ -17,7 +17,7 @@ from dfc.bundle.cluster_writing import elastic_jobs
 from dfc.bundle.writing import Bundle
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.model import Replicate, Site, Step
+from dfc.distribute.deployment.model import Replicate, Step, TaskSite
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.replicate.padded import Padded, padded
 from dfc.distribute.replicate.short import CannotPadError
@@ -40,7 +40,7 @@ class Surroundings:
 
     built: Graph
     resolution: Resolution
-    homes: Mapping[str, Site]
+    homes: Mapping[str, TaskSite]
     elastic: Collection[str]
 
 

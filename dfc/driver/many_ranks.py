@@ -18,15 +18,15 @@ from dfc.bundle.writing import Bundle, write
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.model import Deployment, Site
+from dfc.distribute.deployment.model import Deployment, TaskSite
 from dfc.distribute.deployment.parse import parse_partly
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.resolve import resolve, wrong_names
-from dfc.distribute.partition import Parts, partition
+from dfc.distribute.partition import RankGraphs, partition
 from dfc.distribute.partition.check_parts import check_parts
 from dfc.distribute.partition.checkpoints import Steps, set_apart
-from dfc.distribute.partition.model import Role
-from dfc.distribute.place import Costs, Placed, PlacementError, Wishes, place
+from dfc.distribute.partition.model import RankRole
+from dfc.distribute.place import Costs, Placed, PlacementConstraints, PlacementError, place
 from dfc.distribute.place.blocks import names_in_blocks, strays
 from dfc.distribute.place.devices import OnDevices
 from dfc.distribute.replicate import Replication, replicate
@@ -52,8 +52,8 @@ class Spread:
     replicated: Mapping[str, Replication]
     divided: Spreading
     placed: Placed
-    parts: Parts
-    devices: Mapping[Role, OnDevices]
+    parts: RankGraphs
+    devices: Mapping[RankRole, OnDevices]
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -106,7 +106,7 @@ class ManyRanks:
     resolution: Resolution
     remarks: tuple[Diagnostic, ...] = ()
     costs: Callable[[Graph], Costs | None] = lambda _: None
-    homes: Mapping[str, Site] = field(default_factory=dict[str, Site])
+    homes: Mapping[str, TaskSite] = field(default_factory=dict[str, TaskSite])
     elastic: Collection[str] = ()
 
     def replicate(self, graph: Graph) -> Replicated:
@@ -151,7 +151,7 @@ class ManyRanks:
             known,
         )
 
-    def wishes(self, form: Rows) -> Wishes:
+    def wishes(self, form: Rows) -> PlacementConstraints:
         """What the deployment asks of a graph in blocks and rows; raises `CompileError` for lines that ask for what
         cannot be."""
         wishes = _fixed(wishes_of(form.graph, self.resolution), form.divided, form.replicated)
@@ -220,18 +220,24 @@ def _caller(entry: Entry, resolution: Resolution, replicated: Mapping[str, Repli
     """Where an entry uses rows: where it is replicated, else where the first of its nodes is that a line speaks of."""
     statement, cut = resolution.replications.get(entry.name), replicated.get(entry.name)
     if statement is not None:
-        return Caller(Site(statement.job), cut.count, cut.blocks) if cut is not None else Caller(Site(statement.job))
+        return (
+            Caller(TaskSite(statement.job), cut.count, cut.blocks)
+            if cut is not None
+            else Caller(TaskSite(statement.job))
+        )
     copied = {each.job for each in resolution.replications.values()}
     for node in entry.block.nodes:
         ruling = None if node.op in ("read", "assign") else resolution.ruling(node.name)
         if ruling is not None and ruling.constraint.job is not None and resolution.group(node.name) is None:
             job, task = ruling.constraint.job, ruling.constraint.task
-            return Caller(Site(job, task if task is not None or job in copied else 0))
+            return Caller(TaskSite(job, task if task is not None or job in copied else 0))
     first = next(iter(resolution.deployment.jobs))
-    return Caller(Site(first, None if first in copied else 0))
+    return Caller(TaskSite(first, None if first in copied else 0))
 
 
-def _fixed(wishes: Wishes, divided: Spreading, replicated: Mapping[str, Replication]) -> Wishes:
+def _fixed(
+    wishes: PlacementConstraints, divided: Spreading, replicated: Mapping[str, Replication]
+) -> PlacementConstraints:
     """Wishes that know what is cut into blocks, where divided state lies, and what has to be beside it. Nothing is
     together with all its tasks: what is done with its rows is done where they are asked for."""
     counts = {name: cut.count for name, cut in replicated.items()}
@@ -243,7 +249,7 @@ def _fixed(wishes: Wishes, divided: Spreading, replicated: Mapping[str, Replicat
     return replace(wishes, fixed=fixed, together=together, values=values, counts=counts)
 
 
-def _check_blocks(graph: Graph, wishes: Wishes) -> None:
+def _check_blocks(graph: Graph, wishes: PlacementConstraints) -> None:
     """Refuses lines that want in one place what every task does for its own blocks."""
     found: dict[int, Diagnostic] = {}
     for entry in graph.entries.values():
@@ -312,13 +318,13 @@ def _resolved(built: Graph, source: SourceFile) -> tuple[Deployment, Resolution,
     return deployment, resolution, (*found, *more)
 
 
-def wishes_of(graph: Graph, resolution: Resolution) -> Wishes:
+def wishes_of(graph: Graph, resolution: Resolution) -> PlacementConstraints:
     """What the deployment asks of the names of an optimised graph."""
     jobs, settled = resolution.deployment.jobs, resolution.devices.settled
     nodes = {node.name for _, block in walk.graph_blocks(graph) for node in walk.nodes(block)}
     asked = {name: ruling for name in (*graph.resources, *sorted(nodes)) if (ruling := resolution.ruling(name))}
     together = {name: group for name in (*graph.resources, *sorted(nodes)) if (group := resolution.group(name))}
-    return Wishes(
+    return PlacementConstraints(
         {job.name: job.tasks for job in jobs.values()},
         {job.name: job.memory for job in jobs.values()},
         {name: settled(ruling.constraint) for name, ruling in asked.items() if name in graph.resources},
@@ -340,7 +346,7 @@ class ClusterAssembly:
     another says what delaying receives saves."""
 
     spread: Spread
-    joints: Mapping[Role, Joint]
+    joints: Mapping[RankRole, Joint]
     extras: Extras = field(default_factory=Extras)
 
     def bundle(self, parts: Sequence[Part[Linked]], context: Context) -> Bundle:
@@ -359,7 +365,7 @@ class ClusterAssembly:
             (*context.diagnostics, *spread_.diagnostics),
         )
 
-    def _inner(self, parts: Sequence[Part[Linked]]) -> Iterator[tuple[Role, Bundle]]:
+    def _inner(self, parts: Sequence[Part[Linked]]) -> Iterator[tuple[RankRole, Bundle]]:
         """The program of each role as a bundle by itself, without its text, which the bundle around it has. One that
         works on GPUs says which of its task is its first, and how many each task has."""
         pending = iter(parts)

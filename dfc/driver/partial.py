@@ -17,7 +17,7 @@ from dfc.bundle.formulas import formula, name_symbols
 from dfc.bundle.writing import Bundle
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.diagnostics.source import SourceFile, Span
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.driver import pipeline
 from dfc.driver.cluster_parts import Surroundings, compiled, compiled_padded
 from dfc.driver.many_ranks import resolution_of
@@ -82,7 +82,7 @@ def cluster_specialiser(
     state where it lies, as `job` or `job:task`, and `elastic` jobs may have any number of tasks."""
     options = _options(target, variants, how)
     built = rebuilt(sources, settings)
-    sites = {name: Site(*site(text)) for name, text in homes.items()}
+    sites = {name: TaskSite(*site(text)) for name, text in homes.items()}
     with _compiled_once():
         resolution = resolution_of(built, SourceFile(*deployment))
     return ClusterSpecialiser(Surroundings(built, resolution, sites, elastic), options)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dfc.distribute.deployment.globs import Glob
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.task_devices import Device
 from dfc.distribute.partition.early import with_early_receives
@@ -33,13 +33,13 @@ class Row:
 
     entry: str
     name: str
-    site: Site
+    site: TaskSite
     device: Device
     reason: str
     lines: tuple[int, ...]
     start: float
     finish: float
-    alternatives: tuple[tuple[Site, float], ...]
+    alternatives: tuple[tuple[TaskSite, float], ...]
     on_device: DeviceDecision | None = None
 
 
@@ -86,7 +86,7 @@ def report(spread: Spread, only: str | None = None, *, plans_memory: bool = Fals
     """The report, with the memory of each role if that is to be planned, too. With `only`, it has just the rows whose
     name the glob matches; the sums are of all."""
     deployment = spread.deployment
-    tasks = [Site(job.name, number) for job in deployment.jobs.values() for number in range(job.tasks)]
+    tasks = [TaskSite(job.name, number) for job in deployment.jobs.values() for number in range(job.tasks)]
     memory = {job.name: job.memory for job in deployment.jobs.values()}
     counts = {job.name: job.tasks for job in deployment.jobs.values()}
     placed = spread.placed

@@ -12,7 +12,7 @@ from math import prod
 
 from dfc.bundle.formulas import formula, name_symbols
 from dfc.distribute.deployment.model import Job
-from dfc.distribute.partition import Role
+from dfc.distribute.partition import RankRole
 from dfc.distribute.partition.early import with_early_receives
 from dfc.distribute.place import Costs, PlacementError
 from dfc.distribute.place.cost import state_bytes
@@ -49,7 +49,7 @@ class Needs:
 
 
 def check_memory(
-    graphs: Mapping[Role, Graph], jobs: Mapping[str, Job], replicated: Mapping[str, Replication], costs: Costs
+    graphs: Mapping[RankRole, Graph], jobs: Mapping[str, Job], replicated: Mapping[str, Replication], costs: Costs
 ) -> None:
     """Raises `PlacementError` for a role whose tasks need more than their job has."""
     for role, graph in graphs.items():
@@ -84,7 +84,7 @@ def _at(size: Dim, sizes: Mapping[Symbol, int]) -> int:
     return size.evaluate({symbol: sizes.get(symbol, 1) for symbol in size.symbols()})
 
 
-def early_memory(graphs: Mapping[Role, Graph]) -> dict[tuple[str, str], Formula]:
+def early_memory(graphs: Mapping[RankRole, Graph]) -> dict[tuple[str, str], Formula]:
     """Bytes of working memory by role and entry, for entries that receive anything, with all of it at the start."""
     found: dict[tuple[str, str], Formula] = {}
     for role, graph in graphs.items():

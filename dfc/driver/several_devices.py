@@ -19,7 +19,7 @@ from dfc.bundle.target import CodeImage, Lowered, lacking, load_target
 from dfc.bundle.writing import Bundle, write
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.task_devices import Device
-from dfc.distribute.partition import Role
+from dfc.distribute.partition import RankRole
 from dfc.distribute.partition.devices import DeviceParts, split_by_device
 from dfc.distribute.place import Costs
 from dfc.distribute.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices
@@ -48,7 +48,7 @@ class _Part:
     compilers: Mapping[str, str]
 
 
-def on_devices(role: Role, graph: Graph, resolution: Resolution, costs: Costs | None = None) -> OnDevices | None:
+def on_devices(role: RankRole, graph: Graph, resolution: Resolution, costs: Costs | None = None) -> OnDevices | None:
     """The devices of what one role has, if it works on several; None if all of it is on one."""
     devices = resolution.devices.in_play(role.job, role.task)
     lacks = _lacks(is_for_gpu=devices[0].kind == "gpu")

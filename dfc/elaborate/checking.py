@@ -14,7 +14,7 @@ from dfc.elaborate.context import Context, Frame, Outcome, Program, Root
 from dfc.elaborate.expressions.custom_gradients import with_gradient
 from dfc.elaborate.expressions.routines import finish, kind_of
 from dfc.elaborate.mistakes import Abandoned, Mistake
-from dfc.elaborate.names.scope import Role, Scope
+from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.shapes.obligations import assume_all, where_conditions
 from dfc.elaborate.state.randomness import RNG_TYPE
 from dfc.elaborate.state.variables import Variable
@@ -81,11 +81,11 @@ def bind_parameters(context: Context, parameters: Sequence[tree.Parameter], type
         if isinstance(type_, ConstType) and not type_.is_list:
             found = context.scope.find(name)
             if found is not None:
-                context.scope.bind(name, found.value, parameter.span, Role.PARAMETER)
+                context.scope.bind(name, found.value, parameter.span, BindingRole.PARAMETER)
             continue
         reference = isinstance(parameter, tree.RefParameter)
         entity = any_variable(name, type_, parameter.span) if reference else any_value(name, type_)
-        context.scope.bind(name, entity, parameter.span, Role.REFERENCE if reference else Role.PARAMETER)
+        context.scope.bind(name, entity, parameter.span, BindingRole.REFERENCE if reference else BindingRole.PARAMETER)
 
 
 def any_value(name: str, type_: DeclaredType) -> Entity:

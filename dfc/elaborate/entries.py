@@ -12,7 +12,7 @@ from dfc.elaborate.context import Argument, Context, Frame, Outcome, Program, Ro
 from dfc.elaborate.expressions.routines import call_routine, finish
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake, unsupported
 from dfc.elaborate.names.foreign import CLASSES_OF_NUMBERS
-from dfc.elaborate.names.scope import Role, Scope
+from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.shapes.obligations import add_check, assume_all, where_conditions
 from dfc.elaborate.state.state_calls import run_initialize
 from dfc.elaborate.statements.branches import leaves
@@ -96,9 +96,14 @@ def _bind_feeds(context: Context, item: tree.EntryItem, signature: Signature) ->
         if isinstance(each, tree.ConstParameter) or each.default is not None:
             raise unsupported("constants and default values among the parameters of an entry are", each.span)
         entity = _feed(context, each, type_)
-        role = Role.PARAMETER
+        role = BindingRole.PARAMETER
         found = context.scope.parent.find(each.name.text) if context.scope.parent is not None else None
-        if found is not None and found.role in (Role.STATE, Role.FUNCTION, Role.BLOCK, Role.IMPORT):
+        if found is not None and found.role in (
+            BindingRole.STATE,
+            BindingRole.FUNCTION,
+            BindingRole.BLOCK,
+            BindingRole.IMPORT,
+        ):
             raise mistake(
                 "E0205",
                 f"`{each.name.text}` is the name of a {found.role.value} already",

@@ -16,7 +16,7 @@ from dfc.ir.graph import Block, Entry, Graph, Node, Value
 
 
 @dataclass(slots=True)
-class Site:
+class RewriteSite:
     """One node of the old block and the place in the new block where it, or its replacement, goes."""
 
     node: Node
@@ -48,7 +48,7 @@ class Pass:
     def leave(self, block: Block) -> None:
         """Called after the last node of a block was visited."""
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         """The replacement of the node's results, or None to keep the node, as this base does with every one."""
         return None
 
@@ -99,7 +99,7 @@ def _open(block: Block, values: dict[Value, Value], rewriting: Pass) -> _Frame:
 
 def _visit(frame: _Frame, node: Node, values: dict[Value, Value], rewriting: Pass) -> None:
     operands = tuple([values.get(value, value) for value in node.operands])
-    site = Site(node, operands, tuple(frame.regions), frame.output)
+    site = RewriteSite(node, operands, tuple(frame.regions), frame.output)
     results = rewriting.visit(site)
     if results is None:
         kept = site.kept()
@@ -142,7 +142,7 @@ class Cloner(Pass):
     def parameters(self, block: Block) -> Sequence[Value]:
         return [Value(p.type, self.rename(p.name), None, p.index) for p in block.parameters]
 
-    def visit(self, site: Site) -> Sequence[Value]:
+    def visit(self, site: RewriteSite) -> Sequence[Value]:
         node = site.node
         copy = Node(
             node.op,

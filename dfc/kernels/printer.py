@@ -33,6 +33,7 @@ from dfc.kernels.body import (
 from dfc.kernels.form import Axis, ContractKernel, Kernel, LoopKernel, MatrixOperand, Operand, Stage, Store
 from dfc.kernels.program import (
     Buffer,
+    BufferRole,
     Check,
     Copy,
     EntryProgram,
@@ -43,7 +44,6 @@ from dfc.kernels.program import (
     Locked,
     Measure,
     Program,
-    Role,
     Step,
     While,
 )
@@ -215,9 +215,9 @@ def entry_lines(entry: EntryProgram) -> list[str]:
 
 def _buffer(buffer: Buffer) -> str:
     where = buffer.role.value
-    if buffer.role is Role.ARENA:
+    if buffer.role is BufferRole.ARENA:
         where = f"arena at {buffer.offset}"
-    elif buffer.role is Role.RESOURCE:
+    elif buffer.role is BufferRole.RESOURCE:
         where = f"state {buffer.resource}"
     elif buffer.index >= 0:
         where = f"{where} {buffer.index}"

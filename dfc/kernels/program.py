@@ -18,7 +18,7 @@ from dfc.kernels.form import Kernel
 from dfc.kernels.functions import Function
 
 
-class Role(Enum):
+class BufferRole(Enum):
     """Where a buffer lives. ARGUMENT, RESULT: memory of the caller. RESOURCE: state. CONSTANT: read-only section.
     ARENA: at `offset` in the arena of the call. REGISTER: a scalar that lives in the native code (0-d only)."""
 
@@ -39,7 +39,7 @@ class Buffer:
 
     dtype: DType
     shape: tuple[Dim, ...]
-    role: Role
+    role: BufferRole
     name: str
     index: int = -1
     resource: str = ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, dim, minimum, product
 from dfc.kernels.body import Computed, Instruction, Load
 from dfc.kernels.form import ContractKernel, Kernel, Stage
-from dfc.kernels.program import Buffer, Copy, EntryProgram, For, If, Launch, Locked, Program, Role, Step, While
+from dfc.kernels.program import Buffer, BufferRole, Copy, EntryProgram, For, If, Launch, Locked, Program, Step, While
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ def launch_bytes(kernel: Kernel, launch: Launch, buffers: Sequence[Buffer]) -> D
 
 def buffer_bytes(buffer: Buffer) -> Dim:
     """Bytes of a buffer; what lives in registers has none."""
-    return ZERO if buffer.role is Role.REGISTER else product(buffer.shape) * dim(buffer.dtype.size)
+    return ZERO if buffer.role is BufferRole.REGISTER else product(buffer.shape) * dim(buffer.dtype.size)
 
 
 def _reads_first(kernel: Kernel, slot: int) -> bool:

@@ -16,11 +16,10 @@ from collections.abc import Iterator, Sequence
 
 from dfc.kernels.form import Kernel
 from dfc.kernels.printer import kernel_lines, table_lines, typed
-from dfc.kernels.program import Role
+from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode, kernels
-from dfc.lower.fuse.places import Place, Storage
+from dfc.lower.fuse.places import BufferView, Storage
 from dfc.lower.schedule.draft import (
-    Draft,
     DraftCheck,
     DraftCopy,
     DraftFor,
@@ -30,6 +29,7 @@ from dfc.lower.schedule.draft import (
     DraftLocked,
     DraftMeasure,
     DraftWhile,
+    UnallocatedStep,
     walk,
 )
 from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
@@ -73,7 +73,7 @@ class _Memory:
         self._names: dict[Storage, str] = {}
         self._taken: set[str] = set()
 
-    def name(self, place: Place) -> str:
+    def name(self, place: BufferView) -> str:
         storage = place.storage
         found = self._names.get(storage)
         if found is None:
@@ -86,12 +86,12 @@ class _Memory:
             self._names[storage] = found
         return found if place.whole else f"{found} as {typed(place.dtype, place.shape)}"
 
-    def names(self, places: Sequence[Place]) -> str:
+    def names(self, places: Sequence[BufferView]) -> str:
         return ", ".join(map(self.name, places))
 
     def declared(self) -> Iterator[str]:
         for storage, name in self._names.items():
-            where = storage.role.value if storage.role is not Role.ARENA else "memory"
+            where = storage.role.value if storage.role is not BufferRole.ARENA else "memory"
             yield f"  {where} {name}: {typed(storage.dtype, storage.shape)}"
 
 
@@ -143,7 +143,7 @@ def _scheduled_entry(scheduled: ScheduledEntry, shown: _Kernels) -> list[str]:
     return [f"entry {scheduled.entry.name}", *memory.declared(), *body]
 
 
-def _steps(steps: Sequence[Draft], shown: _Kernels, memory: _Memory, depth: int) -> Iterator[str]:
+def _steps(steps: Sequence[UnallocatedStep], shown: _Kernels, memory: _Memory, depth: int) -> Iterator[str]:
     indent = "  " * depth
     for step in steps:
         head, blocks = _step(step, shown, memory)
@@ -153,7 +153,9 @@ def _steps(steps: Sequence[Draft], shown: _Kernels, memory: _Memory, depth: int)
             yield from _steps(block, shown, memory, depth + 1)
 
 
-def _step(step: Draft, shown: _Kernels, memory: _Memory) -> tuple[str, list[tuple[str, list[Draft]]]]:
+def _step(
+    step: UnallocatedStep, shown: _Kernels, memory: _Memory
+) -> tuple[str, list[tuple[str, list[UnallocatedStep]]]]:
     match step:
         case DraftLaunch():
             return f"launch {_launched(step, shown, memory)}", []

@@ -15,11 +15,10 @@ from collections.abc import Iterable, Sequence
 
 from dfc.kernels.body import Affine, AxisIndex, Computed, Index, Instruction, Load
 from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, Store
-from dfc.kernels.program import Role
+from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedKernel, FusedNode, kernels
-from dfc.lower.fuse.places import Place, Storage
+from dfc.lower.fuse.places import BufferView, Storage
 from dfc.lower.schedule.draft import (
-    Draft,
     DraftCopy,
     DraftFor,
     DraftHostCall,
@@ -27,6 +26,7 @@ from dfc.lower.schedule.draft import (
     DraftLaunch,
     DraftLocked,
     DraftWhile,
+    UnallocatedStep,
     inner_blocks,
     own_places,
     walk,
@@ -68,7 +68,7 @@ def require(holds: bool, what: str) -> None:
 # ------------------------------------------------------------------ kernels --
 
 
-def verify_kernel(kernel: Kernel, places: Sequence[Place], name: str) -> None:
+def verify_kernel(kernel: Kernel, places: Sequence[BufferView], name: str) -> None:
     """A kernel by itself, and its operands against the memory they are bound to."""
     require(len(kernel.operands) == len(places), f"{name}: {len(places)} places for {len(kernel.operands)} operands")
     for operand, place in zip(kernel.operands, places, strict=True):
@@ -141,12 +141,12 @@ class _Written:
         self._entry = entry
         self._known: set[Storage] = set()
 
-    def _read(self, places: Iterable[Place]) -> None:
+    def _read(self, places: Iterable[BufferView]) -> None:
         for place in places:
-            if place.storage.role in (Role.ARENA, Role.REGISTER):
+            if place.storage.role in (BufferRole.ARENA, BufferRole.REGISTER):
                 require(place.storage in self._known, f"{self._entry}: {place.storage} is read before it is written")
 
-    def _write(self, places: Iterable[Place]) -> None:
+    def _write(self, places: Iterable[BufferView]) -> None:
         self._known.update(place.storage for place in places)
 
     def _kernel(self, part: FusedKernel | DraftLaunch) -> None:
@@ -178,11 +178,11 @@ class _Written:
             self._known = then & otherwise
         self._write(part.results)
 
-    def steps(self, steps: Sequence[Draft]) -> None:
+    def steps(self, steps: Sequence[UnallocatedStep]) -> None:
         for step in steps:
             self._step(step)
 
-    def _step(self, step: Draft) -> None:
+    def _step(self, step: UnallocatedStep) -> None:
         match step:
             case DraftLaunch():
                 self._kernel(step)
@@ -223,7 +223,7 @@ def _locked(scheduled: Scheduled, entry: ScheduledEntry) -> None:
         for name, resource in resources.items()
         if (entry.entry.concurrent and not entry.entry.readonly) or resource.container != "default"
     }
-    pending: list[tuple[Draft, frozenset[str]]] = [(step, frozenset()) for step in entry.steps]
+    pending: list[tuple[UnallocatedStep, frozenset[str]]] = [(step, frozenset()) for step in entry.steps]
     while pending:
         step, held = pending.pop()
         for place in own_places(step):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dfc.ir import walk
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops import registry
 from dfc.ops.builder import Builder
 from dfc.ops.known_sizes import sizes_compared
@@ -44,7 +44,7 @@ def is_composed(node: Node) -> bool:
 
 
 class _Expand(Pass):
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node.op == "stop_gradient":
             return site.operands
         lowering = registry.record(site.node.op).lowering

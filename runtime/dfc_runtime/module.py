@@ -15,7 +15,7 @@ from typing import NoReturn, TypeVar
 
 from dfc_runtime.calls.calls import Machinery, make_call
 from dfc_runtime.calls.origin import Origin
-from dfc_runtime.calls.partial import Parts
+from dfc_runtime.calls.partial import PartialEntries
 from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.requests import warn_of_skipped
@@ -70,7 +70,7 @@ class Module:
         self.summaries = machinery.hosts.summaries
         self.at_close: list[Callable[[], None]] = []
         self._saver = saver
-        self._parts = Parts(origin, self._machinery)
+        self._parts = PartialEntries(origin, self._machinery)
         made = [ModuleEntry(self._machinery, number, origin) for number in range(len(self.manifest.entries))]
         self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in made if not each.signature.is_test}
         self.tests: Mapping[str, ModuleEntry] = {each.name: each for each in made if each.signature.is_test}
@@ -187,7 +187,7 @@ _OWN = frozenset({"at_close", "entries", "tests", "state", "manifest", "name"})
 """Attributes that an entry of the same name does not hide."""
 
 
-def parts_of(module: Module) -> Parts:
+def parts_of(module: Module) -> PartialEntries:
     """The parts of its entries; no method, which an entry could hide."""
     return module._parts  # pyright: ignore[reportPrivateUsage]  # which it is a part of
 

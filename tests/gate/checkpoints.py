@@ -279,7 +279,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def whole(found: store.Found) -> str:
+def whole(found: store.ChosenCheckpoint) -> str:
     """What is wrong with a checkpoint that was found: each holds one number everywhere."""
     state = found.checkpoint.state
     numbers = {float(each) for saved in state.values() for each in saved.array.reshape(-1)}

@@ -12,8 +12,8 @@ import numpy as np
 
 import dfc
 from dfc.diagnostics.source import NOWHERE, SourceFile
-from dfc.distribute.deployment.model import Constraint, Site
-from dfc.distribute.place import Wishes, place
+from dfc.distribute.deployment.model import Constraint, TaskSite
+from dfc.distribute.place import PlacementConstraints, place
 from dfc.driver import many_ranks, pipeline
 from dfc.driver.api import _built, compile_source
 from dfc.elaborate.build import build
@@ -124,15 +124,15 @@ entry f() -> (s: f32, t: f32[8]) {
 
 def placed() -> None:
     """What comes after it waits for it, or goes to another task: by the cost that it states, or that of its memory."""
-    assert _where_the_sine_is() == Site("ps", 0)
+    assert _where_the_sine_is() == TaskSite("ps", 0)
     known = registry.record("sum_squares")
     registry._RECORDS["sum_squares"] = replace(known, rules=replace(known.rules, cost=None))
-    assert _where_the_sine_is() == Site("worker", 0)
+    assert _where_the_sine_is() == TaskSite("worker", 0)
 
 
-def _where_the_sine_is() -> Site:
+def _where_the_sine_is() -> TaskSite:
     on_ps = Constraint("ps", 0, None, None, NOWHERE)
-    found = place(optimised(PLACED), Wishes({"ps": 1, "worker": 1}, state={"a": on_ps, "b": on_ps}))
+    found = place(optimised(PLACED), PlacementConstraints({"ps": 1, "worker": 1}, state={"a": on_ps, "b": on_ps}))
     return next(each.site for each in found.entries["f"] if each.node is not None and each.node.op == "sin")
 
 

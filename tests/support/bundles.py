@@ -20,14 +20,14 @@ from dfc_runtime.formats.manifest import (
     ImageEntry,
     Manifest,
     Parameter,
-    Place,
     Result,
     SizeCheck,
+    SourceLocation,
     StateEntry,
 )
 from dfc_runtime.formats.tensors import NewTensor
 
-PLACE = Place("model.dfg", 31, 7, "  let picked = table[id]")
+PLACE = SourceLocation("model.dfg", 31, 7, "  let picked = table[id]")
 
 
 def formula(*tokens: int | str) -> Formula:
@@ -92,7 +92,9 @@ def entry(
 def state(name: str, type_: str, *, kind: str = "variable", saved: bool = True) -> StateEntry:
     dtype, axes = shape(type_)
     sizes = tuple(axis.constant for axis in axes)
-    return StateEntry(name, kind, dtype, sizes, True, "default", saved, "", Place("model.dfg", 12, 1, "param ..."))
+    return StateEntry(
+        name, kind, dtype, sizes, True, "default", saved, "", SourceLocation("model.dfg", 12, 1, "param ...")
+    )
 
 
 @dataclass

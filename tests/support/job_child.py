@@ -14,7 +14,7 @@ import time
 
 from mpi4py import MPI
 
-from dfc_runtime.distributed.launch.records import Told, accept_signals, current_epoch
+from dfc_runtime.distributed.launch.records import SupervisorLink, accept_signals, current_epoch
 from dfc_runtime.errors import FeedError
 
 
@@ -53,7 +53,7 @@ def main(steps: int, faults: list[list[str]]) -> int:
     for rank, _, fault in faults:
         if int(rank) == comm.rank and fault.endswith("?") and current_epoch() == 2:
             _go_wrong(fault.rstrip("?"))
-    with Told(comm.rank, lambda: (at, "it sums")):
+    with SupervisorLink(comm.rank, lambda: (at, "it sums")):
         for at in range(1, steps + 1):
             for rank, step, fault in faults:
                 again = fault.endswith("!") or (current_epoch() == 1 and not fault.endswith("?"))

@@ -33,6 +33,7 @@ from dfc.kernels.body import (
 from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, MatrixOperand, Stage, Store
 from dfc.kernels.program import (
     Buffer,
+    BufferRole,
     Check,
     Copy,
     EntryProgram,
@@ -43,7 +44,6 @@ from dfc.kernels.program import (
     Locked,
     Measure,
     Program,
-    Role,
     Step,
     While,
 )
@@ -190,18 +190,18 @@ class Interpreter:
         buffer = self.entry.buffers[number]
         shape = [d.evaluate(self.sizes) for d in buffer.shape]
         match buffer.role:
-            case Role.ARGUMENT:
+            case BufferRole.ARGUMENT:
                 return self.arguments[buffer.index].reshape(shape)
-            case Role.CONSTANT:
+            case BufferRole.CONSTANT:
                 return self.program.constants[buffer.index].array.reshape(shape)
-            case Role.RESOURCE:
+            case BufferRole.RESOURCE:
                 return self.state[buffer.resource].reshape(shape)
-            case Role.RESULT:
+            case BufferRole.RESULT:
                 return self.results.setdefault(buffer.index, poisoned(buffer, shape)).reshape(shape)
-            case Role.REGISTER:
+            case BufferRole.REGISTER:
                 assert not shape
                 return self.registers.setdefault(number, poisoned(buffer, shape))
-            case Role.ARENA:
+            case BufferRole.ARENA:
                 start = buffer.offset.evaluate(self.sizes)
                 count = int(np.prod(shape, dtype=np.int64)) * buffer.dtype.size
                 assert start + count <= len(self.arena), "a buffer leaves the arena"
@@ -360,6 +360,6 @@ def run(
     results = [np.array(machine.array(number)) for number in chosen.results]
     for array, number in zip(results, chosen.results, strict=True):
         buffer = chosen.buffers[number]
-        assert buffer.role is Role.RESULT, "results lie in the memory of the caller"
+        assert buffer.role is BufferRole.RESULT, "results lie in the memory of the caller"
         assert array.dtype == buffer.dtype.numpy
     return Ran(results, machine.launches, machine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.deployment.placement import Placement
 from dfc.ir import walk
 from dfc.ir.graph import Block, Graph, Node
@@ -17,15 +17,17 @@ from dfc.ops.registry import record
 def random_placement(graph: Graph, random: Random) -> Placement:
     """Up to three jobs of up to three tasks; sites are tasks by number or whole jobs."""
     tasks = {name: random.randint(1, 3) for name in random.sample(["ps", "worker", "chief"], random.randint(1, 3))}
-    sites = [Site(job) for job in tasks] + [Site(job, n) for job, count in tasks.items() for n in range(count)]
+    sites = [TaskSite(job) for job in tasks] + [TaskSite(job, n) for job, count in tasks.items() for n in range(count)]
     state = {name: random.choice(sites) for name in graph.resources}
-    nodes: dict[Node, Site] = {}
+    nodes: dict[Node, TaskSite] = {}
     for _, block in walk.graph_blocks(graph):
         _place(block, state, sites, nodes, random)
     return Placement(tasks, state, nodes, random.choice(sites))
 
 
-def _place(block: Block, state: dict[str, Site], sites: list[Site], nodes: dict[Node, Site], random: Random) -> None:
+def _place(
+    block: Block, state: dict[str, TaskSite], sites: list[TaskSite], nodes: dict[Node, TaskSite], random: Random
+) -> None:
     floating: set[object] = set(block.parameters)
     for node in walk.nodes(block):
         match node.attributes:

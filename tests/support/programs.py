@@ -10,7 +10,7 @@ from dfc.ir.dtypes import DType, from_numpy
 from dfc.ir.options import TargetOptions
 from dfc.kernels.body import Affine, BodyBuilder, Index, Instruction, Load, Mask
 from dfc.kernels.form import Axis, Kernel, LoopKernel, Operand, Stage, Store
-from dfc.kernels.program import Buffer, EntryProgram, Fault, Launch, Program, Role, Step
+from dfc.kernels.program import Buffer, BufferRole, EntryProgram, Fault, Launch, Program, Step
 from dfc_driver_cpu.driver import CpuDriver
 from dfc_target_cpu.target import CpuTarget
 
@@ -105,7 +105,8 @@ def _entry(kernel: Kernel, number: int) -> EntryProgram:
     formulas = [a.extent for a in kernel.axes] + [size for o in kernel.operands for size in o.shape]
     symbols = {s for formula in formulas for s in formula.symbols()}
     buffers = [
-        Buffer(o.dtype, o.shape or (dim(1),), Role.RESULT, f"b{i}", index=i) for i, o in enumerate(kernel.operands)
+        Buffer(o.dtype, o.shape or (dim(1),), BufferRole.RESULT, f"b{i}", index=i)
+        for i, o in enumerate(kernel.operands)
     ]
     count = max((int(s.name[1:]) + 1 for s in symbols), default=0)
     dims = tuple(Symbol(f"d{i}") for i in range(count))

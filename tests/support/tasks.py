@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dfc.distribute.partition import Parts
+from dfc.distribute.partition import RankGraphs
 from dfc.ir.graph import Graph, Node
 from dfc.ops.effects.communication import RecvAttributes, SendAttributes
 from dfc.ops.evaluate import Outcome, evaluate
@@ -20,7 +20,7 @@ PATIENCE = 20.0  # seconds: only a broken partition waits
 class Mail:
     """What is under way between tasks, one queue for each key and pair."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: RankGraphs) -> None:
         self._parts = parts
         self._boxes: dict[tuple[str, str, str], queue.Queue[Array]] = {}
         self._adding = threading.Lock()
@@ -54,7 +54,7 @@ class Mail:
 
 
 def run_parts(
-    parts: Parts,
+    parts: RankGraphs,
     entry: str,
     feeds: Mapping[str, Array],
     states: Mapping[str, Mapping[str, Array]],
@@ -93,7 +93,7 @@ def run_parts(
     return results, {task: outcome.state for task, outcome in outcomes.items()}
 
 
-def _result(parts: Parts, entry: str, name: str, task: str, outcomes: Mapping[str, Outcome]) -> Array:
+def _result(parts: RankGraphs, entry: str, name: str, task: str, outcomes: Mapping[str, Outcome]) -> Array:
     job, _, number = task.partition(":")
     names = parts.graphs[parts.role_of(job, int(number))].entries[entry].result_names
     return outcomes[task].results[names.index(name)]

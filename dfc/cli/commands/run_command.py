@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from dfc.cli import done_before, running
-from dfc.cli.bundles import Wishes, cluster_of, entry_of, measure_on, open_module, open_on
+from dfc.cli.bundles import LoadOptions, cluster_of, entry_of, measure_on, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.launchers import is_rank
 from dfc.cli.listeners import Bar, Both, Lines, Silent
@@ -45,7 +45,7 @@ from dfc_runtime.observe.measuring import Meter
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from dfc_runtime.distributed.launch.records import Told
+    from dfc_runtime.distributed.launch.records import SupervisorLink
 
 SIGNALLED = 128
 
@@ -164,7 +164,7 @@ def command(
         check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
     meter = None if profile is None else Meter()
-    wishes = Wishes(check_finite, asked.summaries, asked.trace, meter, target, device)
+    wishes = LoadOptions(check_finite, asked.summaries, asked.trace, meter, target, device)
     return _in_this_process(context, asked, settings_, wishes)
 
 
@@ -181,7 +181,7 @@ def _check_either(**options: object) -> None:
         raise click.UsageError(f"give {' or '.join(f'--{name}' for name in options)}, not both")
 
 
-def _in_this_process(context: click.Context, asked: _Asked, settings_: tuple[str, ...], wishes: Wishes) -> int:
+def _in_this_process(context: click.Context, asked: _Asked, settings_: tuple[str, ...], wishes: LoadOptions) -> int:
     """Without other ranks: a program for one, or one for many of which this is the only one."""
     cluster = None if asked.file.endswith(".dfg") or asked.file == "-" else cluster_of(asked.file)
     tasks = 1 if cluster is None else sum(job.tasks for job in cluster.jobs)
@@ -211,7 +211,7 @@ class _Asked:
     device: int | None
 
 
-def _alone(asked: _Asked, given: Mapping[str, Setting], wishes: Wishes) -> int:
+def _alone(asked: _Asked, given: Mapping[str, Setting], wishes: LoadOptions) -> int:
     """A run on one rank, of a program or a bundle."""
     module = open_module(asked.file, given, asked.threads, wishes)
     try:
@@ -255,7 +255,7 @@ def _as_rank(
     jobs: Mapping[str, int],
     deadline: float | None,
     comm: MPI.Intracomm,
-    records: Told,
+    records: SupervisorLink,
 ) -> int:
     """One of many ranks."""
     if comm.rank == 0:
@@ -277,7 +277,7 @@ def _opened_on(
     return module
 
 
-def _on_rank(module: ClusterModule | Module, asked: _Asked, records: Told) -> int:
+def _on_rank(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink) -> int:
     """Rank 0 runs, the others follow."""
     if not isinstance(module, ClusterModule):
         return _run(module, asked)
@@ -290,7 +290,7 @@ def _on_rank(module: ClusterModule | Module, asked: _Asked, records: Told) -> in
             module.close()
 
 
-def _run(module: ClusterModule | Module, asked: _Asked, records: Told | None = None) -> int:
+def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink | None = None) -> int:
     if asked.fetches:
         return run_part(module, Wanted(asked.fetches, asked.texts, asked.out, asked.as_json), asked.plan)
     signature = _signature(module, asked.entry)

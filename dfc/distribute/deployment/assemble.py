@@ -20,7 +20,7 @@ from dfc.distribute.deployment.model import (
     Constraint,
     Deployment,
     Job,
-    Place,
+    PlaceStatement,
     Replicate,
     Shard,
     Step,
@@ -129,7 +129,7 @@ class _Making:
         assert where is not None, "the grammar demands it"
         constraint = constraint_of(where, self.made.jobs, self.problems)
         asked = constraint or Constraint(None, None, None, None, where.span)
-        self.made.places.append(Place(glob.text, asked, glob.span, statement.span))
+        self.made.places.append(PlaceStatement(glob.text, asked, glob.span, statement.span))
 
     def colocate(self, statement: Statement) -> None:
         glob, name = statement.word(0), statement.word(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from dfc.diagnostics.source import Span
-from dfc.distribute.deployment.model import Colocate, Constraint, Place, Shard
+from dfc.distribute.deployment.model import Colocate, Constraint, PlaceStatement, Shard
 
 Part = TypeVar("Part", str, int)
 
@@ -30,14 +30,14 @@ def intersection(left: Constraint, right: Constraint) -> Constraint | None:
     )
 
 
-def asked_by(statement: Place | Shard) -> Constraint:
+def asked_by(statement: PlaceStatement | Shard) -> Constraint:
     """What a line asks for; a sharded variable is in all tasks of a job."""
-    if isinstance(statement, Place):
+    if isinstance(statement, PlaceStatement):
         return statement.where
     return Constraint(statement.job, None, None, None, statement.job_span)
 
 
-def contradict(first: Place | Shard, second: Place | Shard) -> bool:
+def contradict(first: PlaceStatement | Shard, second: PlaceStatement | Shard) -> bool:
     """Nothing can be where both lines say; nor can what is spread over tasks be in a single one."""
     one, other = asked_by(first), asked_by(second)
     spread = isinstance(first, Shard) or isinstance(second, Shard)
@@ -46,9 +46,9 @@ def contradict(first: Place | Shard, second: Place | Shard) -> bool:
     return intersection(one, other) is None
 
 
-def words_of(statement: Place | Shard | Colocate) -> Span:
+def words_of(statement: PlaceStatement | Shard | Colocate) -> Span:
     """The part of a line that says where."""
-    if isinstance(statement, Place):
+    if isinstance(statement, PlaceStatement):
         return statement.where.span
     return statement.job_span if isinstance(statement, Shard) else statement.span
 

@@ -10,8 +10,8 @@ from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import Span
 from dfc.distribute.deployment.constraints import asked_by, where_text, words_of
 from dfc.distribute.deployment.devices import count_of
-from dfc.distribute.deployment.model import Colocate, Constraint, Deployment, Job, Place, Shard
-from dfc.distribute.deployment.resolution import Ruling
+from dfc.distribute.deployment.model import Colocate, Constraint, Deployment, Job, PlaceStatement, Shard
+from dfc.distribute.deployment.resolution import ResolvedConstraint
 
 MOST_FOLLOWERS = 3
 
@@ -23,10 +23,10 @@ class Feasible:
         self.deployment = deployment
         self._told: set[int] = set()
 
-    def check(self, ruling: Ruling, links: Sequence[Colocate]) -> Iterator[Diagnostic]:
+    def check(self, ruling: ResolvedConstraint, links: Sequence[Colocate]) -> Iterator[Diagnostic]:
         """The message for a constraint that nothing satisfies; `links` are the lines that make others follow."""
         asked = ruling.constraint
-        places = [each for each in ruling.causes if isinstance(each, Place | Shard)]
+        places = [each for each in ruling.causes if isinstance(each, PlaceStatement | Shard)]
         cause = next((each for each in places if asked_by(each).device is not None), places[-1])
         if cause.span.start in self._told:
             return
@@ -37,9 +37,9 @@ class Feasible:
 
     def _nobody(
         self,
-        ruling: Ruling,
-        cause: Place | Shard,
-        places: Sequence[Place | Shard],
+        ruling: ResolvedConstraint,
+        cause: PlaceStatement | Shard,
+        places: Sequence[PlaceStatement | Shard],
         possible: Sequence[Job],
         links: Sequence[Colocate],
     ) -> Diagnostic:
@@ -66,7 +66,7 @@ class Feasible:
 
 
 def _remedies(
-    asked: Constraint, cause: Place | Shard, places: Sequence[Place | Shard], possible: Sequence[Job]
+    asked: Constraint, cause: PlaceStatement | Shard, places: Sequence[PlaceStatement | Shard], possible: Sequence[Job]
 ) -> list[Help]:
     """The line without the device that it asks for, and the job with it; each only if that is all that is missing."""
     there = asked.task is None or any(asked.task < job.tasks for job in possible)
@@ -120,9 +120,9 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _without_device(cause: Place | Shard) -> list[Help]:
+def _without_device(cause: PlaceStatement | Shard) -> list[Help]:
     """The line without the device that it asks for."""
-    if not isinstance(cause, Place) or cause.where.device is None:
+    if not isinstance(cause, PlaceStatement) or cause.where.device is None:
         return []
     rest = where_text(replace(cause.where, device=None, number=None))
     return [replacing(f'place "{cause.glob}" on {rest}', cause.where.span, rest)]

@@ -14,9 +14,9 @@ from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.distribute.deployment.constraints import asked_by, contradict, intersection, words_of
 from dfc.distribute.deployment.feasible import Feasible
 from dfc.distribute.deployment.lines import Lines, Statement, names_nothing
-from dfc.distribute.deployment.model import Colocate, Place, Shard
+from dfc.distribute.deployment.model import Colocate, PlaceStatement, Shard
 from dfc.distribute.deployment.names import Thing
-from dfc.distribute.deployment.resolution import Group, Ruling
+from dfc.distribute.deployment.resolution import Group, ResolvedConstraint
 
 
 def check_leaders(lines: Lines) -> Iterator[Diagnostic]:
@@ -38,7 +38,7 @@ class Joining:
         self.lines = lines
         self.feasible = Feasible(lines.deployment)
         self.groups: dict[str, Group] = {}
-        self.rulings: dict[str, Ruling] = {}
+        self.rulings: dict[str, ResolvedConstraint] = {}
         self._parent: dict[str, str] = {}
         self._links: dict[str, list[tuple[str, Colocate]]] = defaultdict(list)
         self._told: set[tuple[int, int]] = set()
@@ -98,7 +98,7 @@ class Joining:
     def _rule_each(self) -> Iterator[Diagnostic]:
         """What the lines about each thing say together."""
         for name, best in self.lines.best.items():
-            ruling: Ruling | None = None
+            ruling: ResolvedConstraint | None = None
             for statement in (*best.places(), *best.shards()):
                 problem = self._contradiction(ruling, statement)
                 if problem is not None:
@@ -111,24 +111,26 @@ class Joining:
             if name not in self._parent:
                 yield from self.feasible.check(ruling, ())
 
-    def _contradiction(self, ruling: Ruling | None, statement: Place | Shard) -> tuple[Statement, Statement] | None:
+    def _contradiction(
+        self, ruling: ResolvedConstraint | None, statement: PlaceStatement | Shard
+    ) -> tuple[Statement, Statement] | None:
         if ruling is None:
             return None
         found = (each for each in ruling.causes if not isinstance(each, Colocate) and contradict(each, statement))
         cause = next(found, None)
         return None if cause is None else (cause, statement)
 
-    def _narrowed(self, ruling: Ruling | None, statement: Place | Shard) -> Ruling:
+    def _narrowed(self, ruling: ResolvedConstraint | None, statement: PlaceStatement | Shard) -> ResolvedConstraint:
         asked = asked_by(statement)
         if ruling is None:
-            return Ruling(asked, (statement,))
+            return ResolvedConstraint(asked, (statement,))
         both = intersection(ruling.constraint, asked)
-        return Ruling(both or ruling.constraint, (*ruling.causes, statement))
+        return ResolvedConstraint(both or ruling.constraint, (*ruling.causes, statement))
 
     def _rule_groups(self) -> Iterator[Diagnostic]:
         for members in self._members():
             names = tuple(thing.name for thing in members)
-            ruling: Ruling | None = None
+            ruling: ResolvedConstraint | None = None
             source: dict[int, str] = {}
             for name in names:
                 own = self.rulings.get(name)
@@ -144,7 +146,7 @@ class Joining:
             links = tuple(dict.fromkeys(line for name in names for _, line in self._links[name]))
             if ruling is not None:
                 yield from self.feasible.check(ruling, links)
-                ruling = Ruling(ruling.constraint, (*ruling.causes, *links))
+                ruling = ResolvedConstraint(ruling.constraint, (*ruling.causes, *links))
             group = Group(names, links, ruling)
             self.groups.update(dict.fromkeys(names, group))
 

@@ -18,15 +18,15 @@ from dataclasses import replace
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import alone, replacing
 from dfc.distribute.deployment.constraints import where_text, words_of
-from dfc.distribute.deployment.model import Job, Place
-from dfc.distribute.deployment.resolution import Ruling
+from dfc.distribute.deployment.model import Job, PlaceStatement
+from dfc.distribute.deployment.resolution import ResolvedConstraint
 from dfc.distribute.deployment.task_devices import Ask, Devices
 from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.ops.effects.effects import is_host_call
 
 
-def devices_of(rulings: Iterable[Ruling], jobs: Mapping[str, Job]) -> Devices:
+def devices_of(rulings: Iterable[ResolvedConstraint], jobs: Mapping[str, Job]) -> Devices:
     """What the lines that hold say of devices, in the order of the file; GPUs first, which say where they are not."""
     known = list(rulings)
     made = Devices(jobs)
@@ -38,15 +38,15 @@ def devices_of(rulings: Iterable[Ruling], jobs: Mapping[str, Job]) -> Devices:
     return made
 
 
-def _asks(devices: Devices, ruling: Ruling) -> Iterator[tuple[str, Ask]]:
+def _asks(devices: Devices, ruling: ResolvedConstraint) -> Iterator[tuple[str, Ask]]:
     """The lines behind a ruling that name a device."""
     asked = devices.settled(ruling.constraint)
     for cause in ruling.causes:
-        if isinstance(cause, Place) and cause.where.device is not None and asked.job and asked.device:
+        if isinstance(cause, PlaceStatement) and cause.where.device is not None and asked.job and asked.device:
             yield asked.job, Ask(asked.task, asked.device, asked.number, words_of(cause))
 
 
-def on_the_host(rulings: Mapping[str, Ruling], graph: Graph) -> Iterator[Diagnostic]:
+def on_the_host(rulings: Mapping[str, ResolvedConstraint], graph: Graph) -> Iterator[Diagnostic]:
     """A message for each line that names something the host does, and wants it on a GPU. Lines with stars mean the rest
     of what they match."""
     done_there = {
@@ -54,7 +54,7 @@ def on_the_host(rulings: Mapping[str, Ruling], graph: Graph) -> Iterator[Diagnos
     }
     for name, ruling in rulings.items():
         for cause in ruling.causes if name in done_there else ():
-            if isinstance(cause, Place) and cause.where.device == "gpu" and "*" not in cause.glob:
+            if isinstance(cause, PlaceStatement) and cause.where.device == "gpu" and "*" not in cause.glob:
                 title = f"`{cause.glob}` cannot be on a gpu: it is done by the host"
                 second = [(done_there[name].span, f"`{done_there[name].op}` is no work for a gpu")]
                 words = "or leave the line out: the values it needs are sent there"

@@ -15,10 +15,10 @@ from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.distribute.deployment.globs import Glob
-from dfc.distribute.deployment.model import Colocate, Deployment, Place, Shard
+from dfc.distribute.deployment.model import Colocate, Deployment, PlaceStatement, Shard
 from dfc.distribute.deployment.names import Names, Thing
 
-Statement: TypeAlias = Place | Shard | Colocate
+Statement: TypeAlias = PlaceStatement | Shard | Colocate
 LONGEST_NOTE = 90
 
 Specificity: TypeAlias = tuple[int, int, bool]
@@ -31,8 +31,8 @@ class Best:
     specificity: Specificity
     statements: list[Statement]
 
-    def places(self) -> list[Place]:
-        return [each for each in self.statements if isinstance(each, Place)]
+    def places(self) -> list[PlaceStatement]:
+        return [each for each in self.statements if isinstance(each, PlaceStatement)]
 
     def shards(self) -> list[Shard]:
         return [each for each in self.statements if isinstance(each, Shard)]

@@ -55,7 +55,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlaceStatement:
     """`place "GLOB" on WHERE`."""
 
     glob: str
@@ -154,7 +154,7 @@ class Deployment:
     program: str
     program_span: Span = NOWHERE
     jobs: dict[str, Job] = field(default_factory=dict[str, Job])
-    places: list[Place] = field(default_factory=list[Place])
+    places: list[PlaceStatement] = field(default_factory=list[PlaceStatement])
     colocations: list[Colocate] = field(default_factory=list[Colocate])
     shards: list[Shard] = field(default_factory=list[Shard])
     replications: list[Replicate] = field(default_factory=list[Replicate])
@@ -169,7 +169,7 @@ class Deployment:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Site:
+class TaskSite:
     """Where a node runs: a task of a job, or each task of it (`task` is None)."""
 
     job: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.ir.graph import Node
 
 
@@ -19,6 +19,6 @@ class Placement:
     nodes are (those in regions too). `home` is where an entry runs that nothing ties to a place."""
 
     tasks: Mapping[str, int]
-    state: Mapping[str, Site]
-    nodes: Mapping[Node, Site]
-    home: Site
+    state: Mapping[str, TaskSite]
+    nodes: Mapping[Node, TaskSite]
+    home: TaskSite

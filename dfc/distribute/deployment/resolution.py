@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dfc.distribute.deployment.lines import Best, Lines
-from dfc.distribute.deployment.model import Colocate, Compress, Constraint, Deployment, Place, Replicate, Shard
+from dfc.distribute.deployment.model import Colocate, Compress, Constraint, Deployment, PlaceStatement, Replicate, Shard
 from dfc.distribute.deployment.task_devices import Devices
 
-Cause: TypeAlias = Place | Shard | Colocate
+Cause: TypeAlias = PlaceStatement | Shard | Colocate
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class ResolvedConstraint:
     """Where something may be, and every statement that says so."""
 
     constraint: Constraint
@@ -35,7 +35,7 @@ class Group:
 
     members: tuple[str, ...]
     links: tuple[Colocate, ...]
-    ruling: Ruling | None
+    ruling: ResolvedConstraint | None
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Resolution:
 
     deployment: Deployment
     lines: Lines
-    rulings: Mapping[str, Ruling]
+    rulings: Mapping[str, ResolvedConstraint]
     groups: Mapping[str, Group]
     shards: Mapping[str, Shard]
     replications: Mapping[str, Replicate]
@@ -53,7 +53,7 @@ class Resolution:
     devices: Devices
     _settled: dict[str, str | Best | None] = field(default_factory=dict[str, "str | Best | None"])
 
-    def ruling(self, name: str) -> Ruling | None:
+    def ruling(self, name: str) -> ResolvedConstraint | None:
         """What holds for a state or a node, also one that a pass made."""
         found = self._settle(name)
         if isinstance(found, str):
@@ -86,12 +86,12 @@ class Resolution:
             return origin
         return own
 
-    def _of_lines(self, best: Best) -> Ruling | None:
+    def _of_lines(self, best: Best) -> ResolvedConstraint | None:
         leader = self._leader(best)
         if leader is not None:
             return leader.ruling
         asked = best.places()
-        return Ruling(asked[0].where, tuple(asked)) if asked else None
+        return ResolvedConstraint(asked[0].where, tuple(asked)) if asked else None
 
     def _leader(self, best: Best) -> Group | None:
         for line in best.colocations():

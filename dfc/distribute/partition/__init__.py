@@ -13,7 +13,7 @@ nodes, a receive stands right before its first use, a send right behind the valu
 of them, with the carried values it owns; the owner of a loop's condition sends it to the others in every round.
 """
 
-from dfc.distribute.partition.model import Edge, EntryParts, Parts, Role
+from dfc.distribute.partition.model import Edge, EntryParts, RankGraphs, RankRole
 from dfc.distribute.partition.split import partition
 
-__all__ = ["Edge", "EntryParts", "Parts", "Role", "partition"]
+__all__ = ["Edge", "EntryParts", "RankGraphs", "RankRole", "partition"]

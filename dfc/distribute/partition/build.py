@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dfc.distribute.partition.homes import carried
-from dfc.distribute.partition.model import Edge, Role
+from dfc.distribute.partition.model import Edge, RankRole
 from dfc.distribute.partition.needs import Needs
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.types import TokenType
@@ -43,7 +43,7 @@ class RoleBlock:
     """Builds the block of one entry for one role. `sends` are the edges of values that this role sends."""
 
     def __init__(
-        self, role: Role, needs: Needs, blocks: dict[Value, Block], edges: dict[Value, Edge], sends: set[Value]
+        self, role: RankRole, needs: Needs, blocks: dict[Value, Block], edges: dict[Value, Edge], sends: set[Value]
     ) -> None:
         self._role = role
         self._needs = needs

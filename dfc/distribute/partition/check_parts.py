@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dfc.distribute.partition.model import Parts
+from dfc.distribute.partition.model import RankGraphs
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node
 from dfc.ir.types import TensorType
@@ -44,7 +44,7 @@ class _Event:
     region: tuple[str, ...]
 
 
-def check_parts(parts: Parts) -> None:
+def check_parts(parts: RankGraphs) -> None:
     """Raises `PartsError` unless every entry can run to its end."""
     names = dict.fromkeys(name for graph in parts.graphs.values() for name in graph.entries)
     for name in names:
@@ -53,18 +53,18 @@ def check_parts(parts: Parts) -> None:
         _check_end(name, events)
 
 
-def _tasks(parts: Parts) -> list[Task]:
+def _tasks(parts: RankGraphs) -> list[Task]:
     return [(job, number) for job, count in parts.tasks.items() for number in range(count)]
 
 
-def _events_of(parts: Parts, entry: str, task: Task) -> list[_Event]:
+def _events_of(parts: RankGraphs, entry: str, task: Task) -> list[_Event]:
     graph = parts.graphs[parts.role_of(*task)]
     if entry not in graph.entries:
         return []
     return [event for event in _events(parts, graph.entries[entry].block, task) if event.to or event.source]
 
 
-def _events(parts: Parts, block: Block, task: Task) -> Iterator[_Event]:
+def _events(parts: RankGraphs, block: Block, task: Task) -> Iterator[_Event]:
     """The messages of a task in program order."""
     pending: list[tuple[Iterator[Node], tuple[str, ...]]] = [(iter(block.nodes), ())]
     while pending:
@@ -90,7 +90,7 @@ def _events(parts: Parts, block: Block, task: Task) -> Iterator[_Event]:
                 pending.extend(reversed(inner))
 
 
-def _leaves(parts: Parts, node: Node) -> bool:
+def _leaves(parts: RankGraphs, node: Node) -> bool:
     """Whether a message is for others than these roles, or from them."""
     match node.attributes:
         case SendAttributes(key) | RecvAttributes(key) | RouteAttributes(key) | RoutedAttributes(key):
@@ -99,7 +99,9 @@ def _leaves(parts: Parts, node: Node) -> bool:
             return False
 
 
-def _sent_rows(parts: Parts, node: Node, how: RouteAttributes, task: Task, region: tuple[str, ...]) -> Iterator[_Event]:
+def _sent_rows(
+    parts: RankGraphs, node: Node, how: RouteAttributes, task: Task, region: tuple[str, ...]
+) -> Iterator[_Event]:
     """Every task that has some sends its own, to all it may concern."""
     if node.op == "answer_rows":
         senders, receivers = _named(parts, how.owners), _named(parts, how.callers)
@@ -109,12 +111,12 @@ def _sent_rows(parts: Parts, node: Node, how: RouteAttributes, task: Task, regio
         yield _Event(f"{how.key} from {_words(task)}", receivers, None, _ROWS, region)
 
 
-def _received_rows(parts: Parts, node: Node, how: RoutedAttributes, region: tuple[str, ...]) -> Iterator[_Event]:
+def _received_rows(parts: RankGraphs, node: Node, how: RoutedAttributes, region: tuple[str, ...]) -> Iterator[_Event]:
     for sender in _named(parts, how.owners if node.op == "answered_rows" else how.source):
         yield _Event(f"{how.key} from {_words(sender)}", (), sender, _ROWS, region)
 
 
-def _named(parts: Parts, name: str) -> tuple[Task, ...]:
+def _named(parts: RankGraphs, name: str) -> tuple[Task, ...]:
     job, _, number = name.partition(":")
     return ((job, int(number)),) if number else tuple((job, n) for n in range(parts.tasks[job]))
 
@@ -124,7 +126,7 @@ def _task(text: str) -> Task:
     return job, int(number)
 
 
-def _expanded(parts: Parts, destinations: tuple[str, ...], source: Task) -> tuple[Task, ...]:
+def _expanded(parts: RankGraphs, destinations: tuple[str, ...], source: Task) -> tuple[Task, ...]:
     """The tasks that destinations name; a value never goes back to where it comes from."""
     found: list[Task] = []
     for name in destinations:

@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dfc.diagnostics.diagnostic import CompileError, error
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.deployment.placement import Placement
 from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.distribute.partition.check_parts import check_parts
 from dfc.distribute.partition.checkpoints import KINDS
-from dfc.distribute.partition.model import Role
+from dfc.distribute.partition.model import RankRole
 from dfc.distribute.partition.split import partition
 from dfc.distribute.place.devices import OnDevices
 from dfc.ir import walk
@@ -50,7 +50,7 @@ def split_by_device(graph: Graph, placed: OnDevices) -> DeviceParts:
     entries = {**graph.entries, **{f"test {name}": test for name, test in graph.tests.items()}}
     apart = {name: entry for name, entry in entries.items() if _is_checkpoint(entry)}
     spread = replace(graph, entries={name: e for name, e in entries.items() if name not in apart}, tests={})
-    sites = {device: Site(job_of(device), 0) for device in placed.devices}
+    sites = {device: TaskSite(job_of(device), 0) for device in placed.devices}
     placement = Placement(
         {job_of(device): 1 for device in placed.devices},
         {name: sites[device] for name, device in placed.state.items()},
@@ -59,7 +59,7 @@ def split_by_device(graph: Graph, placed: OnDevices) -> DeviceParts:
     )
     parts = partition(spread, placement, taken=_keys(graph))
     check_parts(parts)
-    roles = {device: Role(job_of(device), 0) for device in placed.devices}
+    roles = {device: RankRole(job_of(device), 0) for device in placed.devices}
     graphs = {device: parts.graphs[role] for device, role in roles.items() if role in parts.graphs}
     if apart:
         there = graphs.get(ON_CPU, Graph(graph.name, settings=graph.settings, source=graph.source))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.ir.graph import Block, Entry, Graph, Value
-from dfc.ir.rewrite import Pass, Site, rebuild, with_block, with_parts
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild, with_block, with_parts
 from dfc.ir.types import TokenType
 from dfc.ops.effects.communication import NETWORK, RecvAttributes
 
@@ -54,7 +54,7 @@ class _Chain(Pass):
     def leave(self, block: Block) -> None:
         self._depth -= 1
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if self._depth > 1 or not any(_is_network(value) for value in site.operands):
             return None
         operands = [self.token if _is_network(value) else value for value in site.operands]

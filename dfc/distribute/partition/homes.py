@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.deployment.placement import Placement
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured
 from dfc.ops.attributes import ForAttributes
 
-Homes = Mapping[Value, Site | None]
+Homes = Mapping[Value, TaskSite | None]
 
 
-def homes_of(block: Block, placement: Placement) -> dict[Value, Site | None]:
+def homes_of(block: Block, placement: Placement) -> dict[Value, TaskSite | None]:
     """The home of every value that is no token, nested ones included."""
-    homes: dict[Value, Site | None] = {value: None for value in block.parameters if not value.is_token}
+    homes: dict[Value, TaskSite | None] = {value: None for value in block.parameters if not value.is_token}
     for node in walk.nodes(block):  # outer before inner: the inner nodes' own sites decide for carried values
         site = placement.nodes.get(node) if measured(node) is None else None
         for value in node.results:
@@ -41,7 +41,7 @@ def carried(node: Node) -> int:
     return sum(1 for value in node.results if not value.is_token) if node.op == "while" else 0
 
 
-def _region(node: Node, placement: Placement, homes: dict[Value, Site | None]) -> None:
+def _region(node: Node, placement: Placement, homes: dict[Value, TaskSite | None]) -> None:
     count = carried(node)
     body = node.regions[-1]
     results = [value for value in node.results if not value.is_token]
@@ -55,9 +55,9 @@ def _region(node: Node, placement: Placement, homes: dict[Value, Site | None]) -
         homes[body.parameters[0]] = None
 
 
-def _made_at(node: Node, number: int, placement: Placement) -> Site | None:
+def _made_at(node: Node, number: int, placement: Placement) -> TaskSite | None:
     """Where result `number` is made: by the nodes that end the regions where they agree, else at the node itself."""
-    sites: set[Site | None] = set()
+    sites: set[TaskSite | None] = set()
     regions = node.regions if node.op == "if" else node.regions[-1:]
     for region in regions:
         maker = region.outputs[number].node

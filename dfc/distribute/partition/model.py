@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dfc.diagnostics.source import Span
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.partition.checkpoints import CheckpointStep
 from dfc.ir.graph import Graph
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Role:
+class RankRole:
     """Tasks that run one graph: one task of a job, or all tasks of it that are no role of their own."""
 
     job: str
@@ -22,7 +22,7 @@ class Role:
     def name(self) -> str:
         return self.job if self.task is None else f"{self.job}-{self.task}"
 
-    def runs(self, site: Site | None) -> bool:
+    def runs(self, site: TaskSite | None) -> bool:
         """Whether what is at `site` (None: everywhere) is here."""
         return site is None or (site.job == self.job and site.task in (None, self.task))
 
@@ -43,39 +43,39 @@ class EntryParts:
     """How an entry is spread: the roles that take part, which of them need each feed, and the task (`job:task`) each
     result comes from. One that only saves and restores has `steps`, and no role."""
 
-    roles: tuple[Role, ...]
-    feeds: Mapping[str, tuple[Role, ...]]
+    roles: tuple[RankRole, ...]
+    feeds: Mapping[str, tuple[RankRole, ...]]
     results: Mapping[str, str]
     steps: tuple[CheckpointStep, ...] = ()
 
 
 @dataclass(slots=True)
-class Parts:
+class RankGraphs:
     """A graph for each role, in the order of ranks. `outer` are keys of messages with others than these roles."""
 
     tasks: Mapping[str, int]
-    graphs: dict[Role, Graph] = field(default_factory=dict[Role, Graph])
+    graphs: dict[RankRole, Graph] = field(default_factory=dict[RankRole, Graph])
     edges: list[Edge] = field(default_factory=list[Edge])
     entries: dict[str, EntryParts] = field(default_factory=dict[str, EntryParts])
     outer: frozenset[str] = frozenset()
 
-    def role_of(self, job: str, task: int) -> Role:
+    def role_of(self, job: str, task: int) -> RankRole:
         """The role of a task."""
-        own = Role(job, task)
-        return own if own in self.graphs else Role(job)
+        own = RankRole(job, task)
+        return own if own in self.graphs else RankRole(job)
 
 
-def roles_of(tasks: Mapping[str, int], sites: Sequence[Site]) -> tuple[Role, ...]:
+def roles_of(tasks: Mapping[str, int], sites: Sequence[TaskSite]) -> tuple[RankRole, ...]:
     """The roles that sites make: a task that something is placed on by number is one of its own."""
-    found: list[Role] = []
+    found: list[RankRole] = []
     for job, count in tasks.items():
         own = sorted({site.task for site in sites if site.job == job and site.task is not None})
-        found += [Role(job, task) for task in own]
+        found += [RankRole(job, task) for task in own]
         if len(own) < count:
-            found.append(Role(job))
+            found.append(RankRole(job))
     return tuple(found)
 
 
-def first_task(site: Site) -> str:
+def first_task(site: TaskSite) -> str:
     """The task that speaks for a site."""
     return f"{site.job}:{site.task or 0}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dfc.distribute.deployment.placement import Placement
 from dfc.distribute.partition.homes import Homes, carried, homes_of
-from dfc.distribute.partition.model import Role
+from dfc.distribute.partition.model import RankRole
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.measured import Dependence, measured
@@ -23,24 +23,24 @@ class Needs:
     need a parameter of the entry. `results`: the roles each result comes from, several only where each has a piece."""
 
     homes: Homes
-    runs: dict[Role, set[Node]]
-    crossing: dict[Value, set[Role]] = field(default_factory=dict["Value", "set[Role]"])
-    feeds: dict[Value, set[Role]] = field(default_factory=dict["Value", "set[Role]"])
-    results: list[tuple[Role, ...]] = field(default_factory=list["tuple[Role, ...]"])
+    runs: dict[RankRole, set[Node]]
+    crossing: dict[Value, set[RankRole]] = field(default_factory=dict["Value", "set[RankRole]"])
+    feeds: dict[Value, set[RankRole]] = field(default_factory=dict["Value", "set[RankRole]"])
+    results: list[tuple[RankRole, ...]] = field(default_factory=list["tuple[RankRole, ...]"])
 
-    def taking_part(self) -> tuple[Role, ...]:
+    def taking_part(self) -> tuple[RankRole, ...]:
         """The roles that have anything to do, in the order of ranks."""
         giving = {role for roles in self.results for role in roles}
         return tuple(role for role, nodes in self.runs.items() if nodes or role in giving)
 
 
-def needs_of(entry: Entry, placement: Placement, roles: Sequence[Role], pieces: Collection[str] = ()) -> Needs:
+def needs_of(entry: Entry, placement: Placement, roles: Sequence[RankRole], pieces: Collection[str] = ()) -> Needs:
     """`pieces` are the names of results of which every task has a part."""
     return _Finder(entry, placement, roles).run(pieces)
 
 
 class _Finder:
-    def __init__(self, entry: Entry, placement: Placement, roles: Sequence[Role]) -> None:
+    def __init__(self, entry: Entry, placement: Placement, roles: Sequence[RankRole]) -> None:
         self._block = entry.block
         self._names = entry.result_names
         self._placement = placement
@@ -63,12 +63,12 @@ class _Finder:
                 self._require(value, role)
         return self._needs
 
-    def speaker(self, value: Value) -> Role:
+    def speaker(self, value: Value) -> RankRole:
         """The role that sends a value, or returns it."""
         site = self._needs.homes[value] or self._placement.home
         return next(r for r in self._roles if r.runs(site) and r.task in (None, site.task or 0))
 
-    def _at(self, value: Value) -> list[Role]:
+    def _at(self, value: Value) -> list[RankRole]:
         """The roles that have a value at home."""
         site = self._needs.homes[value]
         return [role for role in self._roles if role.runs(site)]
@@ -96,7 +96,7 @@ class _Finder:
                 if number < carried(node):
                     self._require(node.operands[first + number], role)
 
-    def _taking_part(self, node: Node) -> list[Role]:
+    def _taking_part(self, node: Node) -> list[RankRole]:
         sites = {self._needs.homes[value] for value in node.results if not value.is_token}
         for region in node.regions:
             for inner in walk.nodes(region):
@@ -106,7 +106,7 @@ class _Finder:
                     sites.add(self._placement.nodes[inner])
         return [role for role in self._roles if any(site is not None and role.runs(site) for site in sites)]
 
-    def _require(self, value: Value, role: Role) -> None:
+    def _require(self, value: Value, role: RankRole) -> None:
         """Notes that a role uses a value, and runs whatever floats behind it there."""
         pending = [value]
         while pending:
@@ -123,7 +123,7 @@ class _Finder:
                 self._needs.runs[role].add(current.node)
                 pending.extend(current.node.operands)
 
-    def _has(self, role: Role, size: Value) -> bool:
+    def _has(self, role: RankRole, size: Value) -> bool:
         """Whether a role counts out a size already."""
         return size.node in self._needs.runs[role]
 

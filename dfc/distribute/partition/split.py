@@ -8,7 +8,7 @@ from dataclasses import replace
 from dfc.distribute.deployment.placement import Placement
 from dfc.distribute.partition.build import RoleBlock
 from dfc.distribute.partition.checkpoints import Steps
-from dfc.distribute.partition.model import Edge, EntryParts, Parts, Role, first_task, roles_of
+from dfc.distribute.partition.model import Edge, EntryParts, RankGraphs, RankRole, first_task, roles_of
 from dfc.distribute.partition.needs import Needs, block_of_values, needs_of
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Entry, Graph, Value
@@ -22,12 +22,12 @@ def partition(
     steps: Steps | None = None,
     pieces: Mapping[str, Collection[str]] | None = None,
     taken: Collection[str] = (),
-) -> Parts:
+) -> RankGraphs:
     """A graph for each role; `steps` are the entries that only save or restore, `pieces` the results of which
     every task has a part, by entry. Tests stay behind: they are for the undivided program. `taken` are keys of messages
     that the graph has already."""
     roles = roles_of(placement.tasks, [*placement.state.values(), *placement.nodes.values(), placement.home])
-    parts = Parts(placement.tasks, outer=frozenset(taken))
+    parts = RankGraphs(placement.tasks, outer=frozenset(taken))
     for role in roles:
         here = {name: r for name, r in graph.resources.items() if role.runs(placement.state[name])}
         parts.graphs[role] = Graph(graph.name, here, settings=graph.settings, source=graph.source)
@@ -38,7 +38,9 @@ def partition(
     return parts
 
 
-def _entry(entry: Entry, placement: Placement, roles: Sequence[Role], parts: Parts, pieces: Collection[str]) -> None:
+def _entry(
+    entry: Entry, placement: Placement, roles: Sequence[RankRole], parts: RankGraphs, pieces: Collection[str]
+) -> None:
     needs = needs_of(entry, placement, roles, pieces)
     edges, sends = _edges(entry, needs, roles, NameSet(parts.outer))
     parts.edges += edges.values()
@@ -78,11 +80,11 @@ def _undecided(entry: Entry, feeds: Sequence[Value]) -> tuple[Symbol, ...]:
 
 
 def _edges(
-    entry: Entry, needs: Needs, roles: Sequence[Role], keys: NameSet
-) -> tuple[dict[Value, Edge], dict[Role, set[Value]]]:
+    entry: Entry, needs: Needs, roles: Sequence[RankRole], keys: NameSet
+) -> tuple[dict[Value, Edge], dict[RankRole, set[Value]]]:
     """One edge for each value that crosses, in a fixed order, and which role sends which values."""
     edges: dict[Value, Edge] = {}
-    sends: dict[Role, set[Value]] = {role: set() for role in roles}
+    sends: dict[RankRole, set[Value]] = {role: set() for role in roles}
     for value in sorted(needs.crossing, key=lambda v: v.name):
         home = needs.homes[value]
         assert home is not None, value
@@ -94,7 +96,7 @@ def _edges(
     return edges, sends
 
 
-def _destinations(roles: Sequence[Role], wanting: set[Role]) -> tuple[str, ...]:
+def _destinations(roles: Sequence[RankRole], wanting: set[RankRole]) -> tuple[str, ...]:
     """The jobs and tasks a value goes to. What all other tasks of a job want, its tasks with a role of their own have,
     or want as well."""
     jobs = {role.job for role in wanting if role.task is None}

@@ -11,22 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.deployment.placement import Placement
 from dfc.distribute.place.cost import Costs
 from dfc.distribute.place.greedy import Run
-from dfc.distribute.place.model import Decision, Placed, PlacementError, Wishes
+from dfc.distribute.place.model import Decision, Placed, PlacementConstraints, PlacementError
 from dfc.distribute.place.state import place_state, used_state
 from dfc.ir.graph import Entry, Graph, Node
 
-__all__ = ["Costs", "Decision", "Placed", "PlacementError", "Wishes", "place"]
+__all__ = ["Costs", "Decision", "Placed", "PlacementConstraints", "PlacementError", "place"]
 
 
-def place(graph: Graph, wishes: Wishes, costs: Costs | None = None) -> Placed:
+def place(graph: Graph, wishes: PlacementConstraints, costs: Costs | None = None) -> Placed:
     """Places a graph; `PlacementError` if the wishes cannot be fulfilled."""
     state = place_state(graph, wishes)
     sites = {decision.name: decision.site for decision in state}
-    nodes: dict[Node, Site] = {}
+    nodes: dict[Node, TaskSite] = {}
     decisions: dict[str, tuple[Decision, ...]] = {}
     for entry in graph.entries.values():
         home = _home(entry, wishes, [sites[n] for n in sorted(used_state(entry))])
@@ -37,16 +37,16 @@ def place(graph: Graph, wishes: Wishes, costs: Costs | None = None) -> Placed:
     return Placed(Placement(wishes.tasks, sites, nodes, _client(wishes)), tuple(state), decisions)
 
 
-def _client(wishes: Wishes) -> Site:
+def _client(wishes: PlacementConstraints) -> TaskSite:
     """Where nothing else says where: the first job, whole if entries are replicated over it, else its first task."""
     first = wishes.tasks_in_order[0]
-    return Site(first.job) if first.job in wishes.replicated.values() else first
+    return TaskSite(first.job) if first.job in wishes.replicated.values() else first
 
 
-def _home(entry: Entry, wishes: Wishes, state: Sequence[Site]) -> Site:
+def _home(entry: Entry, wishes: PlacementConstraints, state: Sequence[TaskSite]) -> TaskSite:
     """Where an entry runs that nothing ties: with its state, if that is in one place, else on the first task."""
     job = wishes.replicated.get(entry.name)
     if job is not None:
-        return Site(job)
+        return TaskSite(job)
     whole = [site for site in state if site.task is None]
     return whole[0] if whole else state[0] if len(set(state)) == 1 else _client(wishes)

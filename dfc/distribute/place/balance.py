@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.place.cost import state_bytes
 from dfc.distribute.place.model import Decision
 from dfc.ir.graph import Graph
@@ -21,7 +21,7 @@ class Load:
     the memory of a task, 0 without a limit."""
 
     job: str
-    tasks: Mapping[Site, int]
+    tasks: Mapping[TaskSite, int]
     least: int
     limit: int
 
@@ -41,11 +41,11 @@ def loads(graph: Graph, state: Sequence[Decision], tasks: Mapping[str, int], mem
 
 
 def _load(graph: Graph, state: Sequence[Decision], job: str, count: int, limit: int) -> Load:
-    held = {Site(job, number): 0 for number in range(count)}
+    held = {TaskSite(job, number): 0 for number in range(count)}
     copies, largest = 0, 0
     for decision in state:
         size = state_bytes(graph.resources[decision.name].type)
-        if decision.site == Site(job):
+        if decision.site == TaskSite(job):
             copies += size
         elif decision.site.job == job:
             held[decision.site] += size

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dfc.distribute.place.cost import nodes_inside
-from dfc.distribute.place.model import Wishes
+from dfc.distribute.place.model import PlacementConstraints
 from dfc.ir import walk
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.graph import Entry, Node
@@ -34,7 +34,7 @@ def names_in_blocks(entry: Entry, count: Symbol) -> frozenset[str]:
     return frozenset(node.name for loop in loops for node in nodes_inside(loop) if node is not loop)
 
 
-def strays(entry: Entry, wishes: Wishes) -> Iterator[Node]:
+def strays(entry: Entry, wishes: PlacementConstraints) -> Iterator[Node]:
     """Nodes in the blocks of an entry that a line wants somewhere else than in all tasks of its job; last those that
     only go through the blocks, which mean nothing to the author."""
     count, job = wishes.counts.get(entry.name), wishes.replicated.get(entry.name)

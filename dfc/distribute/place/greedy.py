@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dfc.distribute.deployment.model import Constraint, Site
+from dfc.distribute.deployment.model import Constraint, TaskSite
 from dfc.distribute.place.blocks import is_blockwise
 from dfc.distribute.place.cost import Costs, nodes_inside
-from dfc.distribute.place.model import Decision, Wishes
+from dfc.distribute.place.model import Decision, PlacementConstraints
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
@@ -25,19 +25,21 @@ from dfc.ops.rules.lookup import rules_of
 class Run:
     """A simulated run of one entry. `state` are sites of state; `home` is where nodes go that nothing ties."""
 
-    def __init__(self, entry: Entry, wishes: Wishes, state: Mapping[str, Site], costs: Costs, home: Site) -> None:
+    def __init__(
+        self, entry: Entry, wishes: PlacementConstraints, state: Mapping[str, TaskSite], costs: Costs, home: TaskSite
+    ) -> None:
         self._entry = entry
         self._wishes = wishes
         self._state = state
         self._costs = costs
         self._home = home
         self._free = dict.fromkeys(wishes.tasks_in_order, 0.0)
-        self._ready: dict[Value, tuple[Site | None, float]] = {}
+        self._ready: dict[Value, tuple[TaskSite | None, float]] = {}
         self._feeds = frozenset(v for v in entry.block.parameters if not v.is_token)
         self._floating: set[Value] = set()
         self._users = _users(entry.block)
         self._groups = {wishes.together[name]: site for name, site in state.items() if name in wishes.together}
-        self.nodes: dict[Node, Site] = {}
+        self.nodes: dict[Node, TaskSite] = {}
         self.decisions: list[Decision] = []
 
     def run(self) -> None:
@@ -70,7 +72,7 @@ class Run:
         self.decisions.append(Decision(node.name, site, reason, start, finish, compared, node))
         self._settle(node, site)
 
-    def _choose(self, node: Node) -> tuple[Site, str, tuple[tuple[Site, float], ...]]:
+    def _choose(self, node: Node) -> tuple[TaskSite, str, tuple[tuple[TaskSite, float], ...]]:
         own = self._state_of(node)
         if own is not None and not node.regions:
             return self._state[own], f"with its state `{own}`", ()
@@ -78,7 +80,7 @@ class Run:
             return self._wishes.fixed[node.name], "beside rows that are divided", ()
         count = self._wishes.counts.get(self._entry.name)
         if count is not None and is_blockwise(node, count):
-            return Site(self._wishes.replicated[self._entry.name]), "each task does its own blocks", ()
+            return TaskSite(self._wishes.replicated[self._entry.name]), "each task does its own blocks", ()
         group = self._wishes.together.get(node.name, "")
         if group in self._groups:  # before its line, which says the same of all of them but may leave the task open
             return self._groups[group], f"together with `{group}`", ()
@@ -92,16 +94,16 @@ class Run:
         chosen = min(compared, key=lambda each: each[1])[0]
         return chosen, "finished first here", compared
 
-    def _asked(self, wish: Constraint, job: str) -> Site:
+    def _asked(self, wish: Constraint, job: str) -> TaskSite:
         """What a constraint on a value means: without a task, all of a replicated job or the first of another one."""
         anywhere = None if job in self._wishes.replicated.values() else 0
-        return Site(job, wish.task if wish.task is not None else anywhere)
+        return TaskSite(job, wish.task if wish.task is not None else anywhere)
 
-    def _feasible(self, node: Node) -> list[Site]:
+    def _feasible(self, node: Node) -> list[TaskSite]:
         """Sites that can be best: where operands are, where state that takes the result is, and home; in an entry that
         is not replicated, every task."""
         job = self._wishes.replicated.get(self._entry.name)
-        near: dict[Site, None] = {Site(job) if job is not None else self._home: None}
+        near: dict[TaskSite, None] = {TaskSite(job) if job is not None else self._home: None}
         for value in walk.inputs(node):
             near.update({site: None for site in [self._ready[value][0]] if site is not None})
         for value in node.results:
@@ -118,16 +120,16 @@ class Run:
             )
         return sorted(near, key=self._rank)
 
-    def _rank(self, site: Site) -> tuple[int, int]:
+    def _rank(self, site: TaskSite) -> tuple[int, int]:
         return list(self._wishes.tasks).index(site.job), -1 if site.task is None else site.task
 
-    def _times(self, node: Node, site: Site) -> tuple[float, float]:
+    def _times(self, node: Node, site: TaskSite) -> tuple[float, float]:
         """When a node would start and finish at a site, in seconds from the begin of the call."""
         arrived = max((self._arrival(value, site) for value in walk.inputs(node)), default=0.0)
         start = max(arrived, *(self._free[task] for task in self._tasks(site)))
         return start, start + self._costs.seconds(node)
 
-    def _arrival(self, value: Value, site: Site) -> float:
+    def _arrival(self, value: Value, site: TaskSite) -> float:
         if value not in self._ready:
             return 0.0
         source, time = self._ready[value]
@@ -136,10 +138,10 @@ class Run:
         there = source is None or source == site or (source.job == site.job and source.task is None)
         return time if there or value.is_token else time + self._costs.transfer(value)
 
-    def _tasks(self, site: Site) -> list[Site]:
+    def _tasks(self, site: TaskSite) -> list[TaskSite]:
         return [task for task in self._free if task.job == site.job and site.task in (None, task.task)]
 
-    def _settle(self, node: Node, site: Site) -> None:
+    def _settle(self, node: Node, site: TaskSite) -> None:
         """Gives a node, and all in its regions, their sites: state stays where it is, and constants float."""
         for inner in nodes_inside(node):
             name = self._state_of(inner) if not inner.regions else None
@@ -154,7 +156,7 @@ class Run:
             elif wish is not None and wish.job is not None and inner is not node:
                 self.nodes[inner] = self._asked(wish, wish.job)
             elif inner.operands or inner.regions or effect(inner) not in (Effect.PURE, Effect.RANDOM):
-                self.nodes[inner] = Site(site.job, site.task or 0) if self._is_said_once(inner, node) else site
+                self.nodes[inner] = TaskSite(site.job, site.task or 0) if self._is_said_once(inner, node) else site
 
     def _is_said_once(self, inner: Node, node: Node) -> bool:
         """Whether a node tells people something that every task would tell likewise: its first one speaks for all. In a

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from dfc.distribute.deployment.model import Constraint, Site
+from dfc.distribute.deployment.model import Constraint, TaskSite
 from dfc.distribute.deployment.placement import Placement
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class PlacementConstraints:
     """What a deployment file asks for, names resolved.
 
     `tasks`: tasks of each job, in the order of ranks. `memory`: bytes per task of a job (0 or absent: no limit).
@@ -28,14 +28,14 @@ class Wishes:
     values: Mapping[str, Constraint] = field(default_factory=dict[str, Constraint])
     together: Mapping[str, str] = field(default_factory=dict[str, str])
     replicated: Mapping[str, str] = field(default_factory=dict[str, str])
-    fixed: Mapping[str, Site] = field(default_factory=dict[str, Site])
+    fixed: Mapping[str, TaskSite] = field(default_factory=dict[str, TaskSite])
     counts: Mapping[str, Symbol] = field(default_factory=dict[str, Symbol])
     elastic: Collection[str] = ()
 
     @property
-    def tasks_in_order(self) -> tuple[Site, ...]:
+    def tasks_in_order(self) -> tuple[TaskSite, ...]:
         """Every task, by rank."""
-        return tuple(Site(job, number) for job, count in self.tasks.items() for number in range(count))
+        return tuple(TaskSite(job, number) for job, count in self.tasks.items() for number in range(count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Decision:
     with the simulated time, in seconds, at which it would be finished there; `start` and `finish` are simulated too."""
 
     name: str
-    site: Site
+    site: TaskSite
     reason: str
     start: float = 0.0
     finish: float = 0.0
-    alternatives: tuple[tuple[Site, float], ...] = ()
+    alternatives: tuple[tuple[TaskSite, float], ...] = ()
     node: Node | None = None
 
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dfc.distribute.deployment.model import Constraint, Site
+from dfc.distribute.deployment.model import Constraint, TaskSite
 from dfc.distribute.place.cost import state_bytes
-from dfc.distribute.place.model import Decision, PlacementError, Wishes
+from dfc.distribute.place.model import Decision, PlacementConstraints, PlacementError
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 
 
-def place_state(graph: Graph, wishes: Wishes) -> list[Decision]:
+def place_state(graph: Graph, wishes: PlacementConstraints) -> list[Decision]:
     """A decision for all state, in the order of its declaration."""
     copies = _replicated_state(graph, wishes)
     decided: dict[str, Decision] = {}
     groups = sorted(_groups(graph, wishes), key=lambda names: (-_size(graph, names), names))
-    held: dict[Site, int] = dict.fromkeys(wishes.tasks_in_order, 0)
+    held: dict[TaskSite, int] = dict.fromkeys(wishes.tasks_in_order, 0)
     for names in groups:
         site, reason, compared = _site(graph, wishes, names, copies, held)
         for name in names:
@@ -36,8 +36,12 @@ def place_state(graph: Graph, wishes: Wishes) -> list[Decision]:
 
 
 def _site(
-    graph: Graph, wishes: Wishes, names: Sequence[str], copies: Mapping[str, str], held: Mapping[Site, int]
-) -> tuple[Site, str, tuple[tuple[Site, float], ...]]:
+    graph: Graph,
+    wishes: PlacementConstraints,
+    names: Sequence[str],
+    copies: Mapping[str, str],
+    held: Mapping[TaskSite, int],
+) -> tuple[TaskSite, str, tuple[tuple[TaskSite, float], ...]]:
     """The site of a group, the reason, and how much each possible task would hold."""
     divided = next((wishes.fixed[name] for name in names if name in wishes.fixed), None)
     if divided is not None:
@@ -46,11 +50,11 @@ def _site(
     job = next((copies[name] for name in names if name in copies), None)
     asked = constraint.job if constraint is not None else None
     if constraint is not None and asked is not None and constraint.task is not None:
-        return Site(asked, constraint.task), f"line {constraint.span.line} says so", ()
+        return TaskSite(asked, constraint.task), f"line {constraint.span.line} says so", ()
     if asked is not None and asked in wishes.replicated.values() and job in (None, asked):
-        return Site(asked), f"a copy in every task of `{asked}`: it is replicated", ()
+        return TaskSite(asked), f"a copy in every task of `{asked}`: it is replicated", ()
     if asked is None and job is not None:
-        return Site(job), f"a copy in every task of `{job}`: entries replicated there use it", ()
+        return TaskSite(job), f"a copy in every task of `{job}`: entries replicated there use it", ()
     possible = [task for task in held if asked in (None, task.job)]
     size = _size(graph, names)
     compared = tuple((task, float(held[task] + size)) for task in possible)
@@ -59,12 +63,12 @@ def _site(
     return chosen, f"the task {where} that holds the least".replace("  ", " "), compared
 
 
-def _constraint(wishes: Wishes, names: Iterable[str]) -> Constraint | None:
+def _constraint(wishes: PlacementConstraints, names: Iterable[str]) -> Constraint | None:
     found = [wishes.state[name] for name in names if name in wishes.state]
     return max(found, key=lambda c: (c.job is not None, c.task is not None), default=None)
 
 
-def _replicated_state(graph: Graph, wishes: Wishes) -> dict[str, str]:
+def _replicated_state(graph: Graph, wishes: PlacementConstraints) -> dict[str, str]:
     """The job of each piece of state that an entry replicated there uses, directly or with what uses it."""
     found: dict[str, str] = {}
     for name, job in wishes.replicated.items():
@@ -87,7 +91,7 @@ def used_state(entry: Entry) -> frozenset[str]:
     return frozenset(found)
 
 
-def _groups(graph: Graph, wishes: Wishes) -> list[tuple[str, ...]]:
+def _groups(graph: Graph, wishes: PlacementConstraints) -> list[tuple[str, ...]]:
     """State that shares a site, as tuples of names."""
     groups: dict[str, list[str]] = {}
     for name in graph.resources:
@@ -99,7 +103,7 @@ def _size(graph: Graph, names: Iterable[str]) -> int:
     return sum(state_bytes(graph.resources[name].type) for name in names)
 
 
-def _check_memory(wishes: Wishes, held: Mapping[Site, int]) -> None:
+def _check_memory(wishes: PlacementConstraints, held: Mapping[TaskSite, int]) -> None:
     for task, size in held.items():
         limit = wishes.memory.get(task.job, 0)
         if limit and size > limit:

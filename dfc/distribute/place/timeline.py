@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.place.model import Decision
 from dfc.ir import walk
 from dfc.ir.graph import Value
@@ -23,8 +23,8 @@ class Timeline:
     finish: float
     critical_path: float
     work: float
-    tasks: Mapping[Site, Sequence[Decision]]
-    busy: Mapping[Site, float]
+    tasks: Mapping[TaskSite, Sequence[Decision]]
+    busy: Mapping[TaskSite, float]
 
     @property
     def lower_bound(self) -> float:
@@ -32,9 +32,9 @@ class Timeline:
         return max(self.critical_path, self.work / len(self.tasks))
 
 
-def timeline(decisions: Sequence[Decision], tasks: Sequence[Site]) -> Timeline:
+def timeline(decisions: Sequence[Decision], tasks: Sequence[TaskSite]) -> Timeline:
     """What each task does when."""
-    rows: dict[Site, list[Decision]] = {task: [] for task in tasks}
+    rows: dict[TaskSite, list[Decision]] = {task: [] for task in tasks}
     for decision in decisions:
         for task in tasks:
             if task.job == decision.site.job and decision.site.task in (None, task.task):

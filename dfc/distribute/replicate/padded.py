@@ -23,7 +23,7 @@ from dfc.ir.dims import ONE, Compound, Dim, Symbol, dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Entry, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AssignAttributes, DimAttributes, TypeAttributes
 from dfc.ops.builder import Builder
@@ -87,7 +87,7 @@ class _Masking(Pass):
         self._rows = rows
         self._valid = valid
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         node, symbol = site.node, self._rows.cutting.symbol
         output = Builder.appending(site.output, name=node.name, span=node.span)
         if isinstance(node.attributes, DimAttributes) and symbol in node.attributes.size.symbols():
@@ -160,7 +160,7 @@ class _Masking(Pass):
         counts = self._counts(output, old.tensor.shape, state)
         return output.apply("select", counts, new, output.scalar_like(other, new))
 
-    def _assigned(self, output: Builder, site: Site) -> Sequence[Value]:
+    def _assigned(self, output: Builder, site: RewriteSite) -> Sequence[Value]:
         """Rows of a variable that are set get what they get from the last row that counts once more; what is added to
         others is nothing."""
         node, (value, *others) = site.node, site.operands
@@ -171,7 +171,7 @@ class _Masking(Pass):
         types = [result.type for result in node.results]
         return output.add(node.op, [value, *others], types, node.attributes).results
 
-    def _sum(self, output: Builder, site: Site) -> Sequence[Value]:
+    def _sum(self, output: Builder, site: RewriteSite) -> Sequence[Value]:
         node = site.node
         filling = rules_of(node).filling
         assert filling is not None and filling.neutral is not None, node

@@ -21,7 +21,7 @@ from dfc.ir.dims import ONE, ZERO, Dim, dim, maximum
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Cloner, Pass, Site, rebuild
+from dfc.ir.rewrite import Cloner, Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ConstantAttributes, DimAttributes, ForAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
@@ -59,7 +59,7 @@ class _Ahead(Pass):
     def leave(self, block: Block) -> None:
         self._rows.pop()
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         rounds = _rounds(site) if site.node.op == "for" else None
         if rounds is None:
             return None
@@ -113,7 +113,7 @@ class _Inside(Pass):
         self._picks = picks
         self._rounds = rounds
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         found = self._picks.get(site.node.results[0]) if site.node.results else None
         if found is None:
             return None
@@ -127,7 +127,7 @@ class _Inside(Pass):
 class _Rounds:
     """A loop of exactly `trips` rounds, from `first` on."""
 
-    def __init__(self, site: Site, trips: Dim, first: Dim) -> None:
+    def __init__(self, site: RewriteSite, trips: Dim, first: Dim) -> None:
         self.trips = trips
         self._first = first
         self._bounds = site.operands[:2]
@@ -204,7 +204,7 @@ class _Rounds:
         return b.add("for", self._bounds, (type_,), ForAttributes(0, self.trips), (body,)).result
 
 
-def _rounds(site: Site) -> _Rounds | None:
+def _rounds(site: RewriteSite) -> _Rounds | None:
     """The loop, if it has as many rounds as its attributes say, whatever the sizes are."""
     told = site.node.attributes
     first, last = (_size(value) for value in site.operands[:2])

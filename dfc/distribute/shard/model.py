@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dfc.diagnostics.source import Span
-from dfc.distribute.deployment.model import Shard, Site
+from dfc.distribute.deployment.model import Shard, TaskSite
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.graph import Graph
 
@@ -30,8 +30,8 @@ class Division:
         return self.rows % self.tasks == 0
 
     @property
-    def site(self) -> Site:
-        return Site(self.job)
+    def site(self) -> TaskSite:
+        return TaskSite(self.job)
 
     def can_cut(self, size: Dim) -> bool:
         """Whether an axis of this size is one of rows. For the rules of `replicate`, which ask nothing else."""
@@ -64,7 +64,7 @@ class Caller:
     """Where an entry uses rows: `site`. In one that is replicated, values whose size mentions `count` are the task's
     own (its blocks, of `blocks` in all)."""
 
-    site: Site
+    site: TaskSite
     count: Symbol | None = None
     blocks: int = 0
 
@@ -85,7 +85,7 @@ class Spreading:
 
     graph: Graph
     sharded: Mapping[str, Sharded]
-    sites: dict[str, Site] = field(default_factory=dict[str, Site])
+    sites: dict[str, TaskSite] = field(default_factory=dict[str, TaskSite])
     edges: list[RowEdge] = field(default_factory=list[RowEdge])
     combined: list[RowEdge] = field(default_factory=list[RowEdge])
     results: dict[str, Mapping[str, ResultRows]] = field(default_factory=dict[str, "Mapping[str, ResultRows]"])

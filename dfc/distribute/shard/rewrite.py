@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import CompileError
-from dfc.distribute.deployment.model import Site as Place
+from dfc.distribute.deployment.model import TaskSite as Place
 from dfc.distribute.shard import mistakes
 from dfc.distribute.shard.analysis import Findings, goes_over_blocks, written
 from dfc.distribute.shard.beside import beside_rows
@@ -29,7 +29,7 @@ from dfc.ir import walk
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import Dim, dim
 from dfc.ir.graph import Block, Entry, Node, Value
-from dfc.ir.rewrite import Pass, Site, rebuild, with_parts
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild, with_parts
 from dfc.ir.symbols import symbols_of
 from dfc.ir.types import Type
 from dfc.ops.attributes import (
@@ -191,7 +191,7 @@ class _Rewriting(Pass):
         self.routes.here(division.site)
         return same
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if self._blocks_at is not None:
             self._forget_ends(site)
             return None
@@ -212,7 +212,7 @@ class _Rewriting(Pass):
             return self._by_rows(node) if any(self._demands.has(v) for v in node.results) else node.results
         return self._common(site)
 
-    def _forget_ends(self, site: Site) -> None:
+    def _forget_ends(self, site: RewriteSite) -> None:
         """Of regions in a loop over blocks, which stay as they are."""
         del self._ends[len(self._ends) - len(site.regions) :]
 
@@ -246,7 +246,7 @@ class _Rewriting(Pass):
 
     # ---------------------------------------------------------------- nodes --
 
-    def _region(self, site: Site) -> Sequence[Value]:
+    def _region(self, site: RewriteSite) -> Sequence[Value]:
         """A loop or branch, with the token of the network if anything travels inside."""
         node, routes = site.node, self.routes
         first = len(self._ends) - len(site.regions)
@@ -279,7 +279,7 @@ class _Rewriting(Pass):
                     self._brought_together(old)
         return [self.values[old] for old in node.results]
 
-    def _common(self, site: Site) -> Sequence[Value]:
+    def _common(self, site: RewriteSite) -> Sequence[Value]:
         """A node that is done as before, and the rows of its result if somebody needs them."""
         node, demands = site.node, self._demands
         is_needed = not is_pure(node) or isinstance(node.attributes, MeasuredAttributes)

@@ -16,7 +16,7 @@ from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.shard.model import Caller, Division, RowEdge
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import Dim, Symbol, dim, product
@@ -64,7 +64,7 @@ class Routes:
         self.builder = builder
         self.caller = caller
         self.network = self.new_token()
-        self.sites: dict[Node, Site] = {}
+        self.sites: dict[Node, TaskSite] = {}
         self.edges: list[RowEdge] = []
         self.combined_edges: list[RowEdge] = []
         self._entry = entry
@@ -88,7 +88,7 @@ class Routes:
 
     # ---------------------------------------------------------------- places --
 
-    def here(self, site: Site | None) -> None:
+    def here(self, site: TaskSite | None) -> None:
         """Says where the nodes are that were appended since the last time."""
         nodes = self.builder.block.nodes
         if site is not None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context, Outcome
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake, unsupported
-from dfc.elaborate.names.scope import Role, Scope
+from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.statements.branches import leaves, rebuild
 from dfc.elaborate.types.convert import is_operand, tensor
 from dfc.elaborate.types.declared import ConstType, DeclaredType, TupleType
@@ -93,10 +93,10 @@ def _slopes(
     if isinstance(result, TupleType) and result.names:
         for name, entity in zip(result.names, items, strict=True):
             if name and scope.find(name) is None:
-                scope.bind(name, entity, gradient.span, Role.LET)
+                scope.bind(name, entity, gradient.span, BindingRole.LET)
     places = list(cotangents)
     for name, entity in zip(gradient.names, items, strict=True):
-        scope.bind(name.text, rebuild(entity, places), name.span, Role.LET)
+        scope.bind(name.text, rebuild(entity, places), name.span, BindingRole.LET)
     outcome = Outcome("return")
     mistakes = context.program.reporter.error_count
     inner = replace(context, scope=scope, outcome=outcome, may_affect=False, loop=None)

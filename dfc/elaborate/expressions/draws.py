@@ -13,7 +13,7 @@ from dfc.elaborate.context import Argument, Context
 from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
 from dfc.elaborate.expressions.makers import type_argument
 from dfc.elaborate.expressions.operations import operate
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.state.randomness import call_rng_method as call_plain_method
 from dfc.elaborate.state.randomness import draw
@@ -77,7 +77,7 @@ def _categorical(context: Context, dice: Variable, given: Arguments, span: Span)
         noise = b.apply("log", b.apply("neg", b.apply("log", chance)))
         return b.apply("argmax", sub(b, wide, noise), attributes=ArgAttributes(axis, I32))
 
-    return operate(context, Place("categorical", span, (argument.span,)), pick)
+    return operate(context, OperationSpans("categorical", span, (argument.span,)), pick)
 
 
 def _log_uniform(context: Context, dice: Variable, given: Arguments, span: Span) -> Value:
@@ -95,7 +95,7 @@ def _log_uniform(context: Context, dice: Variable, given: Arguments, span: Span)
         inside = b.apply("maximum", b.apply("minimum", whole, sub(b, limit, one)), b.constant(0, F64))
         return b.cast(inside, type_.dtype)
 
-    return operate(context, Place("log_uniform", span), power)
+    return operate(context, OperationSpans("log_uniform", span), power)
 
 
 def _truncated_normal(context: Context, dice: Variable, given: Arguments, span: Span) -> Value:
@@ -112,7 +112,7 @@ def _truncated_normal(context: Context, dice: Variable, given: Arguments, span: 
         x = x if deviation is None else mul(b, x, deviation)
         return x if mean is None else add(b, x, mean)
 
-    return operate(context, Place("truncated_normal", span), invert)
+    return operate(context, OperationSpans("truncated_normal", span), invert)
 
 
 def _wide(type_: TensorType) -> TensorType:
@@ -127,7 +127,9 @@ def _permutation(context: Context, dice: Variable, given: Arguments, span: Span)
         raise mistake("E0313", "`permutation` makes a vector", given["type"].span, str(type_))
     keys = draw(context, dice, "uniform", type_.with_dtype(F64), span)
     attributes = ArgSortAttributes(0, False, type_.dtype)
-    return operate(context, Place("permutation", span), lambda b: b.apply("argsort", keys, attributes=attributes))
+    return operate(
+        context, OperationSpans("permutation", span), lambda b: b.apply("argsort", keys, attributes=attributes)
+    )
 
 
 _METHODS: dict[str, tuple[str, int, Method]] = {

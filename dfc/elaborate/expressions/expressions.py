@@ -14,7 +14,7 @@ from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.indexing import index
 from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.operators import binary, invert, negate
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.names.names import look_up, member
 from dfc.elaborate.types.convert import check_fits, element_type, is_operand, not_an_operand, tensor
@@ -81,11 +81,11 @@ def _atom(context: Context, expression: tree.Expression, expected: Expected) -> 
             return context.engine.choose(context.operand(), expression, expected)
         case tree.LogicalNot():
             operand = evaluate(context.operand(), expression.operand)
-            return invert(context, operand, Place("not", expression.span, [expression.operand.span]))
+            return invert(context, operand, OperationSpans("not", expression.span, [expression.operand.span]))
         case tree.Negate():
             operand = evaluate(context.operand(), expression.operand)
             sign = Span(expression.span.file, expression.span.start, expression.span.start + 1)
-            return negate(context, operand, Place("-", expression.span, [expression.operand.span], sign))
+            return negate(context, operand, OperationSpans("-", expression.span, [expression.operand.span], sign))
         case _:
             raise AssertionError(expression)
 
@@ -116,7 +116,7 @@ def _step(context: Context, node: tree.Expression, left: Entity, expected: Expec
     match node:
         case tree.Binary() | tree.Comparison():
             right = evaluate(context.operand(), node.right)
-            place = Place(node.operator, node.span, (node.left.span, node.right.span), node.operator_span)
+            place = OperationSpans(node.operator, node.span, (node.left.span, node.right.span), node.operator_span)
             return binary(context, node.operator, left, right, place)
         case tree.LogicalAnd() | tree.LogicalOr():
             return _logical(context, node, left)
@@ -139,7 +139,7 @@ def _logical(context: Context, node: tree.LogicalAnd | tree.LogicalOr, left: Ent
     if left == Constant(op == "or"):
         return left
     right = evaluate(context.operand(), node.right)
-    place = Place(op, node.span, (node.left.span, node.right.span), node.operator_span)
+    place = OperationSpans(op, node.span, (node.left.span, node.right.span), node.operator_span)
     for entity, operand in ((left, node.left), (right, node.right)):
         dtype = element_type(entity)
         if is_operand(entity) and dtype != BOOL:
@@ -204,7 +204,9 @@ def cast(context: Context, operand: Entity, node: tree.Cast) -> Entity:
     value = tensor(context, operand, node.operand.span)
     if value.tensor.dtype == dtype:
         return Tensor(value)
-    return Tensor(apply(context, "cast", [value], Place("as", node.span, [node.operand.span]), CastAttributes(dtype)))
+    return Tensor(
+        apply(context, "cast", [value], OperationSpans("as", node.span, [node.operand.span]), CastAttributes(dtype))
+    )
 
 
 def _cast_constant(context: Context, value: bool | int | float, dtype: DType, node: tree.Cast) -> Value:

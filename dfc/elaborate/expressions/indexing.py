@@ -15,7 +15,7 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
 from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.operators import as_size
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.shapes.obligations import is_open, require
 from dfc.elaborate.shapes.size_inference import picked_by_mask
@@ -67,14 +67,16 @@ def index(context: Context, operand: Entity, node: tree.Index) -> Value:
     alone = _alone(context, node)
     mask = _mask(context, alone, node.span)
     if mask is not None:
-        return picked_by_mask(context, x, mask, Place("[]", node.span, (node.operand.span, node.indices[0].span)))
+        return picked_by_mask(
+            context, x, mask, OperationSpans("[]", node.span, (node.operand.span, node.indices[0].span))
+        )
     selectors = select(context, x.tensor, node, alone)
     if not any(isinstance(s, Picked) for s in selectors):
         return _reshaped(context, _sliced(context, x, selectors, node.span), selectors, node.span)
     x = _sliced(context, x, selectors, node.span)
     for axis, picked in reversed(_axes(selectors)):
         if isinstance(picked, Picked):
-            place = Place("[]", node.span, (node.operand.span, picked.span))
+            place = OperationSpans("[]", node.span, (node.operand.span, picked.span))
             x = apply(context, "gather", [x, picked.ids], place, AxisAttributes(axis))
     return _reshaped(context, x, selectors, node.span)
 
@@ -220,7 +222,7 @@ def _range(context: Context, item: tree.Slice, size: Dim, axis: int) -> Selector
 
 def _steps(context: Context, start: Dim, count: Dim, step: int, span: Span) -> Picked:
     """A range of positions as numbers, each of which is checked when it is used."""
-    place = Place("[]", span)
+    place = OperationSpans("[]", span)
     places = apply(context, "iota", [], place, TypeAttributes(TensorType(I64, (count,))))
     if step != 1:
         places = apply(context, "mul", [places, context.at(span).constant(step, I64)], place)
@@ -276,7 +278,7 @@ def _moving(context: Context, item: tree.Slice, step: int) -> Picked | None:
     first = tensor(context, entity, start.span)
     if first.tensor.shape or not first.tensor.dtype.is_integer:
         raise mistake("E0316", "an index is a whole number", start.span, str(first.tensor))
-    place = Place("[]", item.span)
+    place = OperationSpans("[]", item.span)
     steps = apply(context, "iota", [], place, TypeAttributes(TensorType(first.tensor.dtype, (size,))))
     return Picked(apply(context, "add", [first, steps], place), item.span)
 
@@ -300,7 +302,7 @@ def _sliced(context: Context, x: Value, selectors: Sequence[Selector], span: Spa
     if tuple(sizes) == shape and all(start == ZERO for start in starts) and all(step == 1 for step in steps):
         return x
     attributes = SliceAttributes(tuple(starts), tuple(sizes), tuple(steps))
-    return apply(context, "slice", [x], Place("[]", span), attributes)
+    return apply(context, "slice", [x], OperationSpans("[]", span), attributes)
 
 
 def _reshaped(context: Context, x: Value, selectors: Sequence[Selector], span: Span) -> Value:

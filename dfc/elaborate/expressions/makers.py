@@ -10,7 +10,7 @@ from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import value_of
 from dfc.elaborate.expressions.operations import apply, operate
 from dfc.elaborate.expressions.operators import as_size
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.shapes.obligations import require
 from dfc.elaborate.types.convert import constant_of, default_type, element_type, is_operand, not_an_operand, tensor
@@ -140,7 +140,7 @@ def make_stack(context: Context, given: Arguments, span: Span, expected: Expecte
     axis = axis_argument(context, given, "stack", len(shape) + 1, 0)
     builder = context.at(span)
     expanded = [builder.reshape(value, (*shape[:axis], ONE, *shape[axis:])) for value in values]
-    place = Place("stack", span, [argument.span] * len(values))
+    place = OperationSpans("stack", span, [argument.span] * len(values))
     return Tensor(apply(context, "concat", expanded, place, AxisAttributes(axis)))
 
 
@@ -192,7 +192,7 @@ def _part(context: Context, x: Value, axis: int, size: Dim, number: int, span: S
     starts = tuple(size * number if a == axis else ZERO for a in range(len(shape)))
     sizes = tuple(size if a == axis else d for a, d in enumerate(shape))
     attributes = SliceAttributes(starts, sizes, (1,) * len(shape))
-    place = Place("split", span, (span,))
+    place = OperationSpans("split", span, (span,))
     return Tensor(operate(context, place, lambda b: b.apply("slice", x, attributes=attributes)))
 
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
-from dfc.elaborate.names.scope import Role
+from dfc.elaborate.names.scope import BindingRole
 from dfc.elaborate.shapes.origins import origins, remedies
 from dfc.elaborate.shapes.reduced import kept_axes
 from dfc.elaborate.statements import inserting
@@ -48,7 +48,7 @@ def assuming(facts: Facts) -> Generator[None]:
 
 
 def operate(
-    context: Context, place: Place, build: Callable[[Builder], Result], operands: Sequence[Value] = ()
+    context: Context, place: OperationSpans, build: Callable[[Builder], Result], operands: Sequence[Value] = ()
 ) -> Result:
     """Runs `build` at the end of the current block; an `OpError` becomes a mistake of the author. `operands` are told
     where their sizes come from."""
@@ -65,12 +65,12 @@ def operate(
 
 
 def apply(
-    context: Context, op: str, operands: Sequence[Value], place: Place, attributes: Attributes | None = None
+    context: Context, op: str, operands: Sequence[Value], place: OperationSpans, attributes: Attributes | None = None
 ) -> Value:
     return operate(context, place, lambda builder: builder.node(op, operands, attributes).result, operands)
 
 
-def explained(context: Context, problem: OpError, place: Place, operands: Sequence[Value] = ()) -> Mistake:
+def explained(context: Context, problem: OpError, place: OperationSpans, operands: Sequence[Value] = ()) -> Mistake:
     filled = problem.filled(place.op, [span.text for span in place.operands])
     span = place.span
     if problem.blame == OPERATOR:
@@ -101,14 +101,14 @@ def explained(context: Context, problem: OpError, place: Place, operands: Sequen
     return mistake(problem.code, filled.title, span, label, secondary=secondary, notes=filled.notes, helps=helps)
 
 
-def _begun_otherwise(context: Context, place: Place, operands: Sequence[Value]) -> list[Help]:
+def _begun_otherwise(context: Context, place: OperationSpans, operands: Sequence[Value]) -> list[Help]:
     """For a loop variable that begins as a number without a type, and whose next value is of another type."""
     if len(operands) != 2 or len(place.operands) != 2 or context.loop is None:
         return []
     for span, own, other in zip(place.operands, operands, reversed(operands), strict=True):
         binding = context.scope.find(span.text)
         dtype = other.tensor.dtype
-        if binding is None or binding.role is not Role.LOOP or dtype.is_bool or dtype == own.tensor.dtype:
+        if binding is None or binding.role is not BindingRole.LOOP or dtype.is_bool or dtype == own.tensor.dtype:
             continue
         if not any(_gives_next(each, binding.name, place.span) for each in tree.walk(context.loop.suite)):
             continue
@@ -125,12 +125,12 @@ def _gives_next(node: tree.Node, name: str, inside: Span) -> bool:
     return node.value.span.start <= inside.start and inside.end <= node.value.span.end
 
 
-def _kept(context: Context, place: Place, operands: Sequence[Value]) -> list[Help]:
+def _kept(context: Context, place: OperationSpans, operands: Sequence[Value]) -> list[Help]:
     with assuming(context.facts):
         return kept_axes(context, operands, place.operands)
 
 
-def _typed(place: Place, text: str, replaced: int | str | None) -> Help:
+def _typed(place: OperationSpans, text: str, replaced: int | str | None) -> Help:
     """A help of an op; with the edit, if it says what its last quoted text stands in place of."""
     if replaced is None:
         return text
@@ -150,7 +150,7 @@ def _introductions(context: Context, title: str) -> Iterator[tuple[Span, str]]:
     """Where the dimensions named in a title were declared."""
     for name in _QUOTED.findall(title):
         binding = context.scope.find(name)
-        if binding is not None and binding.role is Role.DIMENSION and not binding.span.is_nowhere:
+        if binding is not None and binding.role is BindingRole.DIMENSION and not binding.span.is_nowhere:
             yield binding.span, "introduced here"
 
 

@@ -10,7 +10,7 @@ from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import converted
 from dfc.elaborate.context import Context
 from dfc.elaborate.expressions.operations import apply, operate
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.types.convert import default_type, element_type, is_operand, not_an_operand, tensor
 from dfc.elaborate.types.entities import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown, Untyped
@@ -42,7 +42,7 @@ LARGEST_CONSTANT = 2**64
 LONGEST_TEXT = 1_000_000
 
 
-def binary(context: Context, op: str, left: Entity, right: Entity, place: Place) -> Entity:
+def binary(context: Context, op: str, left: Entity, right: Entity, place: OperationSpans) -> Entity:
     """`left op right`"""
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         raise Abandoned
@@ -56,7 +56,7 @@ def binary(context: Context, op: str, left: Entity, right: Entity, place: Place)
     return _on_tensors(context, op, left, right, place)
 
 
-def negate(context: Context, operand: Entity, place: Place) -> Entity:
+def negate(context: Context, operand: Entity, place: OperationSpans) -> Entity:
     match operand:
         case Constant(value):
             if isinstance(value, bool | str):
@@ -74,7 +74,7 @@ def negate(context: Context, operand: Entity, place: Place) -> Entity:
             return Tensor(apply(context, "neg", [value], place))
 
 
-def invert(context: Context, operand: Entity, place: Place) -> Entity:
+def invert(context: Context, operand: Entity, place: OperationSpans) -> Entity:
     match operand:
         case Constant(bool() as value):
             return Constant(not value)
@@ -88,7 +88,7 @@ def invert(context: Context, operand: Entity, place: Place) -> Entity:
 # ---------------------------------------------------------- compile time --
 
 
-def _fold(op: str, left: bool | Number | str, right: bool | Number | str, place: Place) -> Constant:
+def _fold(op: str, left: bool | Number | str, right: bool | Number | str, place: OperationSpans) -> Constant:
     if isinstance(left, bool) or isinstance(right, bool) or isinstance(left, str) or isinstance(right, str):
         return _fold_words(op, left, right, place)
     if op in _COMPARES:
@@ -98,7 +98,7 @@ def _fold(op: str, left: bool | Number | str, right: bool | Number | str, place:
     return Constant(_compute(op, left, right, place))
 
 
-def _fold_words(op: str, left: bool | Number | str, right: bool | Number | str, place: Place) -> Constant:
+def _fold_words(op: str, left: bool | Number | str, right: bool | Number | str, place: OperationSpans) -> Constant:
     """Operators on bools and strings."""
     if isinstance(left, bool) and isinstance(right, bool) and op in ("and", "or"):
         return Constant(left and right if op == "and" else left or right)
@@ -113,7 +113,7 @@ def _fold_words(op: str, left: bool | Number | str, right: bool | Number | str, 
     raise mistake("E0302", f"`{op}` needs two numbers", place.operator)
 
 
-def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
+def _compute(op: str, left: Number, right: Number, place: OperationSpans) -> Number:
     whole = isinstance(left, int) and isinstance(right, int)
     if op == "@":
         raise mistake("E0301", "`@` multiplies matrices, and these are numbers", place.operator)
@@ -137,7 +137,7 @@ def _compute(op: str, left: Number, right: Number, place: Place) -> Number:
     return result
 
 
-def whole_quotient(label: str, place: Place, adapt: tuple[bool, bool], *, whole: bool) -> Exception:
+def whole_quotient(label: str, place: OperationSpans, adapt: tuple[bool, bool], *, whole: bool) -> Exception:
     """`adapt`: which operands are numbers without an element type; `whole`: whether these are whole numbers."""
     left, right = (span.text for span in place.operands)
     helps = [replacing(f"write `{left} // {right}` for the whole part", place.operator, "//")] if whole else []
@@ -208,7 +208,7 @@ def _size_arithmetic(op: str, a: Dim, b: Dim) -> Dim | None:
             return None
 
 
-def _unknown_result(op: str, left: Opaque | Constant, right: Opaque | Constant, place: Place) -> Entity:
+def _unknown_result(op: str, left: Opaque | Constant, right: Opaque | Constant, place: OperationSpans) -> Entity:
     del place
     if op in _COMPARES or op in ("and", "or"):
         known = next((e.value for e in (left, right) if isinstance(e, Constant)), None)
@@ -221,7 +221,7 @@ def _unknown_result(op: str, left: Opaque | Constant, right: Opaque | Constant, 
 # -------------------------------------------------------------- run time --
 
 
-def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: Place) -> Entity:
+def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: OperationSpans) -> Entity:
     for entity, span in zip((left, right), place.operands, strict=True):
         if not is_operand(entity):
             raise not_an_operand(entity, span)
@@ -251,7 +251,7 @@ def _is_negative(constant: Constant) -> bool:
     return isinstance(constant.value, int) and constant.value < 0
 
 
-def _negative_power(base: str | None, place: Place) -> Mistake:
+def _negative_power(base: str | None, place: OperationSpans) -> Mistake:
     """E0311, with the base to write instead where there is one."""
     title = "a whole number to a negative power is no whole number"
     left, right = place.operands
@@ -266,5 +266,5 @@ def _kind(entity: Entity) -> str:
     return "a whole number" if default_type(entity) == I64 else "a number"
 
 
-def spans(op: str, left: Span, right: Span, operator: Span, whole: Span) -> Place:
-    return Place(op, whole, (left, right), operator)
+def spans(op: str, left: Span, right: Span, operator: Span, whole: Span) -> OperationSpans:
+    return OperationSpans(op, whole, (left, right), operator)

@@ -14,7 +14,7 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context
 from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
-from dfc.elaborate.names.scope import Role, Scope
+from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.statements.inserting import conversion
 from dfc.elaborate.types.convert import constant_of, default_type, element_type, tensor
 from dfc.elaborate.types.declared import ConstType, DeclaredType, FunctionType, ResourceType, TupleType
@@ -89,7 +89,7 @@ def _default(context: Context, scope: Scope, before: Sequence[Bound], default: t
     """A default value sees the parameters before it."""
     inner = Scope(scope)
     for each in before:
-        inner.bind(each.parameter.name.text, each.entity, each.parameter.name.span, Role.PARAMETER)
+        inner.bind(each.parameter.name.text, each.entity, each.parameter.name.span, BindingRole.PARAMETER)
     return context.engine.evaluate(replace(context, scope=inner, may_affect=False), default)
 
 
@@ -216,7 +216,9 @@ def _wrong_size(
     secondary = [
         (b.span, "introduced here")
         for size in (mismatch.wanted, mismatch.got)
-        if (b := context.scope.find(str(size))) is not None and b.role is Role.DIMENSION and not b.span.is_nowhere
+        if (b := context.scope.find(str(size))) is not None
+        and b.role is BindingRole.DIMENSION
+        and not b.span.is_nowhere
     ]
     return mistake(
         "E0305",
@@ -278,7 +280,7 @@ def _plain(context: Context, bound: Bound, function: str, kind: str) -> bool | i
 
 def _origin(context: Context, span: Span) -> list[tuple[Span, str]]:
     binding = context.scope.find(span.text)
-    if binding is None or binding.role is not Role.PARAMETER:
+    if binding is None or binding.role is not BindingRole.PARAMETER:
         return []
     return [(binding.span, "an ordinary parameter")]
 
@@ -303,5 +305,5 @@ def bind_all(inner: Context, matching: Matching, bound: Sequence[Bound]) -> None
     """Declares the generic names and parameters of a function in the scope of its body."""
     matching.bind_in(inner.scope)
     for each in bound:
-        role = Role.REFERENCE if isinstance(each.parameter, tree.RefParameter) else Role.PARAMETER
+        role = BindingRole.REFERENCE if isinstance(each.parameter, tree.RefParameter) else BindingRole.PARAMETER
         inner.scope.bind(each.parameter.name.text, each.entity, each.parameter.span, role)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dfc.diagnostics.source import Span
 
 
-class Place:
+class OperationSpans:
     """Where the parts of an operation stand in the text."""
 
     __slots__ = ("arguments", "op", "operands", "operator", "span")

@@ -15,7 +15,7 @@ from dfc.elaborate.expressions import gradients, makers, prelude_special, settin
 from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
 from dfc.elaborate.expressions.prelude_records import call_graph_op, call_record
 from dfc.elaborate.mistakes import unsupported
-from dfc.elaborate.names.scope import Pending, Role, Scope
+from dfc.elaborate.names.scope import BindingRole, Pending, Scope
 from dfc.elaborate.shapes import size_inference as measuring
 from dfc.elaborate.state import host_output as telling
 from dfc.elaborate.state import randomness, state_calls
@@ -108,23 +108,23 @@ def prelude_scope(composite: Callable[[str], Pending]) -> Scope:
     """All names of the prelude; `composite` finds the functions written in the language."""
     scope = Scope()
     for name, dtype in ALL.items():
-        scope.bind(name, ElementType(dtype), NOWHERE, Role.PRELUDE)
+        scope.bind(name, ElementType(dtype), NOWHERE, BindingRole.PRELUDE)
     for name in SPECIAL_TYPES:
-        scope.bind(name, SpecialType(name), NOWHERE, Role.PRELUDE)
+        scope.bind(name, SpecialType(name), NOWHERE, BindingRole.PRELUDE)
     records = [record.name for record in registry.all_records() if record.in_prelude and not record.operator]
     for name in (*records, *SPECIAL, *UNSUPPORTED, "ceil_div", "matmul"):
         if "." not in name:
-            scope.bind(name, PreludeFunction(name), NOWHERE, Role.PRELUDE)
+            scope.bind(name, PreludeFunction(name), NOWHERE, BindingRole.PRELUDE)
     for name in COMPOSITE:
         if scope.own(name) is None:
-            scope.bind(name, composite(name), NOWHERE, Role.PRELUDE)
+            scope.bind(name, composite(name), NOWHERE, BindingRole.PRELUDE)
     for module in ("checkpoint", "summary", "debug"):
         names = [name for name in (*SPECIAL, *UNSUPPORTED) if name.startswith(f"{module}.")]
         members: dict[str, Entity] = {name.split(".")[1]: PreludeFunction(name) for name in names}
-        scope.bind(module, PreludeModule(module, members), NOWHERE, Role.PRELUDE)
+        scope.bind(module, PreludeModule(module, members), NOWHERE, BindingRole.PRELUDE)
     ops: dict[str, Entity] = {escape(r.name): PreludeFunction(f"graph.{r.name}") for r in registry.all_records()}
-    scope.bind("graph", PreludeModule("graph", ops), NOWHERE, Role.PRELUDE)
-    scope.bind("program", ProgramValue(), NOWHERE, Role.PRELUDE)
+    scope.bind("graph", PreludeModule("graph", ops), NOWHERE, BindingRole.PRELUDE)
+    scope.bind("program", ProgramValue(), NOWHERE, BindingRole.PRELUDE)
     return scope
 
 

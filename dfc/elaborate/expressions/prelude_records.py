@@ -14,9 +14,9 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context
 from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
 from dfc.elaborate.expressions.operations import operate
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
-from dfc.elaborate.names.scope import Role
+from dfc.elaborate.names.scope import BindingRole
 from dfc.elaborate.shapes.obligations import require
 from dfc.elaborate.shapes.size_inference import new_size
 from dfc.elaborate.state.variables import Variable
@@ -97,7 +97,7 @@ def call_record(context: Context, record: OpRecord, arguments: Sequence[Argument
     if later is not None:
         return later
     operands, spans = operands_of(context, record, entities, found, span)
-    place = Place(name, span, spans, arguments={n: a.span for n, a in found.items()})
+    place = OperationSpans(name, span, spans, arguments={n: a.span for n, a in found.items()})
     results = operate(context, place, lambda builder: binding.results(builder, record, operands, consts), operands)
     require_sizes(context, name, operands, results, span)
     node = results[0].node
@@ -119,7 +119,7 @@ def _deferred(
         return None
     names = [p.name for p in record.parameters if p.kind == "tensor"]
     arguments = {name: argument.span for name, argument in found.items()}
-    place = Place(record.name, span, [found[name].span for name in names], arguments=arguments)
+    place = OperationSpans(record.name, span, [found[name].span for name in names], arguments=arguments)
 
     def build(builder: Builder, operands: Sequence[Value]) -> Value:
         return binding.call(builder, record, operands, consts)
@@ -227,7 +227,7 @@ def _const(context: Context, function: str, parameter: Parameter, entity: Entity
 
 def not_constant(context: Context, function: str, parameter: Parameter, span: Span) -> Exception:
     found = context.scope.find(span.text)
-    ordinary = found is not None and found.role is Role.PARAMETER and not found.span.is_nowhere
+    ordinary = found is not None and found.role is BindingRole.PARAMETER and not found.span.is_nowhere
     kind = {"ints": "int"}.get(parameter.type, parameter.type)
     helps: tuple[Help, ...] = ()
     if found is not None and ordinary and context.frame.kind != "entry" and kind in ("int", "bool", "float", "str"):
@@ -320,7 +320,7 @@ def _as_list(value: ConstArgument) -> Plain:
 
 def _append_op(context: Context, record: OpRecord, operands: list[Value], attributes: Attributes, span: Span) -> Entity:
     """One node; what it does to resources follows from the order of lines."""
-    place = Place(f"graph.{record.name}", span, [span] * len(operands))
+    place = OperationSpans(f"graph.{record.name}", span, [span] * len(operands))
     types: Sequence[Type]
     match attributes:
         case ResourceAttributes(resource):

@@ -9,7 +9,7 @@ from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import value_of
 from dfc.elaborate.expressions.makers import stacked_operands
 from dfc.elaborate.expressions.operations import operate
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.expressions.prelude_records import require_sizes
 from dfc.elaborate.mistakes import mistake
 from dfc.elaborate.types.convert import constant_of
@@ -30,7 +30,7 @@ def make_einsum(context: Context, given: Arguments, span: Span, expected: Expect
         raise mistake("E0315", "the rule of `einsum` is a text", argument.span, helps=('write `"ij,jk->ik"`',))
     arguments = [given[name] for name in ("a", "b", "c", "d") if name in given]
     operands = stacked_operands(context, [value_of(context, one) for one in arguments], span)
-    place = Place("einsum", span, [one.span for one in arguments], arguments={RULE: argument.span})
+    place = OperationSpans("einsum", span, [one.span for one in arguments], arguments={RULE: argument.span})
     record = registry.record("einsum")
     result = operate(context, place, lambda b: binding.call(b, record, operands, {RULE: rule}))
     require_sizes(context, "einsum", operands, [result], span)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context, Frame, Program, Root
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake, unsupported
-from dfc.elaborate.names.scope import Pending, Role, Scope
+from dfc.elaborate.names.scope import BindingRole, Pending, Scope
 from dfc.elaborate.statements.regions import Region
 from dfc.elaborate.types.convert import array_of, number_of
 from dfc.elaborate.types.declared import ConstType, Signature
@@ -50,17 +50,17 @@ Declared = (
     | tree.QueueItem
     | tree.RunnerItem
 )
-ROLES: dict[type[tree.Node], Role] = {
-    tree.ConstItem: Role.CONST,
-    tree.TypeItem: Role.TYPE,
-    tree.FunctionItem: Role.FUNCTION,
-    tree.ProcedureItem: Role.FUNCTION,
-    tree.BlockItem: Role.BLOCK,
-    tree.EntryItem: Role.ENTRY,
-    tree.ParamItem: Role.STATE,
-    tree.VarItem: Role.STATE,
-    tree.QueueItem: Role.STATE,
-    tree.RunnerItem: Role.FUNCTION,
+ROLES: dict[type[tree.Node], BindingRole] = {
+    tree.ConstItem: BindingRole.CONST,
+    tree.TypeItem: BindingRole.TYPE,
+    tree.FunctionItem: BindingRole.FUNCTION,
+    tree.ProcedureItem: BindingRole.FUNCTION,
+    tree.BlockItem: BindingRole.BLOCK,
+    tree.EntryItem: BindingRole.ENTRY,
+    tree.ParamItem: BindingRole.STATE,
+    tree.VarItem: BindingRole.STATE,
+    tree.QueueItem: BindingRole.STATE,
+    tree.RunnerItem: BindingRole.FUNCTION,
 }
 
 

@@ -18,7 +18,7 @@ from dfc.elaborate.mistakes import Mistake, mistake
 from dfc.elaborate.names.declarations import Declared, declare, once
 from dfc.elaborate.names.former import former_name, present_name
 from dfc.elaborate.names.names import exported, missing_export
-from dfc.elaborate.names.scope import Binding, Pending, Role, Scope
+from dfc.elaborate.names.scope import Binding, BindingRole, Pending, Scope
 from dfc.elaborate.state.state import Declaration, declare_state
 from dfc.elaborate.types.entities import Entity, ModuleValue
 from dfc.syntax.reader.parser import parse
@@ -165,17 +165,17 @@ class Loader:
         value = ModuleValue(item.module.text, module.scope)
         if item.alias is not None or item.module.sibling or len(item.module.parts) == 1:
             name = item.alias or item.module.parts[-1]
-            loaded.scope.bind(name.text, value, name.span, Role.IMPORT)
+            loaded.scope.bind(name.text, value, name.span, BindingRole.IMPORT)
             return
         scope = loaded.scope
         for position, part in enumerate(item.module.parts[:-1]):
             known = scope.own(part.text)
             if known is None or not isinstance(known.entity, ModuleValue):
                 path = ".".join(p.text for p in item.module.parts[: position + 1])
-                known = scope.bind(part.text, ModuleValue(path, Scope()), part.span, Role.IMPORT)
+                known = scope.bind(part.text, ModuleValue(path, Scope()), part.span, BindingRole.IMPORT)
             assert isinstance(known.entity, ModuleValue)
             scope = known.entity.scope
-        scope.bind(item.module.parts[-1].text, value, item.module.span, Role.TYPE)
+        scope.bind(item.module.parts[-1].text, value, item.module.span, BindingRole.TYPE)
 
     def _import_from(self, loaded: LoadedModule, item: tree.FromItem, folder: Path) -> None:
         module = self.load(item.module.text, item.module.span, folder if item.module.sibling else None)
@@ -190,7 +190,7 @@ class Loader:
             present = present_name(found.span.file.name, each.name.text)
             if present is not None:
                 self.program.reporter.report(former_name(each.name.text, each.name.span, present))
-            loaded.scope.bind(name.text, self._borrowed(found, name), name.span, Role.IMPORT)
+            loaded.scope.bind(name.text, self._borrowed(found, name), name.span, BindingRole.IMPORT)
 
     def _borrowed(self, found: Binding, name: tree.Identifier) -> Entity | Pending:
         if found.is_resolved:

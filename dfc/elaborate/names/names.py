@@ -9,7 +9,7 @@ from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.foreign import ELSEWHERE_IN_STD, FOREIGN_NAMES, RENAMED, STD, imported, known_elsewhere
 from dfc.elaborate.names.former import former_name, present_name
-from dfc.elaborate.names.scope import Binding, Role, Scope
+from dfc.elaborate.names.scope import Binding, BindingRole, Scope
 from dfc.elaborate.statements import inserting
 from dfc.elaborate.types.entities import (
     Entity,
@@ -35,14 +35,14 @@ def look_up(context: Context, name: str, span: Span) -> Binding:
         raise Abandoned
     if binding is None:
         raise no_such_name(context, name, span)
-    if binding.role is Role.ENTRY and not context.frame.root.in_test:
+    if binding.role is BindingRole.ENTRY and not context.frame.root.in_test:
         return context.scope.outermost.own(name) or binding  # an entry hides no function: only tests call it
     return binding
 
 
 def no_such_name(context: Context, name: str, span: Span) -> Mistake:
     visible = [b for b in context.scope.bindings() if b.name != context.frame.name or context.frame.kind != "const"]
-    own = [b.name for b in visible if b.role is not Role.PRELUDE]
+    own = [b.name for b in visible if b.role is not BindingRole.PRELUDE]
     near = closest(name, own) or ("" if known_elsewhere(name) else closest(name, (b.name for b in visible)))
     if not near:
         return mistake("E0201", f"there is no `{name}` here", span, helps=_elsewhere(name, span))
@@ -124,7 +124,7 @@ def _no_field(names: tuple[str, ...], name: tree.Identifier) -> Mistake:
 
 def exported(scope: Scope) -> list[str]:
     """The names a module offers to others."""
-    roles = (Role.IMPORT, Role.PRELUDE)
+    roles = (BindingRole.IMPORT, BindingRole.PRELUDE)
     return sorted(
         (n for n, b in scope.names.items() if not n.startswith("_") and b.role not in roles),
         key=lambda n: (n[0].islower(), n),

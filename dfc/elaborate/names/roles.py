@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Role(Enum):
+class BindingRole(Enum):
     """How a name was introduced; messages and the rules of shadowing depend on it."""
 
     LET = "let"
@@ -23,4 +23,6 @@ class Role(Enum):
     PRELUDE = "prelude"
 
 
-PROTECTED = frozenset({Role.STATE, Role.FUNCTION, Role.BLOCK, Role.IMPORT, Role.DIMENSION})
+PROTECTED = frozenset(
+    {BindingRole.STATE, BindingRole.FUNCTION, BindingRole.BLOCK, BindingRole.IMPORT, BindingRole.DIMENSION}
+)

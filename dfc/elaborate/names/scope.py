@@ -6,7 +6,7 @@ are `Pending` until first use. Scopes hold entities, and entities hold scopes, s
 `dfc.elaborate.types.entities`.
 """
 
-from dfc.elaborate.names.roles import PROTECTED, Role
+from dfc.elaborate.names.roles import PROTECTED, BindingRole
 from dfc.elaborate.types.entities import Binding, Pending, Scope
 
-__all__ = ["PROTECTED", "Binding", "Pending", "Role", "Scope"]
+__all__ = ["PROTECTED", "Binding", "BindingRole", "Pending", "Scope"]

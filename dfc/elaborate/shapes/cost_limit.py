@@ -15,7 +15,7 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate import context as limits
 from dfc.elaborate.context import CALL_COST, Context, Program
 from dfc.elaborate.mistakes import mistake
-from dfc.elaborate.names.scope import Binding, Role, Scope
+from dfc.elaborate.names.scope import Binding, BindingRole, Scope
 from dfc.elaborate.types.entities import BlockClass, Entity, Instance, ListValue, ModuleValue, Routine, TupleValue
 from dfc.syntax.tree import tree
 
@@ -179,7 +179,7 @@ def _known(expression: tree.Expression, scope: Scope, item: Expanded) -> Entity 
 
 
 def _settled(binding: Binding | None) -> Entity | None:
-    if binding is None or not (binding.is_resolved or binding.role in (Role.FUNCTION, Role.BLOCK)):
+    if binding is None or not (binding.is_resolved or binding.role in (BindingRole.FUNCTION, BindingRole.BLOCK)):
         return None
     return binding.value
 
@@ -190,7 +190,7 @@ def _length(expression: tree.Expression, scope: Scope) -> int:
             return len(elements)
         case tree.Name(text):
             binding = scope.find(text)
-            entity = _settled(binding) if binding is not None and binding.role is Role.CONST else None
+            entity = _settled(binding) if binding is not None and binding.role is BindingRole.CONST else None
             return len(entity.items) if isinstance(entity, ListValue | TupleValue) else 0
         case _:
             return 0

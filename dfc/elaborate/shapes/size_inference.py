@@ -13,9 +13,9 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import value_of
 from dfc.elaborate.expressions.operations import apply, operate
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
-from dfc.elaborate.names.scope import Role, Scope
+from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.statements.regions import Region
 from dfc.elaborate.types.convert import is_operand, not_an_operand, tensor
 from dfc.elaborate.types.declared import DeclaredType, Signature, TupleType
@@ -51,7 +51,7 @@ def new_size(context: Context, most: Dim) -> Dim:
     return dim(symbol)
 
 
-def measure(context: Context, count: Value, most: Dim, place: Place) -> Value:
+def measure(context: Context, count: Value, most: Dim, place: OperationSpans) -> Value:
     """0, 1, 2, .. up to below a number that only the run knows: a tensor with one axis of a new size."""
     size = new_size(context, most)
     return apply(context, "range", [count], place, MeasuredAttributes(size, most))
@@ -65,7 +65,7 @@ def make_range(context: Context, given: Arguments, span: Span, expected: Expecte
     if count.tensor.dtype.is_integer and not count.tensor.shape:
         count = context.at(span).cast(count, I64)
     most = size_of(context, value_of(context, given["most"]), given["most"].span)
-    place = Place("range", span, (argument.span,), arguments={"most": given["most"].span})
+    place = OperationSpans("range", span, (argument.span,), arguments={"most": given["most"].span})
     return Tensor(measure(context, count, most, place))
 
 
@@ -73,11 +73,11 @@ def make_nonzero(context: Context, given: Arguments, span: Span, expected: Expec
     """`nonzero(mask)`"""
     del expected
     x = _operand(context, given["x"])
-    found = set_positions(context, x, Place("nonzero", span, (given["x"].span,)))
+    found = set_positions(context, x, OperationSpans("nonzero", span, (given["x"].span,)))
     return Tensor(found[0]) if len(found) == 1 else TupleValue(tuple(map(Tensor, found)))
 
 
-def set_positions(context: Context, x: Value, place: Place) -> Sequence[Value]:
+def set_positions(context: Context, x: Value, place: OperationSpans) -> Sequence[Value]:
     """The positions of the elements that are set: one tensor an axis."""
     attributes = SizedAttributes(dim(0))
     operate(context, place, lambda b: b.infer("nonzero", [x], attributes))
@@ -90,14 +90,14 @@ def make_unique(context: Context, given: Arguments, span: Span, expected: Expect
     """`unique(x)`"""
     del expected
     x = _operand(context, given["x"])
-    place = Place("unique", span, (given["x"].span,))
+    place = OperationSpans("unique", span, (given["x"].span,))
     count = apply(context, "count_distinct", [x], place)
     (size,) = measure(context, count, x.tensor.elements, place).tensor.shape
     node = operate(context, place, lambda b: b.node("unique", [x], SizedAttributes(size)))
     return TupleValue(tuple(map(Tensor, node.results)), ("values", "inverse", "counts"))
 
 
-def picked_by_mask(context: Context, x: Value, mask: Value, place: Place) -> Value:
+def picked_by_mask(context: Context, x: Value, mask: Value, place: OperationSpans) -> Value:
     """`x[mask]`: the elements (or rows) where the mask is true; its axes become one."""
     rank, elements = mask.tensor.rank, mask.tensor.elements
     own = x.tensor.shape[:rank]
@@ -129,7 +129,7 @@ def name_sizes(context: Context, statement: tree.Let, parts: Sequence[Entity]) -
     matching = Matching(context, Signature((), (), (), None, symbols))
     scope = Scope(context.scope)
     for name in statement.fresh:
-        scope.bind(name.text, Size(symbols[name.text]), name.span, Role.DIMENSION)
+        scope.bind(name.text, Size(symbols[name.text]), name.span, BindingRole.DIMENSION)
     typing = replace(context, scope=scope, unknown_sizes=True)
     for binder, part in zip(statement.binders, parts, strict=True):
         if binder.type is not None:
@@ -140,7 +140,7 @@ def name_sizes(context: Context, statement: tree.Let, parts: Sequence[Entity]) -
         found = matching.sizes.get(symbol) if symbol is not None else None
         if found is None:
             raise _names_nothing(statement, name, parts)
-        context.scope.bind(name.text, Size(found), name.span, Role.DIMENSION)
+        context.scope.bind(name.text, Size(found), name.span, BindingRole.DIMENSION)
 
 
 def _match(matching: Matching, declared: DeclaredType, part: Entity) -> None:

@@ -8,7 +8,7 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import value_of
 from dfc.elaborate.expressions.operations import operate
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.names.names import no_such_name
 from dfc.elaborate.statements.effects import record_effect
@@ -56,7 +56,7 @@ def _summarise(context: Context, function: str, given: Arguments, span: Span) ->
     arguments = [given[name] for name in ("x", "step") if name in given]
     operands = [_operand(context, function, argument) for argument in arguments]
     record_effect(context, VERB, function, span)
-    place = Place(function, span, [argument.span for argument in arguments])
+    place = OperationSpans(function, span, [argument.span for argument in arguments])
     _append(context, function.replace(".", "_"), operands, attributes, place)
     return NOTHING
 
@@ -77,7 +77,9 @@ def run_print(context: Context, given: Arguments, span: Span, expected: Expected
             operands.append(_operand(context, "debug.print", argument, entity))
             filled.append("{}")
     record_effect(context, VERB, "debug.print", span)
-    _append(context, "debug_print", operands, PrintAttributes(_filled(format_, filled)), Place("debug.print", span))
+    _append(
+        context, "debug_print", operands, PrintAttributes(_filled(format_, filled)), OperationSpans("debug.print", span)
+    )
     return NOTHING
 
 
@@ -105,7 +107,7 @@ def make_clock(context: Context, given: Arguments, span: Span, expected: Expecte
     """`clock() after y`: the time when `y` is there."""
     del given, expected
     record_effect(context, "reads", "clock", span)
-    return Tensor(_append(context, "clock", list(context.after), None, Place("clock", span)).result)
+    return Tensor(_append(context, "clock", list(context.after), None, OperationSpans("clock", span)).result)
 
 
 def waited_for(context: Context, path: tree.Path) -> Iterator[Value]:
@@ -145,7 +147,9 @@ def _operand(context: Context, function: str, argument: Argument, entity: Entity
     return tensor(context, entity, argument.span)
 
 
-def _append(context: Context, op: str, operands: Sequence[Value], attributes: Attributes | None, place: Place) -> Node:
+def _append(
+    context: Context, op: str, operands: Sequence[Value], attributes: Attributes | None, place: OperationSpans
+) -> Node:
     """A call of the host, behind those before it."""
     record = registry.record(op)
     assert isinstance(record.lowering, HostCall)

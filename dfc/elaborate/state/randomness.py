@@ -12,7 +12,7 @@ from dfc.elaborate.context import Argument, Context, Expected, Frame
 from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
 from dfc.elaborate.expressions.makers import type_argument
 from dfc.elaborate.expressions.operations import apply
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.statements.effects import record_effect
@@ -117,7 +117,7 @@ def _random(context: Context, distribution: str, span: Span, expected: Expected,
     stream = frame.variable.name if frame.draws == 0 else f"{frame.variable.name}#{frame.draws}"
     frame.draws += 1
     attributes = RandomAttributes(distribution, context.program.seed, stream, type_)
-    return apply(context, "random", [], Place(function, span), attributes)
+    return apply(context, "random", [], OperationSpans(function, span), attributes)
 
 
 def _between(context: Context, function: str, low: float, high: float, span: Span, expected: Expected) -> Value:
@@ -127,7 +127,7 @@ def _between(context: Context, function: str, low: float, high: float, span: Spa
 
 
 def _scaled(context: Context, x: Value, factor: float, offset: float, span: Span) -> Value:
-    place = Place("*", span, (span, span))
+    place = OperationSpans("*", span, (span, span))
     if factor != 1.0:
         x = apply(context, "mul", [x, context.at(span).scalar_like(factor, x)], place)
     if offset != 0.0:
@@ -201,7 +201,7 @@ def _parameter(context: Context, given: Arguments, name: str, type_: TensorType)
 
 
 def _spread(context: Context, x: Value, name: str, offset: Value | None, scale: Value | None, span: Span) -> Value:
-    place = Place(name, span, (span, span))
+    place = OperationSpans(name, span, (span, span))
     if scale is not None:
         width = scale
         if name == "uniform" and offset is not None:
@@ -223,7 +223,7 @@ def _bernoulli(context: Context, variable: Variable, type_: TensorType, given: A
     chance = _parameter(context, given, "chance", type_.with_dtype(chance_type))
     assert chance is not None
     x = draw(context, variable, "uniform", type_.with_dtype(chance.tensor.dtype), span)
-    return Tensor(apply(context, "less", [x, chance], Place("bernoulli", span, (span, given["chance"].span))))
+    return Tensor(apply(context, "less", [x, chance], OperationSpans("bernoulli", span, (span, given["chance"].span))))
 
 
 def draw(context: Context, variable: Variable, distribution: str, type_: TensorType, span: Span) -> Value:

@@ -14,10 +14,10 @@ from dfc.elaborate.context import Context
 from dfc.elaborate.expressions.indexing import Added, Picked, Point, Range, Selector, select
 from dfc.elaborate.expressions.operations import assuming
 from dfc.elaborate.expressions.operators import whole_quotient
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.names import no_such_name
-from dfc.elaborate.names.scope import Binding, Role
+from dfc.elaborate.names.scope import Binding, BindingRole
 from dfc.elaborate.shapes.reduced import kept_axes_for
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.statements.effects import record_effect
@@ -61,7 +61,11 @@ def run_update(context: Context, statement: tree.Update) -> None:
 def _target(context: Context, place: tree.Expression, statement: tree.Update | None = None) -> Entity:
     if isinstance(place, tree.Index):
         binding = context.scope.find(place.operand.text) if isinstance(place.operand, tree.Name) else None
-        if binding is not None and binding.role in (Role.LOOP, Role.LET) and isinstance(binding.value, Tensor):
+        if (
+            binding is not None
+            and binding.role in (BindingRole.LOOP, BindingRole.LET)
+            and isinstance(binding.value, Tensor)
+        ):
             raise never_changes(place, binding.value)
         return _target(context, place.operand)
     if isinstance(place, tree.Call):
@@ -76,11 +80,11 @@ def _target(context: Context, place: tree.Expression, statement: tree.Update | N
     entity = binding.value
     if isinstance(entity, Unknown):
         raise Abandoned
-    if binding.role is Role.LOOP:
+    if binding.role is BindingRole.LOOP:
         title = f"`{place.text}` is a loop variable; it is given its next value with `=`"
         helps = _next_value(place, statement) if statement is not None else []
         raise mistake("E0404", title, place.span, secondary=[(binding.span, "carried by this loop")], helps=helps)
-    if binding.role is Role.PARAMETER:
+    if binding.role is BindingRole.PARAMETER:
         raise _a_copy(context, binding, place)
     if not isinstance(entity, VariableValue | TupleValue):
         raise _not_a_variable(binding, place, entity)
@@ -181,7 +185,7 @@ def assign(
             raise Abandoned
         raise not_an_operand(entity, span)
     if mode == "/=" and not variable.type.dtype.is_float:
-        place = Place("/", statement.span, (statement.targets[0].span, span), statement.operator_span)
+        place = OperationSpans("/", statement.span, (statement.targets[0].span, span), statement.operator_span)
         adapts = element_type(entity) is None
         whole = not adapts or default_type(entity) == I64
         label = f"{variable.type.dtype} divided by {describe(entity)}"

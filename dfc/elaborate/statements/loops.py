@@ -13,10 +13,10 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import EMITTED, Context, LoopState, Outcome
 from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.operators import as_size
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.expressions.recomputing import refuse_on_while, rounds_between_kept
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
-from dfc.elaborate.names.scope import PROTECTED, Role, Scope
+from dfc.elaborate.names.scope import PROTECTED, BindingRole, Scope
 from dfc.elaborate.shapes.obligations import assume_all, comparisons
 from dfc.elaborate.shapes.size_inference import refuse_leaving
 from dfc.elaborate.statements.branches import leaves, rebuild
@@ -129,7 +129,7 @@ def _enter(
     scope = Scope(context.scope)
     for each in carried:
         entity = _parameters(region, each.initial, each.name)
-        state.carries[each.name] = scope.bind(each.name, entity, each.value_span, Role.LOOP)
+        state.carries[each.name] = scope.bind(each.name, entity, each.value_span, BindingRole.LOOP)
     inner = replace(context, region=region, scope=scope, loop=state, outcome=Outcome(""), may_affect=False)
     return inner, state
 
@@ -288,7 +288,7 @@ def _for_round(
     for binding, meaning in counting.bindings:
         name = binding.name.text
         if name != "_":
-            inner.scope.bind(name, meaning(inner, index), binding.name.span, Role.LET)
+            inner.scope.bind(name, meaning(inner, index), binding.name.span, BindingRole.LET)
     context.engine.run_suite(inner, suite)
     outputs = _values([binding.value for binding in state.carries.values()])
     return Body(region, outputs, state, emitted=state.emitted)
@@ -364,7 +364,7 @@ def _over(context: Context, binding: tree.Binding, counting: Counting | None) ->
     base = counting.first
 
     def element(inner: Context, index: Value) -> Entity:
-        place = Place("for", span, (span,))
+        place = OperationSpans("for", span, (span,))
         offset = index
         if base != ZERO:
             first = base if isinstance(base, Value) else tensor(inner, Size(base), span)

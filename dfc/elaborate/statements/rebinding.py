@@ -9,7 +9,7 @@ from dfc.diagnostics.fixes import Fix, Help, replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
-from dfc.elaborate.names.scope import Binding, Role
+from dfc.elaborate.names.scope import Binding, BindingRole
 from dfc.elaborate.statements import inserting
 from dfc.elaborate.statements.carrying import carrying, crossed, giving, outermost, path_to, rebound
 from dfc.elaborate.types.convert import default_type, snapshot
@@ -54,11 +54,11 @@ def _loop_variable(context: Context, target: tree.Place, statement: tree.Rebind)
         raise _no_name(context, target, statement)
     name = target.text
     binding = context.scope.find(name)
-    if binding is not None and binding.role in (Role.STATE, Role.REFERENCE):
+    if binding is not None and binding.role in (BindingRole.STATE, BindingRole.REFERENCE):
         raise _equals_sign(binding, target, statement)
     if binding is not None and isinstance(binding.entity, Unknown):
         raise Abandoned
-    if binding is None or binding.role is not Role.LOOP:
+    if binding is None or binding.role is not BindingRole.LOOP:
         raise _no_loop_variable(context, target, statement, binding)
     if context.loop is None or context.loop.carries.get(name) is not binding:
         raise mistake(
@@ -145,11 +145,13 @@ def _simple(rest: str, sign: str) -> bool:
 
 def _no_loop_variable(context: Context, target: tree.Name, statement: tree.Rebind, binding: Binding | None) -> Mistake:
     name = target.text
-    if binding is None or binding.role is Role.PRELUDE:
+    if binding is None or binding.role is BindingRole.PRELUDE:
         label = "a new name is introduced with `let`"
         helps = _with_let(context, statement, name)
         return mistake("E0405", f"there is no loop variable `{name}`", target.span, label, helps=helps)
-    label = f"a {binding.role.value} keeps its value" if binding.role is not Role.LET else "a name keeps its value"
+    label = (
+        f"a {binding.role.value} keeps its value" if binding.role is not BindingRole.LET else "a name keeps its value"
+    )
     return mistake(
         "E0405",
         f"`{name}` is not a loop variable",
@@ -195,9 +197,9 @@ def _with_new_value(context: Context, statement: tree.Rebind, binding: Binding) 
     """A `let` where it hides the name for all lines that follow; otherwise what carries the value out."""
     item = _function(context)
     path = path_to(item, statement) if item is not None else []
-    if not path or binding.role not in (Role.LET, Role.PARAMETER):
+    if not path or binding.role not in (BindingRole.LET, BindingRole.PARAMETER):
         return []
-    below = crossed(path, binding.name, binding.role is Role.PARAMETER)
+    below = crossed(path, binding.name, binding.role is BindingRole.PARAMETER)
     construct = outermost(below)
     if construct is None:
         return [replace(each, help=f"{each.help}: a new name may hide an old one") for each in _fixes(_let(statement))]
@@ -206,7 +208,7 @@ def _with_new_value(context: Context, statement: tree.Rebind, binding: Binding) 
     helps = carrying(below, lambda each: _carried_type(context, statement, construct, each))
     for each in rebound(construct):  # one message for all that is carried, and none about what follows from it
         other = context.scope.find(each)
-        if other is not None and other.role in (Role.LET, Role.PARAMETER):
+        if other is not None and other.role in (BindingRole.LET, BindingRole.PARAMETER):
             other.entity = Unknown()
     return helps
 
@@ -223,7 +225,7 @@ def _is_counted(construct: tree.Node, binding: Binding) -> bool:
 def _carried_type(context: Context, statement: tree.Rebind, construct: tree.Node, name: str) -> str | None:
     """What stands behind a carried name: the type of its next value if the first one is a number of no type yet."""
     binding = context.scope.find(name)
-    first = binding.value if binding is not None and binding.role in (Role.LET, Role.PARAMETER) else None
+    first = binding.value if binding is not None and binding.role in (BindingRole.LET, BindingRole.PARAMETER) else None
     rebinds = [node for node in tree.walk(construct) if isinstance(node, tree.Rebind)]
     values = [node.value for node in rebinds if [target.span.text for target in node.targets] == [name]]
     if first is None or not values:

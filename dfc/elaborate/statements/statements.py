@@ -10,7 +10,7 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context, Expected
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.later import defined_later
-from dfc.elaborate.names.scope import PROTECTED, Role
+from dfc.elaborate.names.scope import PROTECTED, BindingRole
 from dfc.elaborate.shapes.cost_limit import refuse_rounds
 from dfc.elaborate.shapes.obligations import add_check, append_assert, assume_all, comparisons, measured_among, of_value
 from dfc.elaborate.shapes.size_inference import name_sizes
@@ -142,7 +142,7 @@ def each_round(
             inner.instance = f"{context.instance}[{key}]"
         for binding, entity in zip(bindings, elements, strict=True):
             _refuse_shadowing(context, binding.name)
-            inner.scope.bind(binding.name.text, entity, binding.name.span, Role.REFERENCE)
+            inner.scope.bind(binding.name.text, entity, binding.name.span, BindingRole.REFERENCE)
         yield inner, elements
 
 
@@ -223,7 +223,7 @@ def _bind(context: Context, binder: tree.Binder, entity: Entity, label: str, spa
         _name_value(entity, f"{context.frame.path}/{name}")
     if isinstance(entity, Tensor) and not (context.frame.root.generic or context.frame.root.in_test):
         context.program.graph.bound[f"{context.frame.path}/{name}"] = entity.value
-    context.scope.bind(name, entity, binder.name.span, Role.LET)
+    context.scope.bind(name, entity, binder.name.span, BindingRole.LET)
 
 
 def _name_value(tensor: Tensor, name: str) -> None:

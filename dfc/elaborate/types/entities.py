@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dfc.diagnostics.source import Span
-from dfc.elaborate.expressions.places import Place
-from dfc.elaborate.names.roles import Role
+from dfc.elaborate.expressions.places import OperationSpans
+from dfc.elaborate.names.roles import BindingRole
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable
@@ -72,7 +72,7 @@ class Untyped:
 
     build: Callable[[Builder, Sequence[Value]], Value]
     operands: tuple[Entity, ...]
-    place: Place
+    place: OperationSpans
     shape: tuple[Dim, ...]
     whole: bool
     known: bool
@@ -312,7 +312,7 @@ class Binding:
     name: str
     entity: Entity | Pending
     span: Span
-    role: Role
+    role: BindingRole
     level: int = 0  # loop variables: how many loops surround it
 
     @property
@@ -339,7 +339,7 @@ class Scope:
         self.parent = parent
         self.names: dict[str, Binding] = {}
 
-    def bind(self, name: str, entity: Entity | Pending, span: Span, role: Role, level: int = 0) -> Binding:
+    def bind(self, name: str, entity: Entity | Pending, span: Span, role: BindingRole, level: int = 0) -> Binding:
         binding = Binding(name, entity, span, role, level)
         self.names[name] = binding
         return binding
@@ -377,7 +377,7 @@ class Scope:
 
     def forget(self, name: str, span: Span) -> None:
         """Binds a name whose statement was given up, so that its uses are not reported."""
-        self.bind(name, Unknown(), span, Role.LET)
+        self.bind(name, Unknown(), span, BindingRole.LET)
 
 
 # ----------------------------------------------------------------- words --

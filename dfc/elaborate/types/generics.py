@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import mistake
-from dfc.elaborate.names.scope import Role, Scope
+from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.types.declared import ConstType, DeclaredType, Signature, TupleType, is_pack, is_unknown, pack_symbol
 from dfc.elaborate.types.entities import ElementType, Entity, Opaque, Pack, Size
 from dfc.elaborate.types.types import generic_dtype, resolve_type
@@ -34,15 +34,15 @@ def bind_generics(scope: Scope, signature: Signature, context: Context, *, rigid
             shape = pack_symbol(name, 0 if rigid else context.program.fresh_number())
             signature.packs[name] = shape
             sizes = tuple(dim(Symbol(name, n + 1)) for n in range(PACK_RANK)) if rigid else (shape,)
-            scope.bind(name, Pack(sizes), generic.name.span, Role.DIMENSION)
+            scope.bind(name, Pack(sizes), generic.name.span, BindingRole.DIMENSION)
         elif generic.kind is not None:
             variable = generic_dtype(name, generic.kind)
             signature.dtypes[name] = variable
-            scope.bind(name, ElementType(variable), generic.name.span, Role.TYPE)
+            scope.bind(name, ElementType(variable), generic.name.span, BindingRole.TYPE)
         else:
             size = dim(Symbol(name)) if rigid else context.program.fresh_symbol(name)
             signature.symbols[name] = size
-            scope.bind(name, Size(size), generic.name.span, Role.DIMENSION)
+            scope.bind(name, Size(size), generic.name.span, BindingRole.DIMENSION)
 
 
 def read_signature(
@@ -67,7 +67,7 @@ def read_signature(
         types.append(type_)
         if const and isinstance(type_, ConstType) and not type_.is_list:
             entity = _unknown_constant(context, signature, parameter.name.text, type_, rigid)
-            inner.bind(parameter.name.text, entity, parameter.name.span, Role.PARAMETER)
+            inner.bind(parameter.name.text, entity, parameter.name.span, BindingRole.PARAMETER)
     signature.types = tuple(types)
     typing = replace(typing, unknown_sizes=True)
     signature.result = resolve_type(typing, result) if result is not None else None
@@ -257,11 +257,11 @@ class Matching:
             name = generic.name.text
             if name in self.signature.packs:
                 shape = self.packs.get(self.signature.packs[name], ())
-                scope.bind(name, Pack(shape), generic.name.span, Role.DIMENSION)
+                scope.bind(name, Pack(shape), generic.name.span, BindingRole.DIMENSION)
             elif name in self.signature.dtypes:
                 variable = self.signature.dtypes[name]
-                scope.bind(name, ElementType(self.dtypes.get(variable, variable)), generic.name.span, Role.TYPE)
+                scope.bind(name, ElementType(self.dtypes.get(variable, variable)), generic.name.span, BindingRole.TYPE)
             else:
                 symbol = self.signature.symbols[name].symbol
                 assert symbol is not None
-                scope.bind(name, Size(self.sizes.get(symbol, dim(symbol))), generic.name.span, Role.DIMENSION)
+                scope.bind(name, Size(self.sizes.get(symbol, dim(symbol))), generic.name.span, BindingRole.DIMENSION)

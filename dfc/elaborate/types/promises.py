@@ -14,7 +14,7 @@ from dfc.diagnostics.fixes import Help, replacing, text_of
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import mistake
-from dfc.elaborate.names.scope import Role
+from dfc.elaborate.names.scope import BindingRole
 from dfc.elaborate.statements.inserting import conversion
 from dfc.elaborate.types.convert import default_type, element_type, is_operand
 from dfc.elaborate.types.declared import DeclaredType, TupleType
@@ -26,7 +26,7 @@ Declared = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem
 Offers = Callable[[str, str], Iterator[Help]]
 """Makes the helps from the type that is promised and the one that is there."""
 
-SIZES = (Role.DIMENSION, Role.CONST, Role.PRELUDE)  # what a size in a type is made of
+SIZES = (BindingRole.DIMENSION, BindingRole.CONST, BindingRole.PRELUDE)  # what a size in a type is made of
 _TENSOR = re.compile(r"(\w+)((?:\[.*\])?)")
 _NAMES = ("result", "kept", "wanted", "result_here")
 

@@ -15,7 +15,7 @@ from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.names.foreign import ELEMENT_TYPES
-from dfc.elaborate.names.scope import Role, Scope
+from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.statements import inserting
 from dfc.elaborate.types.declared import (
     ConstType,
@@ -145,7 +145,7 @@ def _no_such_type(context: Context, path: tree.Path) -> Exception:
     names = [
         each.name
         for each in context.scope.bindings()
-        if each.role is Role.TYPE or (each.is_resolved and isinstance(each.entity, kinds))
+        if each.role is BindingRole.TYPE or (each.is_resolved and isinstance(each.entity, kinds))
     ]
     near = closest(path.text, names)
     note = () if near else ("element types are bool, i8 to i64, u8 to u64, f16, bf16, f32 and f64",)
@@ -184,7 +184,7 @@ def _expanded(context: Context, alias: AliasValue, written: tree.TensorType) -> 
         if isinstance(generic, tree.GenericPack) or generic.kind is not None or isinstance(each, tree.ShapePack):
             raise unsupported("types generic over shapes or element types are", written.span)
         size = dimension(context, each)
-        scope.bind(generic.name.text, Size(size), generic.span, Role.DIMENSION)
+        scope.bind(generic.name.text, Size(size), generic.span, BindingRole.DIMENSION)
     return resolve_type(replace(context, scope=scope), item.type)
 
 
@@ -267,7 +267,9 @@ def size_of(context: Context, entity: Entity, span: Span) -> Dim:
 
 def undeclared_dimension(context: Context, name: str, span: Span) -> Exception:
     frame = context.frame
-    near = closest(name, [b.name for b in context.scope.bindings() if b.role in (Role.DIMENSION, Role.CONST)])
+    near = closest(
+        name, [b.name for b in context.scope.bindings() if b.role in (BindingRole.DIMENSION, BindingRole.CONST)]
+    )
     if frame.kind in ("fn", "proc", "entry", "block", "type"):
         what = {"fn": "a function", "proc": "a function", "entry": "an entry", "block": "a block", "type": "a type"}
         notes = [f"{what[frame.kind]} is generic over the dimensions listed after its name"]
@@ -287,7 +289,7 @@ def _declared_dimensions(context: Context) -> list[str]:
     """The generic names of the item whose signature is being read, in the order they are written."""
     scope: Scope | None = context.scope
     while scope is not None:
-        found = [b.name for b in scope.names.values() if b.role is Role.DIMENSION]
+        found = [b.name for b in scope.names.values() if b.role is BindingRole.DIMENSION]
         if found:
             return found
         scope = scope.parent

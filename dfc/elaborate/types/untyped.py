@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dfc.elaborate.expressions.places import Place
+from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.types.convert import default_type
 from dfc.elaborate.types.entities import Constant, Entity, ListValue, Opaque, Size, Untyped
 from dfc.ir.dims import ONE
@@ -37,7 +37,7 @@ def is_untyped(entity: Entity) -> bool:
             return isinstance(entity, Untyped)
 
 
-def deferred(op: str, build: Build, operands: Sequence[Entity], place: Place) -> Untyped | None:
+def deferred(op: str, build: Build, operands: Sequence[Entity], place: OperationSpans) -> Untyped | None:
     """The op on numbers alone, to be computed where it meets a type; None if it has a type of its own."""
     if registry.record(op).effect is not Effect.PURE or not operands or not all(map(is_untyped, operands)):
         return None

@@ -21,9 +21,8 @@ from dfc.kernels.program import (
     Step,
     While,
 )
-from dfc.lower.fuse.places import Place, Storage
+from dfc.lower.fuse.places import BufferView, Storage
 from dfc.lower.schedule.draft import (
-    Draft,
     DraftCheck,
     DraftCopy,
     DraftFor,
@@ -33,6 +32,7 @@ from dfc.lower.schedule.draft import (
     DraftLocked,
     DraftMeasure,
     DraftWhile,
+    UnallocatedStep,
 )
 
 
@@ -41,15 +41,15 @@ class Buffers:
     """The buffers of an entry, numbered by first use."""
 
     offsets: dict[Storage, Dim]
-    numbers: dict[Place, int] = field(default_factory=dict[Place, int])
+    numbers: dict[BufferView, int] = field(default_factory=dict[BufferView, int])
 
-    def number(self, place: Place) -> int:
+    def number(self, place: BufferView) -> int:
         return self.numbers.setdefault(place, len(self.numbers))
 
     def made(self) -> list[Buffer]:
         return [self._buffer(place) for place in self.numbers]
 
-    def _buffer(self, place: Place) -> Buffer:
+    def _buffer(self, place: BufferView) -> Buffer:
         storage = place.storage
         offset = self.offsets.get(storage, Dim(()))
         return Buffer(storage.dtype, place.shape, storage.role, storage.name, storage.index, storage.resource, offset)
@@ -64,10 +64,10 @@ class Finisher:
     kernels: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
     measured: frozenset[Symbol] = frozenset()  # the sizes that the entry at hand finds out
 
-    def steps(self, drafts: list[Draft], buffers: Buffers) -> tuple[Step, ...]:
+    def steps(self, drafts: list[UnallocatedStep], buffers: Buffers) -> tuple[Step, ...]:
         return tuple(self._step(draft, buffers) for draft in drafts)
 
-    def _step(self, draft: Draft, buffers: Buffers) -> Step:
+    def _step(self, draft: UnallocatedStep, buffers: Buffers) -> Step:
         match draft:
             case DraftLaunch():
                 return self._launch(draft, buffers)

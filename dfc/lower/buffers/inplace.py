@@ -13,7 +13,7 @@ from dfc.kernels.body import Load
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.slots import merged
 from dfc.lower.buffers.liveness import Lifetimes
-from dfc.lower.fuse.places import Place, Storage
+from dfc.lower.fuse.places import BufferView, Storage
 from dfc.lower.schedule.draft import DraftLaunch
 
 
@@ -47,13 +47,13 @@ def _pair(found: Lifetimes, launch: DraftLaunch, time: int, given: set[Storage])
     return None
 
 
-def _dies(found: Lifetimes, launch: DraftLaunch, place: Place, time: int) -> bool:
+def _dies(found: Lifetimes, launch: DraftLaunch, place: BufferView, time: int) -> bool:
     life = found.lives.get(place.storage)
     once = sum(other.storage is place.storage for other in launch.places) == 1
     return life is not None and life.last == time and once and place.whole
 
 
-def _is_born(found: Lifetimes, dying: Place, born: Place, time: int) -> bool:
+def _is_born(found: Lifetimes, dying: BufferView, born: BufferView, time: int) -> bool:
     life = found.lives.get(born.storage)
     if life is None or life.first != time or not born.whole:
         return False

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dfc.kernels.program import Role
+from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.places import Storage
-from dfc.lower.schedule.draft import Draft, DraftFor, DraftLaunch, DraftWhile, inner_blocks, own_places
+from dfc.lower.schedule.draft import DraftFor, DraftLaunch, DraftWhile, UnallocatedStep, inner_blocks, own_places
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Walk:
     loops: tuple[int, ...] = ()
 
     def use(self, storage: Storage, time: int) -> None:
-        if storage.role is not Role.ARENA:
+        if storage.role is not BufferRole.ARENA:
             return
         life = self.found.lives.get(storage)
         if life is None:
@@ -61,11 +61,11 @@ class _Walk:
         return self.found
 
 
-def lifetimes(steps: Sequence[Draft]) -> Lifetimes:
+def lifetimes(steps: Sequence[UnallocatedStep]) -> Lifetimes:
     """When each storage of the arena is first and last used."""
     walk = _Walk()
     time = 0
-    pending: list[Draft | int] = list(reversed(steps))
+    pending: list[UnallocatedStep | int] = list(reversed(steps))
     while pending:
         step = pending.pop()
         if isinstance(step, int):

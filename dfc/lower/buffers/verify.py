@@ -13,6 +13,7 @@ from math import prod
 from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.program import (
     Buffer,
+    BufferRole,
     Check,
     Copy,
     EntryProgram,
@@ -22,7 +23,6 @@ from dfc.kernels.program import (
     Launch,
     Measure,
     Program,
-    Role,
     Step,
     While,
     walk,
@@ -123,7 +123,7 @@ class _Contents:
         self._there: set[Content] = set()
 
     def _content(self, buffer: Buffer, sizes: Mapping[Symbol, int]) -> Content | None:
-        if buffer.role is not Role.ARENA:
+        if buffer.role is not BufferRole.ARENA:
             return None
         start = _at(buffer.offset, sizes)
         size = prod(max(_at(each, sizes), 0) for each in buffer.shape) * buffer.dtype.size

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from dfc.ir.graph import Node, Value
-from dfc.kernels.program import Role
+from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.absorb import FIRST
 from dfc.lower.fuse.collect import Collected
 from dfc.lower.fuse.factors import Factor, factors
@@ -131,7 +131,7 @@ def _store_may_fail(item: Item) -> bool:
 def _note_reads(scope: Scope, item: Item) -> None:
     for value, _ in item.leaves:
         place = scope.place(value)
-        if place is not None and place.storage.role is not Role.CONSTANT:
+        if place is not None and place.storage.role is not BufferRole.CONSTANT:
             item.reads.add(place.storage)
 
 
@@ -187,7 +187,7 @@ def _position(item: Item) -> int:
 
 def _may_move(scope: Scope, found: Collected, item: Item, writer: Item) -> bool:
     """Whether an item can run before `writer`: it stores to a result of the call, from what exists by then."""
-    if item.kind is not Kind.STORE or item.target is None or item.target.place.storage.role is not Role.RESULT:
+    if item.kind is not Kind.STORE or item.target is None or item.target.place.storage.role is not BufferRole.RESULT:
         return False
     if any(place.storage is item.target.place.storage for place in scope.claimed.values()):
         return False  # memory that a loop carries
@@ -247,7 +247,7 @@ def memory_of(scope: Scope, found: Collected, value: Value) -> set[Storage]:
     place = scope.place(value)
     if place is None:
         return found.homes.get(value, set())
-    return set() if place.storage.role is Role.CONSTANT else {place.storage}
+    return set() if place.storage.role is BufferRole.CONSTANT else {place.storage}
 
 
 def _value_before(scope: Scope, found: Collected, store: Item) -> Item:

@@ -28,7 +28,7 @@ from dfc.lower.fuse.isolated import isolated
 from dfc.lower.fuse.items import Item, Kind, Selector, Target
 from dfc.lower.fuse.join import join
 from dfc.lower.fuse.ordered import ordered
-from dfc.lower.fuse.places import Place, fresh, place_of
+from dfc.lower.fuse.places import BufferView, fresh, place_of
 from dfc.lower.fuse.products import product
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.fuse.targets import whole
@@ -103,7 +103,7 @@ def _node(scope: Scope, found: Collected, item: Item) -> FusedNode:
             return FusedNode(node, text=scope.texts[node.operands[0]])
 
 
-def _place(scope: Scope, value: Value) -> Place:
+def _place(scope: Scope, value: Value) -> BufferView:
     place = scope.place(value)
     assert place is not None, value
     return place
@@ -113,7 +113,7 @@ def _tensors(values: Sequence[Value]) -> list[Value]:
     return [v for v in values if isinstance(v.type, TensorType)]
 
 
-def _bind(scope: Scope, parameters: Sequence[Value], places: Sequence[Place]) -> None:
+def _bind(scope: Scope, parameters: Sequence[Value], places: Sequence[BufferView]) -> None:
     scope.places.update(zip(_tensors(parameters), places, strict=True))
 
 
@@ -152,7 +152,7 @@ def _for(scope: Scope, memory: Regions, node: Node) -> FusedNode:
     return FusedNode(node, (start, stop), regions=(fuse_block(scope, body, exits),), control=place)
 
 
-def _row_of(place: Place, row: Value) -> Target:
+def _row_of(place: BufferView, row: Value) -> Target:
     """One row of a stacked emit."""
     rest = tuple(along(axis) for axis in range(len(place.shape) - 1))
     index: tuple[Affine | Selector, ...] = (Selector(row, ()), *rest)

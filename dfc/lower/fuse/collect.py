@@ -19,12 +19,12 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.types import TensorType, tensor
 from dfc.ir.walk import free_values, nodes
 from dfc.kernels.body import Affine
-from dfc.kernels.program import Role
+from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.indexing import ORIGIN, along, broadcast_point, shifted
 from dfc.lower.fuse.inline import is_alias, is_generator, is_inline, is_reshape
 from dfc.lower.fuse.items import Item, Kind, Selector, Target, domain, reduced_domain
 from dfc.lower.fuse.part_reads import PartReads, part_reads, part_step
-from dfc.lower.fuse.places import Place, Storage, fresh, place_of
+from dfc.lower.fuse.places import BufferView, Storage, fresh, place_of
 from dfc.lower.fuse.scope import Scope, base_of
 from dfc.lower.fuse.targets import everything, region_shape, selected, whole, with_axes
 from dfc.ops import registry
@@ -50,9 +50,9 @@ User = Node | Item
 class Regions:
     """The memory of a node with regions: `carried` (results of `if` too), stacked emits, and the bool of a `while`."""
 
-    carried: list[Place] = field(default_factory=list[Place])
-    stacked: list[Place] = field(default_factory=list[Place])
-    test: Place | None = None
+    carried: list[BufferView] = field(default_factory=list[BufferView])
+    stacked: list[BufferView] = field(default_factory=list[BufferView])
+    test: BufferView | None = None
 
 
 @dataclass(slots=True)
@@ -166,9 +166,9 @@ class _Collector:
         if place is None or result not in self.scope.results or value not in self.result.positions:
             return False
         storage = place.storage
-        if storage.role is not Role.ARENA or not place.whole:
+        if storage.role is not BufferRole.ARENA or not place.whole:
             return False
-        storage.role, storage.index, storage.name = Role.RESULT, result.index, result.name
+        storage.role, storage.index, storage.name = BufferRole.RESULT, result.index, result.name
         self.scope.claimed[result] = place
         return True
 
@@ -186,7 +186,7 @@ class _Collector:
         """An item that stores a value, broadcast to the region that the target selects."""
         base = base_of(value)
         if target.whole and base is not value and value.tensor.shape == target.place.shape:
-            value, target = base, whole(Place(target.place.storage, base.tensor.shape))
+            value, target = base, whole(BufferView(target.place.storage, base.tensor.shape))
         shape = region_shape(target)
         extents, point = domain(shape)
         item = Item(key, Kind.STORE, name, span, value=value, target=with_axes(target, point), extents=extents)
@@ -214,7 +214,7 @@ class _Collector:
         if reader is not None:
             self._add(*part_step(reader, self.result.part_reads, (position, 0), self.scope))
 
-    def _copied(self, key: tuple[int, int], node: Node, state: Storage) -> Place:
+    def _copied(self, key: tuple[int, int], node: Node, state: Storage) -> BufferView:
         """Memory that a step of its own copies state to."""
         place = place_of(fresh(state.dtype, state.shape, node.name))
         item = self._add(Item(key, Kind.STEP, node.name, node.span, node=node))

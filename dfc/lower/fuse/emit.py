@@ -20,7 +20,7 @@ from dfc.lower.fuse.groups import Group
 from dfc.lower.fuse.indexing import Point, renamed
 from dfc.lower.fuse.items import Item, Kind
 from dfc.lower.fuse.operands import Slots
-from dfc.lower.fuse.places import Place
+from dfc.lower.fuse.places import BufferView
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.fuse.stores import store
 
@@ -32,7 +32,7 @@ class Made:
     """A kernel over places, before its sizes are renamed."""
 
     kernel: Kernel
-    places: tuple[Place, ...]
+    places: tuple[BufferView, ...]
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Emitter:
         axes = tuple(sorted(self.names[axis] for axis in item.axes if axis not in self.group.outer))
         return item.level, axes
 
-    def _place(self, item: Item) -> Place | None:
+    def _place(self, item: Item) -> BufferView | None:
         """Where the item itself stores its value."""
         assert item.result is not None
         return None if item.result in self.homed else self.scope.places.get(item.result)

@@ -27,7 +27,7 @@ from dfc.kernels.body import (
 from dfc.lower.fuse.indexing import Point, row_major, scaled, shifted
 from dfc.lower.fuse.inline import inputs_at, picked
 from dfc.lower.fuse.operands import Slots
-from dfc.lower.fuse.places import Place
+from dfc.lower.fuse.places import BufferView
 from dfc.lower.fuse.scope import Scope
 from dfc.ops import registry
 from dfc.ops.attributes import (
@@ -156,7 +156,7 @@ class Expressions:
             return self.body.size(index.offset)
         return total if index.offset == ZERO else self.body.apply("add", total, self.body.size(index.offset))
 
-    def load(self, place: Place, index: tuple[Index, ...], mask: Mask | None = None) -> int:
+    def load(self, place: BufferView, index: tuple[Index, ...], mask: Mask | None = None) -> int:
         return self.body.append(Load(self.slots.read(place), index, mask), (), place.dtype)
 
     def _pad(self, node: Node, point: Point) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Node, Value
-from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.lower.fuse.inline import is_alias, is_elementwise, is_reshape
 from dfc.ops.attributes import ShapeAttributes
 
@@ -28,7 +28,7 @@ class _Flatten(Pass):
     def __init__(self) -> None:
         self.flat: set[Value] = set()  # element-wise values that follow a product
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         node = site.node
         if is_reshape(node) or not node.operands or not is_elementwise(node):
             return None
@@ -47,7 +47,7 @@ class _Flatten(Pass):
             return None
         return self._flattened(site, [v for v in operands if v is not None], flat_shape)
 
-    def _flattened(self, site: Site, operands: Sequence[Value], flat_shape: Shape) -> Sequence[Value]:
+    def _flattened(self, site: RewriteSite, operands: Sequence[Value], flat_shape: Shape) -> Sequence[Value]:
         node = site.node
         kind = node.result.tensor
         made = Node(
@@ -72,7 +72,7 @@ class _Flatten(Pass):
             return None
         return node.operands[0] if self._follows(node.operands[0]) else None
 
-    def _operand(self, site: Site, value: Value, shape: Shape, flat_shape: Shape) -> Value | None:
+    def _operand(self, site: RewriteSite, value: Value, shape: Shape, flat_shape: Shape) -> Value | None:
         """The operand as the flat node reads it, None if it would have to be computed first."""
         own = value.tensor.shape
         rank = len(own)
@@ -88,7 +88,7 @@ class _Flatten(Pass):
         return None
 
 
-def _reshape(site: Site, value: Value, shape: Shape) -> Node:
+def _reshape(site: RewriteSite, value: Value, shape: Shape) -> Node:
     node = Node(
         "reshape",
         (value,),

@@ -13,14 +13,14 @@ from dfc.ir.attributes import Literal
 from dfc.ir.graph import Entry, Graph, Value
 from dfc.ir.measured import bounds_in
 from dfc.ir.types import TextType
-from dfc.kernels.program import Program, Role
+from dfc.kernels.program import BufferRole, Program
 from dfc.lower.fuse.blocks import fuse_block
 from dfc.lower.fuse.collect import Exit
 from dfc.lower.fuse.flatten import flatten
 from dfc.lower.fuse.fused import Fused, FusedEntry
 from dfc.lower.fuse.hoist import hoist
 from dfc.lower.fuse.isolated import names_to_isolate
-from dfc.lower.fuse.places import Place, Storage, place_of
+from dfc.lower.fuse.places import BufferView, Storage, place_of
 from dfc.lower.fuse.prepare import merge_gathers, prepare
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.fuse.targets import whole
@@ -45,11 +45,11 @@ def _entry(scope: Scope, entry: Entry) -> FusedEntry:
     scope.measures = bool(measured)
     feeds = [value for value in entry.block.parameters if not value.is_token]
     arguments = tuple(_argument(scope, value, number) for number, value in enumerate(feeds))
-    results: list[Place] = []
+    results: list[BufferView] = []
     exits: list[Exit] = []
     for number, (name, value) in enumerate(zip(entry.result_names, block.outputs, strict=False)):
         kind = value.tensor
-        place = place_of(Storage(Role.RESULT, kind.machine, kind.shape, name, index=number))
+        place = place_of(Storage(BufferRole.RESULT, kind.machine, kind.shape, name, index=number))
         results.append(place)
         scope.results.add(place.storage)
         exits.append((value, whole(place)))
@@ -58,11 +58,11 @@ def _entry(scope: Scope, entry: Entry) -> FusedEntry:
     return FusedEntry(entry, fused, arguments, claimed, measured)
 
 
-def _argument(scope: Scope, value: Value, number: int) -> Place | None:
+def _argument(scope: Scope, value: Value, number: int) -> BufferView | None:
     if isinstance(value.type, TextType):
         scope.texts[value] = number
         return None
     kind = value.tensor
-    place = place_of(Storage(Role.ARGUMENT, kind.machine, kind.shape, value.name, index=number))
+    place = place_of(Storage(BufferRole.ARGUMENT, kind.machine, kind.shape, value.name, index=number))
     scope.places[value] = place
     return place

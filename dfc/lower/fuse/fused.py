@@ -3,7 +3,7 @@ are no kernels, each with the memory of what it takes and gives.
 
     block of `train`: kernel, kernel, for (index in memory of its own; block of its body: kernel, kernel), kernel
 
-Data only. Memory is named here (`Place`), and has an address only after `dfc.lower.buffers`.
+Data only. Memory is named here (`BufferView`), and has an address only after `dfc.lower.buffers`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Entry, Node
 from dfc.kernels.form import Kernel
 from dfc.kernels.program import Program
-from dfc.lower.fuse.places import Place
+from dfc.lower.fuse.places import BufferView
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class FusedKernel:
     `reasons` say why it holds what it holds."""
 
     kernel: Kernel
-    places: tuple[Place, ...]
+    places: tuple[BufferView, ...]
     names: tuple[str, ...]
     span: Span
     reasons: tuple[str, ...] = ()
@@ -42,10 +42,10 @@ class FusedNode:
     """
 
     node: Node
-    operands: tuple[Place, ...] = ()
-    results: tuple[Place, ...] = ()
+    operands: tuple[BufferView, ...] = ()
+    results: tuple[BufferView, ...] = ()
     regions: tuple[FusedBlock, ...] = ()
-    control: Place | None = None
+    control: BufferView | None = None
     kernels: tuple[FusedKernel, ...] = ()
     fault: int = -1
     text: int = -1
@@ -61,8 +61,8 @@ class FusedEntry:
 
     entry: Entry
     block: FusedBlock
-    arguments: tuple[Place | None, ...]
-    results: tuple[Place, ...]
+    arguments: tuple[BufferView | None, ...]
+    results: tuple[BufferView, ...]
     measured: Mapping[Symbol, Dim]
 
 

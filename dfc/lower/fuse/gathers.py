@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from dfc.ir.dims import ZERO
 from dfc.ir.graph import Block, Node, Value
-from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.walk import blocks
 from dfc.lower.fuse.indexing import only_unit_axes_differ
 from dfc.lower.fuse.inline import is_elementwise, is_reshape, weight
@@ -30,7 +30,7 @@ class _GathersFirst(Pass):
     def __init__(self, gathered: set[Value]) -> None:
         self._gathered = gathered
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         attributes = site.node.attributes
         if site.node.op != "gather" or not isinstance(attributes, AxisAttributes):
             return None
@@ -96,7 +96,7 @@ def _keeps_first(node: Node, axis: int) -> bool:
     return same and only_unit_axes_differ(before[1:], after[1:])
 
 
-def _again(site: Site, x: Value, axis: int, rank: int, above: Sequence[Node]) -> Value:
+def _again(site: RewriteSite, x: Value, axis: int, rank: int, above: Sequence[Node]) -> Value:
     """The nodes above once more, over the rows that were picked: `rank` axes stand where one was."""
     for node in reversed(above):
         attributes = node.attributes

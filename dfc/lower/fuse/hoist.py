@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured_in, mentioned
-from dfc.ir.rewrite import Pass, Site, rebuild, with_parts
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild, with_parts
 from dfc.ir.symbols import symbols_of
 from dfc.lower.fuse.inline import is_inline, weight
 from dfc.ops.effects.effects import effect, may_have_no_value
@@ -35,7 +35,7 @@ class _Hoist(Pass):
     def __init__(self, measured: frozenset[Symbol]) -> None:
         self._measured = measured
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node.op not in ("for", "while"):
             return None
         parts = [_split(region, self._measured) for region in site.regions]

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dfc.ir.graph import Value
-from dfc.kernels.program import Role
+from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.collect import Collected
 from dfc.lower.fuse.groups import Group
 from dfc.lower.fuse.items import Item, Kind
-from dfc.lower.fuse.places import Place, Storage, fresh, place_of
+from dfc.lower.fuse.places import BufferView, Storage, fresh, place_of
 from dfc.lower.fuse.scope import Scope
 
 REPEATED = 6  # weight of what a later stage may compute again
@@ -90,7 +90,7 @@ def _writers(found: Collected) -> dict[Storage, list[tuple[int, int]]]:
 
 def _home(
     group: Group, item: Item, value: Value, reading: _Readers, writers: dict[Storage, list[tuple[int, int]]]
-) -> Place | None:
+) -> BufferView | None:
     """Memory that a store of the same group fills with the value, if it stays so until the last reader."""
     for store in group.items:
         target = store.target
@@ -124,17 +124,17 @@ def _keep(scope: Scope, group: Group, item: Item, reading: _Readers) -> bool:
     return any(access.stored and access.storage in read for access in group.touched)
 
 
-def _own(value: Value) -> Place:
+def _own(value: Value) -> BufferView:
     return place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
 
 
-def _borrowed(group: Group, item: Item, value: Value, reading: _Readers, lent: set[Storage]) -> Place | None:
+def _borrowed(group: Group, item: Item, value: Value, reading: _Readers, lent: set[Storage]) -> BufferView | None:
     """For a value that only later stages read back: the memory of a result that one of them, or a later one, writes."""
     if reading.outside or not group.inner(item):
         return None
     for store in group.items:
         target = store.target
-        if target is None or not target.whole or target.place.storage.role is not Role.RESULT:
+        if target is None or not target.whole or target.place.storage.role is not BufferRole.RESULT:
             continue
         place = target.place
         fits = place.shape == value.tensor.shape and place.dtype == value.tensor.machine and place.storage not in lent

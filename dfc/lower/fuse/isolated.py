@@ -20,7 +20,7 @@ from dfc.lower.fuse.fused import FusedKernel, FusedNode
 from dfc.lower.fuse.items import Item, Kind
 from dfc.lower.fuse.ordered import assignment
 from dfc.lower.fuse.part_reads import part_store
-from dfc.lower.fuse.places import Place, place_of
+from dfc.lower.fuse.places import BufferView, place_of
 from dfc.lower.fuse.scope import Scope
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
 
@@ -57,7 +57,7 @@ def isolated(scope: Scope, found: Collected, item: Item) -> FusedNode:
             raise AssertionError(node)
 
 
-def _place(scope: Scope, value: Value) -> Place:
+def _place(scope: Scope, value: Value) -> BufferView:
     place = scope.place(value)
     assert place is not None, value
     return place

@@ -16,7 +16,7 @@ from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.indexing import ORIGIN, Point, along
-from dfc.lower.fuse.places import Place, Storage
+from dfc.lower.fuse.places import BufferView, Storage
 
 
 class Kind(Enum):
@@ -46,7 +46,7 @@ class Target:
     is the shape of what is written if not all of it is.
     """
 
-    place: Place
+    place: BufferView
     index: tuple[Affine | Selector, ...]
     mode: str = ":="
     whole: bool = False
@@ -78,7 +78,7 @@ class Item:
     extents: tuple[Dim, ...] = ()
     point: Point = ()
     result_point: Point = ()
-    source: Place | None = None  # VALUE items that copy memory
+    source: BufferView | None = None  # VALUE items that copy memory
     used: tuple[Value, ...] = ()
     leaves: list[Leaf] = field(default_factory=list[Leaf])  # memory under another shape counts as read anywhere
     points: list[Point | None] = field(default_factory=list["Point | None"])  # where everything is really read

@@ -20,7 +20,7 @@ from math import floor
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.kernels.body import Affine
-from dfc.kernels.program import Role
+from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.analyse import memory_of
 from dfc.lower.fuse.collect import Collected
 from dfc.lower.fuse.fit import fit, fit_sibling, fit_total
@@ -95,7 +95,7 @@ class _Joiner:
             bound = max([bound, *(rank for value, rank in through.items() if value is not item.value)])
         if item.faults:
             bound = max(bound, self.check)
-        if item.kind is Kind.STEP or any(storage.role is Role.RESOURCE for storage in item.writes):
+        if item.kind is Kind.STEP or any(storage.role is BufferRole.RESOURCE for storage in item.writes):
             bound = max(bound, self.check, self.failing)
         return bound
 

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from dfc.kernels.form import Operand
-from dfc.lower.fuse.places import Place
+from dfc.lower.fuse.places import BufferView
 
 
 class Slots:
     """Places become slots; a place that is read and written becomes one slot with access `update`."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Place, int] = {}
+        self._numbers: dict[BufferView, int] = {}
         self._read: set[int] = set()
         self._written: set[int] = set()
 
-    def read(self, place: Place) -> int:
+    def read(self, place: BufferView) -> int:
         number = self._numbers.setdefault(place, len(self._numbers))
         self._read.add(number)
         return number
 
-    def write(self, place: Place) -> int:
+    def write(self, place: BufferView) -> int:
         number = self._numbers.setdefault(place, len(self._numbers))
         self._written.add(number)
         return number
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[BufferView, ...]:
         return tuple(self._numbers)
 
     def operands(self) -> tuple[Operand, ...]:

@@ -20,7 +20,7 @@ from dfc.lower.fuse.expressions import OUT_OF_RANGE, Expressions
 from dfc.lower.fuse.indexing import Point, along, renamed, shifted
 from dfc.lower.fuse.items import Item, Kind, Selector
 from dfc.lower.fuse.operands import Slots
-from dfc.lower.fuse.places import Place
+from dfc.lower.fuse.places import BufferView
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.fuse.stores import store
 from dfc.ops import registry
@@ -85,7 +85,7 @@ def _scatter(scope: Scope, found: Collected, item: Item) -> list[Made]:
     return [_zeros(place), _made(slots, order, expressions, [adding], rank)]
 
 
-def _zeros(place: Place) -> Made:
+def _zeros(place: BufferView) -> Made:
     body = BodyBuilder()
     zero = body.number(0, place.dtype)
     point = tuple(along(axis) for axis in range(len(place.shape)))

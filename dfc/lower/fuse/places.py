@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType
-from dfc.kernels.program import Role
+from dfc.kernels.program import BufferRole
 
 
 class Storage:
@@ -15,7 +15,7 @@ class Storage:
     __slots__ = ("dtype", "index", "name", "resource", "role", "shape")
 
     def __init__(
-        self, role: Role, dtype: DType, shape: tuple[Dim, ...], name: str, *, index: int = -1, resource: str = ""
+        self, role: BufferRole, dtype: DType, shape: tuple[Dim, ...], name: str, *, index: int = -1, resource: str = ""
     ) -> None:
         self.role = role
         self.dtype = dtype
@@ -30,11 +30,11 @@ class Storage:
 
 def fresh(dtype: DType, shape: tuple[Dim, ...], name: str) -> Storage:
     """Memory of the call: a register for a scalar, else a piece of the arena."""
-    return Storage(Role.ARENA if shape else Role.REGISTER, dtype, shape, name)
+    return Storage(BufferRole.ARENA if shape else BufferRole.REGISTER, dtype, shape, name)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BufferView:
     """A storage seen with some shape of the same number of elements, row-major."""
 
     storage: Storage
@@ -49,5 +49,5 @@ class Place:
         return self.storage.dtype
 
 
-def place_of(storage: Storage) -> Place:
-    return Place(storage, storage.shape)
+def place_of(storage: Storage) -> BufferView:
+    return BufferView(storage, storage.shape)

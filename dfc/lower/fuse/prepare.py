@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Block, Node, Resource, Value
-from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType, Type
 from dfc.lower.fuse.gathers import gathers_first
 from dfc.lower.fuse.inline import PICK
@@ -40,7 +40,7 @@ class _Prepare(Pass):
         self.resources = resources
         self.isolated = isolated
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         match site.node.op:
             case "read":
                 return _read(site)
@@ -53,7 +53,7 @@ class _Prepare(Pass):
             case _:
                 return None
 
-    def _assign(self, site: Site) -> Sequence[Value] | None:
+    def _assign(self, site: RewriteSite) -> Sequence[Value] | None:
         attributes = site.node.attributes
         assert isinstance(attributes, AssignAttributes)
         if attributes.index:
@@ -76,7 +76,7 @@ def merge_gathers(block: Block) -> Block:
 
 
 class _MergeGathers(Pass):
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node.op != "gather":
             return None
         x, ids = site.operands
@@ -112,12 +112,12 @@ def _merged(inner: Node, axis: int, ids: Value) -> tuple[tuple[int, ...], list[V
     return None
 
 
-def _read(site: Site) -> Sequence[Value] | None:
+def _read(site: RewriteSite) -> Sequence[Value] | None:
     known = _known(site.operands[-1])
     return None if known is None else (known, site.operands[-1])
 
 
-def _current(site: Site, resource: str, kind: TensorType, token: Value) -> tuple[Value, Value]:
+def _current(site: RewriteSite, resource: str, kind: TensorType, token: Value) -> tuple[Value, Value]:
     """The value of the variable at this token, and the token after reading it."""
     known = _known(token)
     if known is not None:
@@ -140,7 +140,7 @@ def _known(token: Value) -> Value | None:
     return None
 
 
-def _matmul(site: Site) -> Sequence[Value] | None:
+def _matmul(site: RewriteSite) -> Sequence[Value] | None:
     a, b = site.operands
     kind = site.node.result.tensor
     if a.tensor.rank > 1 and b.tensor.rank > 1:
@@ -155,14 +155,14 @@ def _matmul(site: Site) -> Sequence[Value] | None:
     return _append(site, "sum", (terms,), (kind,), ReduceAttributes((axis,))).results
 
 
-def _range(site: Site) -> Sequence[Value]:
+def _range(site: RewriteSite) -> Sequence[Value]:
     """The step that measures the size, and the numbers up to there, which need no memory then."""
     site.output.append(site.kept())
     kind = site.node.result.tensor
     return _append(site, "iota", (), (kind,), TypeAttributes(kind)).results
 
 
-def _broadcast(site: Site, value: Value, shape: tuple[Dim, ...]) -> Value:
+def _broadcast(site: RewriteSite, value: Value, shape: tuple[Dim, ...]) -> Value:
     if value.tensor.shape == shape:
         return value
     kind = value.tensor.with_shape(shape)
@@ -170,7 +170,7 @@ def _broadcast(site: Site, value: Value, shape: tuple[Dim, ...]) -> Value:
 
 
 def _append(
-    site: Site, op: str, operands: Sequence[Value], types: Sequence[Type], attributes: Attributes | None = None
+    site: RewriteSite, op: str, operands: Sequence[Value], types: Sequence[Type], attributes: Attributes | None = None
 ) -> Node:
     origin = site.node
     node = Node(op, operands, types, attributes=attributes, name=origin.name, span=origin.span)

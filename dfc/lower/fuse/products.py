@@ -13,7 +13,7 @@ from dfc.lower.fuse.groups import Group
 from dfc.lower.fuse.indexing import Point, renamed
 from dfc.lower.fuse.items import Item, Kind
 from dfc.lower.fuse.operands import Slots
-from dfc.lower.fuse.places import Place
+from dfc.lower.fuse.places import BufferView
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.fuse.stores import store
 
@@ -60,7 +60,7 @@ def _stores(scope: Scope, item: Item, expressions: Expressions, homed: set[Value
     return [Store(expressions.slots.write(place), point, value)]
 
 
-def _place(scope: Scope, factor: Factor) -> Place:
+def _place(scope: Scope, factor: Factor) -> BufferView:
     """The memory of a factor."""
     place = scope.place(factor.value)
     assert place is not None, factor.value

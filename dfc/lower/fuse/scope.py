@@ -9,9 +9,9 @@ import numpy as np
 from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Literal
 from dfc.ir.graph import Node, Value
-from dfc.kernels.program import Program, Role
+from dfc.kernels.program import BufferRole, Program
 from dfc.lower.fuse.inline import is_alias
-from dfc.lower.fuse.places import Place, Storage, place_of
+from dfc.lower.fuse.places import BufferView, Storage, place_of
 from dfc.ops.attributes import ConstantAttributes
 
 
@@ -25,44 +25,46 @@ class Scope:
     isolated: frozenset[str] = frozenset()  # state that other calls may change at any moment
     numbers: dict[Literal, int] = field(default_factory=dict[Literal, int])  # of the program's constants
     measures: bool = False  # whether the entry finds out sizes while it runs
-    places: dict[Value, Place] = field(default_factory=dict[Value, Place])
+    places: dict[Value, BufferView] = field(default_factory=dict[Value, BufferView])
     texts: dict[Value, int] = field(default_factory=dict[Value, int])  # numbers of text arguments
     results: set[Storage] = field(default_factory=set[Storage])
-    claimed: dict[Storage, Place] = field(default_factory=dict[Storage, Place])  # results that a block made itself
+    claimed: dict[Storage, BufferView] = field(
+        default_factory=dict[Storage, BufferView]
+    )  # results that a block made itself
     states: dict[str, Storage] = field(default_factory=dict[str, Storage])
     constants: dict[Literal, Storage] = field(default_factory=dict[Literal, Storage])
     fault_sites: dict[tuple[Node, int], int] = field(default_factory=dict[tuple[Node, int], int])
 
-    def place(self, value: Value) -> Place | None:
+    def place(self, value: Value) -> BufferView | None:
         """Where a value is, if it has memory by now."""
         base = base_of(value)
         found = self.places.get(base)
         if found is None or base is value:
             return found
-        return Place(found.storage, value.tensor.shape)
+        return BufferView(found.storage, value.tensor.shape)
 
     def state(self, name: str) -> Storage:
         """The memory of a variable or rng."""
         found = self.states.get(name)
         if found is None:
             kind = self.program.resources[name].type
-            found = self.states[name] = Storage(Role.RESOURCE, kind.machine, kind.shape, name, resource=name)
+            found = self.states[name] = Storage(BufferRole.RESOURCE, kind.machine, kind.shape, name, resource=name)
         return found
 
-    def constant(self, node: Node) -> Place:
+    def constant(self, node: Node) -> BufferView:
         """The memory of a constant array."""
         attributes = node.attributes
         assert isinstance(attributes, ConstantAttributes)
         return self.literal(attributes.value, node)
 
-    def table(self, node: Node) -> Place:
+    def table(self, node: Node) -> BufferView:
         """The memory of a small array of ascending numbers."""
         kind = node.result.tensor
         size = kind.shape[0].constant
         assert size is not None, node
         return self.literal(Literal(np.arange(size).astype(kind.machine.numpy)), node)
 
-    def literal(self, literal: Literal, node: Node) -> Place:
+    def literal(self, literal: Literal, node: Node) -> BufferView:
         """The memory of constant elements; equal ones share it."""
         found = self.constants.get(literal)
         if found is None:
@@ -70,7 +72,7 @@ class Scope:
             number = self.numbers.setdefault(literal, len(self.numbers))
             if number == len(self.program.constants):
                 self.program.constants.append(literal)
-            found = Storage(Role.CONSTANT, kind.machine, kind.shape, node.name, index=number)
+            found = Storage(BufferRole.CONSTANT, kind.machine, kind.shape, node.name, index=number)
             self.constants[literal] = found
         return place_of(found)
 

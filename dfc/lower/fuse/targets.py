@@ -7,11 +7,11 @@ from dfc.ir.graph import Node
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.indexing import Point, along, scaled, shifted
 from dfc.lower.fuse.items import Selector, Target
-from dfc.lower.fuse.places import Place, Storage, place_of
+from dfc.lower.fuse.places import BufferView, Storage, place_of
 from dfc.ops.attributes import AssignAttributes, OperandSelector
 
 
-def whole(place: Place) -> Target:
+def whole(place: BufferView) -> Target:
     """A store of every element of a place."""
     index = tuple(along(axis) for axis in range(len(place.shape)))
     return Target(place, index, whole=True)

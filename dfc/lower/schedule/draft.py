@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.form import Kernel
-from dfc.lower.fuse.places import Place
+from dfc.lower.fuse.places import BufferView
 
 
 @dataclass(slots=True)
 class DraftLaunch:
     kernel: Kernel
-    places: tuple[Place, ...]
+    places: tuple[BufferView, ...]
     names: tuple[str, ...]
     span: Span
     reasons: tuple[str, ...] = ()
@@ -22,24 +22,24 @@ class DraftLaunch:
 
 @dataclass(slots=True)
 class DraftIf:
-    condition: Place
-    then: list[Draft]
-    otherwise: list[Draft]
+    condition: BufferView
+    then: list[UnallocatedStep]
+    otherwise: list[UnallocatedStep]
 
 
 @dataclass(slots=True)
 class DraftWhile:
-    condition: list[Draft]
-    test: Place
-    body: list[Draft]
+    condition: list[UnallocatedStep]
+    test: BufferView
+    body: list[UnallocatedStep]
 
 
 @dataclass(slots=True)
 class DraftFor:
-    index: Place
-    start: Place
-    stop: Place
-    body: list[Draft]
+    index: BufferView
+    start: BufferView
+    stop: BufferView
+    body: list[UnallocatedStep]
 
 
 @dataclass(slots=True)
@@ -48,18 +48,18 @@ class DraftLocked:
 
     containers: tuple[str, ...]
     exclusive: bool
-    body: list[Draft]
+    body: list[UnallocatedStep]
 
 
 @dataclass(slots=True)
 class DraftCopy:
-    source: Place
-    target: Place
+    source: BufferView
+    target: BufferView
 
 
 @dataclass(slots=True)
 class DraftCheck:
-    condition: Place
+    condition: BufferView
     fault: int
 
 
@@ -68,7 +68,7 @@ class DraftMeasure:
     """Gives a size the value of an i64."""
 
     symbol: Symbol
-    source: Place
+    source: BufferView
     most: Dim
     fault: int
 
@@ -76,16 +76,16 @@ class DraftMeasure:
 @dataclass(slots=True)
 class DraftHostCall:
     site: int
-    inputs: tuple[Place, ...]
-    outputs: tuple[Place, ...]
+    inputs: tuple[BufferView, ...]
+    outputs: tuple[BufferView, ...]
 
 
-Draft = (
+UnallocatedStep = (
     DraftLaunch | DraftCopy | DraftIf | DraftWhile | DraftFor | DraftLocked | DraftCheck | DraftMeasure | DraftHostCall
 )
 
 
-def inner_blocks(step: Draft) -> Sequence[list[Draft]]:
+def inner_blocks(step: UnallocatedStep) -> Sequence[list[UnallocatedStep]]:
     """The lists of steps inside a step, in the order in which they run."""
     match step:
         case DraftIf():
@@ -98,10 +98,10 @@ def inner_blocks(step: Draft) -> Sequence[list[Draft]]:
             return ()
 
 
-def walk(steps: Sequence[Draft]) -> list[Draft]:
+def walk(steps: Sequence[UnallocatedStep]) -> list[UnallocatedStep]:
     """All steps, outer before inner, in order; iterative."""
-    found: list[Draft] = []
-    pending: list[Draft] = list(reversed(steps))
+    found: list[UnallocatedStep] = []
+    pending: list[UnallocatedStep] = list(reversed(steps))
     while pending:
         step = pending.pop()
         found.append(step)
@@ -110,7 +110,7 @@ def walk(steps: Sequence[Draft]) -> list[Draft]:
     return found
 
 
-def own_places(step: Draft) -> tuple[Place, ...]:
+def own_places(step: UnallocatedStep) -> tuple[BufferView, ...]:
     """The places a step itself uses, without those of inner steps."""
     match step:
         case DraftLaunch():

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.kernels.program import DEFAULT_CONTAINER, EntrySignature, Program, Role, lock_order
-from dfc.lower.fuse.places import Place
-from dfc.lower.schedule.draft import Draft, DraftCopy, DraftLaunch, DraftLocked, walk
+from dfc.kernels.program import DEFAULT_CONTAINER, BufferRole, EntrySignature, Program, lock_order
+from dfc.lower.fuse.places import BufferView
+from dfc.lower.schedule.draft import DraftCopy, DraftLaunch, DraftLocked, UnallocatedStep, walk
 
 NAME = "locks"
 
 
-def lock(tables: Program, entries: Sequence[list[Draft]]) -> list[list[Draft]]:
+def lock(tables: Program, entries: Sequence[list[UnallocatedStep]]) -> list[list[UnallocatedStep]]:
     """The steps of every entry, with locks around those that need any; `tables` has signatures and state."""
     readers = [each for each in tables.signatures if each.readonly and not each.is_test]
     seen = {name for each in readers for name in each.resources_read}
@@ -33,7 +33,9 @@ def lock(tables: Program, entries: Sequence[list[Draft]]) -> list[list[Draft]]:
     return [steps if each.is_test else _locked(tables, steps, each, own) for steps, each in pairs]
 
 
-def _locked(tables: Program, steps: list[Draft], signature: EntrySignature, seen: set[str]) -> list[Draft]:
+def _locked(
+    tables: Program, steps: list[UnallocatedStep], signature: EntrySignature, seen: set[str]
+) -> list[UnallocatedStep]:
     if signature.readonly:
         containers = lock_order(tables.resources[name].container for name in signature.resources_read)
         return [DraftLocked(containers, False, steps)] if containers else steps
@@ -43,7 +45,7 @@ def _locked(tables: Program, steps: list[Draft], signature: EntrySignature, seen
     return _from_first_to_last(steps, watched)
 
 
-def _from_first_to_last(steps: list[Draft], watched: set[str]) -> list[Draft]:
+def _from_first_to_last(steps: list[UnallocatedStep], watched: set[str]) -> list[UnallocatedStep]:
     """The steps with the writes of watched state, and what is between them, under one lock."""
     writes = [number for number, step in enumerate(steps) if _writes(step, watched)]
     if not writes:
@@ -52,9 +54,9 @@ def _from_first_to_last(steps: list[Draft], watched: set[str]) -> list[Draft]:
     return [*steps[:first], DraftLocked((DEFAULT_CONTAINER,), True, steps[first:last]), *steps[last:]]
 
 
-def _writes(step: Draft, watched: set[str]) -> bool:
+def _writes(step: UnallocatedStep, watched: set[str]) -> bool:
     """Whether a step, or one inside it, writes watched state."""
-    written: list[Place] = []
+    written: list[BufferView] = []
     for each in walk([step]):
         if isinstance(each, DraftCopy):
             written.append(each.target)
@@ -62,4 +64,4 @@ def _writes(step: Draft, watched: set[str]) -> bool:
             pairs = zip(each.places, each.kernel.operands, strict=True)
             written += [place for place, operand in pairs if operand.access != "read"]
     storages = [place.storage for place in written]
-    return any(storage.role is Role.RESOURCE and storage.resource in watched for storage in storages)
+    return any(storage.role is BufferRole.RESOURCE and storage.resource in watched for storage in storages)

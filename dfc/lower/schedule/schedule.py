@@ -20,9 +20,8 @@ from dfc.ir.graph import Entry
 from dfc.ir.measured import measured
 from dfc.kernels.program import HostSite, Program, SiteValue
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode
-from dfc.lower.fuse.places import Place
+from dfc.lower.fuse.places import BufferView
 from dfc.lower.schedule.draft import (
-    Draft,
     DraftCheck,
     DraftCopy,
     DraftFor,
@@ -32,6 +31,7 @@ from dfc.lower.schedule.draft import (
     DraftLocked,
     DraftMeasure,
     DraftWhile,
+    UnallocatedStep,
 )
 from dfc.lower.schedule.locks import lock
 from dfc.lower.signatures import signature
@@ -46,9 +46,9 @@ class ScheduledEntry:
     """The steps of an entry, with the places of its arguments (None: a text) and results."""
 
     entry: Entry
-    steps: list[Draft]
-    arguments: tuple[Place | None, ...]
-    results: tuple[Place, ...]
+    steps: list[UnallocatedStep]
+    arguments: tuple[BufferView | None, ...]
+    results: tuple[BufferView, ...]
     measured: Mapping[Symbol, Dim]
 
 
@@ -72,7 +72,7 @@ def schedule(fused: Fused) -> Scheduled:
     return Scheduled(tables, tuple(replace(e, steps=steps) for e, steps in zip(entries, locked, strict=True)))
 
 
-def _entry(fused: FusedEntry, steps: list[Draft]) -> ScheduledEntry:
+def _entry(fused: FusedEntry, steps: list[UnallocatedStep]) -> ScheduledEntry:
     return ScheduledEntry(fused.entry, steps, fused.arguments, fused.results, fused.measured)
 
 
@@ -82,10 +82,10 @@ class _Scheduler:
     def __init__(self, tables: Program) -> None:
         self._tables = tables
 
-    def block(self, block: FusedBlock) -> list[Draft]:
+    def block(self, block: FusedBlock) -> list[UnallocatedStep]:
         return [_launch(part) if isinstance(part, FusedKernel) else self._step(part) for part in block]
 
-    def _step(self, part: FusedNode) -> Draft:
+    def _step(self, part: FusedNode) -> UnallocatedStep:
         node = part.node
         match node.op:
             case "assert":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from dfc.syntax.printer.print_statements import braces
-from dfc.syntax.printer.printing import Layout, Piece, Printers, listed, optional, separated
+from dfc.syntax.printer.printing import LayoutToken, Piece, Printers, listed, optional, separated
 from dfc.syntax.tree.tree import (
     BlockItem,
     ConstItem,
@@ -44,7 +44,7 @@ def documented(text: str, pieces: list[Piece]) -> list[Piece]:
     """`##` lines above."""
     lines: list[Piece] = []
     for line in text.split("\n") if text else ():
-        lines += [f"## {line}".rstrip(), Layout.NEWLINE]
+        lines += [f"## {line}".rstrip(), LayoutToken.NEWLINE]
     return [*lines, *pieces]
 
 
@@ -55,8 +55,8 @@ def parameters(nodes: tuple[Parameter, ...]) -> list[Piece]:
     lines: list[Piece] = []
     for node in nodes:
         comment = f"  ## {node.documentation}" if node.documentation else ""
-        lines += [Layout.NEWLINE, node, ",", comment]
-    return ["(", Layout.INDENT, *lines, Layout.DEDENT, Layout.NEWLINE, ")"]
+        lines += [LayoutToken.NEWLINE, node, ",", comment]
+    return ["(", LayoutToken.INDENT, *lines, LayoutToken.DEDENT, LayoutToken.NEWLINE, ")"]
 
 
 def print_default(node: ValueParameter | ConstParameter) -> list[Piece]:
@@ -82,7 +82,7 @@ def body(node: Suite | ShortBody) -> list[Piece]:
 def print_function(node: FunctionItem) -> list[Piece]:
     pieces = [*header("fn ", node), *body(node.body)]
     if node.gradient is not None:
-        pieces += [Layout.NEWLINE if isinstance(node.body, ShortBody) else " ", node.gradient]
+        pieces += [LayoutToken.NEWLINE if isinstance(node.body, ShortBody) else " ", node.gradient]
     return documented(node.documentation, pieces)
 
 
@@ -144,24 +144,24 @@ def print_module(node: Module) -> list[Piece]:
     """Items of one short kind close together, an empty line between all others."""
     sections: list[list[Piece]] = []
     if node.edition is not None:
-        sections.append([node.edition, Layout.NEWLINE])
+        sections.append([node.edition, LayoutToken.NEWLINE])
     if node.documentation:
         sections.append(documented(node.documentation, []))
     if node.items:
         sections.append(_items(node.items))
     pieces: list[Piece] = []
     for section in sections:
-        pieces += [Layout.NEWLINE, *section] if pieces else section
+        pieces += [LayoutToken.NEWLINE, *section] if pieces else section
     return pieces
 
 
 def _items(items: tuple[Item, ...]) -> list[Piece]:
-    pieces: list[Piece] = [items[0], Layout.NEWLINE]
+    pieces: list[Piece] = [items[0], LayoutToken.NEWLINE]
     for first, second in pairwise(items):
         close = isinstance(second, CLOSE_TOGETHER) and type(first) is type(second)
         if not close or second.documentation:
-            pieces.append(Layout.NEWLINE)
-        pieces += [second, Layout.NEWLINE]
+            pieces.append(LayoutToken.NEWLINE)
+        pieces += [second, LayoutToken.NEWLINE]
     return pieces
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.syntax.printer.printing import Layout, Piece, Printers, listed, optional, separated
+from dfc.syntax.printer.printing import LayoutToken, Piece, Printers, listed, optional, separated
 from dfc.syntax.tree.tree import (
     Assert,
     Binder,
@@ -37,8 +37,8 @@ def braces(nodes: Sequence[Node]) -> list[Piece]:
         return ["{ }"]
     lines: list[Piece] = []
     for node in nodes:
-        lines += [Layout.NEWLINE, node]
-    return ["{", Layout.INDENT, *lines, Layout.DEDENT, Layout.NEWLINE, "}"]
+        lines += [LayoutToken.NEWLINE, node]
+    return ["{", LayoutToken.INDENT, *lines, LayoutToken.DEDENT, LayoutToken.NEWLINE, "}"]
 
 
 def print_suite(node: Suite) -> list[Piece]:

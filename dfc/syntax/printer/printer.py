@@ -10,7 +10,7 @@ from __future__ import annotations
 from dfc.syntax.printer.print_expressions import EXPRESSION_PRINTERS, precedence
 from dfc.syntax.printer.print_items import ITEM_PRINTERS
 from dfc.syntax.printer.print_statements import STATEMENT_PRINTERS
-from dfc.syntax.printer.printing import Embedded, Layout, Piece, Printers
+from dfc.syntax.printer.printing import Embedded, LayoutToken, Piece, Printers
 from dfc.syntax.tree.tree import Node
 
 PRINTERS: Printers = {**EXPRESSION_PRINTERS, **STATEMENT_PRINTERS, **ITEM_PRINTERS}
@@ -30,9 +30,9 @@ def to_text(node: Node) -> str:
                 out.append(INDENT * depth)
                 fresh = False
             out.append(piece)
-        elif isinstance(piece, Layout):
-            depth += {Layout.INDENT: 1, Layout.DEDENT: -1, Layout.NEWLINE: 0}[piece]
-            if piece is Layout.NEWLINE:
+        elif isinstance(piece, LayoutToken):
+            depth += {LayoutToken.INDENT: 1, LayoutToken.DEDENT: -1, LayoutToken.NEWLINE: 0}[piece]
+            if piece is LayoutToken.NEWLINE:
                 out.append("\n")
                 fresh = True
         else:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from dfc.syntax.tree.tree import Node
 
 
-class Layout(Enum):
+class LayoutToken(Enum):
     NEWLINE = "newline"
     INDENT = "indent"
     DEDENT = "dedent"
@@ -28,7 +28,7 @@ class Embedded:
     minimum: int
 
 
-Piece: TypeAlias = str | Node | Embedded | Layout
+Piece: TypeAlias = str | Node | Embedded | LayoutToken
 Printers: TypeAlias = dict[type[Node], Callable[[Any], list[Piece]]]
 
 

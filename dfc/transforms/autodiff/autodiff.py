@@ -21,7 +21,7 @@ from dfc.ir import walk
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import hand_over, name_nodes
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.builder import Builder
 from dfc.ops.earlier_iterations import ambiguous_gradients
 from dfc.ops.known_sizes import sizes_compared
@@ -60,7 +60,7 @@ class _Expand(Pass):
     def __init__(self, versions: Versions) -> None:
         self._versions = versions
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         start = len(site.output)
         if site.node.op == "grad":
             loss, *targets = site.operands
@@ -72,14 +72,14 @@ class _Expand(Pass):
         hand_over(site.node.results, results, site.output[start:])
         return results
 
-    def _gradients(self, site: Site, loss: Value, targets: Sequence[Value]) -> Sequence[Value]:
+    def _gradients(self, site: RewriteSite, loss: Value, targets: Sequence[Value]) -> Sequence[Value]:
         builder = _builder(site)
         plan = self._plan(loss, targets)
         found = plan.back({loss: one(builder, loss)}, builder)
         builder.name, builder.span = f"{site.node.name}/grad", site.node.span
         return [plan.total(found, target, builder) for target in targets]
 
-    def _jacobian(self, site: Site, y: Value, x: Value) -> Value:
+    def _jacobian(self, site: RewriteSite, y: Value, x: Value) -> Value:
         """One way back for each element of y, stacked."""
         count = y.tensor.elements.constant
         if count is None or count > MAX_ROWS:
@@ -140,7 +140,7 @@ def _same_reads(target: Value, nodes: Sequence[Node], versions: Versions) -> tup
     return tuple(found)
 
 
-def _builder(site: Site) -> Builder:
+def _builder(site: RewriteSite) -> Builder:
     block = Block()
     block.nodes = site.output
     return Builder(block, name=f"{site.node.name}/grad", span=site.node.span)

@@ -20,7 +20,7 @@ from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import depends_on, own_symbols
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ops import registry
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
@@ -34,7 +34,7 @@ def expose_block(block: Block) -> Block:
 
 
 class _Expose(Pass):
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node.op == "for":
             kept = site.kept()
             stacking = with_stacks(kept)

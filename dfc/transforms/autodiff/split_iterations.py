@@ -26,7 +26,7 @@ from dfc.ir.dims import ZERO, Dim, ceil_divide, dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Cloner, Pass, Site, rebuild, with_parts
+from dfc.ir.rewrite import Cloner, Pass, RewriteSite, rebuild, with_parts
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ForAttributes, SliceAttributes
 from dfc.ops.builder import Builder
@@ -75,7 +75,7 @@ class _Split(Pass):
         self._found = found
         self._shared = shared
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node not in self._found:
             return None
         kept = site.kept()

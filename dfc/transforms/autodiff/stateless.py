@@ -25,7 +25,7 @@ from dfc.diagnostics.source import Span
 from dfc.ir import walk
 from dfc.ir.dtypes import U64
 from dfc.ir.graph import Block, Node, Value
-from dfc.ir.rewrite import Cloner, Site, rebuild
+from dfc.ir.rewrite import Cloner, RewriteSite, rebuild
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import (
     AssignAttributes,
@@ -115,7 +115,7 @@ class _Copier(Cloner):
     def _type_of(self, value: Value) -> Type:
         return self._types.get(_resource(value), value.type) if value.is_token else value.type
 
-    def visit(self, site: Site) -> Sequence[Value]:
+    def visit(self, site: RewriteSite) -> Sequence[Value]:
         builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)
         if site.regions:
             return self._with_regions(site, builder)
@@ -135,7 +135,7 @@ class _Copier(Cloner):
             case _:
                 return super().visit(site)
 
-    def _assigned(self, site: Site, attributes: AssignAttributes, builder: Builder) -> Value:
+    def _assigned(self, site: RewriteSite, attributes: AssignAttributes, builder: Builder) -> Value:
         """The state after an assignment."""
         value, state = site.operands[0], site.operands[-1]
         if attributes.resource not in self._types:
@@ -147,7 +147,7 @@ class _Copier(Cloner):
             return builder.broadcast(value, state.tensor.shape)
         return builder.apply(UPDATES[attributes.mode], state, value)
 
-    def _without(self, site: Site) -> Sequence[Value]:
+    def _without(self, site: RewriteSite) -> Sequence[Value]:
         """Checks and host steps are for the original."""
         tokens = [v for v in site.node.results if v.is_token]
         matters = any(_resource(v) in self._types for v in tokens) and site.node.op not in _WITHOUT_VALUES
@@ -155,13 +155,13 @@ class _Copier(Cloner):
             raise impossible(self._loop, site.node.span, "what comes from the host is not there a second time")
         return [v for v in site.operands if v.is_token or self._is_state(v, site)][-len(tokens) :]
 
-    def _is_state(self, value: Value, site: Site) -> bool:
+    def _is_state(self, value: Value, site: RewriteSite) -> bool:
         place = site.operands.index(value)
         return site.node.operands[place].is_token
 
     # ------------------------------------------------------------- regions --
 
-    def _with_regions(self, site: Site, builder: Builder) -> Sequence[Value]:
+    def _with_regions(self, site: RewriteSite, builder: Builder) -> Sequence[Value]:
         """The node with carried values for tokens that matter, and nothing for the others."""
         node, attributes = site.node, site.node.attributes
         keep = [not v.is_token or _resource(v) in self._types for v in node.results]

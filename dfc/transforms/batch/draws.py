@@ -19,7 +19,7 @@ from dfc.ir.dims import ONE, Dim, product
 from dfc.ir.dtypes import I64, U64
 from dfc.ir.graph import Entry, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import (
     AssignAttributes,
@@ -47,7 +47,7 @@ class _Numbering(Pass):
     def __init__(self, cutting: Cutting) -> None:
         self._cutting = cutting
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         how = site.node.attributes
         if not isinstance(how, DrawAttributes | RandomAttributes | RedrawAttributes):
             return None

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dfc.ir.dims import ONE, ZERO
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild, with_parts
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild, with_parts
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.iterations import size_of
@@ -38,7 +38,7 @@ def _hoist_block(block: Block) -> Block:
 
 
 class _Loops(Pass):
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         node, attributes = site.node, site.node.attributes
         if not isinstance(attributes, ForAttributes) or not _runs_over_all(site, attributes):
             return None
@@ -61,7 +61,7 @@ class _Loops(Pass):
         return results
 
 
-def _runs_over_all(site: Site, attributes: ForAttributes) -> bool:
+def _runs_over_all(site: RewriteSite, attributes: ForAttributes) -> bool:
     """Whether the index is 0, 1, .. up to the number of rounds, which is a size."""
     first, last = (size_of(v) for v in site.operands[:2])
     return first == ZERO and last is not None and last == attributes.trips
@@ -90,7 +90,7 @@ class _Rows(Pass):
         self._made = made
         self._index = index
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         whole = self._made.get(site.node)
         if whole is None:
             return None

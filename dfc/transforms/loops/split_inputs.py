@@ -21,7 +21,7 @@ from dfc.ir import walk
 from dfc.ir.dims import ONE, ZERO, Dim
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild, with_parts
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild, with_parts
 from dfc.ops.attributes import AxisAttributes, SliceAttributes
 from dfc.ops.builder import Builder
 
@@ -71,7 +71,7 @@ def matrix_products(region: Block) -> list[Node]:
 
 
 class _Loops(Pass):
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node.op != "for":
             return None
         (region,) = site.regions
@@ -109,12 +109,12 @@ def _parts(factor: Value) -> Sequence[Value]:
 class _Products(Pass):
     """Rewrites the chosen products of a region; slices of their matrices go before the loop."""
 
-    def __init__(self, chosen: Sequence[Node], inputs: dict[Value, Value], loop: Site) -> None:
+    def __init__(self, chosen: Sequence[Node], inputs: dict[Value, Value], loop: RewriteSite) -> None:
         self._chosen = frozenset(chosen)
         self._inputs = inputs
         self._before = Builder.appending(loop.output, name=loop.node.name, span=loop.node.span)
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node not in self._chosen:
             return None
         factor, matrix = site.operands

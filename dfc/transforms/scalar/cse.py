@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.graph import Block, Graph, Node, Value
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ir.types import Type
 from dfc.ops import registry
 from dfc.ops.effects.effects import is_pure
@@ -45,7 +45,7 @@ class _Share(Pass):
         for key in self._added.pop():
             del self._known[key]
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         node = site.node
         if node.regions or not is_pure(node):
             return None

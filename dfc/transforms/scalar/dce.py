@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from dfc.ir import walk
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.measured import Dependence
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
@@ -179,7 +179,7 @@ class _Thin(Pass):
     def __init__(self, used: set[Value]) -> None:
         self._used = used
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         node = site.node
         if not any(v in self._used for v in node.results):
             return around(site)

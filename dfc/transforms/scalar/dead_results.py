@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dfc.ir.graph import Block, Node, Value
-from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ops.attributes import ForAttributes
 
 
@@ -29,27 +29,27 @@ def _without_own_idle_tokens(block: Block) -> Block:
 
 
 class _DropIdle(Pass):
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if not site.regions:
             return None
         keep = [not is_idle(site, index) for index in range(len(site.node.results))]
         return None if all(keep) else thin(site, keep)
 
 
-def thin(site: Site, keep: Sequence[bool]) -> Sequence[Value]:
+def thin(site: RewriteSite, keep: Sequence[bool]) -> Sequence[Value]:
     """Appends the node with only the results to keep (none: no node) and returns what replaces the old ones."""
     if not any(keep):
         return around(site)
     return _THINNERS[site.node.op](site, keep)
 
 
-def around(site: Site) -> Sequence[Value]:
+def around(site: RewriteSite) -> Sequence[Value]:
     """Replaces the results of a node that goes: tokens by the tokens it received, the rest is unused."""
     tokens = iter([v for v in site.operands if v.is_token])
     return [next(tokens) if v.is_token else v for v in site.node.results]
 
 
-def is_idle(site: Site, index: int) -> bool:
+def is_idle(site: RewriteSite, index: int) -> bool:
     """Whether a token result is the token the node received, because no region does anything with it."""
     from_end = len(site.node.results) - index
     return site.node.results[index].is_token and all(
@@ -61,13 +61,13 @@ def _kept(values: Sequence[Value], keep: Sequence[bool]) -> list[Value]:
     return [value for value, wanted in zip(values, keep, strict=True) if wanted]
 
 
-def _thin_if(site: Site, keep: Sequence[bool]) -> Sequence[Value]:
+def _thin_if(site: RewriteSite, keep: Sequence[bool]) -> Sequence[Value]:
     tokens = keep[len(keep) - len(site.operands) + 1 :]
     regions = [Block(_kept(r.parameters, tokens), r.nodes, _kept(r.outputs, keep)) for r in site.regions]
     return _replace(site, [site.operands[0], *_kept(site.operands[1:], tokens)], regions, keep)
 
 
-def _thin_while(site: Site, keep: Sequence[bool]) -> Sequence[Value]:
+def _thin_while(site: RewriteSite, keep: Sequence[bool]) -> Sequence[Value]:
     condition, body = site.regions
     tokens = keep[len(keep) - len(condition.outputs) + 1 :]
     outputs = [condition.outputs[0], *_kept(condition.outputs[1:], tokens)]
@@ -78,7 +78,7 @@ def _thin_while(site: Site, keep: Sequence[bool]) -> Sequence[Value]:
     return _replace(site, _kept(site.operands, keep), regions, keep)
 
 
-def _thin_for(site: Site, keep: Sequence[bool]) -> Sequence[Value]:
+def _thin_for(site: RewriteSite, keep: Sequence[bool]) -> Sequence[Value]:
     (body,) = site.regions
     attributes = site.node.attributes
     assert isinstance(attributes, ForAttributes)
@@ -91,7 +91,7 @@ def _thin_for(site: Site, keep: Sequence[bool]) -> Sequence[Value]:
 
 
 def _replace(
-    site: Site,
+    site: RewriteSite,
     operands: Sequence[Value],
     regions: Sequence[Block],
     keep: Sequence[bool],
@@ -114,7 +114,7 @@ def _replace(
     return [next(results) if wanted else tokens.get(v.type, v) for v, wanted in zip(node.results, keep, strict=True)]
 
 
-_THINNERS: dict[str, Callable[[Site, Sequence[bool]], Sequence[Value]]] = {
+_THINNERS: dict[str, Callable[[RewriteSite, Sequence[bool]], Sequence[Value]]] = {
     "if": _thin_if,
     "while": _thin_while,
     "for": _thin_for,

@@ -18,7 +18,7 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Cloner, Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Cloner, Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.attributes import ConstantAttributes, ForAttributes
 from dfc.ops.constants import constant_of
 from dfc.ops.effects.effects import is_pure
@@ -57,7 +57,7 @@ class _Fold(Pass):
     def __init__(self, options: FoldOptions) -> None:
         self._options = options
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         match site.node.op:
             case "if":
                 return _fold_if(site)
@@ -70,7 +70,7 @@ class _Fold(Pass):
             case _:
                 return self._fold_node(site)
 
-    def _fold_node(self, site: Site) -> Sequence[Value] | None:
+    def _fold_node(self, site: RewriteSite) -> Sequence[Value] | None:
         node = site.node
         operands = [constant_of(v) for v in site.operands]
         known = [array for array in operands if array is not None]
@@ -84,7 +84,7 @@ class _Fold(Pass):
             return None  # it fails, or needs sizes, only when it runs
         return [_constant(site, value, array) for value, array in zip(node.results, results, strict=True)]
 
-    def _fits(self, site: Site) -> bool:
+    def _fits(self, site: RewriteSite) -> bool:
         """Whether the results are small, or smaller than what they are made of."""
         made = sum(_bytes(v) for v in site.node.results)
         given = sum(_bytes(v) for v in site.operands)
@@ -96,7 +96,7 @@ def _bytes(value: Value) -> float:
     return float("inf") if elements is None else elements * value.tensor.machine.size
 
 
-def _constant(site: Site, value: Value, array: Array) -> Value:
+def _constant(site: RewriteSite, value: Value, array: Array) -> Value:
     literal = Literal(array)
     node = Node(
         "constant",
@@ -110,7 +110,7 @@ def _constant(site: Site, value: Value, array: Array) -> Value:
     return node.result
 
 
-def _fold_if(site: Site) -> Sequence[Value] | None:
+def _fold_if(site: RewriteSite) -> Sequence[Value] | None:
     condition = constant_of(site.operands[0])
     if condition is None:
         return None
@@ -118,12 +118,12 @@ def _fold_if(site: Site) -> Sequence[Value] | None:
     return Cloner().call(taken, site.operands[1:], site.output)
 
 
-def _fold_assert(site: Site) -> Sequence[Value] | None:
+def _fold_assert(site: RewriteSite) -> Sequence[Value] | None:
     condition = constant_of(site.operands[0])
     return site.operands[1:] if condition is not None and bool(condition) else None
 
 
-def _fold_for(site: Site) -> Sequence[Value] | None:
+def _fold_for(site: RewriteSite) -> Sequence[Value] | None:
     """No rounds: the initial values. Otherwise the number of rounds, once both bounds are known."""
     node = site.node
     assert isinstance(node.attributes, ForAttributes)

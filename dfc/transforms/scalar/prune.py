@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.measured import Dependence
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.transforms.scalar.dead_results import without_idle_tokens
@@ -74,7 +74,7 @@ class Sweep(Pass):
     def __init__(self, needed: set[Node]) -> None:
         self._needed = needed
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node in self._needed:
             return None
         token = next((v for v in site.operands if v.is_token), None)

@@ -20,7 +20,7 @@ from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ZERO
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import Node, Value
-from dfc.ir.rewrite import Site
+from dfc.ir.rewrite import RewriteSite
 from dfc.ops.attributes import (
     AxesAttributes,
     CastAttributes,
@@ -39,7 +39,7 @@ from dfc.transforms.scalar.matching import made_by
 class Match:
     """The node in question, over operands that are simplified already."""
 
-    site: Site
+    site: RewriteSite
 
     @property
     def node(self) -> Node:

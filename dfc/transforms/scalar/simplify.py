@@ -18,7 +18,7 @@ from functools import cache
 
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes, ShapeAttributes
 from dfc.ops.effects.effects import effect
@@ -40,7 +40,7 @@ def simplify_block(block: Block) -> Block:
 
 
 class _Simplify(Pass):
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node.regions:
             return None
         if effect(site.node) is Effect.READ:
@@ -51,7 +51,7 @@ class _Simplify(Pass):
         return None if found is None else (found,)
 
 
-def _apply_rules(site: Site) -> Value | None:
+def _apply_rules(site: RewriteSite) -> Value | None:
     """Applies rules until none fits: a rule's result may fit another one."""
     found: Value | None = None
     for _ in range(MAX_STEPS):
@@ -62,11 +62,11 @@ def _apply_rules(site: Site) -> Value | None:
         node = step.node
         if node is None or not site.output or site.output[-1] is not node:
             return found
-        site = Site(node, node.operands, (), site.output)
+        site = RewriteSite(node, node.operands, (), site.output)
     return found
 
 
-def _apply_once(site: Site) -> Value | None:
+def _apply_once(site: RewriteSite) -> Value | None:
     match = Match(site)
     for rule in _rules_of(site.node.op):
         found = rule.rewrite(match)
@@ -81,7 +81,7 @@ def _rules_of(op: str) -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES if rule.identity == f"op:{op}" or rule.identity in identities)
 
 
-def _forward(site: Site) -> Sequence[Value] | None:
+def _forward(site: RewriteSite) -> Sequence[Value] | None:
     """What a read gives, if the token it takes tells it."""
     node, (token,) = site.node, site.operands
     before = token.node
@@ -98,7 +98,7 @@ def _forward(site: Site) -> Sequence[Value] | None:
     return value, token
 
 
-def _broadcast(site: Site, value: Value) -> Value:
+def _broadcast(site: RewriteSite, value: Value) -> Value:
     node = site.node
     type_ = node.results[0].tensor
     made = Node(

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector, ResourceAttributes
 from dfc.ops.builder import Builder
@@ -62,7 +62,7 @@ class _Sparse(Pass):
         del operands
         self._known.update(totals(node, region))
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         builder = Builder.appending(site.output, name=f"{site.node.name}/rows", span=site.node.span)
         if site.node.op == "assign":
             return self._assign(site, builder)
@@ -88,7 +88,7 @@ class _Sparse(Pass):
         x = self._known.get(node.operands[0]) if rule is not None else None
         return None if rule is None or x is None else rule(builder, node, x)
 
-    def _assign(self, site: Site, builder: Builder) -> Sequence[Value] | None:
+    def _assign(self, site: RewriteSite, builder: Builder) -> Sequence[Value] | None:
         attributes = site.node.attributes
         assert isinstance(attributes, AssignAttributes)
         value, token = site.operands[0], site.operands[-1]

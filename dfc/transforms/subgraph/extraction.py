@@ -24,7 +24,7 @@ from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
 from dfc.ir.measured import measured, measured_in
-from dfc.ir.rewrite import Pass, Site, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.symbols import symbols_of
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import TypeAttributes
@@ -41,14 +41,14 @@ Named = Sequence[tuple[str, Value]]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Extraction:
     """A program with one entry; `missing` are parameters of the original entry that it needs and nobody feeds."""
 
     graph: Graph
     missing: tuple[str, ...]
 
 
-def cut(graph: Graph, entry: Entry, fetched: Named, fed: Named) -> Cut:
+def cut(graph: Graph, entry: Entry, fetched: Named, fed: Named) -> Extraction:
     """The part of an entry that computes the fetched values from the fed ones. Values are results of nodes at the top
     level of the entry, or its parameters."""
     own = {value: name for name, value in zip(entry.parameter_names, entry.block.parameters, strict=False)}
@@ -70,7 +70,7 @@ def cut(graph: Graph, entry: Entry, fetched: Named, fed: Named) -> Cut:
     single = _entry(entry, block, names, tuple(name for name, _ in fetched), given_sizes)
     resources = {name: replace(graph.resources[name], initial=None) for name in graph.resources if _uses(block, name)}
     program = Graph(graph.name, resources, {entry.name: single}, {}, graph.settings, graph.source)
-    return Cut(program, tuple(own[value] for value in feeds if value not in given))
+    return Extraction(program, tuple(own[value] for value in feeds if value not in given))
 
 
 def _given_sizes(block: Block, fed: Iterable[Value]) -> tuple[Symbol, ...]:
@@ -87,7 +87,7 @@ class _Feed(Pass):
         self._fed = fed
         self._sizes = sizes
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         results = site.node.results
         if measured(site.node) in self._sizes:
             builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)
@@ -160,7 +160,7 @@ class _Thin(Pass):
         self._used = used
         self._kept = kept
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         node = site.node
         if node.op == "assert":
             return None if node in self._kept else around(site)
@@ -175,7 +175,7 @@ class _Thin(Pass):
         keep = [(wanted[i] or v.is_token) and not is_idle(site, i) for i, v in enumerate(node.results)]
         return None if all(keep) and site.regions == node.regions else thin(site, keep)
 
-    def _ended(self, site: Site, region: Block) -> Block:
+    def _ended(self, site: RewriteSite, region: Block) -> Block:
         latest = {value.type: value for value in _last_tokens(region)}
         outputs = [
             latest.get(output.type, output) if result.is_token and result not in self._used else output

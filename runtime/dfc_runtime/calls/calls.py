@@ -21,7 +21,7 @@ from dfc_runtime.calls.binding import Binder, Bound
 from dfc_runtime.calls.device_arrays import DeviceArray, DeviceFeed
 from dfc_runtime.calls.element_types import kind_of, numpy_dtype
 from dfc_runtime.calls.faults import run_error
-from dfc_runtime.calls.frames import Frame, Layout
+from dfc_runtime.calls.frames import Frame, FrameLayout
 from dfc_runtime.calls.gate import Gate, Mode, Together
 from dfc_runtime.calls.hosts import Calling, Hosts
 from dfc_runtime.calls.memory import Arena, address_of
@@ -97,7 +97,7 @@ class EntryCall:
         self.feeds = tuple(Feed(p) for p in entry.parameters)
         self.asked = machinery.manifest.kinds_in(entry.name)
         self.binder = Binder(entry, RESTORE in self.asked)
-        self.layout = Layout(entry)
+        self.layout = FrameLayout(entry)
         self.pack = self.layout.format.pack_into
         self.frames: list[Frame] = []
         self.beside_others = False

@@ -19,7 +19,7 @@ from dfc_runtime.formats.manifest import Entry
 SLOT = 8
 
 
-class Layout:
+class FrameLayout:
     """The slots of an entry."""
 
     def __init__(self, entry: Entry) -> None:
@@ -43,7 +43,7 @@ class Frame:
 
     __slots__ = ("address", "arena", "buffer", "measured", "scalars")
 
-    def __init__(self, layout: Layout, arena: Arena) -> None:
+    def __init__(self, layout: FrameLayout, arena: Arena) -> None:
         memory = np.zeros(layout.format.size, np.uint8)
         self.buffer = memory.data
         self.address = address_of(memory)

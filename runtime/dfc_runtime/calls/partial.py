@@ -86,7 +86,7 @@ class _Part:
     feeds: Mapping[str, str]
 
 
-class Parts:
+class PartialEntries:
     """The parts of one module's entries."""
 
     def __init__(self, origin: Origin, machinery: Machinery) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.checkpoints import restore as checkpoints
-from dfc_runtime.checkpoints.saving import Saver, Wish
-from dfc_runtime.checkpoints.store import Found
+from dfc_runtime.checkpoints.saving import Saver, SaveRequest
+from dfc_runtime.checkpoints.store import ChosenCheckpoint
 from dfc_runtime.formats.manifest import RESTORE, SAVE
 from dfc_runtime.state.state import State
 
@@ -21,7 +21,7 @@ def checkpoint_handlers(state: State, saver: Saver) -> Mapping[str, Handler]:
     """Handlers for the requests of one program."""
 
     def save(request: HostRequest) -> None:
-        saver.save(_names(state, request), Wish(_path(request)))
+        saver.save(_names(state, request), SaveRequest(_path(request)))
 
     def restore(request: HostRequest) -> None:
         saver.wait()
@@ -32,7 +32,7 @@ def checkpoint_handlers(state: State, saver: Saver) -> Mapping[str, Handler]:
     return {SAVE: save, RESTORE: restore}
 
 
-def warn_of_skipped(found: Found) -> None:
+def warn_of_skipped(found: ChosenCheckpoint) -> None:
     """What was damaged, so that an older checkpoint was taken."""
     for path, fault in found.skipped:
         warnings.warn(f"skipped the checkpoint {path}: {fault}", stacklevel=3)

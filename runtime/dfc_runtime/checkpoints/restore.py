@@ -14,7 +14,7 @@ from typing import cast
 
 from dfc_runtime.checkpoints import store
 from dfc_runtime.checkpoints.format import Saved
-from dfc_runtime.checkpoints.store import Found
+from dfc_runtime.checkpoints.store import ChosenCheckpoint
 from dfc_runtime.errors import CheckpointError, FeedError
 from dfc_runtime.formats.manifest import StateEntry
 from dfc_runtime.names import closest
@@ -34,7 +34,7 @@ def restore(
     only: object = None,
     *,
     best: bool = False,
-) -> Found:
+) -> ChosenCheckpoint:
     """Restores these names; the caller holds the gate."""
     found, chosen = choose(state.entries, program, folder, names, rename, only, best=best)
     state.fill_all({name: saved.array for name, saved in chosen.items()})
@@ -50,7 +50,7 @@ def choose(
     only: object = None,
     *,
     best: bool = False,
-) -> tuple[Found, dict[str, Saved]]:
+) -> tuple[ChosenCheckpoint, dict[str, Saved]]:
     """The checkpoint, and what of it goes where; nothing is changed yet. `entries` are all state of the program."""
     patterns, names = _patterns(only), list(names)
     found = store.find(folder, best=best)

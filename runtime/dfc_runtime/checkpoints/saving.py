@@ -24,7 +24,7 @@ from dfc_runtime.state.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SaveRequest:
     """How a checkpoint is to be saved. `best` is its score, the lower the better; the best of a folder stays. Without
     `keep` as many stay as were said before. With an `epoch` it is saved only while no newer one was taken."""
 
@@ -43,7 +43,7 @@ def wish(
     best: object,
     progress: Progress | None = None,
     epoch: int | None = None,
-) -> Wish:
+) -> SaveRequest:
     """What a caller asks for, checked. A score that is no number, as of a run that went astray, is none."""
     if step is not None and (not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 10**18):
         raise FeedError("step wants a whole number from 0 on", code="E0901")
@@ -58,7 +58,7 @@ def wish(
                 "best wants a number: the score of the checkpoint, the lower the better", code="E0901"
             ) from None
     score = score if score is not None and math.isfinite(score) else None
-    return Wish(path, step, keep, score, progress or {}, epoch)
+    return SaveRequest(path, step, keep, score, progress or {}, epoch)
 
 
 class Saving:
@@ -118,12 +118,12 @@ class Saver:
         self._program = program
         self._last: Saving | None = None
 
-    def save(self, names: Iterable[str], asked: Wish) -> Path:
+    def save(self, names: Iterable[str], asked: SaveRequest) -> Path:
         """Saves these names; the caller holds the gate."""
         self.wait()
         return publish(self._program, self._saved(names, copied=False), asked)
 
-    def begin(self, names: Iterable[str], asked: Wish) -> Saving:
+    def begin(self, names: Iterable[str], asked: SaveRequest) -> Saving:
         """Copies these names and saves the copies; the caller holds the gate meanwhile, and not longer."""
         if self._last is not None:
             self._last.tell()
@@ -149,7 +149,7 @@ class Saver:
         ]
 
 
-def publish(program: str, state: Sequence[Saved], asked: Wish) -> Path:
+def publish(program: str, state: Sequence[Saved], asked: SaveRequest) -> Path:
     about = About(asked.step or 0, program, asked.best, asked.progress)
     write = store.own_file(state)
 

@@ -42,7 +42,7 @@ _underway: set[Path] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ChosenCheckpoint:
     """The checkpoint that was chosen, and ones before it in line that were not whole, each with its fault."""
 
     path: Path
@@ -67,16 +67,16 @@ def holds_nothing(folder: Path, disk: Disk = DISK) -> bool:
     return folder.is_dir() and all(_LEFTOVER.fullmatch(name) or name == EPOCHS for name in disk.names(folder))
 
 
-def find(folder: Path, *, best: bool = False) -> Found:
+def find(folder: Path, *, best: bool = False) -> ChosenCheckpoint:
     """The newest whole checkpoint of a folder, or with `best` that of the lowest score; or the checkpoint that the
     folder is. `CheckpointError` if there is none."""
     if os.path.lexists(folder / format.MANIFEST):
-        return Found(folder, _read(folder), ())
+        return ChosenCheckpoint(folder, _read(folder), ())
     skipped: list[tuple[Path, str]] = []
     for step in by_score(folder) if best else steps_in(folder):
         path = folder / f"step-{step}"
         try:
-            return Found(path, format.read(path), tuple(skipped))
+            return ChosenCheckpoint(path, format.read(path), tuple(skipped))
         except (ValueError, OverflowError, FileError) as problem:
             skipped.append((path, problem.message if isinstance(problem, FileError) else str(problem)))
     if skipped:

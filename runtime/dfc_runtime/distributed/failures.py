@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dfc_runtime import errors
 from dfc_runtime.errors import DfcError, FileError, LimitError, RankError, RunError
 from dfc_runtime.formats.fields import integer, items, text
-from dfc_runtime.formats.manifest import Place
+from dfc_runtime.formats.manifest import SourceLocation
 
 _CLASSES: Mapping[str, type[DfcError]] = {
     each.__name__: each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, DfcError)
@@ -44,7 +44,7 @@ class Failure:
 
     def error(self) -> DfcError:
         """The error it stands for."""
-        spans = [Place(*each) for each in self.spans]
+        spans = [SourceLocation(*each) for each in self.spans]
         made = _CLASSES.get(self.kind, RankError)
         if issubclass(made, RunError):
             return made(self.message, code=self.code, spans=spans, values=self.values)

@@ -76,7 +76,7 @@ def load_on(
         waiting = Waiting(end, deadline(seconds), topology.name)
         waiting.on_silent = records.heard
         recorder = None if trace is None else Recorder()
-        wishes = _Wishes(threads, limit, handlers or {}, summaries, recorder, device)
+        wishes = _LoadOptions(threads, limit, handlers or {}, summaries, recorder, device)
         rank, module = _loaded_or_told(bundle, topology, waiting, wishes)
     module.start(initialise=initialise)
     if trace is not None and recorder is not None:
@@ -115,7 +115,7 @@ def _topology(bundle: OpenBundle, comm: Comm, jobs: Mapping[str, int] | None) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Wishes:
+class _LoadOptions:
     """What the caller of `load` asks of each rank's own program."""
 
     threads: int | None
@@ -132,7 +132,7 @@ class _Wishes:
 
 
 def _loaded_or_told(
-    bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _Wishes
+    bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _LoadOptions
 ) -> tuple[Rank, ClusterModule]:
     """This rank's part. If it cannot be loaded, all ranks are told why: they would wait for this one."""
     try:
@@ -146,7 +146,9 @@ def _loaded_or_told(
         raise refused from None
 
 
-def _loaded(bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _Wishes) -> tuple[Rank, ClusterModule]:
+def _loaded(
+    bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _LoadOptions
+) -> tuple[Rank, ClusterModule]:
     manifest = bundle.manifest
     edges = Edges(topology, waiting)
     role = topology.by_rank[waiting.comm.rank].role

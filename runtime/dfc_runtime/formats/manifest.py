@@ -23,7 +23,7 @@ each input. The run side need not enter native code for them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A place in the source of a program, with the line itself for messages."""
 
     name: str
@@ -84,7 +84,7 @@ class SizeCheck:
     relation: str
     right: Formula
     reason: str
-    place: Place
+    place: SourceLocation
 
 
 RELATIONS = ("==", "!=", ">=", ">")
@@ -100,7 +100,7 @@ class Entry:
     readonly: bool
     is_test: bool
     unnamed_result: bool
-    place: Place
+    place: SourceLocation
     parameters: tuple[Parameter, ...]
     results: tuple[Result, ...]
     dims: tuple[str, ...]
@@ -145,7 +145,7 @@ class StateEntry:
     container: str
     saved: bool
     doc: str
-    place: Place
+    place: SourceLocation
 
     def __str__(self) -> str:
         return described(self.dtype, self.shape)
@@ -162,7 +162,7 @@ class FaultSite:
 
     kind: str
     message: str
-    place: Place
+    place: SourceLocation
 
 
 SAVE, RESTORE, SEND = "checkpoint_save", "checkpoint_restore", "send"
@@ -192,7 +192,7 @@ class HostSite:
     inputs: tuple[SiteOperand, ...]
     outputs: tuple[SiteOperand, ...]
     names: tuple[str, ...]
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from dfc_runtime.formats.manifest import (
     ImageEntry,
     Manifest,
     Parameter,
-    Place,
     Result,
     SiteOperand,
     SizeCheck,
+    SourceLocation,
     StateEntry,
 )
 
@@ -41,7 +41,7 @@ def to_json(manifest: Manifest) -> dict[str, object]:
     }
 
 
-def _place(place: Place) -> object:
+def _place(place: SourceLocation) -> object:
     return [place.name, place.line, place.column, place.text]
 
 

@@ -18,21 +18,21 @@ from dfc_runtime.formats.manifest import (
     SAVE,
     HostSite,
     Manifest,
-    Place,
     SiteOperand,
     SiteValue,
+    SourceLocation,
     StateEntry,
 )
 
 MAXIMUM_RANK = 32
 
 
-def read_place(value: object, where: str) -> Place:
+def read_place(value: object, where: str) -> SourceLocation:
     parts = fields.items(value, where)
     if len(parts) != 4:
         raise ValueError(f"{where} is not a place")
     line, column = fields.integer(parts[1], where), fields.integer(parts[2], where)
-    return Place(fields.text(parts[0], where), line, column, fields.text(parts[3], where))
+    return SourceLocation(fields.text(parts[0], where), line, column, fields.text(parts[3], where))
 
 
 def element_type(record: Record, *others: str) -> str:

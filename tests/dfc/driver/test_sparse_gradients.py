@@ -11,7 +11,7 @@ import dfc
 import dfc_runtime
 from dfc.driver import pipeline
 from dfc.ir.dims import Dim, dim, product
-from dfc.kernels.program import EntryProgram, Role
+from dfc.kernels.program import BufferRole, EntryProgram
 from dfc_runtime import Module
 from dfc_runtime.errors import RunError
 from tests.support.building import graph_of
@@ -44,7 +44,7 @@ def large_buffers(entry: EntryProgram, elements: int) -> list[str]:
     """The names of buffers in the arena with at least so many elements whatever the batch is."""
     found: list[str] = []
     for buffer in entry.buffers:
-        if buffer.role is Role.ARENA and at_two(product(buffer.shape)) >= elements:
+        if buffer.role is BufferRole.ARENA and at_two(product(buffer.shape)) >= elements:
             found.append(buffer.name)
     return found
 
@@ -270,7 +270,9 @@ def test_the_norm_of_a_gradient_is_that_of_the_sums_of_its_rows() -> None:
 def test_a_small_table_is_not_worth_sorting_for() -> None:
     small = whole(CASES["adagrad"]).replace(f"[{ROWS}", "[10")
     entry = planned(small)
-    assert [buffer.name for buffer in entry.buffers if buffer.role is Role.ARENA and buffer.shape[:1] == (dim(10),)]
+    assert [
+        buffer.name for buffer in entry.buffers if buffer.role is BufferRole.ARENA and buffer.shape[:1] == (dim(10),)
+    ]
     assert not any(buffer.name.endswith("argsort") for buffer in entry.buffers)
 
 

@@ -6,19 +6,19 @@ from dfc.diagnostics.source import NOWHERE
 from dfc.ir import walk
 from dfc.ir.dtypes import BOOL, F32
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
-from dfc.ir.rewrite import Cloner, Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Cloner, Pass, RewriteSite, map_blocks, rebuild
 from dfc.ir.types import tensor
 
 X = tensor(F32)
 
 
 class Nothing(Pass):
-    def visit(self, site: Site) -> None:
+    def visit(self, site: RewriteSite) -> None:
         return None
 
 
 class DropNegations(Pass):
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         return site.operands if site.node.op == "neg" else None
 
 

@@ -8,7 +8,7 @@ from dfc.ir.dims import Symbol, ceil_divide, dim
 from dfc.ir.dtypes import F32, F64
 from dfc.ir.types import tensor
 from dfc.kernels.form import LoopKernel
-from dfc.kernels.program import EntryProgram, Launch, Role
+from dfc.kernels.program import BufferRole, EntryProgram, Launch
 from dfc.lower.buffers.liveness import Life
 from dfc.lower.buffers.slots import plan
 from dfc.lower.fuse.places import Storage
@@ -25,11 +25,11 @@ def numbers(*shape: int) -> np.ndarray:
 
 
 def storage(name: str, *shape: int | Symbol) -> Storage:
-    return Storage(Role.ARENA, F32, tuple(map(dim, shape)), name)
+    return Storage(BufferRole.ARENA, F32, tuple(map(dim, shape)), name)
 
 
 def arena(entry: EntryProgram) -> list[str]:
-    return [b.name for b in entry.buffers if b.role is Role.ARENA]
+    return [b.name for b in entry.buffers if b.role is BufferRole.ARENA]
 
 
 def test_dead_memory_is_used_again():

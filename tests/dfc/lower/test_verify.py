@@ -10,7 +10,7 @@ from dfc.driver.pipeline import optimise
 from dfc.ir.dims import dim
 from dfc.kernels.body import Affine, Load
 from dfc.kernels.form import LoopKernel
-from dfc.kernels.program import Launch, Program, Role
+from dfc.kernels.program import BufferRole, Launch, Program
 from dfc.lower.buffers.buffers import assign_buffers
 from dfc.lower.buffers.verify import verify_program
 from dfc.lower.fuse.fuse import fuse
@@ -114,7 +114,7 @@ def planned() -> Program:
 def test_memory_that_two_living_values_share_is_found() -> None:
     program = planned()
     entry = next(each for each in program.entries if each.name == "chain")
-    entry.buffers = [replace(b, offset=dim(0)) if b.role is Role.ARENA else b for b in entry.buffers]
+    entry.buffers = [replace(b, offset=dim(0)) if b.role is BufferRole.ARENA else b for b in entry.buffers]
     with pytest.raises(LoweringError, match="something else lies by then"):
         verify_program(program)
 

@@ -14,7 +14,7 @@ from dfc.ir.dims import ONE, ZERO, Symbol, dim
 from dfc.ir.dtypes import BOOL, F64, I8, I64
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Cloner, Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Cloner, Pass, RewriteSite, map_blocks, rebuild
 from dfc.ir.types import TensorType, tensor
 from dfc.ops.attributes import (
     AssertAttributes,
@@ -53,7 +53,7 @@ class Wrap(Pass):
         self.fits = fits
         self.done = False
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         node = site.node
         if self.done or len(node.results) != 1 or not self.fits(node.result):
             return None
@@ -219,7 +219,7 @@ def test_computing_again_instead_of_sharing_changes_nothing() -> None:
 class _Duplicate(Pass):
     """Every pure node is there twice; users see the second one."""
 
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         kept = site.kept()
         if not is_pure(kept):
             return None

@@ -9,7 +9,7 @@ import pytest
 
 from dfc.driver import pipeline
 from dfc.ir.graph import Node, Value
-from dfc.ir.rewrite import Site
+from dfc.ir.rewrite import RewriteSite
 from dfc.ir.verify import VerifyError
 from dfc.ops.attributes import AssignAttributes, AxesAttributes, PermutationAttributes, SliceAttributes
 from dfc.ops.effects.effects import effect
@@ -125,7 +125,7 @@ def every_op_commutes(patch: Patch) -> None:
 def reads_are_shared_across_writes(patch: Patch) -> None:
     real = simplify._forward
 
-    def forward(site: Site) -> Sequence[Value] | None:
+    def forward(site: RewriteSite) -> Sequence[Value] | None:
         before = site.operands[0].node
         if before is not None and isinstance(before.attributes, AssignAttributes) and not before.attributes.index:
             value = before.operands[0]
@@ -140,7 +140,7 @@ def writes_are_pruned(patch: Patch) -> None:
 
 
 def the_other_side_is_taken(patch: Patch) -> None:
-    def fold_if(site: Site) -> Sequence[Value] | None:
+    def fold_if(site: RewriteSite) -> Sequence[Value] | None:
         condition = fold.constant_of(site.operands[0])
         if condition is None:
             return None

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dfc.driver.pipeline import Phase, PlugIn
 from dfc.ir.graph import Graph, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.rewrite import Pass, Site, map_blocks, rebuild
+from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.builder import Builder
 
 
 class Halve(Pass):
-    def visit(self, site: Site) -> Sequence[Value] | None:
+    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node.op != "div" or not is_two(site.operands[1]):
             return None
         kept = site.kept()

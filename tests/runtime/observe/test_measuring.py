@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dfc_runtime.calls.hosts import HostRequest
-from dfc_runtime.formats.manifest import HostSite, Place
+from dfc_runtime.formats.manifest import HostSite, SourceLocation
 from dfc_runtime.observe import measuring, tracing
 from dfc_runtime.observe.measuring import BEGIN, EMPTY, END, TICK, Meter
 from dfc_runtime.observe.tracing import Label, Part, Recorder
@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def site(kind: str, names: tuple[str, ...] = (), line: int = 4, **attributes: str) -> HostSite:
-    return HostSite(kind, "train", attributes, (), (), names, Place("m.dfg", line, 3))
+    return HostSite(kind, "train", attributes, (), (), names, SourceLocation("m.dfg", line, 3))
 
 
 def ask(meter_or_handler: object, asked: HostSite) -> None:

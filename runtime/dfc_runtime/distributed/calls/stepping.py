@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from dfc_runtime.calls.gate import Mode
-from dfc_runtime.checkpoints.saving import Wish
+from dfc_runtime.checkpoints.saving import SaveRequest
 from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan
 from dfc_runtime.distributed.calls.requests import Requests
@@ -44,7 +44,7 @@ class CheckpointSteps:
     def _take(self, client: Client, step: CheckpointStep, folder: Path) -> None:
         names = [name for name in step.state if name in self._saved]
         if step.kind == "save":
-            self._saver.save(client, names, Wish(folder))
+            self._saver.save(client, names, SaveRequest(folder))
             return
         found = self._saver.restore(client, names, folder, None, None, best=False)
         if self._saved <= {*names}:

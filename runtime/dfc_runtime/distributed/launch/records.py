@@ -105,7 +105,7 @@ class Seen:
     is_seen: bool
 
     @classmethod
-    def of(cls, told: Told) -> Seen:
+    def of(cls, told: SupervisorLink) -> Seen:
         return cls(os.uname().nodename, told.is_heard)
 
 
@@ -121,7 +121,7 @@ def unseen(ranks: Sequence[Seen]) -> str:
     return f"{text}\n  set TMPDIR to a folder that all hosts share, or let them reach the host that `dfc run` is on"
 
 
-class Told:
+class SupervisorLink:
     """Tells the supervisor of this process, as long as the block runs; does nothing without one. `is_heard` says
     whether there is a way to it; `signal` is the first that has asked this rank to stop, which the next record tells;
     `has_stepped` whether a step was made, and `is_interrupted` whether a signal has ended the rank before that.
@@ -145,7 +145,7 @@ class Told:
         self._thread = threading.Thread(target=self._beat_on, name="dfc-beats", daemon=True)
         self.doing: Doing = doing or (lambda: (0, ""))
 
-    def __enter__(self) -> Told:
+    def __enter__(self) -> SupervisorLink:
         if self._folder is not None:
             self._beat()
             self._thread.start()

@@ -19,8 +19,8 @@ from dfc_runtime.checkpoints import format, restore, store
 from dfc_runtime.checkpoints.files import Disk
 from dfc_runtime.checkpoints.format import About
 from dfc_runtime.checkpoints.parts import Part, Saved
-from dfc_runtime.checkpoints.saving import Saving, Wish
-from dfc_runtime.checkpoints.store import Found
+from dfc_runtime.checkpoints.saving import SaveRequest, Saving
+from dfc_runtime.checkpoints.store import ChosenCheckpoint
 from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.launch import epochs
 from dfc_runtime.distributed.launch.records import current_epoch
@@ -52,7 +52,7 @@ class ClusterSaver:
         rank.commands[WRITE] = self._write_own
         rank.commands[COPY] = self._copy_own
 
-    def save(self, client: Client, names: Sequence[str], asked: Wish) -> Path:
+    def save(self, client: Client, names: Sequence[str], asked: SaveRequest) -> Path:
         """Saves these names. Inside of something that is done together."""
         self.wait()
         about = About(asked.step or 0, self._program, asked.best, asked.progress)
@@ -64,7 +64,7 @@ class ClusterSaver:
 
         return store.publish(asked.folder, about, contents, numbered=asked.step is not None, keep=asked.keep)
 
-    def begin(self, client: Client, names: Sequence[str], asked: Wish) -> Answer:
+    def begin(self, client: Client, names: Sequence[str], asked: SaveRequest) -> Answer:
         """Has every rank copy what it owns, and saves the copies while the program goes on (`last`); the answer is for
         `begun`. Inside of something that is done together; what was begun before is waited for."""
         self.wait()
@@ -108,7 +108,7 @@ class ClusterSaver:
         """The ranks that own any of these names: their files are numbered in this order."""
         return sorted({rank for name in names for rank in self._state.owners(name)})
 
-    def _manifest(self, names: Sequence[str], asked: Wish, about: About, written: Sequence[Written]) -> str:
+    def _manifest(self, names: Sequence[str], asked: SaveRequest, about: About, written: Sequence[Written]) -> str:
         """The manifest of the files of all writers; `ReplacedError` if this session may publish nothing any more."""
         epochs.check(asked.folder, asked.epoch if asked.epoch is not None else current_epoch())
         types = {name: (entry.dtype, entry.shape) for name, entry in self._state.entries.items() if name in names}
@@ -167,7 +167,7 @@ class ClusterSaver:
 
     def restore(
         self, client: Client, names: Sequence[str], folder: Path, rename: object, only: object, *, best: bool
-    ) -> Found:
+    ) -> ChosenCheckpoint:
         """Restores these names, all or none. Inside of something that is done together."""
         self.wait()
         found, chosen = restore.choose(self._state.entries, self._program, folder, names, rename, only, best=best)

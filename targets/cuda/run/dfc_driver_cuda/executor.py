@@ -22,7 +22,7 @@ from dfc_driver_cuda.memory_layout import (
     DIRECT,
     HOST,
     SLOT,
-    Layout,
+    BlockLayout,
     Places,
     Region,
     Regions,
@@ -176,7 +176,7 @@ class EntryRun:
     def _new_session(self, dims: tuple[int, ...], modes: tuple[int, ...]) -> Session:
         entry, loaded = self._entry, self._loaded
         sizes = dict(zip(entry.dims, dims, strict=True))
-        layout = Layout(entry, sizes, modes)
+        layout = BlockLayout(entry, sizes, modes)
         arena = number(entry.arena, sizes)
         memory = loaded.memory
         memory.reserve(arena, layout.size, layout.mirrored)

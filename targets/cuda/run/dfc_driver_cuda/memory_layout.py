@@ -49,7 +49,7 @@ class Tensor:
     room: int
 
 
-class Layout:
+class BlockLayout:
     """The block of one combination of sizes. `modes` are `HOST`, `DIRECT` or `COPIED` for each slot."""
 
     def __init__(self, entry: EntryPlan, sizes: Mapping[str, int], modes: Sequence[int]) -> None:
@@ -157,7 +157,7 @@ class Regions:
 class Places:
     """Addresses of the buffers in a call."""
 
-    def __init__(self, layout: Layout, regions: Regions) -> None:
+    def __init__(self, layout: BlockLayout, regions: Regions) -> None:
         self.layout = layout
         self.regions = regions
         self.entry = layout.entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.place import Placed, place
 from dfc.driver import pipeline
 from dfc.driver.many_ranks import spread, wishes_of
@@ -43,33 +43,33 @@ def placed(graph: Graph, lines: str) -> Placed:
     return place(whole, wishes_of(whole, resolution))
 
 
-def site(found: Placed, name: str) -> Site:
+def site(found: Placed, name: str) -> TaskSite:
     return next(site for node, site in found.placement.nodes.items() if node.name == name)
 
 
 def test_values_and_state_are_where_their_lines_say(graph: Graph) -> None:
     found = placed(graph, 'place "**" on worker task 1\nplace "big" on ps task 1\nplace "f/y" on ps\n')
-    assert found.placement.state == {"big": Site("ps", 1), "w": Site("worker", 1)}
-    assert site(found, "f/h") == Site("worker", 1)
-    assert site(found, "f/y") == Site("ps", 0)
+    assert found.placement.state == {"big": TaskSite("ps", 1), "w": TaskSite("worker", 1)}
+    assert site(found, "f/h") == TaskSite("worker", 1)
+    assert site(found, "f/y") == TaskSite("ps", 0)
 
 
 def test_a_follower_is_in_the_task_that_its_leader_was_given(graph: Graph) -> None:
     found = placed(graph, 'place "big" on ps task 0\nplace "w" on ps\ncolocate "f/h" with "w"\n')
-    assert found.placement.state["w"] == Site("ps", 1)  # the task that holds less
-    assert site(found, "f/h") == Site("ps", 1)
+    assert found.placement.state["w"] == TaskSite("ps", 1)  # the task that holds less
+    assert site(found, "f/h") == TaskSite("ps", 1)
 
 
 def test_state_that_follows_state_is_in_its_task(graph: Graph) -> None:
     found = placed(graph, 'place "big" on worker task 1\ncolocate "w" with "big"\n')
-    assert found.placement.state == {"big": Site("worker", 1), "w": Site("worker", 1)}
+    assert found.placement.state == {"big": TaskSite("worker", 1), "w": TaskSite("worker", 1)}
 
 
 def test_reads_and_writes_are_where_the_state_is_whatever_matches_them(graph: Graph) -> None:
     found = placed(graph, 'place "f/**" on worker\nplace "*" on ps task 1\n')
     touching = [node for node in found.placement.nodes if node.op in ("read", "assign")]
     assert len(touching) >= 3
-    assert {found.placement.nodes[node] for node in touching} == {Site("ps", 1)}
+    assert {found.placement.nodes[node] for node in touching} == {TaskSite("ps", 1)}
 
 
 def test_pieces_of_a_feed_are_where_the_line_about_its_entry_says() -> None:

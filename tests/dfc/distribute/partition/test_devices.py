@@ -10,7 +10,7 @@ import pytest
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.task_devices import ON_CPU, Device
-from dfc.distribute.partition import EntryParts, Parts, Role
+from dfc.distribute.partition import EntryParts, RankGraphs, RankRole
 from dfc.distribute.partition.devices import DeviceParts, job_of, split_by_device
 from dfc.distribute.place.devices import DeviceWishes, place_on_devices
 from dfc.driver import pipeline
@@ -34,10 +34,10 @@ def randomly(graph: Graph, random: Random) -> DeviceParts:
     return split_by_device(graph, place_on_devices(graph, DeviceWishes(DEVICES, allowed, lacking=lacking)))
 
 
-def as_tasks(split: DeviceParts, graph: Graph) -> Parts:
+def as_tasks(split: DeviceParts, graph: Graph) -> RankGraphs:
     """Devices as tasks, for whoever runs those."""
-    made = Parts({job_of(device): 1 for device in split.graphs})
-    made.graphs = {Role(job_of(device), 0): part for device, part in split.graphs.items()}
+    made = RankGraphs({job_of(device): 1 for device in split.graphs})
+    made.graphs = {RankRole(job_of(device), 0): part for device, part in split.graphs.items()}
     for name, entry in graph.entries.items():
         results = {
             result: f"{job_of(device)}:0"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dfc.distribute.partition import Role, partition
+from dfc.distribute.partition import RankRole, partition
 from dfc.distribute.partition.early import with_early_receives
-from dfc.distribute.place import Wishes, place
+from dfc.distribute.place import PlacementConstraints, place
 from dfc.driver import pipeline
 from dfc.ir.graph import Graph
 from tests.dfc.distribute.place.test_place import _on
@@ -29,7 +29,7 @@ entry total(x: f32[10, 7]) -> f32[10, 7] {
   return r
 }
 """
-WISHES = Wishes(
+WISHES = PlacementConstraints(
     {"worker": 1, "ps": 1},
     state=dict.fromkeys("abc", _on("ps")),
     values={
@@ -44,7 +44,7 @@ TABLE = 1000 * 10 * 4
 @pytest.fixture(scope="module")
 def worker() -> Graph:
     graph = pipeline.optimise(graph_of(PROGRAM))
-    return partition(graph, place(graph, WISHES).placement).graphs[Role("worker", 0)]
+    return partition(graph, place(graph, WISHES).placement).graphs[RankRole("worker", 0)]
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_delaying_receives_saves_the_memory_of_those_not_needed_yet(worker: Grap
 
 def test_what_receives_nothing_stays_as_it_is() -> None:
     graph = pipeline.optimise(graph_of(PROGRAM))
-    alone = partition(graph, place(graph, Wishes({"worker": 1})).placement).graphs[Role("worker", 0)]
+    alone = partition(graph, place(graph, PlacementConstraints({"worker": 1})).placement).graphs[RankRole("worker", 0)]
     assert with_early_receives(alone).entries["total"] is alone.entries["total"]
 
 

@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from dfc.distribute.deployment.model import Site
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.deployment.placement import Placement
-from dfc.distribute.partition import Parts, Role, partition
+from dfc.distribute.partition import RankGraphs, RankRole, partition
 from dfc.distribute.partition.check_parts import PartsError, check_parts
 from dfc.ir import walk
 from dfc.ir.graph import Graph, Node
 from dfc.ops.effects.communication import RecvAttributes, SendAttributes
 from tests.support.building import graph_of
 
-A, B = Site("a", 0), Site("b", 0)
+A, B = TaskSite("a", 0), TaskSite("b", 0)
 
 CHAIN = """dfg 1
 
@@ -28,47 +28,47 @@ entry step(x: f32[4]) -> (z: f32[4]) {
 """
 
 
-def _placed(graph: Graph, where: Callable[[Node], Site], tasks: dict[str, int] | None = None) -> Placement:
+def _placed(graph: Graph, where: Callable[[Node], TaskSite], tasks: dict[str, int] | None = None) -> Placement:
     nodes = {node: where(node) for _, block in walk.graph_blocks(graph) for node in walk.nodes(block)}
     return Placement(tasks or {"a": 1, "b": 1}, dict.fromkeys(graph.resources, B), nodes, A)
 
 
-def _messages(parts: Parts, role: Role, entry: str = "step") -> list[str]:
+def _messages(parts: RankGraphs, role: RankRole, entry: str = "step") -> list[str]:
     found = walk.nodes(parts.graphs[role].entries[entry].block)
     return [n.name for n in found if isinstance(n.attributes, SendAttributes | RecvAttributes)]
 
 
-def _chain() -> Parts:
+def _chain() -> RankGraphs:
     graph = graph_of(CHAIN)
     return partition(graph, _placed(graph, lambda node: A if node.op in ("exp", "constant") else B))
 
 
 def test_a_value_that_two_nodes_use_elsewhere_crosses_once() -> None:
     parts = _chain()
-    assert _messages(parts, Role("a", 0)) == ["step/y/send"]
-    assert _messages(parts, Role("b", 0)) == ["step/y/recv"]
+    assert _messages(parts, RankRole("a", 0)) == ["step/y/send"]
+    assert _messages(parts, RankRole("b", 0)) == ["step/y/recv"]
     (edge,) = [edge for edge in parts.edges if edge.key.startswith("step/")]
     assert (edge.source, edge.destinations) == ("a:0", ("b:0",))
 
 
 def test_feeds_go_where_they_are_used_and_results_come_from_where_they_are_made() -> None:
     spread = _chain().entries["step"]
-    assert spread.feeds == {"x": (Role("a", 0),)}
+    assert spread.feeds == {"x": (RankRole("a", 0),)}
     assert spread.results == {"z": "b:0"}
 
 
 def test_state_is_where_it_is_placed_and_nowhere_else() -> None:
     parts = _chain()
-    assert list(parts.graphs[Role("b", 0)].resources) == ["w"]
-    assert not parts.graphs[Role("a", 0)].resources
+    assert list(parts.graphs[RankRole("b", 0)].resources) == ["w"]
+    assert not parts.graphs[RankRole("a", 0)].resources
 
 
 def test_a_value_for_all_tasks_of_a_job_is_sent_to_the_job() -> None:
     graph = graph_of(CHAIN)
-    placement = _placed(graph, lambda n: A if n.op == "exp" else Site("b"), {"a": 1, "b": 3})
-    parts = partition(graph, Placement(placement.tasks, {"w": Site("b")}, placement.nodes, A))
+    placement = _placed(graph, lambda n: A if n.op == "exp" else TaskSite("b"), {"a": 1, "b": 3})
+    parts = partition(graph, Placement(placement.tasks, {"w": TaskSite("b")}, placement.nodes, A))
     assert parts.edges[0].destinations == ("b",)
-    assert list(parts.graphs) == [Role("a", 0), Role("b")]
+    assert list(parts.graphs) == [RankRole("a", 0), RankRole("b")]
     check_parts(parts)
 
 
@@ -92,7 +92,7 @@ def test_the_owner_of_a_condition_tells_the_others_in_every_round() -> None:
     check_parts(parts)
 
 
-def _edited(parts: Parts, role: Role, change: Callable[[list[Node]], None]) -> Parts:
+def _edited(parts: RankGraphs, role: RankRole, change: Callable[[list[Node]], None]) -> RankGraphs:
     change(parts.graphs[role].entries["step"].block.nodes)
     return parts
 
@@ -105,10 +105,10 @@ def _twice(nodes: list[Node]) -> None:
     nodes += [n for n in nodes if n.op in ("send", "recv")]
 
 
-@pytest.mark.parametrize("role", [Role("a", 0), Role("b", 0)], ids=str)
+@pytest.mark.parametrize("role", [RankRole("a", 0), RankRole("b", 0)], ids=str)
 @pytest.mark.parametrize("change", [_without_messages, _twice])
 def test_a_message_that_is_missing_or_doubled_on_one_side_is_found(
-    role: Role, change: Callable[[list[Node]], None]
+    role: RankRole, change: Callable[[list[Node]], None]
 ) -> None:
     check_parts(_chain())
     with pytest.raises(PartsError, match="step"):

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from dfc.distribute.partition import Parts, partition
+from dfc.distribute.partition import RankGraphs, partition
 from dfc.distribute.partition.check_parts import check_parts
 from tests.support.agreeing import reference, verified
 from tests.support.placing import random_placement
@@ -35,6 +35,6 @@ def test_parts_together_compute_what_the_whole_computes(seed: int) -> None:
             np.testing.assert_array_equal(value, expected.state[name], err_msg=f"seed {seed}, {name} in {task}")
 
 
-def _own(parts: Parts, task: str, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _own(parts: RankGraphs, task: str, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     job, _, number = task.partition(":")
     return {name: state[name] for name in parts.graphs[parts.role_of(job, int(number))].resources}

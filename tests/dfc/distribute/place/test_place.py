@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dfc.diagnostics.source import NOWHERE
-from dfc.distribute.deployment.model import Constraint, Site
+from dfc.distribute.deployment.model import Constraint, TaskSite
 from dfc.distribute.partition import partition
 from dfc.distribute.partition.check_parts import check_parts
-from dfc.distribute.place import PlacementError, Wishes, place
+from dfc.distribute.place import PlacementConstraints, PlacementError, place
 from dfc.distribute.place.cost import Costs
 from dfc.ir import walk
 from dfc.ir.graph import Graph
@@ -37,13 +37,13 @@ entry sum_all() -> (s: f32) {
 
 
 def test_state_is_spread_by_size_over_the_tasks_of_its_job() -> None:
-    wishes = Wishes({"ps": 2, "worker": 1}, state=dict.fromkeys("abcd", _on("ps")))
+    wishes = PlacementConstraints({"ps": 2, "worker": 1}, state=dict.fromkeys("abcd", _on("ps")))
     placed = place(graph_of(VARIABLES), wishes)
     assert {d.name: d.site for d in placed.state} == {
-        "a": Site("ps", 0),
-        "b": Site("ps", 1),
-        "c": Site("ps", 1),
-        "d": Site("ps", 0),
+        "a": TaskSite("ps", 0),
+        "b": TaskSite("ps", 1),
+        "c": TaskSite("ps", 1),
+        "d": TaskSite("ps", 0),
     }
 
 
@@ -53,7 +53,7 @@ def test_no_task_holds_more_than_grahams_bound(seed: int) -> None:
     sizes = [random.randint(1, 400) for _ in range(random.randint(1, 9))]
     text = "dfg 1\n" + "".join(f"var v{n}: f32[{size}] = 0\n" for n, size in enumerate(sizes))
     tasks = random.randint(1, 4)
-    placed = place(graph_of(text), Wishes({"ps": tasks}))
+    placed = place(graph_of(text), PlacementConstraints({"ps": tasks}))
     held = [sum(4 * sizes[int(d.name[1:])] for d in placed.state if d.site.task == n) for n in range(tasks)]
     best = max(max(sizes), sum(sizes) / tasks) * 4  # no placement can do better
     assert max(held) <= best * (4 / 3 + 1), (sizes, held)
@@ -70,13 +70,13 @@ def _optimum(sizes: list[int], tasks: int) -> int:
 
 
 def test_too_little_memory_is_refused_with_the_numbers() -> None:
-    wishes = Wishes({"ps": 1}, memory={"ps": 500})
+    wishes = PlacementConstraints({"ps": 1}, memory={"ps": 500})
     with pytest.raises(PlacementError, match="880 bytes of state, but has 500"):
         place(graph_of(VARIABLES), wishes)
 
 
 def test_names_that_belong_together_share_a_task() -> None:
-    wishes = Wishes({"ps": 2}, together=dict.fromkeys("abd", "a"))
+    wishes = PlacementConstraints({"ps": 2}, together=dict.fromkeys("abd", "a"))
     sites = {d.name: d.site for d in place(graph_of(VARIABLES), wishes).state}
     assert sites["a"] == sites["b"] == sites["d"] != sites["c"]
 
@@ -91,19 +91,19 @@ entry step(x: f64[300, 300], y: f64[300, 300]) -> (p: f64, q: f64) {
 """
 
 
-def _sites(graph: Graph, wishes: Wishes) -> dict[str, Site]:
+def _sites(graph: Graph, wishes: PlacementConstraints) -> dict[str, TaskSite]:
     placed = place(graph, wishes)
     return {d.name: d.site for d in placed.entries["step"]}
 
 
 def test_independent_work_is_spread_when_it_is_worth_a_message() -> None:
-    sites = _sites(graph_of(TWO_PATHS), Wishes({"worker": 2}))
-    assert sites["step/p"] == Site("worker", 0)
-    assert sites["step/q"] == Site("worker", 1)
+    sites = _sites(graph_of(TWO_PATHS), PlacementConstraints({"worker": 2}))
+    assert sites["step/p"] == TaskSite("worker", 0)
+    assert sites["step/q"] == TaskSite("worker", 1)
 
 
 def test_a_measured_cost_changes_the_decision() -> None:
-    graph, wishes = graph_of(TWO_PATHS), Wishes({"worker": 2})
+    graph, wishes = graph_of(TWO_PATHS), PlacementConstraints({"worker": 2})
     cheap = {node.name: 1e-9 for node in walk.nodes(graph.entries["step"].block)}
     dear = place(graph, wishes).placement.nodes
     free = place(graph, wishes, Costs(measured=cheap)).placement.nodes
@@ -112,7 +112,7 @@ def test_a_measured_cost_changes_the_decision() -> None:
 
 
 def test_decisions_give_the_times_that_were_compared() -> None:
-    placed = place(graph_of(TWO_PATHS), Wishes({"worker": 2}))
+    placed = place(graph_of(TWO_PATHS), PlacementConstraints({"worker": 2}))
     for decision in placed.entries["step"]:
         finishes = dict(decision.alternatives)
         assert decision.finish == min(finishes.values()) == finishes[decision.site]
@@ -124,7 +124,9 @@ def test_what_is_placed_computes_what_the_whole_computes(seed: int) -> None:
     tasks = {job: random.randint(1, 2) for job in random.sample(["ps", "worker"], random.randint(1, 2))}
     asked = {name: _on(random.choice(list(tasks))) for name in case.graph.resources if random.random() < 0.5}
     replicated = {"e": random.choice(list(tasks))} if random.random() < 0.4 else {}
-    parts = partition(case.graph, place(case.graph, Wishes(tasks, state=asked, replicated=replicated)).placement)
+    parts = partition(
+        case.graph, place(case.graph, PlacementConstraints(tasks, state=asked, replicated=replicated)).placement
+    )
     for role, graph in parts.graphs.items():
         verified(graph, f"partition of {role.name}")
     check_parts(parts)

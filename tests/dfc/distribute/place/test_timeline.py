@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from dfc.distribute.deployment.model import Site
-from dfc.distribute.place import Wishes, place
+from dfc.distribute.deployment.model import TaskSite
+from dfc.distribute.place import PlacementConstraints, place
 from dfc.distribute.place.balance import loads
 from dfc.distribute.place.cost import Costs
 from dfc.distribute.place.timeline import timeline
@@ -25,8 +25,8 @@ entry step(x: f64[300, 300], y: f64[300, 300]) -> (p: f64, q: f64) {
 
 
 def test_independent_chains_run_side_by_side_and_the_bound_is_half_the_work() -> None:
-    placed = place(graph_of(CHAINS), Wishes({"worker": 2}))
-    run = timeline(placed.entries["step"], [Site("worker", 0), Site("worker", 1)])
+    placed = place(graph_of(CHAINS), PlacementConstraints({"worker": 2}))
+    run = timeline(placed.entries["step"], [TaskSite("worker", 0), TaskSite("worker", 1)])
     assert run.lower_bound == max(run.critical_path, run.work / 2)
     assert run.critical_path == pytest.approx(run.work / 2)
     assert run.lower_bound <= run.finish < 0.75 * run.work
@@ -35,8 +35,8 @@ def test_independent_chains_run_side_by_side_and_the_bound_is_half_the_work() ->
 def test_the_longest_chain_counts_measured_seconds() -> None:
     graph = graph_of(CHAINS)
     names = [node.name for node in graph.entries["step"].block.nodes if node.op == "matmul"]
-    placed = place(graph, Wishes({"worker": 1}), Costs(measured={names[0]: 5.0, names[1]: 2.0}))
-    run = timeline(placed.entries["step"], [Site("worker", 0)])
+    placed = place(graph, PlacementConstraints({"worker": 1}), Costs(measured={names[0]: 5.0, names[1]: 2.0}))
+    run = timeline(placed.entries["step"], [TaskSite("worker", 0)])
     assert run.critical_path == pytest.approx(7.0, abs=0.1)
     assert run.finish == pytest.approx(run.work)
 
@@ -45,16 +45,16 @@ def test_the_longest_chain_counts_measured_seconds() -> None:
 def test_no_simulated_run_ends_before_the_bound(seed: int) -> None:
     graph = random_case(seed).graph
     tasks = Random(seed).randint(1, 3)
-    placed = place(graph, Wishes({"a": tasks}))
+    placed = place(graph, PlacementConstraints({"a": tasks}))
     for decisions in placed.entries.values():
-        run = timeline(decisions, [Site("a", number) for number in range(tasks)])
+        run = timeline(decisions, [TaskSite("a", number) for number in range(tasks)])
         assert run.finish >= run.lower_bound * (1 - 1e-9)
 
 
 def test_loads_name_the_bytes_of_each_task_and_what_nobody_can_beat() -> None:
     graph = graph_of("dfg 1\nvar a: f32[100] = 0\nvar b: f32[60] = 0\nvar c: f32[50] = 0\n")
-    wishes = Wishes({"ps": 2})
+    wishes = PlacementConstraints({"ps": 2})
     (load,) = loads(graph, place(graph, wishes).state, wishes.tasks, {"ps": 1000})
-    assert load.tasks == {Site("ps", 0): 400, Site("ps", 1): 440}
+    assert load.tasks == {TaskSite("ps", 0): 400, TaskSite("ps", 1): 440}
     assert (load.fullest, load.least, load.limit) == (440, 420, 1000)
     assert load.fullest <= load.factor * load.least

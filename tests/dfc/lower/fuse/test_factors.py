@@ -10,7 +10,7 @@ import pytest
 from dfc.driver import pipeline
 from dfc.ir.dims import product
 from dfc.kernels.form import ContractKernel
-from dfc.kernels.program import EntryProgram, Program, Role
+from dfc.kernels.program import BufferRole, EntryProgram, Program
 from tests.support import vgg
 from tests.support.building import graph_of
 from tests.support.direct_convolution import Form, forward
@@ -31,7 +31,7 @@ def products(program: Program) -> list[ContractKernel]:
 def arena_elements(entry: EntryProgram) -> list[int]:
     """Of every planned buffer."""
     sizes = dict.fromkeys(entry.dims, BATCH)
-    return [product(b.shape).evaluate(sizes) for b in entry.buffers if b.role is Role.ARENA]
+    return [product(b.shape).evaluate(sizes) for b in entry.buffers if b.role is BufferRole.ARENA]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import dfc
 import dfc_runtime
 from dfc.driver import pipeline
-from dfc.kernels.program import EntryProgram, Role
+from dfc.kernels.program import BufferRole, EntryProgram
 from tests.support.building import graph_of
 
 PICKS = {
@@ -55,7 +55,7 @@ entry e[B](ids: i32[B], k: i32) -> (a: f32[B], b: f32, c: f64[2, B], d: f32) {
   return t[ids, 0], t[k, 3], (transpose(t)[2:4] as f64)[:, ids], sum(exp(t[ids, 1:3]))
 }
 """
-    arena = [buffer for buffer in planned(text).buffers if buffer.role is Role.ARENA]
+    arena = [buffer for buffer in planned(text).buffers if buffer.role is BufferRole.ARENA]
     assert all(size.constant is None or size.constant < 100 for buffer in arena for size in buffer.shape)
 
 
@@ -66,11 +66,11 @@ entry e[N](xs: f32[N, 64]) -> f32[1, 64] {
   return h
 }
 """
-    arena = [buffer for buffer in planned(text).buffers if buffer.role is Role.ARENA]
+    arena = [buffer for buffer in planned(text).buffers if buffer.role is BufferRole.ARENA]
     assert all(size.constant is not None for buffer in arena for size in buffer.shape)
 
 
 def test_a_costly_function_of_a_tensor_is_computed_once_for_each_element() -> None:
     text = "dfg 1\nentry e[B](x: f64[20], ids: i32[B]) -> f64[B] { return exp(x)[ids] }\n"
-    names = [buffer.shape[0].constant for buffer in planned(text).buffers if buffer.role is Role.ARENA]
+    names = [buffer.shape[0].constant for buffer in planned(text).buffers if buffer.role is BufferRole.ARENA]
     assert names == [20]

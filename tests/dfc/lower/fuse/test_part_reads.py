@@ -11,7 +11,7 @@ import pytest
 import dfc
 import dfc_runtime
 from dfc.driver import pipeline
-from dfc.kernels.program import Copy, EntryProgram, Launch, Locked, Role, walk
+from dfc.kernels.program import BufferRole, Copy, EntryProgram, Launch, Locked, walk
 from dfc_runtime import Module
 from dfc_runtime.errors import RunError
 from tests.support.building import graph_of
@@ -70,7 +70,7 @@ def copied(name: str) -> list[str]:
     """Which variables an entry copies whole."""
     entry = planned(name)
     copies = (step for step in walk(entry.steps) if isinstance(step, Copy))
-    return [b.resource for step in copies if (b := entry.buffers[step.source]).role is Role.RESOURCE]
+    return [b.resource for step in copies if (b := entry.buffers[step.source]).role is BufferRole.RESOURCE]
 
 
 def test_only_parts_are_copied() -> None:

@@ -10,7 +10,7 @@ from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64
 from dfc.ir.graph import Resource, ResourceKind
 from dfc.ir.types import tensor
-from dfc.kernels.program import Role
+from dfc.kernels.program import BufferRole
 from dfc.ops.attributes import (
     AxesAttributes,
     AxisAttributes,
@@ -45,7 +45,7 @@ def test_an_update_writes_in_place():
         m.graph(), {"g": numbers(4, 3)}, {"w": numbers(4, 3) + 1, "total": np.ones((4, 3), np.float32)}
     )
     assert ran.launches == 1
-    assert not any(b.role is Role.ARENA for b in program.entries[0].buffers)
+    assert not any(b.role is BufferRole.ARENA for b in program.entries[0].buffers)
 
 
 def test_a_snapshot_survives_a_write():
@@ -180,7 +180,7 @@ def test_a_while_loop_over_scalars_uses_registers_only():
         lambda a, b: [m.op("mul", a, half), m.op("add", b, one)],
     )
     program, _ = agree(m.graph(*out), {"x": np.float64(100), "k": np.int32(0)})
-    assert {b.role for b in program.entries[0].buffers} == {Role.ARGUMENT, Role.REGISTER, Role.RESULT}
+    assert {b.role for b in program.entries[0].buffers} == {BufferRole.ARGUMENT, BufferRole.REGISTER, BufferRole.RESULT}
 
 
 def test_carries_that_swap():
@@ -273,7 +273,7 @@ def test_a_carried_sum_of_products_is_updated_in_the_kernel_of_the_product():
         {"x": numbers(4, 2), "d": numbers(4, 3), "start": numbers(2, 3)},
     )
     assert ran.launches == 3 + 3 * 2
-    assert not any(b.role is Role.ARENA for b in program.entries[0].buffers)
+    assert not any(b.role is BufferRole.ARENA for b in program.entries[0].buffers)
 
 
 def test_two_carried_arrays_change_in_one_kernel():
@@ -282,7 +282,7 @@ def test_two_carried_arrays_change_in_one_kernel():
     out = m.count(4, (a, b), lambda _i, a, b: [m.op("add", a, b), m.op("sub", a, b)])
     program, ran = agree(m.graph(*out), {"a": numbers(5), "b": numbers(5) + 1})
     assert ran.launches == 3 + 4
-    assert not any(b.role is Role.ARENA for b in program.entries[0].buffers)
+    assert not any(b.role is BufferRole.ARENA for b in program.entries[0].buffers)
 
 
 def test_a_value_carried_and_emitted_from_a_reversal():

@@ -10,7 +10,7 @@ from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph, Value
 from dfc.ops.evaluate import Outcome, evaluate
 from dfc.transforms.autodiff.autodiff import autodiff
-from dfc.transforms.subgraph.extraction import Cut, cut
+from dfc.transforms.subgraph.extraction import Extraction, cut
 from tests.support.agreeing import verified
 from tests.support.building import graph_of
 
@@ -68,23 +68,23 @@ def value(graph: Graph, name: str) -> Value:
     return graph.bound.get(name) or nodes[name]
 
 
-def part(graph: Graph, fetch: Sequence[str], feed: Sequence[str] = ()) -> Cut:
+def part(graph: Graph, fetch: Sequence[str], feed: Sequence[str] = ()) -> Extraction:
     entry = graph.entries[fetch[0].split("/")[0]]
     made = cut(graph, entry, [(n, value(graph, n)) for n in fetch], [(n, value(graph, n)) for n in feed])
     verified(made.graph, "cut")
     return made
 
 
-def only(made: Cut) -> Entry:
+def only(made: Extraction) -> Entry:
     (entry,) = made.graph.entries.values()
     return entry
 
 
-def ops(made: Cut) -> list[str]:
+def ops(made: Extraction) -> list[str]:
     return [node.op for node in walk.nodes(only(made).block)]
 
 
-def run(made: Cut, state: dict[str, object], **feeds: object) -> Outcome:
+def run(made: Extraction, state: dict[str, object], **feeds: object) -> Outcome:
     entry = only(made)
     arrays = {name: np.asarray(v) for name, v in state.items()}
     return evaluate(autodiff(made.graph), entry.name, feeds, arrays)

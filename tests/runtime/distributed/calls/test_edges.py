@@ -10,7 +10,7 @@ from dfc_runtime.calls.hosts import Calling, HostRequest
 from dfc_runtime.distributed.calls.edges import Edges
 from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.distributed.transport.waiting import Waiting
-from dfc_runtime.formats.manifest import HostSite, Place, SiteOperand
+from dfc_runtime.formats.manifest import HostSite, SiteOperand, SourceLocation
 from tests.support.ranks import run_on
 
 TOPOLOGY = SimpleNamespace(
@@ -24,7 +24,7 @@ VALUE = SiteOperand("f32", (3,))
 
 
 def site(kind, key, inputs=(), outputs=(), **attributes):
-    return HostSite(kind, "train", {"key": key, **attributes}, inputs, outputs, (), Place("x.dfg", 1, 1))
+    return HostSite(kind, "train", {"key": key, **attributes}, inputs, outputs, (), SourceLocation("x.dfg", 1, 1))
 
 
 SUM = {"job": "worker", "blocks": 2, "combination": "sum"}

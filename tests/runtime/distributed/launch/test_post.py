@@ -14,7 +14,7 @@ import pytest
 
 from dfc_runtime.distributed.launch import post
 from dfc_runtime.distributed.launch.post import POST_VARIABLE, Line, Post
-from dfc_runtime.distributed.launch.records import EPOCH_VARIABLE, JOB_VARIABLE, Told, read_records
+from dfc_runtime.distributed.launch.records import EPOCH_VARIABLE, JOB_VARIABLE, SupervisorLink, read_records
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def test_a_rank_of_another_host_is_heard_from_its_first_beat_to_its_end(folder: Path) -> None:
-    with Told(5, lambda: (7, "it sums")) as told:
+    with SupervisorLink(5, lambda: (7, "it sums")) as told:
         assert told.is_heard
         until(lambda: read_records(folder, 3))
         (beat,) = read_records(folder, 3)
@@ -49,7 +49,7 @@ def test_a_rank_of_another_host_is_heard_from_its_first_beat_to_its_end(folder: 
 
 
 def test_a_rank_that_fails_says_how(folder: Path) -> None:
-    with pytest.raises(ValueError, match="a bug"), Told(1):
+    with pytest.raises(ValueError, match="a bug"), SupervisorLink(1):
         raise ValueError("a bug")
     until(lambda: (folder / "3-1.failed").exists())
     failed = next(each for each in read_records(folder, 3) if each.kind == "failed")
@@ -124,7 +124,7 @@ def test_the_addresses_of_this_host_lead_here(tmp_path: Path) -> None:
 def test_silent_strangers_keep_nobody_out(folder: Path) -> None:
     address = post.os.environ[POST_VARIABLE]
     strangers = [_connection(address) for _ in range(post.MOST_STRANGERS + 20)]
-    with Told(2) as told:
+    with SupervisorLink(2) as told:
         assert told.is_heard
     until(lambda: (folder / "3-2.done").exists())
     ended = [each for each in strangers if select.select([each], [], [], 0)[0]]

@@ -16,7 +16,7 @@ from dfc_runtime.distributed.transport.compression import compressed, expanded
 from dfc_runtime.distributed.transport.waiting import packed, unpacked
 from dfc_runtime.distributed.transport.wire import INLINE, Codec, Head, Member, as_message, head_of, slot_of
 from dfc_runtime.errors import CheckpointError, RankError, RunError
-from dfc_runtime.formats.manifest import Place
+from dfc_runtime.formats.manifest import SourceLocation
 from dfc_runtime.state.state import UnknownStateError
 
 SCALARS = ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "c64"]
@@ -124,7 +124,7 @@ def test_compression_cuts_mantissas_and_keeps_what_is_not_a_number():
 @pytest.mark.parametrize(
     "problem",
     [
-        RunError("no", code="E0903", spans=[Place("m.dfg", 3, 4)], values=[7, -1]),
+        RunError("no", code="E0903", spans=[SourceLocation("m.dfg", 3, 4)], values=[7, -1]),
         CheckpointError("gone", code="E0902"),
         RankError("silent", code="E0911"),
     ],

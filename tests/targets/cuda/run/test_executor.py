@@ -13,7 +13,7 @@ from dfc.ir.dims import dim
 from dfc.ir.dtypes import BOOL, F32
 from dfc.ir.graph import Resource, ResourceKind
 from dfc.ir.types import TensorType
-from dfc.kernels.program import Buffer, Check, Copy, EntryProgram, Program, Role
+from dfc.kernels.program import Buffer, BufferRole, Check, Copy, EntryProgram, Program
 from dfc_driver_cuda import executor
 from dfc_driver_cuda import memory_layout as places
 from dfc_driver_cuda.memory_layout import DEVICE_BIT
@@ -251,10 +251,10 @@ def test_copies_into_state_look_for_faults(holds: bool) -> None:
     """A copy of the driver would not: it is a kernel where something may have failed."""
     tensor = (dim(40),)
     buffers = [
-        Buffer(F32, tensor, Role.ARGUMENT, "x", index=0),
-        Buffer(BOOL, (), Role.ARGUMENT, "holds", index=1),
-        Buffer(F32, tensor, Role.RESOURCE, "w", resource="w"),
-        Buffer(F32, tensor, Role.RESULT, "y", index=0),
+        Buffer(F32, tensor, BufferRole.ARGUMENT, "x", index=0),
+        Buffer(BOOL, (), BufferRole.ARGUMENT, "holds", index=1),
+        Buffer(F32, tensor, BufferRole.RESOURCE, "w", resource="w"),
+        Buffer(F32, tensor, BufferRole.RESULT, "y", index=0),
     ]
     steps = (Copy(0, 3), Check(1, 0), Copy(0, 2))
     program = Program("t", [], [EntryProgram("f", buffers, steps, (0, 1), (3,), (), dim(0), dim(0))])

@@ -21,7 +21,7 @@ from dfc_target_cpu.machine import Machine
 
 
 @dataclass(slots=True)
-class Site:
+class EmissionSite:
     """Where code is written: the function, its operands' addresses, how to give up after a fault."""
 
     module: ModuleText
@@ -71,7 +71,7 @@ class Point:
 class MemoryCode:
     """Emits the accesses of one stage."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: EmissionSite) -> None:
         self.site = site
         self.f = site.f
         self.dims = site.dims

@@ -10,7 +10,7 @@ from dfc.kernels.access import NONE, Access, Lookup, StageAccess
 from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, Number, Philox, Reduced, Size
 from dfc.kernels.errors import CodeGenerationError
 from dfc.kernels.levels import items_by_level, varying
-from dfc_target_cpu.elementwise.accesses import MemoryCode, Point, Site
+from dfc_target_cpu.elementwise.accesses import EmissionSite, MemoryCode, Point
 from dfc_target_cpu.elementwise.types import is_signed, number_literal
 from dfc_target_cpu.entries.faults import report_if
 from dfc_target_cpu.llvm.text import Value
@@ -22,7 +22,7 @@ class BodyCode(MemoryCode):
 
     def __init__(
         self,
-        site: Site,
+        site: EmissionSite,
         body: Sequence[Instruction],
         access: StageAccess,
         order: Sequence[int],

@@ -20,7 +20,7 @@ _COMBINE = {"min": "minimum", "max": "maximum"}
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class TypedReduction:
     """A reduction of values of type `dtype` (the type of what is folded, not always that of the result)."""
 
     reduction: Reduction

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from dfc.kernels.access import NONE, written_operands
 from dfc.kernels.form import Reduction
-from dfc_target_cpu.elementwise.accesses import Point, Site
+from dfc_target_cpu.elementwise.accesses import EmissionSite, Point
 from dfc_target_cpu.elementwise.body import BodyCode
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan
 from dfc_target_cpu.elementwise.loops import nested, odometer, vector_loop
-from dfc_target_cpu.elementwise.reductions import Fold
+from dfc_target_cpu.elementwise.reductions import TypedReduction
 from dfc_target_cpu.llvm.text import Value
 from dfc_target_cpu.llvm.values import i64
 
@@ -22,7 +22,7 @@ _COLUMN_BLOCK = 1024
 class Accumulators:
     """The running values of one reduction, one set for each copy of an unrolled loop; registers once optimised."""
 
-    def __init__(self, site: Site, fold: Fold, lanes: int, copies: int) -> None:
+    def __init__(self, site: EmissionSite, fold: TypedReduction, lanes: int, copies: int) -> None:
         self.f, self.fold, self.lanes = site.f, fold, lanes
         self.types = fold.types(lanes)
         self.copies = copies
@@ -59,7 +59,7 @@ class Accumulators:
 class StageCode:
     """One stage at one outer point."""
 
-    site: Site
+    site: EmissionSite
     plan: StagePlan
     number: int
     body: BodyCode
@@ -104,8 +104,8 @@ class StageCode:
             one.clear()
         return found
 
-    def fold(self, reduction: Reduction) -> Fold:
-        return Fold(reduction, self.plan.stage.body[reduction.value].dtype)
+    def fold(self, reduction: Reduction) -> TypedReduction:
+        return TypedReduction(reduction, self.plan.stage.body[reduction.value].dtype)
 
     def total(self, accumulators: Accumulators) -> list[Value]:
         total = accumulators.total()
@@ -167,7 +167,7 @@ class StageCode:
 class LoopCode:
     """A loop kernel: the outer loops, and the stages inside them."""
 
-    def __init__(self, site: Site, plan: LoopPlan) -> None:
+    def __init__(self, site: EmissionSite, plan: LoopPlan) -> None:
         self.site, self.plan = site, plan
         self.extents = [site.dims.value(extent) for extent in plan.extents]
         written = written_operands(plan.kernel.stages)

@@ -14,7 +14,7 @@ from dfc.kernels.access import NONE
 from dfc.kernels.body import Reduced
 from dfc_target_cpu.elementwise.kernels import PART_WORK
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan, point_cost
-from dfc_target_cpu.elementwise.reductions import Fold
+from dfc_target_cpu.elementwise.reductions import TypedReduction
 from dfc_target_cpu.elementwise.stages import LoopCode, StageCode
 from dfc_target_cpu.elementwise.types import register_type
 from dfc_target_cpu.entries.frames import FRAME, PART, FrameFunction, Lowering
@@ -48,8 +48,8 @@ def results(plan: LoopPlan) -> list[tuple[int, int]]:
     return [(s, r) for s, stage in enumerate(plan.stages) for r in range(len(stage.stage.reductions))]
 
 
-def folds(stage: StagePlan) -> list[Fold]:
-    return [Fold(one, stage.stage.body[one.value].dtype) for one in stage.stage.reductions]
+def folds(stage: StagePlan) -> list[TypedReduction]:
+    return [TypedReduction(one, stage.stage.body[one.value].dtype) for one in stage.stage.reductions]
 
 
 def components(stage: StagePlan) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dfc.ir.dims import Symbol
 from dfc.kernels.form import Kernel
-from dfc_target_cpu.elementwise.accesses import Site
+from dfc_target_cpu.elementwise.accesses import EmissionSite
 from dfc_target_cpu.elementwise.functions import Functions
 from dfc_target_cpu.entries.dims import DimCode, finish_prologue
 from dfc_target_cpu.llvm.text import ModuleText, Parameter, Value
@@ -61,7 +61,7 @@ class FrameFunction:
     def slot(self, number: int) -> Value:
         return self.f.gep("i64", self.frame, i64(number))
 
-    def site(self) -> Site:
+    def site(self) -> EmissionSite:
         """Begins the code proper. A fault leaves the function."""
         f = self.f
         with self.dims.prologue():
@@ -71,7 +71,7 @@ class FrameFunction:
         f.ret()
         f.begin(self._start)
         low = self.lowering
-        return Site(
+        return EmissionSite(
             low.module, low.machine, low.functions, f, self.dims, self.context, self.kernel.operands, pointers, failed
         )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from dfc.ir.dims import Dim
 from dfc.kernels.program import (
+    BufferRole,
     Check,
     Copy,
     EntryProgram,
@@ -20,7 +21,6 @@ from dfc.kernels.program import (
     Launch,
     Locked,
     Measure,
-    Role,
     Step,
     While,
 )
@@ -41,7 +41,7 @@ AnyStep = Step | Outlined
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class EntryLayout:
     """The steps of an entry's function, and the registers that live in scratch memory: buffer -> offset."""
 
     steps: tuple[AnyStep, ...]
@@ -49,14 +49,14 @@ class Layout:
     spill_bytes: int
 
 
-def lay_out(entry: EntryProgram) -> Layout:
+def lay_out(entry: EntryProgram) -> EntryLayout:
     outlined = outline(entry.steps)
     uses: Counter[int] = Counter()
     for steps in functions(outlined):
         found = {number for step in direct_steps(steps) for number in buffers_of(step)}
-        uses.update(number for number in found if entry.buffers[number].role is Role.REGISTER)
+        uses.update(number for number in found if entry.buffers[number].role is BufferRole.REGISTER)
     spilled = sorted(number for number, count in uses.items() if count > 1)
-    return Layout(outlined, {number: 8 * i for i, number in enumerate(spilled)}, -(-8 * len(spilled) // 64) * 64)
+    return EntryLayout(outlined, {number: 8 * i for i, number in enumerate(spilled)}, -(-8 * len(spilled) // 64) * 64)
 
 
 def outline(steps: Sequence[AnyStep]) -> tuple[AnyStep, ...]:

@@ -20,6 +20,7 @@ from dfc.kernels.body import Computed
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import (
     DEFAULT_CONTAINER,
+    BufferRole,
     Copy,
     EntryProgram,
     EntrySignature,
@@ -28,7 +29,6 @@ from dfc.kernels.program import (
     Launch,
     Locked,
     Program,
-    Role,
     While,
 )
 from dfc_target_cpu.entries.layout import AnyStep, Outlined, inner_steps
@@ -98,7 +98,7 @@ class _Writes:
         for step in _all_steps([unit]):
             for number, whole in self._buffers(step):
                 buffer = self._entry.buffers[number]
-                if buffer.role is Role.RESOURCE:
+                if buffer.role is BufferRole.RESOURCE:
                     yield buffer.resource, whole
             if isinstance(step, HostCall) and self._program.sites[step.site].kind == _RESTORE:
                 yield from ((name, True) for name in self._program.resources)

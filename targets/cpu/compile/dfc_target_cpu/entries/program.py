@@ -15,7 +15,7 @@ from dfc_target_cpu.elementwise.kernels import lower_loop_plan
 from dfc_target_cpu.elementwise.loop_schedule import plan_loops
 from dfc_target_cpu.elementwise.whole import is_whole, lower_whole_kernel
 from dfc_target_cpu.entries.frames import Lowering
-from dfc_target_cpu.entries.layout import AnyStep, Layout, Outlined, frame_words, lay_out, outlined_in
+from dfc_target_cpu.entries.layout import AnyStep, EntryLayout, Outlined, frame_words, lay_out, outlined_in
 from dfc_target_cpu.entries.polling import Polling, plan_polling
 from dfc_target_cpu.entries.steps import EntryScope, Launchable, StepCode
 from dfc_target_cpu.entries.threads import stop_entry, worker_entry
@@ -85,7 +85,7 @@ def lower_kernel(lowering: Lowering, kernel: Kernel, number: int) -> Launchable:
     return Launchable(lower(lowering, plan, number), None, faults, written)
 
 
-def lower_entry(scope: EntryScope, layout: Layout) -> str:
+def lower_entry(scope: EntryScope, layout: EntryLayout) -> str:
     """The native function of one entry; its name."""
     steps = layout.steps
     _lower_outlined(scope, steps)

@@ -12,6 +12,7 @@ from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.kernels.form import Operand
 from dfc.kernels.program import (
     Buffer,
+    BufferRole,
     Check,
     Copy,
     EntryProgram,
@@ -22,12 +23,11 @@ from dfc.kernels.program import (
     Locked,
     Measure,
     Program,
-    Role,
     Step,
     While,
 )
 from dfc_driver_cpu.context import Context, offset_of
-from dfc_target_cpu.elementwise.accesses import Site
+from dfc_target_cpu.elementwise.accesses import EmissionSite
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan
 from dfc_target_cpu.elementwise.stages import LoopCode
 from dfc_target_cpu.elementwise.types import is_signed, memory_type
@@ -120,20 +120,20 @@ class StepCode:
 
     def _find(self, number: int, buffer: Buffer) -> Value:
         f, entry = self.f, self.scope.entry
-        if buffer.role is Role.REGISTER:
+        if buffer.role is BufferRole.REGISTER:
             if number not in self.scope.spilled:
                 return f.alloca(memory_type(buffer.dtype), align=8)
             return f.gep("i8", load_field(f, self.context, "scratch"), i64(self.scope.spilled[number]))
-        if buffer.role is Role.RESOURCE:
+        if buffer.role is BufferRole.RESOURCE:
             table = load_field(f, self.context, "variables")
             return f.load("ptr", f.gep("ptr", table, i64(self.scope.resources[buffer.resource])))
-        if buffer.role is Role.CONSTANT:
+        if buffer.role is BufferRole.CONSTANT:
             base = load_field(f, self.context, "constants")
             return f.gep("i8", base, i64(self.scope.constant_offsets[buffer.index]))
-        if buffer.role is Role.ARENA:
+        if buffer.role is BufferRole.ARENA:
             last = len(entry.arguments) + len(entry.results) + len(entry.dims)
             return f.gep("i8", f.load("ptr", self._slot(last)), self.dims.value(buffer.offset))
-        shift = len(entry.arguments) if buffer.role is Role.RESULT else 0
+        shift = len(entry.arguments) if buffer.role is BufferRole.RESULT else 0
         slot = self._slot(shift + buffer.index)
         return f.load("ptr", slot) if buffer.shape else slot
 
@@ -285,7 +285,7 @@ class StepCode:
         pointers = [self.place(buffer) for buffer in step.buffers]
         operands: tuple[Operand, ...] = plan.kernel.operands
         dims = self.dims.bound(bindings)
-        site = Site(
+        site = EmissionSite(
             low.module, low.machine, low.functions, self.f, dims, self.context, operands, pointers, self._failed
         )
         LoopCode(site, plan).run((i64(0), i64(1)), (i64(0), i64(1)))
@@ -297,7 +297,7 @@ class StepCode:
         asks = id(step) not in polling.silent
         if asks:
             self._poll()
-        changes = any(self._buffer(step.buffers[each]).role is Role.RESOURCE for each in launchable.written)
+        changes = any(self._buffer(step.buffers[each]).role is BufferRole.RESOURCE for each in launchable.written)
         if asks and changes:  # a kernel that changes state is not left in its midst
             f.store(i64(1), field_address(f, Context, self.context, "committed"))
         pointers = [self._passed(position, number) for position, number in enumerate(step.buffers)]
@@ -336,7 +336,7 @@ class StepCode:
             self.f.store(self.f.load(kind, pointer), self.place(number))
 
     def _in_register(self, number: int) -> bool:
-        return self._buffer(number).role is Role.REGISTER and number not in self.scope.spilled
+        return self._buffer(number).role is BufferRole.REGISTER and number not in self.scope.spilled
 
     def _passed(self, position: int, number: int) -> Value:
         """The address a kernel is given: of a copy for scalars in registers, so that these stay in registers."""

@@ -37,7 +37,7 @@ class StagePlan:
         return product(self.extents[axis] for axis in self.inner)
 
 
-class Layout:
+class ThreadLayout:
     """How a kernel is spread over threads."""
 
     def __init__(self, kernel: LoopKernel, schedule: Schedule, *, short: bool = False) -> None:

@@ -23,7 +23,7 @@ _NEUTRAL = {"add": 0, "or": 0, "mul": 1, "and": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class TypedReduction:
     """A reduction of values of type `dtype` (the type of what is folded, not always that of the result)."""
 
     reduction: Reduction

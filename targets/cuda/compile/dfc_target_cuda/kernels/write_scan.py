@@ -21,7 +21,7 @@ from dfc_target_cuda.kernels.kernel_text import Geometry, Schedule
 from dfc_target_cuda.kernels.write_axes import Merging, is_small, misfits, split
 from dfc_target_cuda.kernels.write_body import BodyWriter
 from dfc_target_cuda.kernels.write_points import Point
-from dfc_target_cuda.kernels.write_reductions import Fold
+from dfc_target_cuda.kernels.write_reductions import TypedReduction
 from dfc_target_cuda.kernels.write_teams import Team, column_team, row_team
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 from dfc_target_cuda.kernels.write_types import computing_type, number, rounded
@@ -106,7 +106,7 @@ class ScanWriter:
         self.length = self.extents[scan.axis]
         self.team = self._team()
         self.dtype = self.stage.body[scan.value].dtype
-        self.fold = Fold(Reduction(_FOLDS[scan.function], scan.value, self.dtype), self.dtype)
+        self.fold = TypedReduction(Reduction(_FOLDS[scan.function], scan.value, self.dtype), self.dtype)
         self.kind = computing_type(self.dtype)
         self.shared: list[str] = []
 

@@ -14,7 +14,7 @@ from dfc.ir.dtypes import DType
 from dfc.kernels.form import LoopKernel
 from dfc_target_cuda.kernels.kernel_text import ZEROED, Geometry, Schedule
 from dfc_target_cuda.kernels.write_axes import is_small, split
-from dfc_target_cuda.kernels.write_layout import Layout
+from dfc_target_cuda.kernels.write_layout import ThreadLayout
 from dfc_target_cuda.kernels.write_points import Point, both
 from dfc_target_cuda.kernels.write_reductions import from_memory, place_type, to_memory
 from dfc_target_cuda.kernels.write_stages import Item, StageWriter
@@ -41,11 +41,11 @@ class ReduceWriter:
 
     def __init__(self, kernel: LoopKernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
         self.lines, self.sizes = lines, sizes
-        layout = Layout(kernel, schedule)
+        layout = ThreadLayout(kernel, schedule)
         self.walk = _Walk(layout, lines, sizes, guarded=guarded)
         self.short: _Walk | None = None
         if layout.has_rows_of_any_length:
-            self.short = _Walk(Layout(kernel, schedule, short=True), lines, sizes, guarded=guarded)
+            self.short = _Walk(ThreadLayout(kernel, schedule, short=True), lines, sizes, guarded=guarded)
 
     def geometry(self) -> Geometry:
         return self.walk.geometry()
@@ -77,7 +77,7 @@ class ReduceWriter:
 class _Walk:
     """One walk over all outer points."""
 
-    def __init__(self, layout: Layout, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
+    def __init__(self, layout: ThreadLayout, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
         self.layout, self.lines, self.sizes, self.guarded = layout, lines, sizes, guarded
         self.schedule, self.team = layout.schedule, layout.team
         self.folds = TeamFolds(self.team, lines)

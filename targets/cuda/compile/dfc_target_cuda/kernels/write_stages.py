@@ -14,9 +14,9 @@ from dfc.kernels.access import Access
 from dfc.kernels.form import Stage, Store
 from dfc_target_cuda.kernels.write_axes import NARROW, is_small, split
 from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_layout import Layout, StagePlan
+from dfc_target_cuda.kernels.write_layout import StagePlan, ThreadLayout
 from dfc_target_cuda.kernels.write_points import Lane, Point, both
-from dfc_target_cuda.kernels.write_reductions import Fold
+from dfc_target_cuda.kernels.write_reductions import TypedReduction
 from dfc_target_cuda.kernels.write_teams import Kept, TeamFolds, barrier_of
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
@@ -39,7 +39,7 @@ class Item:
 class StageWriter:
     """Writes one stage."""
 
-    def __init__(self, layout: Layout, number: int, lines: Lines, sizes: Sizes, folds: TeamFolds) -> None:
+    def __init__(self, layout: ThreadLayout, number: int, lines: Lines, sizes: Sizes, folds: TeamFolds) -> None:
         kernel = layout.kernel
         self.layout, self.number, self.lines, self.sizes, self.folds = layout, number, lines, sizes, folds
         self.plan: StagePlan = layout.stages[number]
@@ -84,7 +84,7 @@ class StageWriter:
     def _start(self) -> Kept:
         kept: Kept = []
         for reduction in self.stage.reductions:
-            fold = Fold(reduction, self.stage.body[reduction.value].dtype)
+            fold = TypedReduction(reduction, self.stage.body[reduction.value].dtype)
             kept.append((fold, [self.lines.let(value, "kept") for value in fold.identity()]))
         return kept
 

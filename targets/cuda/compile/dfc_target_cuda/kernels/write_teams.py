@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dfc.ir.dims import ONE, Dim, ceil_divide, dim, floor_divide, maximum, minimum
 from dfc_target_cuda.kernels.kernel_text import Schedule
-from dfc_target_cuda.kernels.write_reductions import Fold, from_memory, place_type, to_memory
+from dfc_target_cuda.kernels.write_reductions import TypedReduction, from_memory, place_type, to_memory
 from dfc_target_cuda.kernels.write_text import Lines
 
 _ROW_STEPS, _WARP_STEPS, _COLUMN_STEPS = 8, 16, 4
@@ -20,7 +20,7 @@ _SPLIT_ROWS, _SPLIT_COLUMNS = 4 * 4, 16
 GROUP = 4
 """Neighbours that a lane takes at once where rows are whole numbers of them."""
 
-Kept = list[tuple[Fold, list[str]]]
+Kept = list[tuple[TypedReduction, list[str]]]
 """Folds with the names of what they keep."""
 
 

@@ -19,7 +19,7 @@ from dfc.ir.dtypes import DType
 from dfc.kernels.body import Accumulated, Affine, Apply, Instruction, Load
 from dfc.kernels.canonical import canonical
 from dfc.kernels.form import ContractKernel, LoopKernel, Operand, Stage
-from dfc.kernels.program import Launch, Program, Role, walk
+from dfc.kernels.program import BufferRole, Launch, Program, walk
 from dfc_driver_cuda import product_costs
 from dfc_driver_cuda.product_costs import Work
 from dfc_target_cuda.kernels.kernel_text import KernelText
@@ -131,7 +131,8 @@ def _seen_after_faults(program: Program) -> Iterator[int]:
             if isinstance(step, Launch):
                 written = zip(step.buffers, program.kernels[step.kernel].operands, strict=True)
                 if any(
-                    o.access != "read" and entry.buffers[b].role in (Role.RESOURCE, Role.RESULT) for b, o in written
+                    o.access != "read" and entry.buffers[b].role in (BufferRole.RESOURCE, BufferRole.RESULT)
+                    for b, o in written
                 ):
                     yield step.kernel
 

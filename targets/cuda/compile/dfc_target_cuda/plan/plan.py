@@ -15,6 +15,7 @@ from dfc.ir.measured import upper_elements
 from dfc.kernels.program import (
     DEFAULT_CONTAINER,
     Buffer,
+    BufferRole,
     Check,
     Copy,
     EntryProgram,
@@ -26,7 +27,6 @@ from dfc.kernels.program import (
     Locked,
     Measure,
     Program,
-    Role,
     Step,
     While,
 )
@@ -177,15 +177,15 @@ class _Entry:
             "room": self._size(upper_elements(buffer.shape, self._most) * item),
         }
         match buffer.role:
-            case Role.ARGUMENT | Role.RESULT:
+            case BufferRole.ARGUMENT | BufferRole.RESULT:
                 made["index"] = buffer.index
-            case Role.RESOURCE:
+            case BufferRole.RESOURCE:
                 made["resource"] = buffer.resource
-            case Role.CONSTANT:
+            case BufferRole.CONSTANT:
                 made["place"] = self._offsets[buffer.index]
-            case Role.ARENA:
+            case BufferRole.ARENA:
                 made["place"] = self._size(buffer.offset)
-            case Role.REGISTER:
+            case BufferRole.REGISTER:
                 pass
         return made
 

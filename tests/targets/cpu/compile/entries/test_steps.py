@@ -16,6 +16,7 @@ from dfc.kernels.body import BodyBuilder, Load
 from dfc.kernels.form import Kernel, LoopKernel, Operand, Stage, Store
 from dfc.kernels.program import (
     Buffer,
+    BufferRole,
     Check,
     Copy,
     EntryProgram,
@@ -26,7 +27,6 @@ from dfc.kernels.program import (
     If,
     Launch,
     Program,
-    Role,
     Step,
     While,
 )
@@ -51,15 +51,15 @@ class Entry:
 
     def __init__(self, arguments: list[tuple[DType, tuple]], results: list[tuple[DType, tuple]]) -> None:
         self.buffers: list[Buffer] = []
-        self.arguments = [self.add(d, s, Role.ARGUMENT, index=i) for i, (d, s) in enumerate(arguments)]
-        self.results = [self.add(d, s, Role.RESULT, index=i) for i, (d, s) in enumerate(results)]
+        self.arguments = [self.add(d, s, BufferRole.ARGUMENT, index=i) for i, (d, s) in enumerate(arguments)]
+        self.results = [self.add(d, s, BufferRole.RESULT, index=i) for i, (d, s) in enumerate(results)]
 
-    def add(self, dtype: DType, shape: tuple, role: Role, **more: object) -> int:
+    def add(self, dtype: DType, shape: tuple, role: BufferRole, **more: object) -> int:
         self.buffers.append(Buffer(dtype, tuple(dim(s) for s in shape), role, f"b{len(self.buffers)}", **more))
         return len(self.buffers) - 1
 
     def register(self, dtype: DType) -> int:
-        return self.add(dtype, (), Role.REGISTER)
+        return self.add(dtype, (), BufferRole.REGISTER)
 
     def finish(self, *steps: Step) -> EntryProgram:
         return EntryProgram(
@@ -165,10 +165,10 @@ def twice() -> LoopKernel:
 
 def test_state_constants_arena_and_copies() -> None:
     e = Entry([(F32, (N,))], [(F32, (N,))])
-    state = e.add(F32, (N,), Role.RESOURCE, resource="w")
-    constant = e.add(F32, (4,), Role.CONSTANT, index=1)
-    first = e.add(F32, (N,), Role.ARENA)
-    second = e.add(F32, (N,), Role.ARENA, offset=N * 4)
+    state = e.add(F32, (N,), BufferRole.RESOURCE, resource="w")
+    constant = e.add(F32, (4,), BufferRole.CONSTANT, index=1)
+    first = e.add(F32, (N,), BufferRole.ARENA)
+    second = e.add(F32, (N,), BufferRole.ARENA, offset=N * 4)
     steps = (
         Launch(0, (0, state, first), (N,)),
         Launch(0, (first, first, second), (N,)),
