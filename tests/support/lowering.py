@@ -9,7 +9,11 @@ import numpy as np
 
 from dfc.ir.graph import Graph
 from dfc.kernels.program import Program
-from dfc.lower.program import lower_graph
+from dfc.lower.buffers.buffers import assign_buffers
+from dfc.lower.buffers.verify import verify_program
+from dfc.lower.fuse.fuse import fuse
+from dfc.lower.schedule.schedule import schedule
+from dfc.lower.verify import verify_fused, verify_scheduled
 from dfc.ops.evaluate import evaluate
 from dfc.transforms.expand import expand
 from tests.support.kernel_interpreter import Ran, run
@@ -31,13 +35,24 @@ def agree(
     order = [given[name] for name in graph.entries[entry].parameter_names]
     expanded = expand(graph)
     for fusing in (False, True):
-        program = lower_graph(expanded, fusing=fusing)
+        program = verified(expanded, fusing=fusing)
         after = {name: np.array(value) for name, value in before.items()}
         ran = run(program, entry, order, after, sizes)
         close(ran.results, expected.results)
         for name, value in expected.state.items():
             close([after[name]], [value])
     return program, ran
+
+
+def verified(graph: Graph, *, fusing: bool) -> Program:
+    """The program of a graph, with what must hold behind each stage checked."""
+    fused = fuse(graph, fusing=fusing)
+    verify_fused(fused)
+    steps = schedule(fused)
+    verify_scheduled(steps)
+    program = assign_buffers(steps, in_place=fusing)
+    verify_program(program)
+    return program
 
 
 def close(found: Sequence[Any], expected: Sequence[Any]) -> None:
