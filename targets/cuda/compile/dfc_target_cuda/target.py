@@ -50,13 +50,16 @@ class CudaTarget:
         return self.generate(program, options).link()
 
     def generate(self, program: Program, options: TargetOptions) -> CudaCode:
-        """Kernels as text and, unless only that is wanted, as PTX."""
+        """The plan that says what is launched when, first of all, because what has none needs no compiler; and kernels
+        as text and, unless only that is wanted, as PTX."""
         wanted = architectures(options)
         schedule = replace(SIMULATED if wanted == (SIMULATOR,) else DEVICE, tf32=rounds_factors(options))
         code = kernel_code(program, schedule, write_kernel)
+        constants, offsets = lay_out_constants(program.constants)
+        plan: object = plan_program(program, code.texts, code.access, offsets, code.choices)
         needs_ptx = code.texts and wanted != (SIMULATOR,) and options.listing != "kernels"
         ptx = portable(ptx_module(code.texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if needs_ptx else ""
-        return CudaCode(program, options, wanted, code, ptx)
+        return CudaCode(program, options, wanted, code, ptx, plan, constants, offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +71,19 @@ class CudaCode:
     architectures: tuple[str, ...]
     code: KernelCode
     ptx: str
+    plan: object
+    constants: bytes
+    offsets: tuple[int, ...]
 
     def text(self) -> str:
         """PTX, or for the simulator the texts of the kernels."""
         return self.ptx or "\n".join(f"{_head(text)}\n{text.source}" for text in self.code.texts)
 
     def link(self) -> Lowered:
-        """Machine code where an assembler is there, PTX, and the plan that says what is launched when."""
+        """Machine code where an assembler is there, and PTX, with the plan."""
         program, options, texts, wanted = self.program, self.options, self.code.texts, self.architectures
-        constants, offsets = lay_out_constants(program.constants)
-        notes: dict[str, object] = {"plan": plan_program(program, texts, self.code.access, offsets, self.code.choices)}
+        constants, offsets = self.constants, self.offsets
+        notes: dict[str, object] = {"plan": self.plan}
         symbols = symbols_of(program, texts)
         shown = listings(texts, self.ptx, options)
         if wanted == (SIMULATOR,):
