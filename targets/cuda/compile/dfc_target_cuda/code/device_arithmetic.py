@@ -2,19 +2,20 @@
 
 Numba looks an operator up among some twenty overloads, those of strings and lists first, for each use of it; numbers
 are all that a kernel text has. Assumes to be installed before numba has read its own rules. Guarantees the results of
-the simulation: integers meet in 64 bits and wrap where they are cast, division rounds down and gives 0 by 0, floats
-keep their format and round once. Operands that do not go together are refused: numbers of i64 and u64, of f32 and
-f64, of floats and integers.
+the simulation: integers meet in 64 bits and wrap where they are cast at once, division rounds down and gives 0 by 0,
+floats keep their format and round once. Operands that do not go together are refused: numbers of i64 and u64, of f32
+and f64, of floats and integers.
 """
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from dfc_target_cuda.kernels.prelude_intrinsics import LONG, fits, ir, plain, refuse, types
+from dfc_target_cuda.kernels.prelude_intrinsics import LONG, fits, ir, plain, refuse, types, with_parameters
 
 # None of these describes its types.
 templates: Any = import_module("numba.cuda.typing.templates")
@@ -32,17 +33,17 @@ Rule: TypeAlias = Callable[..., Any]
 def install() -> None:
     """Makes the rules those that are asked first. Once a process."""
     registry = templates.Registry()
-    for one, name in _WRAPPING.items():
+    for one, name in _OPERATORS.items():
         _register(registry, one, _arithmetic, _implementation(name))
     for one in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
         _register(registry, one, _comparison)
-    for one in (_OPERATORS.and_, _OPERATORS.or_, _OPERATORS.xor):
+    for one in (_STANDARD.and_, _STANDARD.or_, _STANDARD.xor):
         _register(registry, one, _bits)
-    for one in (_OPERATORS.lshift, _OPERATORS.rshift):
+    for one in (_STANDARD.lshift, _STANDARD.rshift):
         _register(registry, one, _shift)
-    _register(registry, _OPERATORS.floordiv, _bits, _lowered(_quotient, _I64, _U64))
+    _register(registry, _STANDARD.floordiv, _bits, _lowered(_quotient, _I64, _U64))
     _register(registry, operator.mod, _bits, _lowered(_remainder, _I64, _U64))
-    _register(registry, _OPERATORS.truediv, _floating)
+    _register(registry, _STANDARD.truediv, _floating)
     _register(registry, operator.neg, _sign, _negation())
     _register(registry, operator.getitem, _load)
     _register(registry, operator.setitem, _store)
@@ -67,11 +68,11 @@ def _register(registry: Any, one: Any, rule: Rule, implementation: Any = None) -
     registry.register_global(one)(type("Rule", (templates.AbstractTemplate,), body))
 
 
-# --- what numba would do otherwise: it lets the compiler assume that sums and products of i64 stay within that
+# --- sums and products: where the result is cast at once it may wrap, else it is an index
 
-_OPERATORS: Any = operator  # whose functions take anything
-_WRAPPING: dict[Operator, str] = {
-    getattr(_OPERATORS, place + name): name for name in ("add", "sub", "mul") for place in ("", "i")
+_STANDARD: Any = operator  # whose functions take anything
+_OPERATORS: dict[Operator, str] = {
+    getattr(_STANDARD, place + name): name for name in ("add", "sub", "mul") for place in ("", "i")
 }
 """An operator, also that of `+=` and the like -> what LLVM calls it."""
 
@@ -84,11 +85,35 @@ def _lowered(implementation: Any, *kinds: Any, operands: int = 2) -> Any:
 
 
 def _implementation(name: str) -> Any:
+    """An index stays within i64, of which the compiler makes loops whose length it knows."""
+
     def compute(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        is_float = signature.return_type in _FLOATS
-        return getattr(builder, f"f{name}" if is_float else name)(*arguments)
+        if signature.return_type in _FLOATS:
+            return getattr(builder, f"f{name}")(*arguments)
+        flags = ("nsw",) if signature.return_type == _I64 else ()
+        return getattr(builder, name)(*arguments, flags=flags)
 
     return _lowered(compute, _I64, _U64, *_FLOATS)
+
+
+WRAPPING: dict[type[ast.operator], str] = {ast.Add: "_add", ast.Sub: "_sub", ast.Mult: "_mul"}
+"""What stands for an operator whose result is cast to an integer: `i64(_add(x, y))` for `i64(x + y)`."""
+
+
+def wrapping_functions() -> dict[str, Any]:
+    """The same on integers that may wrap, and on floats."""
+
+    def function(name: str) -> Any:
+        def typing(_: Any, x: Any, y: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                is_float = signature.return_type in _FLOATS
+                return getattr(builder, f"f{name}" if is_float else name)(*arguments)
+
+            return _arithmetic(x, y), generate
+
+        return with_parameters(f"_{name}", 2, typing)
+
+    return {f"_{name}": function(name) for name in ("add", "sub", "mul")}
 
 
 def _negation() -> Any:

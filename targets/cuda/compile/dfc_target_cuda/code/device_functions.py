@@ -9,6 +9,7 @@ kernel here: each has the signature that its annotations state, is compiled by i
 from __future__ import annotations
 
 import ast
+import copy
 import zlib
 from collections.abc import Sequence
 from functools import cache
@@ -34,7 +35,28 @@ def names() -> dict[str, Any]:
     """What a text may use: primitives, and the functions of the prelude's text by their signatures."""
     device_arithmetic.install()
     primitives: dict[str, Any] = import_module("dfc_target_cuda.kernels.prelude_device").primitives()
-    return primitives | {name: _declared(name) for name in prelude.definitions()}
+    declared = {name: _declared(name) for name in prelude.definitions()}
+    return primitives | device_arithmetic.wrapping_functions() | declared
+
+
+class _Wrapping(ast.NodeTransformer):
+    """`i64(x + y)` as `i64(_add(x, y))`: what is cast to an integer at once may wrap, and else is an index."""
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[ast.BinOp(left=left, op=operator, right=right) as inside]):
+                function = device_arithmetic.WRAPPING.get(type(operator))
+                if function and name in TYPES and isinstance(TYPES[name], types.Integer):
+                    called = ast.Call(ast.Name(function, ast.Load()), [left, right], [])
+                    node.args = [ast.fix_missing_locations(ast.copy_location(called, inside))]
+            case _:
+                pass
+        return node
+
+
+def _function(definition: ast.FunctionDef, file: str) -> Any:
+    return functions([_Wrapping().visit(copy.deepcopy(definition))], file, names())[definition.name]
 
 
 def _declared(name: str) -> Any:
@@ -69,7 +91,7 @@ def kernel_function(key: TextKey) -> tuple[Any, Any]:
     (definition,) = parse(key.source)
     check(definition, names())
     file = f"<kernel text {zlib.crc32(key.source.encode()):08x}>"
-    python = functions([definition], file, names())[definition.name]
+    python = _function(definition, file)
     pointers = [types.CPointer(TYPES[name]) for name in key.pointers]
     workspace = [types.CPointer(types.uint8)] * key.workspace
     return python, types.void(*pointers, *[types.int64] * key.sizes, *workspace, types.CPointer(types.int64))
@@ -78,7 +100,7 @@ def kernel_function(key: TextKey) -> tuple[Any, Any]:
 def prelude_function(name: str) -> tuple[Any, Any]:
     """The Python function of a name of the prelude, and its signature."""
     definition = prelude.definitions()[name]
-    return functions([definition], prelude.FILE, names())[name], _signature(definition)
+    return _function(definition, prelude.FILE), _signature(definition)
 
 
 def kernel_code(key: TextKey, architecture: str) -> bytes:

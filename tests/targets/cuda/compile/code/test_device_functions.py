@@ -202,6 +202,12 @@ def test_products_of_i64_wrap_and_are_compared_as_they_wrapped() -> None:
     assert " nsw " not in "".join(host_modules(key(plain, ("i64", "i64"))))
 
 
+def test_an_index_stays_within_its_type() -> None:
+    """So that the compiler knows how often a loop runs that goes on by such steps."""
+    text = "".join(host_modules(key("b[thread() * 4 + 1 - block_index()] = a[0]", ("i64", "i64"))))
+    assert all(f"{name} nsw i64" in text for name in ("add", "sub", "mul"))
+
+
 def awkward(name: str, count: int, seed: int) -> np.ndarray:
     """Numbers of a type of kernel text: special ones, any bits, and usual ones."""
     source = np.random.default_rng(seed)
