@@ -5,7 +5,7 @@ two distributions that own the same files overwrite each other, and removing one
 They are named by what stands beside this checkout:
 
     a wheel, built in a checkout    dfc-runtime @ file:///home/me/dfc/runtime    `pip install .` asks no index for it
-    a wheel, built from an sdist    dfc-runtime==0.1.0                           works on any machine: for releases
+    a wheel, built from an sdist    dfc-runtime==0.2.0                           works on any machine: for releases
     an editable install             nothing: `dev-mode-dirs` puts the folders of the checkout on the path
 
 Assumes that an sdist holds none of the folders below (`tool.hatch.build.targets.sdist` in pyproject.toml).

@@ -50,7 +50,7 @@ def test_no_words_at_all_give_the_help(dfc: Command) -> None:
 
 
 def test_the_version_is_that_of_the_package(dfc: Command) -> None:
-    assert dfc("--version").out == "dfc 0.1.0\n"
+    assert dfc("--version").out == "dfc 0.2.0\n"
 
 
 @pytest.mark.parametrize(
