@@ -82,7 +82,9 @@ def verify_kernel_body(kernel: Kernel, name: str) -> None:
     axes = len(kernel.axes)
     if isinstance(kernel, ContractKernel):
         for factor in (kernel.a, kernel.b):
-            _indexed(kernel.operands, factor.operand, factor.index, axes, (), name)
+            require(all(0 <= split.axis < axes for split in factor.splits), f"{name}: a factor splits no axis")
+            sub_axes = sum(len(split.extents) for split in factor.splits)
+            _indexed(kernel.operands, factor.operand, factor.index, axes + sub_axes, (), name)
             require(kernel.operands[factor.operand].access != "write", f"{name}: a factor is only written")
         _body(kernel, kernel.epilogue, kernel.stores, name)
         return

@@ -20,7 +20,7 @@ from dfc.elaborate.build import build
 from dfc.ir import walk
 from dfc.ir.graph import Graph, Node
 from dfc.ir.options import CompileOptions
-from dfc.ops import registry
+from dfc.ops import registry, table
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.replicating import replicated as in_blocks
 
@@ -126,7 +126,7 @@ def placed() -> None:
     """What comes after it waits for it, or goes to another task: by the cost that it states, or that of its memory."""
     assert _where_the_sine_is() == TaskSite("ps", 0)
     known = registry.record("sum_squares")
-    registry._RECORDS["sum_squares"] = replace(known, rules=replace(known.rules, cost=None))
+    table.RECORDS["sum_squares"] = replace(known, rules=replace(known.rules, cost=None))
     assert _where_the_sine_is() == TaskSite("worker", 0)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import dfc
 from dfc.diagnostics.diagnostic import CompileError
-from dfc.transforms.sparse import rows
+from dfc.ops.rules import row_sparsity
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.sparse_programs import feeds, program, state
 
@@ -49,8 +49,8 @@ def replicated(seed, workers):
 
 
 def test_blocks_of_a_batch_give_the_same_bits_on_any_number_of_workers(monkeypatch):
-    monkeypatch.setattr(rows, "MANY", 0)
-    monkeypatch.setattr(rows, "FEW", 0)
+    monkeypatch.setattr(row_sparsity, "MANY", 0)
+    monkeypatch.setattr(row_sparsity, "FEW", 0)
     accepted = 0
     for seed in range(8):
         found = []
@@ -72,8 +72,8 @@ def test_blocks_of_a_batch_give_the_same_bits_on_any_number_of_workers(monkeypat
 
 @pytest.mark.parametrize("block", range(2))
 def test_rows_in_several_tasks_mean_the_same(block, monkeypatch):
-    monkeypatch.setattr(rows, "MANY", 0)
-    monkeypatch.setattr(rows, "FEW", 0)
+    monkeypatch.setattr(row_sparsity, "MANY", 0)
+    monkeypatch.setattr(row_sparsity, "FEW", 0)
     accepted = 0
     for seed in range(block * 8, block * 8 + 8):
         try:

@@ -70,10 +70,10 @@ def test_workers_and_shards_change_no_bit():
 ADA = """dfg 1
 from std.optim import AdaGrad
 param table: f64[9, 2] = uniform(-0.1, 0.1)
-var slopes = AdaGrad([table], rate = 0.3)
+var optimiser = AdaGrad([table], rate = 0.3)
 entry train[B](center: i32[B]) -> (loss: f64) {
   let loss = mean(square(1.0 - sum(table[center], axis = 1)))
-  slopes.step(loss)
+  optimiser.step(loss)
   return loss
 }
 """

@@ -1,6 +1,6 @@
 """The plan of a program as the bundle carries it: plain JSON, read into records and checked.
 
-    {"version": 1, "kernels": [...], "entries": [{"buffers": [...], "steps": [...], ...}]}
+    {"version": 2, "kernels": [...], "entries": [{"buffers": [...], "steps": [...], ...}]}
 
 Steps are a flat list in program order; `if`, `while` and `for` open blocks, `else` and `do` divide them, `end` closes.
 A formula is over the dims and measured sizes of its entry by name, in a kernel over d0, d1, ...

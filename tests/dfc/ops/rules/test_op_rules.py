@@ -11,7 +11,7 @@ from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import F32
 from dfc.ir.graph import Block, Node
 from dfc.ir.types import TensorType
-from dfc.ops import registry
+from dfc.ops import registry, table
 from dfc.ops.attributes import AxisAttributes, ReduceAttributes, ShapeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.record import Decompose, OpRecord
@@ -61,7 +61,7 @@ def bare(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tup
     name = request.param
     attributes = {"sum": ReduceAttributes((0,)), "cumsum": AxisAttributes(0)}.get(name)
     found = node_of(name, *[(B, 3)] * (2 if name == "add" else 1), attributes=attributes)
-    monkeypatch.setitem(registry._RECORDS, name, replace(registry.record(name), rules=OpRules()))
+    monkeypatch.setitem(table.RECORDS, name, replace(registry.record(name), rules=OpRules()))
     return found
 
 

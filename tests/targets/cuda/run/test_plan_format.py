@@ -30,7 +30,7 @@ def small(steps: list[object]) -> dict[str, Any]:
         "dims": ["B"], "measured": [["n", ["$B"]]], "arguments": 0, "results": 0, "arena": [4, "$B", "*"],
         "buffers": [BOOL, COUNT, COUNT, COUNT, {**arena, "place": 0}], "steps": steps,
     }  # fmt: skip
-    return {"version": 1, "kernels": [KERNEL], "entries": [entry]}
+    return {"version": 2, "kernels": [KERNEL], "entries": [entry]}
 
 
 NESTED: list[object] = [
@@ -92,7 +92,7 @@ def test_damaged_steps_are_refused(steps: list[object]) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"version": 2}, {"more": 1}, {"kernels": [{**KERNEL, "threads": 0}]},
+        {"version": 1}, {"more": 1}, {"kernels": [{**KERNEL, "threads": 0}]},
         {"kernels": [{**KERNEL, "threads": 1025}]},
         {"kernels": [{**KERNEL, "per_block": 0}]}, {"kernels": [{**KERNEL, "most": 2**31}]},
         {"kernels": [{**KERNEL, "points": ["$d1"]}]}, {"kernels": [{**KERNEL, "access": ["read", "own"]}]},
