@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import threading
 from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import Any, NoReturn
@@ -24,6 +25,10 @@ from dfc.kernels.errors import CodeGenerationError
 
 BUILTINS = frozenset(("range", "min", "max"))
 """What Python itself gives to a text."""
+
+_PYTHON = threading.Lock()
+"""Held while Python makes or takes a syntax tree: two threads that do it at once can disturb each other's count of
+recursions (`SystemError: AST constructor recursion depth mismatch`)."""
 
 _VALUES = (ast.Name, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.BoolOp)
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
@@ -36,7 +41,8 @@ _ALLOWED = (*_VALUES, *_OPERATORS, *_BITS, *_SIGNS, *_ORDERS, ast.Load, ast.Stor
 def parse(source: str) -> list[ast.FunctionDef]:
     """The functions of a text. `CodeGenerationError` for what is none."""
     try:
-        body = ast.parse(source).body
+        with _PYTHON:
+            body = ast.parse(source).body
     except (SyntaxError, ValueError) as error:
         raise CodeGenerationError(f"kernel text is no Python: {error}\n{source}") from error
     for statement in body:
@@ -57,7 +63,8 @@ def define(source: str, file: str, names: dict[str, Any]) -> None:
 
 def functions(definitions: list[ast.FunctionDef], file: str, names: dict[str, Any]) -> dict[str, FunctionType]:
     """Functions of checked definitions, which look their names up in `names`."""
-    whole = compile(ast.Module(list(definitions), []), file, "exec", dont_inherit=True)
+    with _PYTHON:
+        whole = compile(ast.Module(list(definitions), []), file, "exec", dont_inherit=True)
     codes = [code for code in whole.co_consts if isinstance(code, CodeType)]
     return {code.co_name: FunctionType(code, names, code.co_name) for code in codes}
 
