@@ -207,7 +207,7 @@ class NativeInterpreter(Interpreter):
     text are compiled, at least one kernel; what comes behind those runs as Python alone."""
 
     schedule = SIMULATED
-    lines: float = 80
+    lines: float = 40
 
     def launch(self, step: Any) -> None:
         kernel = self.program.kernels[step.kernel]
