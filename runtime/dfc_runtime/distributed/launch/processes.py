@@ -37,6 +37,7 @@ class Ends:
         self._queue = select.epoll()
         self._followed: dict[int, int] = {}
         self._known: set[int] = set()
+        self._late: set[int] = set()
 
     def follow(self, pid: int) -> None:
         """Tells of this process from now on, if the kernel can; once is enough."""
@@ -49,10 +50,18 @@ class Ends:
         self._queue.register(descriptor, select.EPOLLIN)
         self._followed[descriptor] = pid
         self._known.add(pid)
+        if not alive(pid):
+            self._late.add(pid)
 
     def follows(self, pids: Iterable[int]) -> bool:
         """Whether the end of each of these has been told, or will be."""
         return self._known.issuperset(pids)
+
+    def orders(self, pids: Iterable[int]) -> bool:
+        """Whether these are told in the order in which they end: what had ended before it was followed is told in the
+        order in which following began."""
+        ordered = self._known - self._late
+        return ordered.issuperset(pids)
 
     def new(self) -> list[int]:
         """Those that have ended since the last look, the first one first."""

@@ -156,11 +156,14 @@ class _Session:
         is_told = not ranks or ranks[0] in self.ended or time.monotonic() - min(silent.values()) > TOLD_WITHIN
         return ranks if is_told or is_all_told else None
 
-    def _order(self, rank: int) -> float:
+    def _order(self, rank: int) -> tuple[bool, float]:
         """When a rank ended. The kernel keeps the order of ends on this host, however late one looks, and a launcher
-        ends other ranks only when the parent of the first is gone, too. Else what parents say decides."""
-        is_kept = self._follows and all(each.host == host() for each in self.ended.values())
-        return self.gone[rank] if is_kept or rank not in self.ended else self.ended[rank].time * 1e-9
+        ends other ranks only when the parent of the first is gone, too. Where it does not, because a rank ended before
+        this process knew of it or on another host, what parents say decides: the parent of the first has said so before
+        a launcher could end any other, so that a rank of which nothing is said comes after those."""
+        if self._is_order_known and all(each.host == host() for each in self.ended.values()):
+            return False, self.gone[rank]
+        return rank not in self.ended, self.ended[rank].time * 1e-9 if rank in self.ended else self.gone[rank]
 
     def watch(self) -> None:
         """Notes whose process has ended, in their order."""
@@ -174,9 +177,9 @@ class _Session:
                 self.gone[rank] = time.monotonic()
 
     @property
-    def _follows(self) -> bool:
-        """Whether the kernel tells of the end of each rank."""
-        return len(self.pids) == self._ranks and self._ends.follows(self.pids.values())
+    def _is_order_known(self) -> bool:
+        """Whether the kernel tells of the end of each rank, in their order."""
+        return len(self.pids) == self._ranks and self._ends.orders(self.pids.values())
 
     def how(self, rank: int) -> str:
         """How a rank died, and who else did before its launcher could know."""
@@ -290,6 +293,8 @@ class _Supervisor:
             is_empty = ended is not None and not session.processes()
             for record in session.records():
                 self._feed(_event(record, session.epoch))
+            if is_empty:  # ranks that came and went since the last look are known by their records alone
+                session.watch()
             self._pass_interrupts()
             lost = session.lost(is_all_told=ended is not None)
             if lost is None:

@@ -58,3 +58,15 @@ def test_what_was_gone_before_is_not_followed(children: list[subprocess.Popen[by
     end(children[1])
     assert ends.new() == [children[1].pid]
     ends.close()
+
+
+def test_what_ended_before_it_was_followed_is_told_without_an_order(children: list[subprocess.Popen[bytes]]) -> None:
+    ends = Ends()
+    ends.follow(children[0].pid)
+    end(children[2])
+    ends.follow(children[1].pid)
+    ends.follow(children[2].pid)
+    assert ends.orders([children[0].pid, children[1].pid])
+    assert ends.follows([children[2].pid]) and not ends.orders([children[2].pid])
+    assert ends.new() == [children[2].pid]
+    ends.close()
