@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ def main(command: Sequence[str]) -> None:
     rank = _rank_to_tell(code)
     if rank is not None:
         tell_end(rank, child, code)
+        _hold_descriptors()
     if code < 0:
         _end_by(-code)
     os._exit(code if code >= 0 else 128 - code)
@@ -51,6 +53,22 @@ def _rank_to_tell(code: int) -> int | None:
     rank = next((int(text) for name, _ in LAUNCHERS if (text := os.environ.get(name, "")).isdigit()), None)
     folder, epoch = Path(os.environ.get(JOB_VARIABLE, "")), os.environ.get(EPOCH_VARIABLE, "")
     return None if not code and (folder / f"{epoch}-{rank}.done").exists() else rank
+
+
+def _hold_descriptors() -> None:
+    """Starts a process that has the same open files, and ends after this one. A process that ends closes its files
+    before the kernel says that it has ended; a launcher that saw them closed would end other ranks in between, and they
+    would seem to have died on their own."""
+    try:
+        descriptor = os.pidfd_open(os.getpid())
+        is_holder = os.fork() == 0
+    except OSError:  # not allowed here, or no process to be had: then the order of ends is a guess
+        return
+    if is_holder:
+        watched = select.poll()
+        watched.register(descriptor, select.POLLIN)
+        watched.poll()
+        os._exit(0)
 
 
 def _end_by(number: int) -> None:

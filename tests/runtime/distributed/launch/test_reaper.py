@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -55,7 +56,27 @@ def test_the_parent_of_a_rank_is_none(tmp_path: Path) -> None:
             process.communicate()
 
 
-def _start(folder: Path, text: str) -> subprocess.Popen[str]:
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(3)"])
+def test_the_files_of_a_parent_are_closed_after_its_end_is_known(tmp_path: Path, end: str) -> None:
+    """A launcher ends other ranks as soon as it sees them closed: the kernel must have told of the first end then."""
+    with records.watch_over(tmp_path):
+        process = _start(tmp_path, f"sys.stdin.read(); {end}", stdin=subprocess.PIPE)
+        assert process.stdin is not None and process.stdout is not None
+        events = select.epoll()
+        pidfd = os.pidfd_open(process.pid)
+        events.register(pidfd, select.EPOLLIN)
+        events.register(process.stdout.fileno(), 0)  # that nobody can write to it any more is always told
+        process.stdin.close()
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
+        assert process.stdout.read() == ""
+        assert [descriptor for descriptor, _ in events.poll(60)] == [pidfd, process.stdout.fileno()]
+        process.stdout.close()
+        process.wait()
+        os.close(pidfd)
+        events.close()
+
+
+def _start(folder: Path, text: str, stdin: int | None = None) -> subprocess.Popen[str]:
     """A rank that can be asked to stop, and then ends as it is told."""
     begin = "import os, signal, sys, time\n"
     asked = "signal.signal(15, lambda *_: (print('asked', flush=True), os._exit(5)))\n"
@@ -64,6 +85,7 @@ def _start(folder: Path, text: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", processes.REAPER, sys.executable, "-c", begin + asked + text],
         env={**os.environ, **job, "PYTHONPATH": paths},
+        stdin=stdin,
         stdout=subprocess.PIPE,
         text=True,
     )
