@@ -41,8 +41,8 @@ from dfc_runtime.errors import UnsupportedError
 
 LOOK_EVERY = 0.05
 WATCHES = 10
-TOLD_WITHIN = 2.0
-"""Seconds that the parent of a rank has to tell how it ended."""
+TOLD_WITHIN = 20.0
+"""Seconds that the parent of a rank that ended, as long as it lives, has to tell how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,7 @@ class _Session:
         self.ended: dict[int, Record] = {}
         self._parents: dict[int, int] = {}
         self._order_of_ends: list[int] = []
+        self._is_known = False
         self.known: dict[tuple[str, int], Record] = {}
         self.gone: dict[int, float] = {}
         self._ends = processes.Ends()
@@ -148,13 +149,20 @@ class _Session:
         if record.host != host():
             self.gone.setdefault(record.rank, time.monotonic())
 
-    def lost(self, *, is_all_told: bool) -> list[int] | None:
+    def lost(self, *, is_last: bool) -> list[int] | None:
         """Ranks whose process has ended, but for those that have said so themselves, the one that was first in front;
-        None until it is known how that one ended, or all that will be told has been."""
+        None until it is known how that one ended, or that nobody will tell. Without `is_last` that is looked at twice:
+        others may have ended, or have told, between the two halves of a look."""
         silent = {r: at for r, at in self.gone.items() if not {("done", r), ("failed", r)} & self.known.keys()}
         ranks = sorted(silent, key=self._order)
-        is_told = not ranks or ranks[0] in self.ended or time.monotonic() - min(silent.values()) > TOLD_WITHIN
-        return ranks if is_told or is_all_told else None
+        is_known = not ranks or ranks[0] in self.ended or not self._may_tell(silent)
+        is_second, self._is_known = self._is_known, is_known
+        return ranks if is_last or not ranks or (is_known and is_second) else None
+
+    def _may_tell(self, silent: Mapping[int, float]) -> bool:
+        """Whether a parent of these ranks lives that is to tell how its rank ended."""
+        parents = [self._parents[self.pids[rank]] for rank in silent if self.pids.get(rank) in self._parents]
+        return any(map(processes.alive, parents)) and time.monotonic() - min(silent.values()) <= TOLD_WITHIN
 
     def _order(self, rank: int) -> tuple[bool, float]:
         """When a rank ended. The kernel keeps the order of ends on this host, however late one looks, and a launcher
@@ -296,7 +304,7 @@ class _Supervisor:
             if is_empty:  # ranks that came and went since the last look are known by their records alone
                 session.watch()
             self._pass_interrupts()
-            lost = session.lost(is_all_told=ended is not None)
+            lost = session.lost(is_last=is_empty)
             if lost is None:
                 return  # the parent of the first is about to say how it ended
             for rank in lost:
