@@ -11,7 +11,6 @@ from dfc.diagnostics.source import NOWHERE, Span
 from dfc.elaborate.context import Argument, Context, Frame, Outcome, Program, Root
 from dfc.elaborate.expressions.routines import call_routine, finish
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake, unsupported
-from dfc.elaborate.names.foreign import CLASSES_OF_NUMBERS
 from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.shapes.obligations import add_check, assume_all, where_conditions
 from dfc.elaborate.state.state_calls import run_initialize
@@ -124,14 +123,6 @@ def _feed(context: Context, each: tree.ValueParameter, type_: DeclaredType) -> E
         case ResourceType("string"):
             return Text(parameter(context.region, TextType(), name))
         case _:
-            own = CLASSES_OF_NUMBERS.get(str(type_).partition("[")[0], "")
-            if own and isinstance(each.type, tree.TensorType):
-                word = each.type.name.text
-                label = f"`{word}` is the class of all such numbers, for constants"
-                fix = replacing(f"write `{own}`", each.type.name.span, own)
-                raise mistake(
-                    "E0316", f"a feed has an element type, and `{word}` is none", each.span, label, helps=(fix,)
-                )
             raise unsupported(f"a feed of type {type_} is", each.span)
 
 

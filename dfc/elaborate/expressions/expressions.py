@@ -35,7 +35,7 @@ from dfc.elaborate.types.entities import (
     Untyped,
     describe,
 )
-from dfc.elaborate.types.types import dimension, dimensions, find_type, resolve_type
+from dfc.elaborate.types.types import CONST_KINDS, dimension, dimensions, find_type, only_for_constants, resolve_type
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import BOOL, DType, DTypeVariable
 from dfc.ir.graph import Value
@@ -185,6 +185,8 @@ def cast(context: Context, operand: Entity, node: tree.Cast) -> Entity:
     if isinstance(target, AliasValue):
         resolved = resolve_type(context, tree.TensorType(node.target, span=node.target.span))
         target = ElementType(resolved.dtype) if isinstance(resolved, TensorType) and not resolved.shape else target
+    if isinstance(target, SpecialType) and target.name in CONST_KINDS:
+        raise only_for_constants(target.name, node.target.span)
     if not isinstance(target, ElementType):
         raise mistake("E0316", f"`as` needs an element type, and `{node.target.text}` is none", node.target.span)
     dtype = target.dtype

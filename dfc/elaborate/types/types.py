@@ -14,7 +14,7 @@ from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
-from dfc.elaborate.names.foreign import ELEMENT_TYPES
+from dfc.elaborate.names.foreign import CLASSES_OF_NUMBERS, ELEMENT_TYPES
 from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.statements import inserting
 from dfc.elaborate.types.declared import (
@@ -100,8 +100,12 @@ def _named_type(context: Context, written: tree.TensorType, const: bool) -> Decl
             return TensorType(dtype, dimensions(context, written.dimensions))
         case SpecialType("quant"):
             raise unsupported("quantised types are", written.span)
+        case SpecialType(name) if name in CONST_KINDS:
+            if not const:
+                raise only_for_constants(name, written.name.span)
+            return ConstType(name, bool(written.dimensions))
         case SpecialType(name):
-            return ConstType(name, bool(written.dimensions)) if name in CONST_KINDS else ResourceType(name)
+            return ResourceType(name)
         case AliasValue():
             return _alias_type(context, entity, written)
         case TypeValue(type_):
@@ -117,6 +121,16 @@ def _named_type(context: Context, written: tree.TensorType, const: bool) -> Decl
             )
         case _:
             raise mistake("E0316", f"`{written.name.text}` is not a type", written.name.span)
+
+
+def only_for_constants(name: str, span: Span) -> Exception:
+    """A type of constants where a tensor's element type is needed."""
+    own = CLASSES_OF_NUMBERS.get(name, "")
+    if not own:
+        return mistake("E0316", f"`{name}` is a type of constants alone", span)
+    label = f"`{name}` is the class of all such numbers, for constants"
+    fix = replacing(f"write `{own}`", span, own)
+    return mistake("E0316", f"`{name}` is no element type", span, label, helps=(fix,))
 
 
 def find_type(context: Context, path: tree.Path) -> Entity:
