@@ -50,7 +50,7 @@ class Ends:
         self._queue.register(descriptor, select.EPOLLIN)
         self._followed[descriptor] = pid
         self._known.add(pid)
-        if not alive(pid):
+        if _has_ended(descriptor):
             self._late.add(pid)
 
     def follows(self, pids: Iterable[int]) -> bool:
@@ -79,6 +79,13 @@ class Ends:
         for descriptor in list(self._followed):
             self._leave(descriptor)
         self._queue.close()
+
+
+def _has_ended(descriptor: int) -> bool:
+    """Whether all threads of a process have: the first of them may be a zombie while others still end."""
+    poll = select.poll()  # `select` knows no descriptors above 1,023
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def stopped(pid: int) -> bool:
