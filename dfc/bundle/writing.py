@@ -148,7 +148,7 @@ def _sites(program: Program) -> tuple[HostSite, ...]:
             inputs=tuple(map(_operand, site.inputs)),
             outputs=tuple(map(_operand, site.outputs)),
             names=site.names,
-            place=_place(site.span),
+            location=_place(site.span),
         )
         for number, site in enumerate(program.sites)
     )
@@ -226,7 +226,7 @@ def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
         concurrent=signature.concurrent,
         is_test=signature.is_test,
         unnamed_result=signature.unnamed_result,
-        place=_place(signature.span),
+        location=_place(signature.span),
         parameters=tuple(_parameter(name, type_, doc, names) for name, type_, doc in parameters),
         results=tuple(
             replace(_result(name, dtype, shape, names, most), over=_over(signature, name, names))
@@ -295,5 +295,5 @@ def state_entry(resource: Resource) -> StateEntry:
         container=resource.container,
         saved=resource.saved,
         doc=resource.doc,
-        place=_place(resource.span),
+        location=_place(resource.span),
     )

@@ -72,7 +72,7 @@ def _entry(entry: ClusterEntry, edges: list[ClusterEdge]) -> Iterator[str]:
     yield f"{INDENT}{entry.name}: {', '.join(entry.roles) or 'no task'}{_cut(entry)}"
     for edge in edges:
         ends = f" -> {', '.join(edge.destinations)}" if edge.kind == "value" else f": {_KINDS[edge.kind]}"
-        yield f"{INDENT * 3}{edge.source}{ends}  {edge.name}  ({edge.place})"
+        yield f"{INDENT * 3}{edge.source}{ends}  {edge.name}  ({edge.location})"
 
 
 def _memory(memory: list[ClusterMemory]) -> Iterator[str]:

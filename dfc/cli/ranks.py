@@ -266,7 +266,7 @@ def fitting_counts(path: str, asked: Mapping[str, int], size: int) -> Mapping[st
 
 def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, given: Feeds) -> None:
     """Refuses batches that cannot be cut into the blocks of an entry before the first of them runs."""
-    from dfc_runtime.distributed.calls.entry_plan import cut_fault
+    from dfc_runtime.distributed.calls.entry_plan import split_fault
 
     cluster = module.manifest.cluster
     cut = next((each for each in cluster.entries if each.name == entry.name), None) if cluster else None
@@ -279,7 +279,7 @@ def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, given
     first, last = min(schedule.batch, found.total), found.short(schedule.batch) if reached else 0
     short = module.entries[entry.name].short
     for size in (first, last):
-        fault = cut_fault(cut, size)
+        fault = split_fault(cut, size)
         if not fault:
             continue
         is_short = size == last
@@ -287,11 +287,11 @@ def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, given
             short.compile()  # what is wrong with it is told before the first step
             continue
         text = f"{found.total} rows in batches of {schedule.batch} make one of {size}: {fault}"
-        can_drop = is_short and not cut_fault(cut, first) and found.total > schedule.batch
+        can_drop = is_short and not split_fault(cut, first) and found.total > schedule.batch
         remedy = "\n  or leave it out of every epoch: --last drop" if can_drop else ""
         if is_short and schedule.last != "pad" and short is not None and _can_fill(short):
             remedy += "\n  or fill it up with rows that count for nothing: --last pad"
-        raise FeedError(text + remedy, code="E0901", spans=[entry.place])
+        raise FeedError(text + remedy, code="E0901", spans=[entry.location])
 
 
 def _can_fill(short: ShortBatches) -> bool:

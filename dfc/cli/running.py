@@ -259,7 +259,9 @@ def batching_of(entry: Entry, feeds: Feeds, schedule: Schedule) -> Batching:
     found = plan_batches(entry.name, axes, feeds, drops=schedule.last == "drop")
     if found.drops and found.total and schedule.batch is not None and not found.batches(schedule.batch):
         text = f"{found.total} rows make no whole batch of {schedule.batch}, and --last drop leaves out shorter ones"
-        raise FeedError(f"{text}\n  give a smaller --batch: {found.total} or less", code="E0901", spans=[entry.place])
+        raise FeedError(
+            f"{text}\n  give a smaller --batch: {found.total} or less", code="E0901", spans=[entry.location]
+        )
     return found
 
 
@@ -267,7 +269,7 @@ def _epoch(feeds: Feeds, batching: Batching | None, size: int | None) -> Iterato
     if batching is None or size is None:
         yield feeds
     else:
-        yield from batching.cut(feeds, size)
+        yield from batching.split(feeds, size)
 
 
 def _total(schedule: Schedule, batching: Batching | None) -> int:

@@ -70,7 +70,7 @@ class Profile:
 def taken(program: str, meter: Meter) -> Profile:
     """What a meter has measured."""
     kernels = [
-        KernelTime(site.entry, site.names, seconds, launches, f"{site.place.name}:{site.place.line}")
+        KernelTime(site.entry, site.names, seconds, launches, f"{site.location.name}:{site.location.line}")
         for site, seconds, launches in meter.kernels()
     ]
     return Profile(program, meter.overhead, tuple(kernels))
@@ -81,7 +81,7 @@ def merged(program: str, ranks: Sequence[RankTimes], blocks: Mapping[str, int]) 
     found: dict[tuple[str, tuple[str, ...], str], list[tuple[float, int]]] = {}
     for rank in ranks:
         for each in rank.kernels:
-            found.setdefault((each.entry, each.names, each.place), []).append((each.seconds, each.launches))
+            found.setdefault((each.entry, each.names, each.location), []).append((each.seconds, each.launches))
     kernels = [
         KernelTime(entry, names, _median(times), sum(launches for _, launches in times), place)
         for (entry, names, place), times in found.items()

@@ -50,7 +50,7 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {
+_MODULES = {
     "Inspection": "inspection",
     "inspect": "inspection",
     "verify": "inspection",
@@ -64,6 +64,6 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"dfc_runtime.{_HOMES.get(name, 'errors')}"), name)
+    value: object = getattr(import_module(f"dfc_runtime.{_MODULES.get(name, 'errors')}"), name)
     globals()[name] = value
     return value

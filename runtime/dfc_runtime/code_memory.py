@@ -65,9 +65,9 @@ def _mapped(code: bytes) -> int:
             return way(code)
         except OSError as problem:
             reasons.append(problem.strerror or str(problem))
-    told = "; ".join(dict.fromkeys(reasons))
+    reason = "; ".join(dict.fromkeys(reasons))
     raise UnsupportedError(
-        f"this process may not make memory executable, and bundles are machine code ({told})\n"
+        f"this process may not make memory executable, and bundles are machine code ({reason})\n"
         "  a security policy forbids it: MemoryDenyWriteExecute of systemd together with noexec folders, SELinux, "
         "or a seccomp filter",
         code="E1006",
@@ -76,14 +76,14 @@ def _mapped(code: bytes) -> int:
 
 def ways() -> Iterator[Callable[[bytes], int]]:
     """Ways to such memory, the most usual first; each gives its address, or raises `OSError`."""
-    yield _made_executable
+    yield _map_executable
     yield lambda code: _mapped_file("memfd", _memory_file, code)
     folders = [os.environ.get(name, "") for name in _FOLDERS]
     for folder in dict.fromkeys([*filter(None, folders), "/dev/shm", "/tmp", "/var/tmp"]):
         yield lambda code, folder=folder: _mapped_file(folder, lambda: _file_in(folder), code)
 
 
-def _made_executable(code: bytes) -> int:
+def _map_executable(code: bytes) -> int:
     address = map_memory(len(code))
     ctypes.memmove(address, code, len(code))
     if _LIBC.mprotect(address, len(code), mmap.PROT_READ | mmap.PROT_EXEC) == 0:

@@ -27,15 +27,15 @@ ON_CPU = "or compile it with --target cpu"
 def device_number(stated: int | None, *, has_devices: bool) -> int:
     """The device: as stated, else `DFC_DEVICE`, else the first. Stating one for a driver without devices is an error;
     the variable speaks of those programs only that have devices."""
-    said = ""
+    detail = ""
     if stated is None:
         text = os.environ.get(DEVICE_VARIABLE, "").strip() if has_devices else ""
         if not text:
             return 0
         stated = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
-        said = f", but {DEVICE_VARIABLE} is {text!r:.60}"
+        detail = f", but {DEVICE_VARIABLE} is {text!r:.60}"
     if not is_whole(stated) or not 0 <= stated < MOST_DEVICES:
-        raise FeedError(f"the number of a device is a whole number from 0 to {MOST_DEVICES - 1}{said}", code="E0901")
+        raise FeedError(f"the number of a device is a whole number from 0 to {MOST_DEVICES - 1}{detail}", code="E0901")
     if not has_devices:
         text = "device chooses a GPU, and this program was compiled for the processor"
         raise FeedError(f"{text}: leave it out, or compile with --target cuda", code="E0901")
@@ -45,13 +45,13 @@ def device_number(stated: int | None, *, has_devices: bool) -> int:
 def device_of_rank(notes: Mapping[str, object], neighbour: int, stated: int | None) -> int | None:
     """The device of a rank whose program has these notes, the rank of that number on its machine: as stated, else as
     `DFC_DEVICE` says, else each rank its own of those that are visible to it. None where the notes name no device."""
-    told = notes.get(NOTE)
-    if told is None or stated is not None or os.environ.get(DEVICE_VARIABLE, "").strip():
+    note = notes.get(NOTE)
+    if note is None or stated is not None or os.environ.get(DEVICE_VARIABLE, "").strip():
         return stated
-    number, each = (fields.integer(part, NOTE, 0, MOST_DEVICES) for part in fields.items(told, NOTE))
-    wanted = neighbour * each + number
+    number, each = (fields.integer(part, NOTE, 0, MOST_DEVICES) for part in fields.items(note, NOTE))
+    device = neighbour * each + number
     visible = [name for name in os.environ.get(VISIBLE_VARIABLE, "").split(",") if name.strip()]
-    return wanted % len(visible) if visible else wanted
+    return device % len(visible) if visible else device
 
 
 def newest(bits: Collection[str]) -> str:
@@ -72,19 +72,19 @@ def no_driver(reason: str) -> DfcError:
     return UnsupportedError(f"{text}: install the driver, {ON_CPU}", code="E0921")
 
 
-def old_driver(found: str, needed: str) -> DfcError:
+def old_driver(installed: str, needed: str) -> DfcError:
     """The driver is older than what the program needs."""
-    text = f"the NVIDIA driver here is of CUDA {found}, and the bundle needs {needed} or newer"
+    text = f"the NVIDIA driver here is of CUDA {installed}, and the bundle needs {needed} or newer"
     return UnsupportedError(f"{text}: install a newer driver, {ON_CPU}", code="E0922")
 
 
-def no_device(wanted: int, names: Sequence[str]) -> DfcError:
+def no_device(requested: int, names: Sequence[str]) -> DfcError:
     """There is no device of that number. `names` are those that are there."""
     if not names:
         text = "the bundle is for a GPU, and the driver sees none (CUDA_VISIBLE_DEVICES may hide them)"
         return UnsupportedError(f"{text}: run it where there is one, {ON_CPU}", code="E0923")
     there = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
-    text = f"there is no GPU {wanted}; there are {shown(there, 200)}"
+    text = f"there is no GPU {requested}; there are {shown(there, 200)}"
     return UnsupportedError(f"{text}: set device=... or {DEVICE_VARIABLE} to one of them", code="E0923")
 
 

@@ -169,7 +169,7 @@ class DriverType(Protocol):
         locks: Mapping[str, Array],
         host: Callable[[int, int], None] = ...,
         device: int = ...,
-        beside: Driver | None = ...,
+        state_owner: Driver | None = ...,
     ) -> Driver:
         """`constants` is u8, not to be written; `resources` are arrays by full name, in the order of the manifest,
         whose addresses stay as they are while the driver lives. `locks` are `LOCK_BYTES` bytes of memory for each
@@ -177,9 +177,9 @@ class DriverType(Protocol):
         frame)` is given to programs with host calls: native code calls it, in the thread of the call, and stops with a
         fault of no site if the first word of the frame is not zero afterwards. The frame has 8-byte words: that one,
         the addresses of inputs and of outputs, and those of their extents that are no plain numbers in the manifest;
-        all of them lie in the memory of the host. `device` is the number of the device, and `beside` another driver of
-        the class whose resources have the same names and arrays: this one works on its copies. Both are given to
-        drivers that have devices."""
+        all of them lie in the memory of the host. `device` is the number of the device, and `state_owner` another
+        driver of the class whose resources have the same names and arrays: this one works on its copies. Both are given
+        to drivers that have devices."""
         ...
 
 

@@ -47,10 +47,10 @@ def make_driver(
     hosts: Hosts,
     instead: Mapping[str, Array] | None = None,
     device: int = 0,
-    beside: Driver | None = None,
+    state_owner: Driver | None = None,
 ) -> Driver:
     """Maps the code over the state, of which the program may use a part. `instead` are other arrays for some names;
-    `beside` is the driver whose copies of the state this one is to work on, where they lie on a device."""
+    `state_owner` is the driver whose copies of the state this one is to work on, where they lie on a device."""
     manifest = bundle.manifest
     code = bundle.code(image)
     size = bundle.tensor(bundles.CONSTANTS).size
@@ -64,7 +64,7 @@ def make_driver(
         refuse_shared(manifest.state)
     more: dict[str, Any] = {"host": hosts.call} if hosts else {}
     if make.has_devices:
-        more |= {"device": device, "beside": beside}
+        more |= {"device": device, "state_owner": state_owner}
     observe(f"map {image.tensor}")
     try:
         return make(
@@ -89,7 +89,9 @@ def refuse_shared(state: Sequence[StateEntry]) -> None:
         if entry.container != DEFAULT_CONTAINER:
             text = f"{shown(entry.name, 40)} is in the shared container {shown(entry.container, 40)}"
             helps = "programs share state on the processor only: compile with --target cpu, or leave out `container`"
-            raise UnsupportedError(f"{text}, and the program is for a GPU: {helps}", code="E1003", spans=[entry.place])
+            raise UnsupportedError(
+                f"{text}, and the program is for a GPU: {helps}", code="E1003", spans=[entry.location]
+            )
 
 
 def refused(bundle: OpenBundle, problem: Exception) -> Exception:

@@ -10,11 +10,11 @@ from dfc_runtime.errors import FeedError
 Kinds = type | tuple[type, ...]
 
 
-def require_kind(value: object, kinds: Kinds, wanted: str) -> None:
-    """`wanted` says what the caller was to pass: "load wants the path of a bundle"."""
+def require_kind(value: object, kinds: Kinds, expected: str) -> None:
+    """`expected` says what the caller was to pass: "load wants the path of a bundle"."""
     if not isinstance(value, kinds):
         kind = "None" if value is None else f"a value of type {type(value).__name__}"
-        raise FeedError(f"{wanted}, not {kind}", code="E0901")
+        raise FeedError(f"{expected}, not {kind}", code="E0901")
 
 
 def brief(value: object) -> str:

@@ -19,7 +19,7 @@ from dfc_runtime.calls.partial import PartialEntries
 from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.requests import warn_of_skipped
-from dfc_runtime.checkpoints.saving import Saver, Saving, wish
+from dfc_runtime.checkpoints.saving import Saver, Saving, save_request
 from dfc_runtime.driver import Driver
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.names import did_you_mean
@@ -71,9 +71,9 @@ class Module:
         self.at_close: list[Callable[[], None]] = []
         self._saver = saver
         self._parts = PartialEntries(origin, self._machinery)
-        made = [ModuleEntry(self._machinery, number, origin) for number in range(len(self.manifest.entries))]
-        self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in made if not each.signature.is_test}
-        self.tests: Mapping[str, ModuleEntry] = {each.name: each for each in made if each.signature.is_test}
+        entries = [ModuleEntry(self._machinery, number, origin) for number in range(len(self.manifest.entries))]
+        self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in entries if not each.signature.is_test}
+        self.tests: Mapping[str, ModuleEntry] = {each.name: each for each in entries if each.signature.is_test}
         self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})
 
     @property
@@ -106,7 +106,7 @@ class Module:
         (as many as were said last for this folder, else two), and the one with the lowest score, which is given as
         `best` (a loss, say). `progress` is kept with it. With an `epoch`
         (`dfc_runtime.distributed.launch.epochs.take`) it is refused once somebody else has taken the folder."""
-        asked = wish(Path(path), step, keep, best, progress, epoch)
+        asked = save_request(Path(path), step, keep, best, progress, epoch)
         with self.state.alone:
             return self._saver.save(self._saved(), asked)
 
@@ -122,7 +122,7 @@ class Module:
     ) -> Saving:
         """Like `save`, from a copy of the state as it is now, while the program goes on. `result()` of what comes back
         waits for the path; the program does not end before it is written."""
-        asked = wish(Path(path), step, keep, best, progress, epoch)
+        asked = save_request(Path(path), step, keep, best, progress, epoch)
         with self.state.alone:
             return self._saver.begin(self._saved(), asked)
 
@@ -132,9 +132,9 @@ class Module:
         or several, of names to restore."""
         with self.state.alone:
             self._saver.wait()
-            found = checkpoints.restore(self.state, self.name, Path(path), self._saved(), rename, only, best=best)
-        warn_of_skipped(found)
-        return found.path
+            restored = checkpoints.restore(self.state, self.name, Path(path), self._saved(), rename, only, best=best)
+        warn_of_skipped(restored)
+        return restored.path
 
     def run(self, fetch: object, feed: object = None) -> object:
         """Runs just what some values of an entry need: `run(["train/logits"], {"train/hidden": h})`. A list gives a

@@ -87,8 +87,8 @@ def load_alone(
     """A program to call, as `dfc_runtime.load` describes it."""
     recorder = None if answering.trace is None else Recorder()
     answers = Answers(answering.handlers or {}, answering.summaries, recorder)
-    made = _load(source, stated, initialise, answers, check_finite=check_finite)
-    return _traced(made, recorder, answering.trace)
+    module = _load(source, stated, initialise, answers, check_finite=check_finite)
+    return _traced(module, recorder, answering.trace)
 
 
 def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[str] | None) -> Module:
@@ -110,7 +110,7 @@ class Stated:
     results: str
     neighbour: int | None = None
 
-    def settled(self, bundle: OpenBundle, threads: int, limit: int) -> _Running:
+    def resolved(self, bundle: OpenBundle, threads: int, limit: int) -> _Running:
         """With what the environment says, and what the driver of the bundle has."""
         has_devices = find_driver(bundle.manifest.driver).has_devices
         if self.results not in ("host", "device"):
@@ -167,7 +167,7 @@ def _load(
         _require_one_rank(bundle)
         if check is not None:
             check(bundle.manifest)
-        running = stated.settled(bundle, threads, limit)
+        running = stated.resolved(bundle, threads, limit)
         if check_finite and not has_checks(bundle.manifest):
             image = image_for(bundle, running.device)
             return _load(with_checks(_origin(bundle, running, image)), stated, initialise, answers)
@@ -234,12 +234,12 @@ def _origin(bundle: OpenBundle, running: _Running, image: ImageEntry) -> Origin:
 
 def _restore_captured(bundle: OpenBundle, state: State, others: Sequence[str]) -> bool:
     """State that was saved inside the bundle, but for what other programs have set; whether there is any."""
-    found = [name for name in state.entries if bundles.WEIGHTS + name in bundle.header.tensors]
-    for name in found:
+    captured = [name for name in state.entries if bundles.WEIGHTS + name in bundle.header.tensors]
+    for name in captured:
         if name not in others:
             entry, data = state.entries[name], bundle.read(bundles.WEIGHTS + name)
             state.fill(name, np.frombuffer(data, numpy_dtype(entry.dtype)).reshape(entry.shape))
-    return bool(found)
+    return bool(captured)
 
 
 def usable_threads(stated: int | None = None) -> int:

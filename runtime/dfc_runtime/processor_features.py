@@ -94,16 +94,16 @@ def _x86_bits() -> frozenset[str]:
 
 def x86_bits(registers: Callable[[int], list[int]], state: Callable[[], int]) -> frozenset[str]:
     """The bits, from what CPUID fills the registers with for a leaf, and what XGETBV gives."""
-    found: set[str] = set()
+    bits: set[str] = set()
     for (leaf, register), names in _LEAVES.items():
         if leaf <= registers(leaf & 0x80000000)[0]:  # the highest leaf of its range
-            found.update(_set(registers(leaf)[register], names))
+            bits.update(_set(registers(leaf)[register], names))
     saved = state() if registers(1)[2] >> _SAVES_STATE & 1 else 0
     if saved & _WIDE_STATE != _WIDE_STATE:
-        found -= _WIDE
+        bits -= _WIDE
     if saved & _WIDEST_STATE != _WIDEST_STATE:
-        found = {name for name in found if not name.startswith("avx512")}
-    return frozenset(found)
+        bits = {name for name in bits if not name.startswith("avx512")}
+    return frozenset(bits)
 
 
 def _set(word: int, names: dict[int, str]) -> Iterator[str]:

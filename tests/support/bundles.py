@@ -75,7 +75,7 @@ def entry(
         readonly=readonly,
         is_test=is_test,
         unnamed_result=isinstance(results, str),
-        place=PLACE,
+        location=PLACE,
         parameters=tuple(Parameter(n, *shape(t), docs.get(n, "")) for n, t in feeds.items()),
         results=tuple(Result(n, *shape(t)) for n, t in named.items()),
         dims=tuple(dims),

@@ -32,7 +32,7 @@ class Batching:
     total: int
     drops: bool = False
 
-    def cut(self, feeds: Mapping[str, object], size: int) -> Iterator[dict[str, object]]:
+    def split(self, feeds: Mapping[str, object], size: int) -> Iterator[dict[str, object]]:
         """The feeds of each call; a feed without the dim is passed as it is."""
         for first in range(0, self.batches(size) * size, size):
             yield {
@@ -61,7 +61,7 @@ def plan_batches(
 
     Raises `FeedError` if there is none, or if the feeds disagree on its size.
     """
-    dim = _dim_to_cut(parameters)
+    dim = _batch_dim(parameters)
     if dim is None:
         raise FeedError(
             f"`{entry}` has no feed with a symbolic size, so there is nothing to cut into batches", code="E0901"
@@ -73,12 +73,12 @@ def plan_batches(
             f"no feed of `{entry}` has the size `{dim}`, so there is nothing to cut into batches", code="E0901"
         )
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{size} in {name}" for name, size in sizes.items())
-        raise FeedError(f"the feeds of `{entry}` disagree on `{dim}`: {told}", code="E0901")
+        listing = ", ".join(f"{size} in {name}" for name, size in sizes.items())
+        raise FeedError(f"the feeds of `{entry}` disagree on `{dim}`: {listing}", code="E0901")
     return Batching(dim, axes, next(iter(sizes.values())), drops)
 
 
-def _dim_to_cut(parameters: Mapping[str, Axes]) -> str | None:
+def _batch_dim(parameters: Mapping[str, Axes]) -> str | None:
     for axes in parameters.values():
         if axes and axes[0] is not None:
             return axes[0]

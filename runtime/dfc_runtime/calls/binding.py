@@ -76,4 +76,4 @@ class Binder:
 
     def _refuse(self, text: str) -> NoReturn:
         entry = self._entry
-        raise FeedError(f"`{entry.name}` {text}{declared(entry)}", code="E0901", spans=[entry.place])
+        raise FeedError(f"`{entry.name}` {text}{declared(entry)}", code="E0901", spans=[entry.location])

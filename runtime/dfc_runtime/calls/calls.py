@@ -26,7 +26,7 @@ from dfc_runtime.calls.gate import Gate, Mode, Together
 from dfc_runtime.calls.hosts import Calling, Hosts
 from dfc_runtime.calls.memory import Arena, address_of
 from dfc_runtime.calls.results import results_type
-from dfc_runtime.calls.sizes import Shape, plan, settled_shape
+from dfc_runtime.calls.sizes import Shape, plan, result_shape
 from dfc_runtime.driver import Driver, Interruptible
 from dfc_runtime.errors import LimitError
 from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, SEND, Entry, Manifest, Parameter
@@ -100,7 +100,7 @@ class EntryCall:
         self.layout = FrameLayout(entry)
         self.pack = self.layout.format.pack_into
         self.frames: list[Frame] = []
-        self.beside_others = False
+        self.is_concurrent = False
         self.gate = self._gate()
         self.native = machinery.driver.entry(number).call
         self.makers = tuple((numpy_dtype(r.dtype), bool(r.shape)) for r in entry.results)
@@ -118,7 +118,7 @@ class EntryCall:
         mode = gate.whole
         if self.machinery.driver.reentrant:
             mode = gate.readonly if entry.readonly else gate.concurrent if entry.concurrent else gate.exclusive
-            self.beside_others = mode is not gate.exclusive
+            self.is_concurrent = mode is not gate.exclusive
         return Together([mode, *doors]) if doors else mode
 
     def _wrapper(self) -> Callable[[Sequence[object]], object]:
@@ -131,7 +131,7 @@ class EntryCall:
         try:
             return self.frames.pop()
         except IndexError:
-            return Frame(self.layout, Arena() if self.beside_others else self.machinery.arena)
+            return Frame(self.layout, Arena() if self.is_concurrent else self.machinery.arena)
 
     def collect(self, arguments: Sequence[object]) -> tuple[list[object], list[object], tuple[Shape, ...]]:
         """Values for the slots, arrays that must stay alive, and the shapes."""
@@ -155,19 +155,19 @@ class EntryCall:
 
     def plan(self, shapes: tuple[Shape, ...], bound: Bound | None) -> Plan:
         """What this combination of shapes comes to; computed once."""
-        given = bound.dims if bound is not None else NO_DIMS
-        key: tuple[object, ...] = (shapes, *given.values()) if given else shapes
-        found = self.plans.get(key)
-        if found is None:
+        dims = bound.dims if bound is not None else NO_DIMS
+        key: tuple[object, ...] = (shapes, *dims.values()) if dims else shapes
+        call_plan = self.plans.get(key)
+        if call_plan is None:
             if len(self.plans) >= _MOST_PLANS:
                 self.plans.clear()
             self._check_shapes(shapes)
-            sizes = plan(self.entry, shapes, given, self.machinery.limit, self.machinery.state.size)
+            sizes = plan(self.entry, shapes, dims, self.machinery.limit, self.machinery.state.size)
             pairs = zip(self.makers, sizes.result_shapes, strict=True)
             tensors = [(shape, dtype) for (dtype, is_tensor), shape in pairs if is_tensor]
             arena = sizes.arena if self.memory is None else 0  # a device has its own
-            found = self.plans[key] = Plan(sizes.dims, arena, tensors, sizes.by_name)
-        return found
+            call_plan = self.plans[key] = Plan(sizes.dims, arena, tensors, sizes.by_name)
+        return call_plan
 
     def _check_shapes(self, shapes: tuple[Shape, ...]) -> None:
         tensors = [feed.parameter for feed in self.feeds if feed.is_tensor]
@@ -177,39 +177,39 @@ class EntryCall:
     def _on_device(self, plan: Plan, values: list[object]) -> list[DeviceArray]:
         """Likewise, in the memory of the device."""
         assert self.memory is not None
-        made = [DeviceArray(self.memory, shape, dtype) for shape, dtype in plan.tensors]
-        values += [tensor.slot for tensor in made]
-        return made
+        arrays = [DeviceArray(self.memory, shape, dtype) for shape, dtype in plan.tensors]
+        values += [tensor.slot for tensor in arrays]
+        return arrays
 
     def _on_host(self, plan: Plan, values: list[object]) -> list[Array]:
         """Memory for the results that are tensors; their addresses go to the values for the slots."""
-        made: list[Array] = []
+        arrays: list[Array] = []
         try:
             for shape, dtype in plan.tensors:
                 tensor = _empty(shape, dtype)
                 values.append(address_of(tensor))
-                made.append(tensor)
+                arrays.append(tensor)
         except (MemoryError, ValueError):
             raise LimitError(f"there is no memory for the results of `{self.entry.name}`", code="E0905") from None
-        return made
+        return arrays
 
-    def settle(self, plan: Plan, frame: Frame, tensors: Sequence[Array | DeviceArray]) -> None:
+    def resize_results(self, plan: Plan, frame: Frame, tensors: Sequence[Array | DeviceArray]) -> None:
         """Gives results the shapes that the call has found out. Their elements begin where the memory for them does;
         what lies behind them is given back."""
         sizes = {**plan.by_name}
         sizes.update((name, int(value[0])) for name, value in zip(self.entry.measured, frame.measured, strict=True))
         for number, result in self.open:
-            shape = settled_shape(self.entry, result, sizes)
+            shape = result_shape(self.entry, result, sizes)
             tensors[number].resize(shape, refcheck=False)  # no view of it is there yet
 
-    def tell(self, arguments: Sequence[object], bound: Bound | None) -> None:
+    def set_call_context(self, arguments: Sequence[object], bound: Bound | None) -> None:
         """Lets the handlers of a call know its texts and options."""
         texts = {
             number: feeds.text(self.entry, feed.parameter, value)
             for number, (feed, value) in enumerate(zip(self.feeds, arguments, strict=True))
             if feed.is_text
         }
-        self.machinery.hosts.tell(texts, bound.options if bound is not None else {})
+        self.machinery.hosts.set_call_context(texts, bound.options if bound is not None else {})
 
     def fault(self) -> BaseException:
         """The error for the call that just failed. Called with the gate held: what a signal has stopped leaves state as
@@ -241,10 +241,10 @@ class EntryCall:
                 feeds.scalar(self.entry, feed.parameter, value, self.memory)
 
 
-def _getter(made: EntryCall) -> tuple[frozenset[str], Callable[[Mapping[str, object]], Sequence[object]] | None]:
+def _getter(entry_call: EntryCall) -> tuple[frozenset[str], Callable[[Mapping[str, object]], Sequence[object]] | None]:
     """The names of the feeds, and the quick way from feeds by name to their order; None where there is none."""
-    names = [feed.parameter.name for feed in made.feeds]
-    if not names or made.entry.dim_feeds:
+    names = [feed.parameter.name for feed in entry_call.feeds]
+    if not names or entry_call.entry.dim_feeds:
         return frozenset(names), None
     if len(names) == 1:
         return frozenset(names), lambda named: (named[names[0]],)
@@ -257,32 +257,32 @@ def _nothing(_: Sequence[object]) -> None:
 
 def make_call(machinery: Machinery, number: int) -> Callable[..., object]:
     """The function behind an entry."""
-    made = EntryCall(machinery, number)
-    entry = made.entry
-    sending = sending_call(made)
+    entry_call = EntryCall(machinery, number)
+    entry = entry_call.entry
+    sending = sending_call(entry_call)
     if sending is not None:
         return sending
-    plain = not entry.dims and not any(feed.is_text for feed in made.feeds)
-    if plain and not made.beside_others and not any(each.shape for each in (*entry.parameters, *entry.results)):
-        return machinery.hosts.counted(entry.name, scalar_call(made))
-    return machinery.hosts.counted(entry.name, tensor_call(made))
+    plain = not entry.dims and not any(feed.is_text for feed in entry_call.feeds)
+    if plain and not entry_call.is_concurrent and not any(each.shape for each in (*entry.parameters, *entry.results)):
+        return machinery.hosts.counted(entry.name, scalar_call(entry_call))
+    return machinery.hosts.counted(entry.name, tensor_call(entry_call))
 
 
-def sending_call(made: EntryCall) -> Callable[..., object] | None:
+def sending_call(entry_call: EntryCall) -> Callable[..., object] | None:
     """For parts of entries that do nothing but send variables: they need no native code. None for others, for what may
     run beside other calls, and where variables lie in the memory of a device."""
-    entry, machinery = made.entry, made.machinery
-    if made.asked != frozenset({SEND}):
+    entry, machinery = entry_call.entry, entry_call.machinery
+    if entry_call.asked != frozenset({SEND}):
         return None
     calling = Calling(-1)
     requests = machinery.hosts.handed(entry.name, machinery.state.arrays, calling)
     if not requests or entry.writes or entry.results or machinery.driver.memory is not None:
         return None
-    gate, unset, bind, takes_none = made.gate, machinery.state.unset, made.binder.bind, not entry.parameters
+    gate, unset, bind, takes_none = entry_call.gate, machinery.state.unset, entry_call.binder.bind, not entry.parameters
 
     def call(*arguments: object, **named: object) -> None:
         if arguments or named or not takes_none:
-            made.collect(bind(arguments, named).feeds)
+            entry_call.collect(bind(arguments, named).feeds)
         with gate:
             if unset:
                 machinery.state.require(entry)
@@ -292,22 +292,28 @@ def sending_call(made: EntryCall) -> Callable[..., object] | None:
     return call
 
 
-def scalar_call(made: EntryCall) -> Callable[..., object]:
+def scalar_call(entry_call: EntryCall) -> Callable[..., object]:
     """For entries of one native function, one call at a time, whose feeds and results all have rank 0."""
-    count = len(made.feeds)
-    names, by_name = _getter(made)
+    count = len(entry_call.feeds)
+    names, by_name = _getter(entry_call)
     quick: set[tuple[type, ...]] = set()
-    native = made.native
-    arena = made.plan((), None).arena
-    unset, entry, pack, gate, wrap = made.machinery.state.unset, made.entry, made.pack, made.gate, made.wrap
-    frame = made.frame()
+    native = entry_call.native
+    arena = entry_call.plan((), None).arena
+    unset, entry, pack, gate, wrap = (
+        entry_call.machinery.state.unset,
+        entry_call.entry,
+        entry_call.pack,
+        entry_call.gate,
+        entry_call.wrap,
+    )
+    frame = entry_call.frame()
     buffer, slots, scalars = frame.buffer, frame.address, frame.scalars
     only = scalars[0] if entry.unnamed_result else None
 
     def check(arguments: Sequence[object]) -> Sequence[object]:
         """Values to pack; remembers types for which this does nothing."""
-        values, _, _ = made.collect(arguments)
-        if all(type(value) in feed.quick for feed, value in zip(made.feeds, arguments, strict=True)):
+        values, _, _ = entry_call.collect(arguments)
+        if all(type(value) in feed.quick for feed, value in zip(entry_call.feeds, arguments, strict=True)):
             quick.add(tuple(map(type, arguments)))
         return values
 
@@ -317,78 +323,80 @@ def scalar_call(made: EntryCall) -> Callable[..., object]:
             if by_name is not None and len(named) == count and not arguments and named.keys() == names:
                 values = by_name(named)
             else:
-                values = made.binder.bind(arguments, named).feeds
-        given = values
+                values = entry_call.binder.bind(arguments, named).feeds
+        ordered = values
         if tuple(map(type, values)) not in quick:
             values = check(values)
         with gate:
             if unset:
-                made.machinery.state.require(entry)
+                entry_call.machinery.state.require(entry)
             try:
-                pack(buffer, 0, *values, made.reserve(frame, arena) if arena else 0)
+                pack(buffer, 0, *values, entry_call.reserve(frame, arena) if arena else 0)
             except (struct.error, OverflowError):
-                made.refuse_scalars(given)
+                entry_call.refuse_scalars(ordered)
                 raise
             if native(slots):
-                raise made.fault()
+                raise entry_call.fault()
             if unset:
-                made.machinery.state.wrote(entry.writes)
+                entry_call.machinery.state.wrote(entry.writes)
             return only[0] if only is not None else wrap([scalar[0] for scalar in scalars])
 
     return call
 
 
-def tensor_call(made: EntryCall) -> Callable[..., object]:
+def tensor_call(entry_call: EntryCall) -> Callable[..., object]:
     """For every entry."""
-    count = len(made.feeds)
-    binds_always = bool(made.entry.dim_feeds)
-    names, by_name = _getter(made)
-    unset, entry, pack, gate = made.machinery.state.unset, made.entry, made.pack, made.gate
-    own_frame = None if made.beside_others else made.frame()
-    native = made.native
-    tells = bool(made.asked) and any(feed.is_text for feed in made.feeds)
-    mixed = any(is_tensor for _, is_tensor in made.makers) and not all(is_tensor for _, is_tensor in made.makers)
+    count = len(entry_call.feeds)
+    binds_always = bool(entry_call.entry.dim_feeds)
+    names, by_name = _getter(entry_call)
+    unset, entry, pack, gate = entry_call.machinery.state.unset, entry_call.entry, entry_call.pack, entry_call.gate
+    own_frame = None if entry_call.is_concurrent else entry_call.frame()
+    native = entry_call.native
+    has_text_feeds = bool(entry_call.asked) and any(feed.is_text for feed in entry_call.feeds)
+    mixed = any(is_tensor for _, is_tensor in entry_call.makers) and not all(
+        is_tensor for _, is_tensor in entry_call.makers
+    )
 
     def call(*arguments: object, **named: object) -> object:
         bound = None
-        given: Sequence[object] = arguments
+        ordered: Sequence[object] = arguments
         if named or len(arguments) != count or binds_always:
             if by_name is not None and len(named) == count and not arguments and named.keys() == names:
-                given = by_name(named)
+                ordered = by_name(named)
             else:
-                bound = made.binder.bind(arguments, named)
-                given = bound.feeds
-        values, _kept, shapes = made.collect(given)
-        sizes = made.plan(shapes, bound)
-        tensors = made.allocate(sizes, values)
-        if tells:
-            made.tell(given, bound)
+                bound = entry_call.binder.bind(arguments, named)
+                ordered = bound.feeds
+        values, _kept, shapes = entry_call.collect(ordered)
+        sizes = entry_call.plan(shapes, bound)
+        tensors = entry_call.allocate(sizes, values)
+        if has_text_feeds:
+            entry_call.set_call_context(ordered, bound)
         with gate:
-            frame = own_frame or made.frame()
+            frame = own_frame or entry_call.frame()
             try:
                 if unset:
-                    made.machinery.state.require(entry)
-                pack(frame.buffer, 0, *values, *sizes.dims, made.reserve(frame, sizes.arena))
+                    entry_call.machinery.state.require(entry)
+                pack(frame.buffer, 0, *values, *sizes.dims, entry_call.reserve(frame, sizes.arena))
                 if native(frame.address):
-                    raise made.fault()
+                    raise entry_call.fault()
                 if unset:
-                    made.machinery.state.wrote(entry.writes)
-                if made.open:
-                    made.settle(sizes, frame, tensors)
+                    entry_call.machinery.state.wrote(entry.writes)
+                if entry_call.open:
+                    entry_call.resize_results(sizes, frame, tensors)
                 if mixed:
-                    return made.wrap(_merged(made, tensors, frame))
-                return made.wrap([scalar[0] for scalar in frame.scalars] if frame.scalars else tensors)
+                    return entry_call.wrap(_merged(entry_call, tensors, frame))
+                return entry_call.wrap([scalar[0] for scalar in frame.scalars] if frame.scalars else tensors)
             except (struct.error, OverflowError):
-                made.refuse_scalars(given)
+                entry_call.refuse_scalars(ordered)
                 raise
             finally:
                 if own_frame is None:
-                    made.frames.append(frame)
+                    entry_call.frames.append(frame)
 
     return call
 
 
-def _merged(made: EntryCall, tensors: Sequence[Array | DeviceArray], frame: Frame) -> list[object]:
+def _merged(entry_call: EntryCall, tensors: Sequence[Array | DeviceArray], frame: Frame) -> list[object]:
     """Tensors and scalars in the order of the signature."""
     arrays, scalars = iter(tensors), iter(frame.scalars)
-    return [next(arrays) if is_tensor else next(scalars)[0] for _, is_tensor in made.makers]
+    return [next(arrays) if is_tensor else next(scalars)[0] for _, is_tensor in entry_call.makers]

@@ -41,10 +41,10 @@ class DeviceFeed:
 
     def to_host(self) -> Array:
         """A copy as an array of the host."""
-        made = np.empty(self.shape, self.dtype)
-        if made.nbytes:
-            self.memory.copy_out(self.address, made)
-        return made
+        host_array = np.empty(self.shape, self.dtype)
+        if host_array.nbytes:
+            self.memory.copy_out(self.address, host_array)
+        return host_array
 
 
 def is_on_device(value: object) -> bool:
@@ -80,21 +80,21 @@ def _by_dlpack(value: object, memory: DeviceMemory) -> DeviceFeed:
     kind, number = cast("tuple[int, int]", value.__dlpack_device__())  # type: ignore[attr-defined]
     _check_device((int(kind), int(number)), memory)
     capsule = cast("object", value.__dlpack__(stream=memory.stream))  # type: ignore[attr-defined]
-    found = dlpack.read(capsule)
-    ready = dlpack.is_row_major(found.shape, found.strides) and found.address % max(found.dtype.alignment, 1) == 0
-    return DeviceFeed(found.address, memory, found.dtype, found.shape, ready, capsule)
+    tensor = dlpack.read(capsule)
+    ready = dlpack.is_row_major(tensor.shape, tensor.strides) and tensor.address % max(tensor.dtype.alignment, 1) == 0
+    return DeviceFeed(tensor.address, memory, tensor.dtype, tensor.shape, ready, capsule)
 
 
 def _by_interface(value: object, memory: DeviceMemory) -> DeviceFeed:
     """What is queued on its stream is waited for; one of no stream may be on the default one, before version 3."""
-    told = cast("Mapping[str, object]", value.__cuda_array_interface__)  # type: ignore[attr-defined]
-    address, _ = cast("tuple[int, bool]", told["data"])
-    shape = tuple(int(size) for size in cast("tuple[int, ...]", told["shape"]))
-    dtype = np.dtype(cast("str", told["typestr"]))
-    steps = cast("tuple[int, ...] | None", told.get("strides"))
-    if told.get("mask") is not None:
+    interface = cast("Mapping[str, object]", value.__cuda_array_interface__)  # type: ignore[attr-defined]
+    address, _ = cast("tuple[int, bool]", interface["data"])
+    shape = tuple(int(size) for size in cast("tuple[int, ...]", interface["shape"]))
+    dtype = np.dtype(cast("str", interface["typestr"]))
+    steps = cast("tuple[int, ...] | None", interface.get("strides"))
+    if interface.get("mask") is not None:
         raise ValueError("a mask would be lost")
-    stream = told.get("stream") if cast("int", told.get("version", 0)) >= 3 else LEGACY_STREAM
+    stream = interface.get("stream") if cast("int", interface.get("version", 0)) >= 3 else LEGACY_STREAM
     if stream is not None:
         memory.wait(cast("int", stream))
     strides = None if steps is None else tuple(step // dtype.itemsize for step in steps)
@@ -102,13 +102,13 @@ def _by_interface(value: object, memory: DeviceMemory) -> DeviceFeed:
     return DeviceFeed(int(address), memory, dtype, shape, ready, value)
 
 
-def _check_device(found: tuple[int, int], memory: DeviceMemory) -> None:
+def _check_device(device: tuple[int, int], memory: DeviceMemory) -> None:
     kind, number = memory.kind
-    same_kind = found[0] == kind or (kind == dlpack.CUDA and found[0] == dlpack.CUDA_MANAGED)
+    same_kind = device[0] == kind or (kind == dlpack.CUDA and device[0] == dlpack.CUDA_MANAGED)
     if not same_kind:
         raise ValueError("it lies in the memory of a device of another kind")
-    if found[1] != number:
-        raise ValueError(f"it lies on GPU {found[1]}, and the program runs on GPU {number}")
+    if device[1] != number:
+        raise ValueError(f"it lies on GPU {device[1]}, and the program runs on GPU {number}")
 
 
 class DeviceArray:
@@ -149,10 +149,10 @@ class DeviceArray:
 
     def to_host(self) -> Array:
         """A copy as a NumPy array."""
-        made = np.empty(self.shape, self.dtype)
+        host_array = np.empty(self.shape, self.dtype)
         if self.nbytes:
-            self._memory.copy_out(self._address, made)
-        return made
+            self._memory.copy_out(self._address, host_array)
+        return host_array
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         """For `numpy.asarray`; it is always a copy."""

@@ -100,7 +100,7 @@ def code_of(dtype: np.dtype[np.generic]) -> tuple[int, int]:
     return _KINDS[kind], dtype.itemsize * 8
 
 
-class _Given:
+class _ExportedTensor:
     """A tensor that was given away, with what has to stay alive for it."""
 
     def __init__(self, tensor: Tensor, owner: object) -> None:
@@ -118,27 +118,27 @@ class _Given:
         self.managed.deleter = _give_back
 
 
-_given: dict[int, _Given] = {}
+_exported: dict[int, _ExportedTensor] = {}
 """By the address of the structure: alive until whoever took it gives it back."""
 
 
 @_DELETER
 def _give_back(address: int | None) -> None:
-    _given.pop(address or 0, None)
+    _exported.pop(address or 0, None)
 
 
 @_DELETER
 def _drop(capsule: int | None) -> None:
     """A capsule ends; nobody has taken the tensor if it has its name still."""
     if _raw_is_valid(capsule, _TENSOR):
-        _given.pop(int(str(_raw_pointer(capsule, _TENSOR))), None)
+        _exported.pop(int(str(_raw_pointer(capsule, _TENSOR))), None)
 
 
 def capsule_of(tensor: Tensor, owner: object) -> object:
     """A capsule for a row-major tensor whose memory `owner` keeps alive."""
-    given = _Given(tensor, owner)
-    address = ctypes.addressof(given.managed)
-    _given[address] = given
+    exported = _ExportedTensor(tensor, owner)
+    address = ctypes.addressof(exported.managed)
+    _exported[address] = exported
     return _new(address, _TENSOR, ctypes.cast(_drop, ctypes.c_void_p))
 
 
@@ -154,5 +154,5 @@ def is_row_major(shape: Sequence[int], strides: Sequence[int] | None) -> bool:
     """Whether strides, in elements, are those of an array without gaps in row-major order."""
     if strides is None or 0 in shape:
         return True
-    wanted = _row_major(shape)
-    return all(size == 1 or a == b for size, a, b in zip(shape, strides, wanted, strict=True))
+    expected = _row_major(shape)
+    return all(size == 1 or a == b for size, a, b in zip(shape, strides, expected, strict=True))

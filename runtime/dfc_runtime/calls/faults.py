@@ -23,9 +23,9 @@ def run_error(sites: Sequence[FaultSite], site: int, values: tuple[int, ...]) ->
         return RunError(f"native code stopped at the unknown place {site}", code="E0903", values=values)
     fault = sites[site]
     shown = values[:2] if fault.kind in ("index", "size") else ()
-    line = f"\n  {fault.place.line} | {fault.place.text.strip()}" if fault.place.text.strip() else ""
-    text = f"{_message(fault, shown)} at {fault.place}{line}"
-    return RunError(text, code=_CODES.get(fault.kind, "E0903"), spans=[fault.place], values=shown)
+    line = f"\n  {fault.location.line} | {fault.location.text.strip()}" if fault.location.text.strip() else ""
+    text = f"{_message(fault, shown)} at {fault.location}{line}"
+    return RunError(text, code=_CODES.get(fault.kind, "E0903"), spans=[fault.location], values=shown)
 
 
 def _message(fault: FaultSite, values: tuple[int, ...]) -> str:

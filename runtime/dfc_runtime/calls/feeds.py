@@ -29,14 +29,14 @@ Array = NDArray[np.generic]
 def refuse(entry: Entry, parameter: Parameter, got: str, remark: str = "") -> NoReturn:
     """The error for one feed."""
     text = f"`{entry.name}` wants {parameter.name}: {parameter}, but got {got}{declared(entry)}"
-    raise FeedError(text + (f"\n  {remark}" if remark else ""), code="E0901", spans=[entry.place])
+    raise FeedError(text + (f"\n  {remark}" if remark else ""), code="E0901", spans=[entry.location])
 
 
 def scalar(entry: Entry, parameter: Parameter, value: object, memory: DeviceMemory | None = None) -> Slot:
     """The value for the slot of a 0-d parameter. One in the memory of a device is copied."""
     if _may_be_on_device(value):
-        found = _of_device(entry, parameter, value, memory)
-        return scalar(entry, parameter, found.to_host(), memory)
+        device_feed = _of_device(entry, parameter, value, memory)
+        return scalar(entry, parameter, device_feed.to_host(), memory)
     try:
         return adapt(_imported(value), parameter.dtype)
     except ValueError as problem:
@@ -55,15 +55,17 @@ def tensor(entry: Entry, parameter: Parameter, value: object, memory: DeviceMemo
     """A row-major array that code can read in place, in the memory of the host or of this device."""
     if not _may_be_on_device(value):
         return array(entry, parameter, value)
-    found = _of_device(entry, parameter, value, memory)
-    if found.dtype != numpy_dtype(parameter.dtype):
-        got = f"{found.dtype.name} of shape {found.shape} on a GPU"
+    device_feed = _of_device(entry, parameter, value, memory)
+    if device_feed.dtype != numpy_dtype(parameter.dtype):
+        got = f"{device_feed.dtype.name} of shape {device_feed.shape} on a GPU"
         refuse(entry, parameter, got, "arrays are never converted by themselves")
-    check_shape(entry, parameter, found.shape)
-    if not found.is_ready:
-        got = f"{found.dtype.name} of shape {found.shape} on a GPU, whose elements are not in row-major order"
+    check_shape(entry, parameter, device_feed.shape)
+    if not device_feed.is_ready:
+        got = (
+            f"{device_feed.dtype.name} of shape {device_feed.shape} on a GPU, whose elements are not in row-major order"
+        )
         refuse(entry, parameter, got, f"perhaps {parameter.name}.contiguous(), or ascontiguousarray of its library")
-    return found
+    return device_feed
 
 
 def _may_be_on_device(value: object) -> bool:
@@ -84,14 +86,14 @@ def array(entry: Entry, parameter: Parameter, value: object) -> Array:
     """A row-major array of the host that code can read in place."""
     if _may_be_on_device(value):
         _of_device(entry, parameter, value, None)
-    found = _imported(value)
-    if not isinstance(found, np.ndarray) or _is_masked(cast("Array", found)):
+    imported = _imported(value)
+    if not isinstance(imported, np.ndarray) or _is_masked(cast("Array", imported)):
         refuse(entry, parameter, _described(value), _array_hint(parameter, value))
-    given = cast("Array", found)
-    if given.dtype != numpy_dtype(parameter.dtype):
-        refuse(entry, parameter, _described(given), _dtype_hint(parameter, given))
-    check_shape(entry, parameter, given.shape)
-    return np.require(given, requirements=["C", "A"])
+    candidate = cast("Array", imported)
+    if candidate.dtype != numpy_dtype(parameter.dtype):
+        refuse(entry, parameter, _described(candidate), _dtype_hint(parameter, candidate))
+    check_shape(entry, parameter, candidate.shape)
+    return np.require(candidate, requirements=["C", "A"])
 
 
 def check_shape(entry: Entry, parameter: Parameter, shape: tuple[int, ...]) -> None:
@@ -107,8 +109,8 @@ def check_shape(entry: Entry, parameter: Parameter, shape: tuple[int, ...]) -> N
 def _imported(value: object) -> object:
     """The value as a plain NumPy array if it is any kind of array, else the value."""
     if isinstance(value, np.ndarray):
-        given = cast("Array", value)
-        return given if _is_masked(given) else np.asarray(given)
+        host_array = cast("Array", value)
+        return host_array if _is_masked(host_array) else np.asarray(host_array)
     if isinstance(value, _NO_ARRAYS):
         return value
     try:
@@ -131,10 +133,10 @@ def _is_masked(value: object) -> bool:
 
 def _described(value: object) -> str:
     if isinstance(value, np.ndarray) and not _is_masked(cast("Array", value)):
-        given = cast("Array", value)
-        shape = f"of shape {given.shape}" if given.ndim else "of rank 0"
-        order = "big-endian " if given.dtype.byteorder == ">" else ""
-        return f"{order}{given.dtype.name} {shape}"
+        value_array = cast("Array", value)
+        shape = f"of shape {value_array.shape}" if value_array.ndim else "of rank 0"
+        order = "big-endian " if value_array.dtype.byteorder == ">" else ""
+        return f"{order}{value_array.dtype.name} {shape}"
     if value is None or isinstance(value, bool | int | float | complex | str):
         return brief(value)
     if isinstance(value, np.generic):
@@ -145,21 +147,23 @@ def _described(value: object) -> str:
 
 
 def _array_hint(parameter: Parameter, value: object) -> str:
-    wanted = f"np.{numpy_name(parameter.dtype)}"
+    dtype_name = f"np.{numpy_name(parameter.dtype)}"
     if _is_masked(value):
         return f"a mask would be lost: {parameter.name}.filled(...) says what stands in its place"
     if isinstance(value, list | tuple):
-        return f"perhaps np.asarray({parameter.name}, {wanted})"
+        return f"perhaps np.asarray({parameter.name}, {dtype_name})"
     return "an array is wanted: anything with the buffer protocol, __array_interface__ or __dlpack__"
 
 
-def _dtype_hint(parameter: Parameter, given: Array) -> str:
+def _dtype_hint(parameter: Parameter, value: Array) -> str:
     name = parameter.name
-    wanted = numpy_name(parameter.dtype)
-    kind = "ml_dtypes.bfloat16" if wanted == "bfloat16" else f"np.{wanted}" if wanted != "bool" else "np.bool_"
-    if given.dtype.hasobject:
+    dtype_name = numpy_name(parameter.dtype)
+    kind = (
+        "ml_dtypes.bfloat16" if dtype_name == "bfloat16" else f"np.{dtype_name}" if dtype_name != "bool" else "np.bool_"
+    )
+    if value.dtype.hasobject:
         return f"an array of objects has no numbers in it: perhaps np.asarray({name}.tolist(), {kind})"
-    if given.dtype.name == wanted:
+    if value.dtype.name == dtype_name:
         return f"its bytes are in the order of other machines: {name}.astype({kind})"
     return f"arrays are never converted by themselves: {name}.astype({kind})"
 
@@ -183,11 +187,11 @@ def _reshape_target(parameter: Parameter, elements: int) -> list[int] | None:
 
 def _merged(parameter: Parameter, shape: Sequence[int]) -> str:
     """Which neighbouring axes make up one axis that is wanted."""
-    wanted = {formula.constant for formula in parameter.shape}
+    extents = {formula.constant for formula in parameter.shape}
     for count in range(len(shape), 1, -1):
         for start in range(len(shape) - count + 1):
             group = shape[start : start + count]
-            if math.prod(group) in wanted and 1 not in group:
+            if math.prod(group) in extents and 1 not in group:
                 return f"{' * '.join(map(str, group))} is {math.prod(group)}, so "
     return ""
 

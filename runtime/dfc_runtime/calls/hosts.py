@@ -96,7 +96,7 @@ class Hosts:
         words = site.words(frame)
         try:
             inputs, outputs = site.operands(words)
-            self.serving.request = site.told
+            self.serving.request = site.description
             site.handler(HostRequest(site.site, inputs, outputs, self._module, self._local.call))
             words[0] = 0
         except BaseException as problem:
@@ -126,20 +126,20 @@ class Hosts:
         self, entry: str, variables: Mapping[str, Array], calling: Calling
     ) -> Sequence[tuple[Handler, HostRequest]]:
         """All requests of an entry that does nothing but hand over variables; none of any other entry."""
-        found: list[tuple[Handler, HostRequest]] = []
+        pairs: list[tuple[Handler, HostRequest]] = []
         for each in self._sites:
             names = each.site.attributes.get(HANDED)
             if each.site.entry == entry and isinstance(names, tuple):
                 inputs = [_read_only(variables[name]) for name in names]
-                found.append((each.handler, HostRequest(each.site, inputs, (), self._module, calling)))
-        return found
+                pairs.append((each.handler, HostRequest(each.site, inputs, (), self._module, calling)))
+        return pairs
 
     def hand(self, requests: Sequence[tuple[Handler, HostRequest]]) -> None:
         """Makes requests one after the other."""
         request = None
         try:
             for handler, request in requests:
-                self.serving.request = _told(request.site)
+                self.serving.request = _site_text(request.site)
                 handler(request)
         except BaseException as problem:
             if request is not None:
@@ -148,7 +148,7 @@ class Hosts:
         finally:
             self.serving.request = ""
 
-    def tell(self, texts: Mapping[int, str], options: Mapping[str, object]) -> None:
+    def set_call_context(self, texts: Mapping[int, str], options: Mapping[str, object]) -> None:
         """More about the call that this thread makes."""
         self._local.call.texts, self._local.call.options = texts, options
 
@@ -158,12 +158,12 @@ class Hosts:
         return problem if problem is not None else KeyboardInterrupt()
 
 
-def _told(site: HostSite) -> str:
-    return f"`{shown(site.kind)}` of `{shown(site.entry)}` at {site.place}"
+def _site_text(site: HostSite) -> str:
+    return f"`{shown(site.kind)}` of `{shown(site.entry)}` at {site.location}"
 
 
 def _note(problem: BaseException, site: HostSite) -> None:
-    problem.add_note(f"in `{shown(site.kind)}` at {site.place}")
+    problem.add_note(f"in `{shown(site.kind)}` at {site.location}")
 
 
 def _read_only(array: Array) -> Array:
@@ -173,11 +173,11 @@ def _read_only(array: Array) -> Array:
 
 
 def _handler(site: HostSite, handlers: Mapping[str, Handler]) -> Handler:
-    found = handlers.get(site.kind)
-    if found is None:
-        text = f"`{shown(site.entry)}` asks for `{shown(site.kind)}` at {site.place}, and nothing here answers that"
+    handler = handlers.get(site.kind)
+    if handler is None:
+        text = f"`{shown(site.entry)}` asks for `{shown(site.kind)}` at {site.location}, and nothing here answers that"
         raise UnsupportedError(text, code="E1001")
-    return found
+    return handler
 
 
 Words = ctypes.Array[ctypes.c_int64]
@@ -188,15 +188,15 @@ class _Site:
     """A site with all that can be known before a call. What a program passes is mostly the same in call after call, so
     the last words and operands are kept: each in one tuple, as several threads may be here."""
 
-    __slots__ = ("_frame", "_inputs", "_last", "_last_words", "_operands", "handler", "site", "told")
+    __slots__ = ("_frame", "_inputs", "_last", "_last_words", "_operands", "description", "handler", "site")
 
     def __init__(self, site: HostSite, handler: Handler) -> None:
         self.site = site
-        self.told = _told(site)
+        self.description = _site_text(site)
         self.handler = handler
         operands = (*site.inputs, *site.outputs)
         self._inputs = len(site.inputs)
-        self._operands = [_Operand(each, writeable=place >= self._inputs) for place, each in enumerate(operands)]
+        self._operands = [_Operand(each, writeable=index >= self._inputs) for index, each in enumerate(operands)]
         extents = sum(isinstance(axis, str) for each in operands for axis in each.shape)
         self._frame: type[Words] = ctypes.c_int64 * (1 + len(operands) + extents)
         self._last_words: tuple[int, Words | None] = (0, None)
@@ -242,14 +242,14 @@ class _Operand:
     def array(self, address: int, extents: Iterator[int]) -> Array:
         """The array at an address; axes of no fixed size take the next of the extents."""
         if self._fixed:
-            found = self._known.get(address)
-            return found if found is not None else self._made(address, address, self._shape)
+            cached = self._known.get(address)
+            return cached if cached is not None else self._array_at(address, address, self._shape)
         shape = tuple(axis if isinstance(axis, int) else next(extents) for axis in self._shape)
         key = address, shape
-        found = self._known.get(key)
-        return found if found is not None else self._made(key, address, shape)
+        cached = self._known.get(key)
+        return cached if cached is not None else self._array_at(key, address, shape)
 
-    def _made(self, key: object, address: int, shape: Sequence[int | str]) -> Array:
+    def _array_at(self, key: object, address: int, shape: Sequence[int | str]) -> Array:
         sizes = cast("Sequence[int]", shape)
         buffer = _memory(self._dtype, sizes).from_address(address)
         array = np.ndarray(sizes, self._dtype, cast("bytearray", buffer))  # NumPy takes any writable buffer

@@ -26,8 +26,8 @@ def sources_of(bundle: OpenBundle) -> dict[str, str]:
     """The texts the program was compiled from; none if the bundle has no text that could be one."""
     prefix = bundles.source_tensor("") + "/"
     names = [name for name in bundle.header.tensors if name.startswith(prefix)]
-    places = [entry.place.name for entry in bundle.manifest.entries if entry.place.line]
-    program = places[0] if places else f"{bundle.manifest.name}.dfg"
+    file_names = [entry.location.name for entry in bundle.manifest.entries if entry.location.line]
+    program = file_names[0] if file_names else f"{bundle.manifest.name}.dfg"
     paths = {program: bundles.SOURCE, **{name.removeprefix(prefix): name for name in names}}
     try:
         texts = {path: bundle.read(name).decode("utf-8") for path, name in paths.items()}

@@ -133,8 +133,10 @@ class PartialEntries:
             _check_state(manifest.state, whole.state.entries)
             hosts = whole.hosts.of(manifest, handlers)
             threads = self.origin.threads
-            image, beside, number = image_for(bundle, self.origin.device), whole.driver, self.origin.device
-            driver = make_driver(bundle, image, whole.state, threads, whole.limit, hosts, device=number, beside=beside)
+            image, state_owner, number = image_for(bundle, self.origin.device), whole.driver, self.origin.device
+            driver = make_driver(
+                bundle, image, whole.state, threads, whole.limit, hosts, device=number, state_owner=state_owner
+            )
         (entry,) = manifest.entries
         entry = replace(entry, unnamed_result=alone)
         manifest = replace(manifest, entries=(entry,))
@@ -148,8 +150,8 @@ class PartialEntries:
     def _make(self, names: Sequence[str], feeds: Sequence[str], *, alone: bool) -> _Part:
         if self._compiler is None:
             self._compiler = _compiler(self.origin, Build.of(self._machinery.manifest))
-        made = self._compiler.specialise(names, feeds)
-        return _Part(self.add(made.bundle, alone=alone, part=(tuple(names), tuple(feeds))), made.feeds)
+        specialised = self._compiler.specialise(names, feeds)
+        return _Part(self.add(specialised.bundle, alone=alone, part=(tuple(names), tuple(feeds))), specialised.feeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +173,15 @@ def _key(fetch: object, names: Sequence[str], feeds: Mapping[str, object]) -> tu
 
 
 def _compiler(origin: Origin, build: Build) -> Specialiser:
-    make = cast(Callable[..., Specialiser], found_compiler(origin.sources).specialiser)
+    make = cast(Callable[..., Specialiser], import_compiler(origin.sources).specialiser)
     return make(origin.sources, origin.settings, origin.target, origin.isa, build)
 
 
-def found_compiler(sources: Mapping[str, str]) -> ModuleType:
+def import_compiler(sources: Mapping[str, str]) -> ModuleType:
     """The compiler's half, for a program with these texts. Only a string names it: the run side does not depend on it,
     and works where it is not installed."""
     try:
-        found = import_module(COMPILER)
+        compiler = import_module(COMPILER)
     except ImportError:
         text = (
             "run compiles the part of the program that is asked for, and the compiler is not installed: pip install dfc"
@@ -187,7 +189,7 @@ def found_compiler(sources: Mapping[str, str]) -> ModuleType:
         raise UnsupportedError(text, code="E1001") from None
     if not sources:
         raise UnsupportedError("the bundle does not carry its source, so no part of it can be compiled", code="E1001")
-    return found
+    return compiler
 
 
 def _check_state(parts: Sequence[StateEntry], whole: Mapping[str, StateEntry]) -> None:
@@ -203,9 +205,9 @@ def _check_state(parts: Sequence[StateEntry], whole: Mapping[str, StateEntry]) -
 
 def fetched_names(fetch: object) -> list[str]:
     """What is asked for: a name, or a list of them."""
-    wanted = [fetch] if isinstance(fetch, str) else fetch
-    if isinstance(wanted, list | tuple):
-        names = cast("Sequence[object]", wanted)
+    fetches = [fetch] if isinstance(fetch, str) else fetch
+    if isinstance(fetches, list | tuple):
+        names = cast("Sequence[object]", fetches)
         if names and all(isinstance(name, str) for name in names):
             return [str(name) for name in names]
     raise FeedError('fetch wants the full name of a value, such as "train/loss", or a list of them', code="E0901")
@@ -216,7 +218,7 @@ def fed_values(feed: object) -> dict[str, object]:
     if feed is None:
         return {}
     if isinstance(feed, Mapping):
-        given = cast("Mapping[object, object]", feed)
-        if all(isinstance(name, str) for name in given):
-            return {str(name): value for name, value in given.items()}
+        mapping = cast("Mapping[object, object]", feed)
+        if all(isinstance(name, str) for name in mapping):
+            return {str(name): value for name, value in mapping.items()}
     raise FeedError('feed wants values by name: {"images": x}', code="E0901")

@@ -34,9 +34,9 @@ class CallSizes:
     by_name: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
 
 
-def plan(entry: Entry, shapes: Sequence[Shape], given: Mapping[str, int], limit: int, in_use: int) -> CallSizes:
+def plan(entry: Entry, shapes: Sequence[Shape], known_dims: Mapping[str, int], limit: int, in_use: int) -> CallSizes:
     """The sizes of a call with feeds of these shapes. `in_use` are bytes the program holds anyway."""
-    sizes = _solve(entry, shapes, given)
+    sizes = _solve(entry, shapes, known_dims)
     for check in entry.checks:
         _verify(entry, check, sizes)
     results = tuple(_result_shape(entry, result, sizes) for result in entry.results)
@@ -50,41 +50,41 @@ def plan(entry: Entry, shapes: Sequence[Shape], given: Mapping[str, int], limit:
     return CallSizes(tuple(sizes[name] for name in entry.slot_dims), results, arena, sizes)
 
 
-def settled_shape(entry: Entry, result: Result, sizes: Mapping[str, int]) -> Shape:
+def result_shape(entry: Entry, result: Result, sizes: Mapping[str, int]) -> Shape:
     """The shape of a result once the entry has run: `sizes` holds those that it has found out, too."""
     return _shape(entry, result, sizes)
 
 
 def declared(entry: Entry) -> str:
     """The line of a message that says where the entry is."""
-    return f"\n  the entry is declared at {entry.place.name}:{entry.place.line}"
+    return f"\n  the entry is declared at {entry.location.name}:{entry.location.line}"
 
 
 class _Dims:
     """Dims found so far, and the feed each was found in."""
 
-    def __init__(self, entry: Entry, given: Mapping[str, int]) -> None:
+    def __init__(self, entry: Entry, known_dims: Mapping[str, int]) -> None:
         self.entry = entry
-        self.values: dict[str, int] = dict(given)
-        self.found_in: dict[str, str] = dict.fromkeys(given, "the feed of that name")
+        self.values: dict[str, int] = dict(known_dims)
+        self.source_of: dict[str, str] = dict.fromkeys(known_dims, "the feed of that name")
 
-    def settle(self, name: str, value: int, feed: str) -> None:
+    def bind(self, name: str, value: int, feed: str) -> None:
         known = self.values.setdefault(name, value)
         if known != value:
-            where = self.found_in[name]
+            where = self.source_of[name]
             text = f"`{self.entry.name}` got feeds whose sizes disagree: `{name}` is {known} in {where} but {value}"
             raise FeedError(f"{text} in {feed}{declared(self.entry)}", code="E0901")
-        self.found_in.setdefault(name, feed)
+        self.source_of.setdefault(name, feed)
 
 
-def _solve(entry: Entry, shapes: Sequence[Shape], given: Mapping[str, int]) -> dict[str, int]:
-    dims = _Dims(entry, given)
+def _solve(entry: Entry, shapes: Sequence[Shape], known_dims: Mapping[str, int]) -> dict[str, int]:
+    dims = _Dims(entry, known_dims)
     tensors = [p for p in entry.parameters if p.shape]
     open_: list[tuple[Formula, int, str]] = []
     for parameter, shape in zip(tensors, shapes, strict=True):
         for formula, size in zip(parameter.shape, shape, strict=True):
             if formula.symbol is not None:
-                dims.settle(formula.symbol, size, parameter.name)
+                dims.bind(formula.symbol, size, parameter.name)
             else:
                 open_.append((formula, size, parameter.name))
     for formula, size, feed in open_:
@@ -110,9 +110,9 @@ def _invert(dims: _Dims, formula: Formula, size: int, feed: str) -> None:
         zero, one, two = (formula.evaluate({**dims.values, name: value}) for value in (0, 1, 2))
     except ArithmeticError:
         return
-    slope = one - zero
-    if slope and two - one == slope and (size - zero) % slope == 0:
-        dims.settle(name, (size - zero) // slope, feed)
+    coefficient = one - zero
+    if coefficient and two - one == coefficient and (size - zero) % coefficient == 0:
+        dims.bind(name, (size - zero) // coefficient, feed)
 
 
 def _verify(entry: Entry, check: SizeCheck, sizes: Mapping[str, int]) -> None:
@@ -122,8 +122,10 @@ def _verify(entry: Entry, check: SizeCheck, sizes: Mapping[str, int]) -> None:
     condition = f"{check.left} {check.relation} {check.right}"
     values = ", ".join(f"{n} = {brief(sizes[n])}" for n in sorted(check.left.symbols() | check.right.symbols()))
     because = f": {check.reason}" if check.reason else ""
-    line = f"\n  {check.place}: {check.place.text.strip()}" if check.place.text else f"\n  {check.place}"
-    raise FeedError(f"`{entry.name}` wants {condition}, but {values}{because}{line}", code="E0901", spans=[check.place])
+    line = f"\n  {check.location}: {check.location.text.strip()}" if check.location.text else f"\n  {check.location}"
+    raise FeedError(
+        f"`{entry.name}` wants {condition}, but {values}{because}{line}", code="E0901", spans=[check.location]
+    )
 
 
 def _result_shape(entry: Entry, result: Result, sizes: Mapping[str, int]) -> Shape:
@@ -145,7 +147,7 @@ def _value(entry: Entry, formula: Formula, sizes: Mapping[str, int]) -> int:
         value = formula.evaluate(sizes)
     except ZeroDivisionError:
         text = f"`{entry.name}` divides by zero in the size {formula} with {_listed(sizes)}"
-        raise RunError(text + declared(entry), code="E0903", spans=[entry.place]) from None
+        raise RunError(text + declared(entry), code="E0903", spans=[entry.location]) from None
     except OverflowError:
         value = LARGEST + 1
     if value > LARGEST:

@@ -96,7 +96,7 @@ def manifest_of(about: About, state: Types, files: Mapping[str, TaskFile]) -> st
         "program": about.program,
         "tasks": len(files),
         "state": {name: [dtype, *shape] for name, (dtype, shape) in state.items()},
-        "files": {name: _told(file) for name, file in files.items()},
+        "files": {name: _file_record(file) for name, file in files.items()},
     }
     if about.score is not None:
         data["score"] = about.score
@@ -111,7 +111,7 @@ def _own_hash(data: Mapping[str, object]) -> str:
     return hashlib.sha256(strict_json.dump(dict(data)).encode()).hexdigest()
 
 
-def _told(file: TaskFile) -> dict[str, object]:
+def _file_record(file: TaskFile) -> dict[str, object]:
     data: dict[str, object] = {"size": file.size, "sha256": file.sha256}
     if file.state is not None:
         data["state"] = {name: [dtype, *shape] for name, (dtype, shape) in file.state.items()}
@@ -152,7 +152,7 @@ def _described(folder: Path) -> tuple[About, Files, Types]:
     if record.integer("format") != FORMAT:
         raise ValueError(f"its format is {record.integer('format')}, this version of dfc reads {FORMAT}")
     tasks = record.integer("tasks")
-    found = About(
+    about = About(
         record.integer("step"),
         record.text("program"),
         record.optional("score", _score, None),
@@ -163,7 +163,7 @@ def _described(folder: Path) -> tuple[About, Files, Types]:
     record.done()
     if tasks != len(files):
         raise ValueError(f"{tasks} tasks wrote it, but there are {len(files)} files")
-    return found, files, state
+    return about, files, state
 
 
 def _manifest(folder: Path) -> dict[str, object]:
@@ -193,10 +193,10 @@ def _keep(value: object, where: str) -> int | None:
 
 
 def _progress(value: object, where: str) -> Progress:
-    found: dict[str, int | str] = {}
+    progress: dict[str, int | str] = {}
     for name, each in fields.mapping(value, where).items():
-        found[name] = each if isinstance(each, str) else fields.integer(each, f"{where}.{fields.shown(name)}")
-    return found
+        progress[name] = each if isinstance(each, str) else fields.integer(each, f"{where}.{fields.shown(name)}")
+    return progress
 
 
 def _file(value: object, where: str) -> TaskFile:
@@ -213,12 +213,12 @@ def _types(value: object, where: str) -> Types:
 
 
 def _parts(value: object, where: str) -> Mapping[str, Part]:
-    found: dict[str, Part] = {}
+    parts: dict[str, Part] = {}
     for name, each in fields.mapping(value, where).items():
         rule, axis, tasks, task = (*fields.items(each, where), None, None, None, None)[:4]
         numbers = [fields.integer(number, where) for number in (axis, tasks, task)]
-        found[name] = Part(fields.text(rule, where), *numbers)
-    return found
+        parts[name] = Part(fields.text(rule, where), *numbers)
+    return parts
 
 
 def _type(value: object, where: str) -> tuple[str, tuple[int, ...]]:
@@ -243,7 +243,7 @@ def _tensors(source: Source, stated: str, types: Types) -> dict[str, Saved]:
     """All tensors, copied into memory; the hash is taken of the very bytes that are returned."""
     header = tensors.read_header(source)
     digest = hashlib.sha256(source.read(0, header.data_start))
-    found: dict[str, Saved] = {}
+    saved: dict[str, Saved] = {}
     if header.tensors.keys() != types.keys():
         raise ValueError("the tensors are not those the manifest lists")
     for entry in sorted(header.tensors.values(), key=lambda t: (t.offset, t.size)):
@@ -253,10 +253,10 @@ def _tensors(source: Source, stated: str, types: Types) -> dict[str, Saved]:
         raw = np.empty(entry.size, np.uint8)
         source.read_into(entry.offset, raw.data)
         digest.update(raw.data)
-        found[entry.name] = Saved(entry.name, dtype, shape, raw.view(numpy_dtype(dtype)).reshape(shape))
+        saved[entry.name] = Saved(entry.name, dtype, shape, raw.view(numpy_dtype(dtype)).reshape(shape))
     if digest.hexdigest() != stated:
         raise ValueError(f"{Path(source.name).name} does not have its hash")
-    return found
+    return saved
 
 
 def problem_of(folder: Path) -> str | None:

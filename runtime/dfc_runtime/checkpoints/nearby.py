@@ -21,7 +21,7 @@ Steps = Callable[[Path], Sequence[int]]
 """The numbers of the checkpoints in a folder."""
 
 
-def beside(folder: Path, steps_in: Steps) -> str:
+def sibling_hint(folder: Path, steps_in: Steps) -> str:
     """Of a folder that does not exist: which of those beside it hold checkpoints."""
     parent = folder.parent
     if not parent.is_dir():
@@ -44,11 +44,11 @@ def inside(folder: Path, steps_in: Steps) -> str:
 
 def _holding(folder: Path, steps_in: Steps) -> list[str]:
     """The names of the folders in a folder that hold checkpoints."""
-    found: list[str] = []
+    folders: list[str] = []
     for name in _names(folder):
         with contextlib.suppress(FileError):  # not everybody's folders are ours to read
-            found += [name] if steps_in(folder / name) else []
-    return found
+            folders += [name] if steps_in(folder / name) else []
+    return folders
 
 
 def _names(folder: Path) -> list[str]:

@@ -93,8 +93,8 @@ class Assembly:
             rows = rows_of(part.rule, shape[part.axis], part.tasks, part.task)
         except UnsupportedError:
             raise ValueError(f"{name} is spread by the unknown rule {shown(part.rule)}") from None
-        wanted = (*shape[: part.axis], len(rows), *shape[part.axis + 1 :])
-        if (saved.dtype, saved.shape) != (dtype, wanted):
+        expected = (*shape[: part.axis], len(rows), *shape[part.axis + 1 :])
+        if (saved.dtype, saved.shape) != (dtype, expected):
             raise ValueError(f"a part of {name} is not of the type the manifest states")
         way = (part.rule, part.axis, part.tasks)
         if self._ways.setdefault(saved.name, way) != way:  # rows would be there twice, and others never

@@ -32,9 +32,9 @@ def checkpoint_handlers(state: State, saver: Saver) -> Mapping[str, Handler]:
     return {SAVE: save, RESTORE: restore}
 
 
-def warn_of_skipped(found: ChosenCheckpoint) -> None:
+def warn_of_skipped(checkpoint: ChosenCheckpoint) -> None:
     """What was damaged, so that an older checkpoint was taken."""
-    for path, fault in found.skipped:
+    for path, fault in checkpoint.skipped:
         warnings.warn(f"skipped the checkpoint {path}: {fault}", stacklevel=3)
 
 

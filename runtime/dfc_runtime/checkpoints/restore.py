@@ -36,9 +36,9 @@ def restore(
     best: bool = False,
 ) -> ChosenCheckpoint:
     """Restores these names; the caller holds the gate."""
-    found, chosen = choose(state.entries, program, folder, names, rename, only, best=best)
+    selected, chosen = choose(state.entries, program, folder, names, rename, only, best=best)
     state.fill_all({name: saved.array for name, saved in chosen.items()})
-    return found
+    return selected
 
 
 def choose(
@@ -53,8 +53,8 @@ def choose(
 ) -> tuple[ChosenCheckpoint, dict[str, Saved]]:
     """The checkpoint, and what of it goes where; nothing is changed yet. `entries` are all state of the program."""
     patterns, names = _patterns(only), list(names)
-    found = store.find(folder, best=best)
-    saved = _under_present_names(entries, _renamed(found.checkpoint.state, rename))
+    selected = store.find(folder, best=best)
+    saved = _under_present_names(entries, _renamed(selected.checkpoint.state, rename))
     chosen = [name for name in names if _chosen(name, patterns)]
     if patterns is not None and not chosen:
         raise CheckpointError(_unmatched(patterns, names), code="E0902")
@@ -63,7 +63,7 @@ def choose(
         differing = {name for _, name, _ in lines}
         fitting = [name for name in chosen if name not in differing]
         raise CheckpointError(_table(folder, program, lines, _remedy(lines, fitting)), code="E0902")
-    return found, {name: saved[name] for name in chosen}
+    return selected, {name: saved[name] for name in chosen}
 
 
 def _patterns(only: object) -> Sequence[str] | None:
@@ -131,7 +131,7 @@ def _unmatched(patterns: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _declared(entry: StateEntry) -> str:
-    return f" ({entry.place.name}:{entry.place.line})" if entry.place.line else ""
+    return f" ({entry.location.name}:{entry.location.line})" if entry.location.line else ""
 
 
 def _table(folder: Path, program: str, lines: Sequence[tuple[str, str, str]], remedy: str) -> str:

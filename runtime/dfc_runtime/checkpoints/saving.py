@@ -36,7 +36,7 @@ class SaveRequest:
     epoch: int | None = None
 
 
-def wish(
+def save_request(
     path: Path,
     step: object,
     keep: object,
@@ -103,7 +103,7 @@ class Saving:
         assert self._path is not None
         return self._path
 
-    def tell(self) -> None:
+    def warn_if_failed(self) -> None:
         """Warns of a failure that nobody has asked for."""
         if self.done and self._problem is not None and not self._seen:
             self._seen = True
@@ -126,7 +126,7 @@ class Saver:
     def begin(self, names: Iterable[str], asked: SaveRequest) -> Saving:
         """Copies these names and saves the copies; the caller holds the gate meanwhile, and not longer."""
         if self._last is not None:
-            self._last.tell()
+            self._last.warn_if_failed()
         try:
             state = self._saved(names, copied=True)
         except MemoryError:
@@ -138,7 +138,7 @@ class Saver:
         """Waits for what was begun."""
         if self._last is not None:
             self._last.wait()
-            self._last.tell()
+            self._last.warn_if_failed()
             self._last = None
 
     def _saved(self, names: Iterable[str], *, copied: bool) -> list[Saved]:

@@ -92,7 +92,7 @@ def _missing(folder: Path, best: bool) -> str:
         return text + ("" if best else nearby.inside(folder, steps_in))
     if os.path.lexists(folder):
         return "is no folder, and checkpoints lie in folders"
-    return f"does not exist{nearby.beside(folder, steps_in)}"
+    return f"does not exist{nearby.sibling_hint(folder, steps_in)}"
 
 
 def by_score(folder: Path, disk: Disk = DISK) -> list[int]:
@@ -131,7 +131,7 @@ def begin(folder: Path, about: About, *, numbered: bool = False, keep: int | Non
     """Makes the folder of a checkpoint that is written bit by bit, under its number. `finish` or `give_up` follows."""
     _check_kept(keep)
     require_folder_of_checkpoints(folder)
-    with _publishing, _told(folder):
+    with _publishing, _translated_errors(folder):
         _make_folders(folder, disk)
         about = replace(about, keep=keep if keep is not None else remembered(folder, disk))
         _remove_leftovers(folder, disk)
@@ -147,7 +147,7 @@ def begin(folder: Path, about: About, *, numbered: bool = False, keep: int | Non
 def finish(begun: Begun, manifest: str, disk: Disk = DISK) -> Path:
     """Publishes what was begun, all of whose files are durable; returns its path."""
     folder = begun.target.parent
-    with _publishing, _told(folder):
+    with _publishing, _translated_errors(folder):
         _underway.discard(begun.temporary)
         if not _complete(disk, begun.temporary, begun.target, lambda: manifest):
             raise CheckpointError(f"{folder} has a checkpoint of step {begun.about.step} already", code="E0908")
@@ -177,7 +177,7 @@ def publish(
     require_folder_of_checkpoints(folder)
     contents = state if callable(state) else own_file(state)
     with _publishing:
-        with _told(folder):
+        with _translated_errors(folder):
             _make_folders(folder, disk)
             _remove_leftovers(folder, disk)
             about = replace(about, keep=keep if keep is not None else remembered(folder, disk))
@@ -251,7 +251,7 @@ def _check_kept(keep: int | None) -> None:
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Generator[None]:
+def _translated_errors(folder: Path) -> Generator[None]:
     """What the file system refuses, as a user reads it."""
     try:
         yield

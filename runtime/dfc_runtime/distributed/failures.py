@@ -45,10 +45,10 @@ class Failure:
     def error(self) -> DfcError:
         """The error it stands for."""
         spans = [SourceLocation(*each) for each in self.spans]
-        made = _CLASSES.get(self.kind, RankError)
-        if issubclass(made, RunError):
-            return made(self.message, code=self.code, spans=spans, values=self.values)
-        return made(self.message, code=self.code, spans=spans)
+        error_class = _CLASSES.get(self.kind, RankError)
+        if issubclass(error_class, RunError):
+            return error_class(self.message, code=self.code, spans=spans, values=self.values)
+        return error_class(self.message, code=self.code, spans=spans)
 
 
 def failure_of(problem: BaseException, task: str) -> Failure:

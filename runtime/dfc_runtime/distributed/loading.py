@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.calls.memory import memory_limit
-from dfc_runtime.distributed.calls.bundle_checks import check_ahead, check_part, plans_of
+from dfc_runtime.distributed.calls.bundle_checks import check_part, check_precompiled, plans_of
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.calls.edges import Edges
 from dfc_runtime.distributed.calls.part_sources import part_sources
@@ -76,8 +76,8 @@ def load_on(
         waiting = Waiting(end, deadline(seconds), topology.name)
         waiting.on_silent = records.heard
         recorder = None if trace is None else Recorder()
-        wishes = _LoadOptions(threads, limit, handlers or {}, summaries, recorder, device)
-        rank, module = _loaded_or_told(bundle, topology, waiting, wishes)
+        options = _LoadOptions(threads, limit, handlers or {}, summaries, recorder, device)
+        rank, module = _load_or_report(bundle, topology, waiting, options)
     module.start(initialise=initialise)
     if trace is not None and recorder is not None:
         Tracer(recorder, rank, module, trace).start()
@@ -92,8 +92,8 @@ def as_comm(comm: Comm | MPI.Intracomm) -> Comm:
         return cast(Comm, comm)
     from dfc_runtime.distributed.transport.mpi import MpiComm  # mpi4py starts MPI when it is imported
 
-    made: MpiComm = MpiComm(cast("MPI.Intracomm", comm))
-    return made
+    wrapped: MpiComm = MpiComm(cast("MPI.Intracomm", comm))
+    return wrapped
 
 
 def _topology(bundle: OpenBundle, comm: Comm, jobs: Mapping[str, int] | None) -> Topology | None:
@@ -127,54 +127,54 @@ class _LoadOptions:
 
     def answering(self, handlers: Mapping[str, Handler], waiting: Waiting) -> Mapping[str, Handler]:
         """The handlers of a program: those of its messages, and the caller's."""
-        found: Mapping[str, Handler] = {**handlers, **self.handlers}
-        return noting_kernels(found if self.recorder is None else self.recorder.handlers(found), waiting)
+        merged: Mapping[str, Handler] = {**handlers, **self.handlers}
+        return noting_kernels(merged if self.recorder is None else self.recorder.handlers(merged), waiting)
 
 
-def _loaded_or_told(
-    bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _LoadOptions
+def _load_or_report(
+    bundle: OpenBundle, topology: Topology, waiting: Waiting, options: _LoadOptions
 ) -> tuple[Rank, ClusterModule]:
     """This rank's part. If it cannot be loaded, all ranks are told why: they would wait for this one."""
     try:
-        return _loaded(bundle, topology, waiting, wishes)
+        return _loaded(bundle, topology, waiting, options)
     except DfcError as problem:
-        waiting.tell_failure(problem)
+        waiting.broadcast_failure(problem)
         raise
     except (ValueError, OverflowError) as problem:
         refused = bundles.damaged(bundle.source.name, str(problem))
-        waiting.tell_failure(refused)
+        waiting.broadcast_failure(refused)
         raise refused from None
 
 
 def _loaded(
-    bundle: OpenBundle, topology: Topology, waiting: Waiting, wishes: _LoadOptions
+    bundle: OpenBundle, topology: Topology, waiting: Waiting, options: _LoadOptions
 ) -> tuple[Rank, ClusterModule]:
     manifest = bundle.manifest
     edges = Edges(topology, waiting)
     role = topology.by_rank[waiting.comm.rank].role
-    handlers = wishes.answering(edges.handlers, waiting)
+    handlers = options.answering(edges.handlers, waiting)
     inner = None
     plans = plans_of(manifest, topology)
     if role is not None:
         task = topology.by_rank[waiting.comm.rank]
-        threads, near = _threads(wishes.threads, waiting.comm), waiting.comm.neighbour
+        threads, near = _threads(options.threads, waiting.comm), waiting.comm.neighbour
         inner = load_role(
             bundle.read(ROLE + role.name),
             threads,
-            wishes.limit,
+            options.limit,
             handlers,
-            wishes.summaries,
-            wishes.device,
+            options.summaries,
+            options.device,
             near,
             lambda own: check_part(manifest, own, topology, task, plans),
         )
     rank = Rank(topology, waiting, edges, plans, inner, {})
-    check_ahead(bundle)
+    check_precompiled(bundle)
     for plan in plans:
         rank.own_part(plan)
-    answer_ready(rank, is_traced=wishes.recorder is not None)
-    limit = memory_limit(wishes.limit)
-    loader = Loader(limit, lambda handlers: wishes.answering(handlers, waiting))
+    answer_ready(rank, is_traced=options.recorder is not None)
+    limit = memory_limit(options.limit)
+    loader = Loader(limit, lambda handlers: options.answering(handlers, waiting))
     parts = ClusterParts(rank, part_sources(bundle), loader)
     return rank, ClusterModule(manifest, rank, parts, limit, bundle.header.metadata["manifest_sha256"])
 

@@ -28,7 +28,7 @@ class MeasuredKernel:
 
     entry: str
     names: tuple[str, ...]
-    place: str
+    location: str
     seconds: float
     launches: int
 
@@ -78,7 +78,7 @@ class Metering:
 
     def _kernels(self, _: Data, _arrays: Sequence[Array]) -> Answer:
         rows: list[object] = [
-            [site.entry, list(site.names), f"{site.place.name}:{site.place.line}", seconds, launches]
+            [site.entry, list(site.names), f"{site.location.name}:{site.location.line}", seconds, launches]
             for site, seconds, launches in self._meter.kernels()
         ]
         return {"overhead": self._meter.overhead, "kernels": rows}, []
@@ -94,11 +94,11 @@ def _times(data: Data) -> RankTimes:
     return RankTimes(seconds(data["overhead"], "overhead"), tuple(_kernel(*row) for row in rows))
 
 
-def _kernel(entry: object, names: object, place: object, took: object, launches: object) -> MeasuredKernel:
+def _kernel(entry: object, names: object, location: object, took: object, launches: object) -> MeasuredKernel:
     return MeasuredKernel(
         text(entry, "entry"),
         tuple(text(each, "name") for each in items(names, "names")),
-        text(place, "place"),
+        text(location, "place"),
         seconds(took, "seconds"),
         integer(launches, "launches"),
     )

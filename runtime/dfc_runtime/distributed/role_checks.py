@@ -31,22 +31,22 @@ class _Form:
     outputs: int
     edge: str = ""
     is_routed: bool = False
-    made_by: str = ""
+    producer: str = ""
 
 
 _FORMS: Mapping[str, _Form] = {
     "send": _Form(1, 0, "value"),
     "recv": _Form(0, 1, "value"),
-    "contribute": _Form(2, 0, "combination", made_by="job"),
-    "combined": _Form(0, 1, "combination", made_by="job"),
-    "route_ids": _Form(1, 0, "rows", is_routed=True, made_by="callers"),
-    "routed_ids": _Form(0, 2, "rows", is_routed=True, made_by="owners"),
-    "route_rows": _Form(1, 0, "rows", is_routed=True, made_by="callers"),
-    "routed_rows": _Form(0, 1, "rows", is_routed=True, made_by="owners"),
-    "answer_rows": _Form(1, 0, "rows", is_routed=True, made_by="owners"),
-    "answered_rows": _Form(0, 1, "rows", is_routed=True, made_by="callers"),
-    "shard_place": _Form(0, 2, made_by="owners"),
-    "shard_rows": _Form(0, 1, made_by="owners"),
+    "contribute": _Form(2, 0, "combination", producer="job"),
+    "combined": _Form(0, 1, "combination", producer="job"),
+    "route_ids": _Form(1, 0, "rows", is_routed=True, producer="callers"),
+    "routed_ids": _Form(0, 2, "rows", is_routed=True, producer="owners"),
+    "route_rows": _Form(1, 0, "rows", is_routed=True, producer="callers"),
+    "routed_rows": _Form(0, 1, "rows", is_routed=True, producer="owners"),
+    "answer_rows": _Form(1, 0, "rows", is_routed=True, producer="owners"),
+    "answered_rows": _Form(0, 1, "rows", is_routed=True, producer="callers"),
+    "shard_place": _Form(0, 2, producer="owners"),
+    "shard_rows": _Form(0, 1, producer="owners"),
     "shard_positions": _Form(0, 1),
 }
 _OPENS_ROUTING = frozenset({"route_ids", "routed_ids"})
@@ -82,20 +82,20 @@ def _described(each: HostSite) -> str:
 # -------------------------------------------------------------- signatures --
 
 
-def _check_entry(role: Manifest, program: Manifest, cut: ClusterEntry, topology: Topology, task: Task) -> None:
+def _check_entry(role: Manifest, program: Manifest, split: ClusterEntry, topology: Topology, task: Task) -> None:
     """The feeds and results that the role's part has are those of the program, whole, in blocks or by rows."""
-    whole = next(each for each in program.entries if each.name == cut.name)
-    own = next((each for each in role.entries if each.name == cut.name), None)
+    whole = next(each for each in program.entries if each.name == split.name)
+    own = next((each for each in role.entries if each.name == split.name), None)
     if own is None:
         return  # another part of loading says so
-    feeds = {each.name: each.split_axis for each in cut.feeds}
-    results = {each.name: each.split_axis for each in cut.results if site(each.source)[0] == task.job}
-    tasks = {each.name: topology.tasks[each.source] for each in cut.results if each.rule}
+    feeds = {each.name: each.split_axis for each in split.feeds}
+    results = {each.name: each.split_axis for each in split.results if site(each.source)[0] == task.job}
+    tasks = {each.name: topology.tasks[each.source] for each in split.results if each.rule}
     checked = [(pair, 0) for pair in _pairs(whole, own, feeds)]
     checked += [(pair, tasks.get(pair[0], 0)) for pair in _pairs(whole, own, results, results=True)]
     for (name, outer, inner, axis), owners in checked:
         if not (_fits_by_rows(outer, inner, axis, owners) if owners else _fits(outer, inner, axis)):
-            raise ValueError(f"`{shown(name)}` of `{shown(cut.name)}` is of another type in the role {task.job}")
+            raise ValueError(f"`{shown(name)}` of `{shown(split.name)}` is of another type in the role {task.job}")
 
 
 _Typed = tuple[str, Sequence[Formula]]
@@ -109,8 +109,8 @@ def _pairs(
     inner = {each.name: each for each in (own.results if results else own.parameters)}
     for each in outer:
         if each.name in inner and each.name in axes:
-            found = inner[each.name]
-            yield each.name, (each.dtype, each.shape), (found.dtype, found.shape), axes[each.name]
+            counterpart = inner[each.name]
+            yield each.name, (each.dtype, each.shape), (counterpart.dtype, counterpart.shape), axes[each.name]
 
 
 def _fits(outer: _Typed, inner: _Typed, axis: int) -> bool:
@@ -143,13 +143,13 @@ def _fits_by_rows(outer: _Typed, inner: _Typed, axis: int, tasks: int) -> bool:
 def _check_axes(program: Manifest, topology: Topology) -> None:
     """What is divided or cut has the axis along which it is."""
     sizes = {each.name: len(each.shape) for each in program.state}
-    for place in topology.cluster.state:
-        if place.rule and place.axis >= sizes[place.name]:
-            raise ValueError(f"the state `{shown(place.name)}` has no axis {place.axis}")
+    for state in topology.cluster.state:
+        if state.rule and state.axis >= sizes[state.name]:
+            raise ValueError(f"the state `{shown(state.name)}` has no axis {state.axis}")
     entries = {each.name: each for each in program.entries}
-    for cut in topology.cluster.entries:
-        entry = entries[cut.name]
-        for pieces, whole in ((cut.feeds, entry.parameters), (cut.results, entry.results)):
+    for split in topology.cluster.entries:
+        entry = entries[split.name]
+        for pieces, whole in ((split.feeds, entry.parameters), (split.results, entry.results)):
             axes = {each.name: len(each.shape) for each in whole}
             for each in pieces:
                 if each.split_axis >= axes[each.name]:
@@ -159,17 +159,17 @@ def _check_axes(program: Manifest, topology: Topology) -> None:
 def _check_state(role: Manifest, program: Manifest, topology: Topology, task: Task) -> None:
     """A task has the state that is said to lie there, as large as it is said to be."""
     own = {each.name: each for each in role.state}
-    places = {each.name: each for each in topology.cluster.state}
+    states = {each.name: each for each in topology.cluster.state}
     for entry in program.state:
-        place = places[entry.name]
-        ranks = topology.ranks_of(place.site)
+        state = states[entry.name]
+        ranks = topology.ranks_of(state.site)
         if task.rank not in ranks:
             continue
         shape = list(entry.shape)
-        if place.rule:
-            shape[place.axis] = most_rows(shape[place.axis], len(ranks))
-        found = own.get(entry.name)
-        if found is None or (found.dtype, list(found.shape)) != (entry.dtype, shape):
+        if state.rule:
+            shape[state.axis] = most_rows(shape[state.axis], len(ranks))
+        own_entry = own.get(entry.name)
+        if own_entry is None or (own_entry.dtype, list(own_entry.shape)) != (entry.dtype, shape):
             raise ValueError(f"the state `{shown(entry.name)}` is not in the role {task.job}, or of another type")
 
 
@@ -185,7 +185,7 @@ def _check_site(each: HostSite, form: _Form, program: Manifest, topology: Topolo
         _check_combination(each, topology)
     elif form.edge != "value":
         _check_rows(each, form, program, topology)
-    if form.made_by and task.rank not in _ranks(each, form.made_by, topology):
+    if form.producer and task.rank not in _ranks(each, form.producer, topology):
         raise ValueError("it is of other tasks")
 
 
@@ -205,8 +205,8 @@ def _check_edge(each: HostSite, form: _Form, topology: Topology) -> None:
 def _check_combination(each: HostSite, topology: Topology) -> None:
     blocks, how = each.attributes["blocks"], _text(each, "combination")
     entry = next((entry for entry in topology.cluster.entries if entry.name == each.entry), None)
-    wanted = (0 if entry is None else entry.blocks, len(_ranks(each, "job", topology)))
-    if type(blocks) is not int or blocks not in wanted or how not in (*ADDITIONS, CONCAT):
+    allowed = (0 if entry is None else entry.blocks, len(_ranks(each, "job", topology)))
+    if type(blocks) is not int or blocks not in allowed or how not in (*ADDITIONS, CONCAT):
         raise ValueError("its blocks are not those of the entry")
     if each.kind == "combined" and not isinstance(each.attributes["scale"], int | float):
         raise ValueError("its scale is no number")
@@ -225,7 +225,7 @@ def _check_rows(each: HostSite, form: _Form, program: Manifest, topology: Topolo
     if rule not in SHARD_RULES or type(rows) is not int or rows < len(_ranks(each, "owners", topology)):
         raise ValueError("it divides rows in a way that cannot be")
     sizes = {entry.name: entry.shape for entry in program.state}
-    divided = [place for place in topology.cluster.state if (place.rule, place.site) == (rule, owners)]
+    divided = [state for state in topology.cluster.state if (state.rule, state.site) == (rule, owners)]
     if not any(sizes[place.name][place.axis] == rows for place in divided):
         raise ValueError("no variable is divided like that")
     if form.is_routed:
@@ -248,8 +248,8 @@ def _check_sums(sites: Sequence[HostSite]) -> None:
             part = each.inputs[0]
             put[each.attributes["key"]] = replace(part, shape=part.shape[1:]) if each.attributes["stacked"] else part
     for each in sites:
-        given = put.get(each.attributes.get("key"))
-        if each.kind == "combined" and given is not None and each.outputs[0] != given:
+        contributed = put.get(each.attributes.get("key"))
+        if each.kind == "combined" and contributed is not None and each.outputs[0] != contributed:
             raise ValueError(f"{_described(each)}: what comes out is not what was put in")
 
 

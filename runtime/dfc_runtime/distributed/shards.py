@@ -32,8 +32,8 @@ def rows_of(rule: str, rows: int, tasks: int, task: int) -> Rows:
     if rule != HASH:
         raise UnsupportedError(f"there is no rule {rule[:40]!r} to spread rows by", code="E1001")
     groups = np.arange(most_rows(rows, tasks))
-    found = groups * tasks + (task - _mixed(groups, tasks)) % tasks
-    return found[found < rows]
+    own_rows = groups * tasks + (task - _mixed(groups, tasks)) % tasks
+    return own_rows[own_rows < rows]
 
 
 def most_rows(rows: int, tasks: int) -> int:
@@ -77,7 +77,7 @@ class Division:
         turned = int(_mixed(np.array([full]), self.tasks)[0])
         return full + ((task - turned) % self.tasks < rest)
 
-    def places(self, rows: Rows) -> tuple[Rows, Rows]:
+    def locate(self, rows: Rows) -> tuple[Rows, Rows]:
         """The task of each row, and its number there."""
         if self.rule == BLOCKS:
             starts = np.array([dealt(self.rows, self.tasks, task)[0] for task in range(self.tasks)])

@@ -58,13 +58,13 @@ class Topology:
 
     def ranks_of(self, text: str) -> tuple[int, ...]:
         """The ranks of `job` or `job:task`."""
-        found = self._ranks.get(text)
-        if found is None:
+        ranks = self._ranks.get(text)
+        if ranks is None:
             job, task = site(text)
             first = self._first[job]
-            found = tuple(range(first, first + self.tasks[job])) if task is None else (first + task,)
-            self._ranks[text] = found
-        return found
+            ranks = tuple(range(first, first + self.tasks[job])) if task is None else (first + task,)
+            self._ranks[text] = ranks
+        return ranks
 
     def name(self, rank: int) -> str:
         return str(self.by_rank[rank])
@@ -84,10 +84,10 @@ class Topology:
             return
         text = f"{program} is for {self.described()}, but there {'is' if ranks == 1 else 'are'} {ranks}"
         fitting = {job.name: ranks - self.size + self.tasks[job.name] for job in self.cluster.jobs if job.elastic}
-        found = next((f"{name}={count}" for name, count in fitting.items() if count > 0), None)
+        suggestion = next((f"{name}={count}" for name, count in fitting.items() if count > 0), None)
         remedy = f"start {self.size}"
-        if found is not None:
-            remedy += f", or say how many tasks a job has: --job {found}"
+        if suggestion is not None:
+            remedy += f", or say how many tasks a job has: --job {suggestion}"
         raise RankCountError(f"{text}\n  {remedy}", code="E0912")
 
 

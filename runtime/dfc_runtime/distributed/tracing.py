@@ -1,8 +1,8 @@
 """One trace of many ranks: clocks are compared at the start, events are brought to rank 0 at the end.
 
 Assumes that all ranks load the program with a trace, and close it. Guarantees times on the clock of rank 0, right to
-half of the quickest of `ROUNDS` round trips, which the file tells. If ranks have lost each other, rank 0 writes what it
-has itself.
+half of the quickest of `ROUND_TRIPS` exchanges, which the file tells. If ranks have lost each other, rank 0 writes
+what it has itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dfc_runtime.formats.fields import integer, items, text
 from dfc_runtime.observe.tracing import Label, Part, Recorder, write
 
 READY, CLOCK, EVENTS = "trace_ready", "trace_clock", "trace_events"
-ROUNDS = 64
+ROUND_TRIPS = 64
 
 
 def answer_ready(rank: Rank, *, is_traced: bool) -> None:
@@ -82,7 +82,7 @@ class Tracer:
         """The other side of a comparison: says what its clock says."""
         comm, wait = self._rank.waiting.comm, self._wait
         question, answer = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        for _ in range(ROUNDS):
+        for _ in range(ROUND_TRIPS):
             wait(comm.irecv(as_bytes(question), 0, DATA_DOWN).test, 0)
             answer[0] = time.perf_counter_ns()
             wait(comm.isend(as_bytes(answer), 0, DATA_UP).test, 0)
@@ -91,14 +91,14 @@ class Tracer:
         """What the clock of another rank is ahead, and how wrong that can be: from the quickest round trip."""
         comm, wait, clock = self._rank.waiting.comm, self._wait, time.perf_counter_ns
         question, answer = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        found: list[tuple[int, int]] = []
-        for _ in range(ROUNDS):
+        samples: list[tuple[int, int]] = []
+        for _ in range(ROUND_TRIPS):
             begin = clock()
             wait(comm.isend(as_bytes(question), other, DATA_DOWN).test, other)
             wait(comm.irecv(as_bytes(answer), other, DATA_UP).test, other)
             end = clock()
-            found.append(((end - begin) // 2, int(answer[0]) - (begin + end) // 2))
-        error, offset = min(found)
+            samples.append(((end - begin) // 2, int(answer[0]) - (begin + end) // 2))
+        error, offset = min(samples)
         return offset, error
 
     def _wait(self, condition: Callable[[], bool], rank: int) -> None:
@@ -106,7 +106,7 @@ class Tracer:
 
     def _events(self, _: Data, _arrays: Sequence[Array]) -> Answer:
         recorder = self._recorder
-        labels: list[object] = [[each.category, each.name, each.place, each.entry] for each in recorder.labels]
+        labels: list[object] = [[each.category, each.name, each.location, each.entry] for each in recorder.labels]
         events: Array = recorder.events()
         return {"labels": labels, "dropped": recorder.dropped, "arrays": described([("i64", events)])}, [events]
 

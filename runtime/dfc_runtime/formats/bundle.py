@@ -66,8 +66,8 @@ class OpenBundle:
         self.source.read_into(self.tensor(name).offset, target)
         self._compare(name, hashlib.sha256(target).hexdigest())
 
-    def _compare(self, name: str, found: str) -> None:
-        if found != self.manifest.tensors[name]:
+    def _compare(self, name: str, digest: str) -> None:
+        if digest != self.manifest.tensors[name]:
             raise ValueError(f"{fields.shown(name)} has changed while it was read")
 
 
@@ -147,11 +147,11 @@ def _check_tensors(header: Header, manifest: Manifest) -> None:
     if not {SOURCE, *constants, *code} <= header.tensors.keys():
         raise ValueError("code, constants or source are missing")
     for name, tensor in header.tensors.items():
-        found = (tensor.dtype, tensor.shape)
+        layout = (tensor.dtype, tensor.shape)
         is_text = name.startswith(f"{SOURCE}/")
         if name not in (CONSTANTS, SOURCE, *code) and name not in state and not is_text:
             raise ValueError(f"{fields.shown(name)} is no part of a bundle")
-        if found != state.get(name, ("U8", (tensor.size,))):
+        if layout != state.get(name, ("U8", (tensor.size,))):
             raise ValueError(f"{fields.shown(name)} is not of the type the manifest states")
     for image in manifest.images:
         if not all(offset < header.tensors[image.tensor].size - seal.SIZE for offset in image.symbols.values()):
@@ -165,8 +165,8 @@ def _check_seals(file: Source, header: Header, manifest: Manifest, data: Mapping
     """Each image was compiled with these tables, and no others."""
     for image in manifest.images:
         entry = header.tensors[image.tensor]
-        found = file.read(entry.offset + entry.size - seal.SIZE, seal.SIZE) if entry.size >= seal.SIZE else b""
-        if found != seal.seal(data, image.isa, manifest.tensors.get(CONSTANTS, "")):
+        sealed = file.read(entry.offset + entry.size - seal.SIZE, seal.SIZE) if entry.size >= seal.SIZE else b""
+        if sealed != seal.seal(data, image.isa, manifest.tensors.get(CONSTANTS, "")):
             raise ValueError(f"its manifest is not the one that {fields.shown(image.tensor)} was compiled with")
 
 

@@ -55,7 +55,7 @@ class ClusterEdge:
     source: str
     destinations: tuple[str, ...]
     name: str
-    place: str
+    location: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +103,12 @@ COMBINES = ("mean", "sum")
 @dataclass(frozen=True, slots=True)
 class CombineCheck:
     """What the compiler could not see of a replicated entry: whether its `gradients`, values of a part that was
-    compiled ahead, are a mean over the batch or a sum, as `combine` says at that `place`. The first call finds out."""
+    compiled ahead, are a mean over the batch or a sum, as `combine` says at that `location`. The first call
+    finds out."""
 
     combine: str
     gradients: tuple[str, ...]
-    place: str
+    location: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,37 +67,37 @@ def from_json(value: object, where: str, entries: Mapping[str, Signature], state
 
 def _job(value: object, where: str) -> ClusterJob:
     record = Record(value, where)
-    made = ClusterJob(record.text("name"), record.integer("tasks", 1, MOST_TASKS), record.flag("elastic"))
+    job = ClusterJob(record.text("name"), record.integer("tasks", 1, MOST_TASKS), record.flag("elastic"))
     record.done()
-    return made
+    return job
 
 
 def _role(value: object, where: str) -> ClusterRole:
     record = Record(value, where)
-    made = ClusterRole(record.text("name"), record.text("job"), record.list("tasks", fields.integer))
+    role = ClusterRole(record.text("name"), record.text("job"), record.list("tasks", fields.integer))
     record.done()
-    return made
+    return role
 
 
 def _edge(value: object, where: str) -> ClusterEdge:
     record = Record(value, where)
-    made = ClusterEdge(
+    edge = ClusterEdge(
         key=record.text("key"),
         kind=record.text("kind"),
         source=record.text("source"),
         destinations=record.list("destinations", fields.text),
         name=record.text("name"),
-        place=record.text("place"),
+        location=record.text("place"),
     )
     record.done()
-    if made.kind not in EDGE_KINDS:
-        raise ValueError(f"{where} has the unknown kind {fields.shown(made.kind)}")
-    return made
+    if edge.kind not in EDGE_KINDS:
+        raise ValueError(f"{where} has the unknown kind {fields.shown(edge.kind)}")
+    return edge
 
 
 def _entry(value: object, where: str) -> ClusterEntry:
     record = Record(value, where)
-    made = ClusterEntry(
+    entry = ClusterEntry(
         name=record.text("name"),
         roles=record.list("roles", fields.text),
         replicated_over=record.text("replicated_over"),
@@ -111,58 +111,58 @@ def _entry(value: object, where: str) -> ClusterEntry:
         check=record.optional("check", _combine_check, None),
     )
     record.done()
-    return made
+    return entry
 
 
 def _combine_check(value: object, where: str) -> CombineCheck | None:
     record = Record(value, where)
-    made = CombineCheck(record.text("combine"), record.list("gradients", fields.text), record.text("place"))
+    check = CombineCheck(record.text("combine"), record.list("gradients", fields.text), record.text("place"))
     record.done()
-    if made.combine not in COMBINES or not made.gradients:
+    if check.combine not in COMBINES or not check.gradients:
         raise ValueError(f"{where} says neither of what nor as what gradients are checked")
-    return made
+    return check
 
 
 def _step(value: object, where: str) -> CheckpointStep:
     record = Record(value, where)
-    made = CheckpointStep(record.text("kind"), record.text("feed"), record.list("state", fields.text))
+    step = CheckpointStep(record.text("kind"), record.text("feed"), record.list("state", fields.text))
     record.done()
-    if made.kind not in STEP_KINDS:
-        raise ValueError(f"{where} has the unknown kind {fields.shown(made.kind)}")
-    return made
+    if step.kind not in STEP_KINDS:
+        raise ValueError(f"{where} has the unknown kind {fields.shown(step.kind)}")
+    return step
 
 
 def _feed(value: object, where: str) -> FeedPart:
     record = Record(value, where)
     axis = record.integer("split_axis", -1, MOST_AXES - 1)
-    made = FeedPart(record.text("name"), record.list("roles", fields.text), axis, _runs(record))
+    feed = FeedPart(record.text("name"), record.list("roles", fields.text), axis, _runs(record))
     record.done()
-    return made
+    return feed
 
 
 def _result(value: object, where: str) -> ResultPart:
     record = Record(value, where)
     axis = record.integer("split_axis", -1, MOST_AXES - 1)
     rule = record.optional("rule", fields.text, "")
-    made = ResultPart(record.text("name"), record.text("source"), axis, _runs(record), rule)
+    result = ResultPart(record.text("name"), record.text("source"), axis, _runs(record), rule)
     record.done()
     if rule and (rule not in SHARD_RULES or axis < 0):
         raise ValueError(f"{where} has the unknown rule {fields.shown(rule)}, or no axis for it")
-    return made
+    return result
 
 
 def _runs(record: Record) -> Formula:
-    return formulas.from_json(record.get("runs"), record.place("runs"))
+    return formulas.from_json(record.get("runs"), record.field_path("runs"))
 
 
 def _state(value: object, where: str) -> ClusterState:
     record = Record(value, where)
     axis = record.integer("axis", 0, MOST_AXES - 1)
-    made = ClusterState(record.text("name"), record.text("site"), record.text("rule"), axis)
+    state = ClusterState(record.text("name"), record.text("site"), record.text("rule"), axis)
     record.done()
-    if made.rule not in ("", *SHARD_RULES):
-        raise ValueError(f"{where} has the unknown rule {fields.shown(made.rule)}")
-    return made
+    if state.rule not in ("", *SHARD_RULES):
+        raise ValueError(f"{where} has the unknown rule {fields.shown(state.rule)}")
+    return state
 
 
 def _pair(value: object, where: str) -> tuple[str, str]:
@@ -177,9 +177,9 @@ def _checkpoint(value: object, where: str) -> CheckpointPolicy:
     seconds = record.get("seconds")
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < math.inf:
         raise ValueError(f"{where}.seconds is not a number of seconds")
-    made = CheckpointPolicy(float(seconds), record.integer("steps"), record.text("folder"), record.integer("keep", 1))
+    policy = CheckpointPolicy(float(seconds), record.integer("steps"), record.text("folder"), record.integer("keep", 1))
     record.done()
-    return made
+    return policy
 
 
 def _memories(value: object, where: str) -> tuple[ClusterMemory, ...]:
@@ -189,10 +189,10 @@ def _memories(value: object, where: str) -> tuple[ClusterMemory, ...]:
 def _memory(value: object, where: str) -> ClusterMemory:
     record = Record(value, where)
     role, entry = record.text("role"), record.text("entry")
-    delayed = formulas.from_json(record.get("delayed"), record.place("delayed"))
-    made = ClusterMemory(role, entry, delayed, record.optional("early", formulas.from_json, None))
+    delayed = formulas.from_json(record.get("delayed"), record.field_path("delayed"))
+    memory = ClusterMemory(role, entry, delayed, record.optional("early", formulas.from_json, None))
     record.done()
-    return made
+    return memory
 
 
 def _parts(value: object, where: str) -> tuple[AheadPart, ...]:
@@ -201,18 +201,18 @@ def _parts(value: object, where: str) -> tuple[AheadPart, ...]:
 
 def _part(value: object, where: str) -> AheadPart:
     record = Record(value, where)
-    made = AheadPart(record.list("fetches", _names), record.list("feeds", _part_feed))
+    part = AheadPart(record.list("fetches", _names), record.list("feeds", _part_feed))
     record.done()
-    if not made.fetches:
+    if not part.fetches:
         raise ValueError(f"{where} fetches nothing")
-    return made
+    return part
 
 
 def _part_feed(value: object, where: str) -> PartFeed:
     record = Record(value, where)
-    made = PartFeed(_names(record.get("names"), record.place("names")), record.text("parameter"))
+    feed = PartFeed(_names(record.get("names"), record.field_path("names")), record.text("parameter"))
     record.done()
-    return made
+    return feed
 
 
 def _names(value: object, where: str) -> tuple[str, ...]:
@@ -223,12 +223,12 @@ def _names(value: object, where: str) -> tuple[str, ...]:
 
 
 def _unique(names: Iterable[str], where: str) -> set[str]:
-    found: set[str] = set()
+    seen: set[str] = set()
     for name in names:
-        if name in found:
+        if name in seen:
             raise ValueError(f"{where} has {fields.shown(name)} twice")
-        found.add(name)
-    return found
+        seen.add(name)
+    return seen
 
 
 def _check_roles(cluster: Cluster) -> None:

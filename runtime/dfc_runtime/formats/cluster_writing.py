@@ -25,7 +25,7 @@ def to_json(cluster: Cluster) -> dict[str, object]:
                 "source": edge.source,
                 "destinations": list(edge.destinations),
                 "name": edge.name,
-                "place": edge.place,
+                "place": edge.location,
             }
             for edge in cluster.edges
         ],
@@ -61,7 +61,7 @@ def _entry(entry: ClusterEntry) -> object:
 
 
 def _check(check: CombineCheck) -> object:
-    return {"combine": check.combine, "gradients": list(check.gradients), "place": check.place}
+    return {"combine": check.combine, "gradients": list(check.gradients), "place": check.location}
 
 
 def _result(result: ResultPart) -> object:

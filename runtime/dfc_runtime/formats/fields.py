@@ -70,32 +70,32 @@ class Record:
 
     def optional(self, key: str, make: Callable[[object, str], T], otherwise: T) -> T:
         """What is not there in files of earlier versions."""
-        return make(self.get(key), self.place(key)) if key in self._data else otherwise
+        return make(self.get(key), self.field_path(key)) if key in self._data else otherwise
 
     def has(self, key: str) -> bool:
         """Whether there is such a key, of which files of earlier versions know nothing."""
         return key in self._data
 
-    def place(self, key: str) -> str:
+    def field_path(self, key: str) -> str:
         return f"{self.where}.{key}"
 
     def text(self, key: str) -> str:
-        return text(self.get(key), self.place(key))
+        return text(self.get(key), self.field_path(key))
 
     def flag(self, key: str) -> bool:
-        return flag(self.get(key), self.place(key))
+        return flag(self.get(key), self.field_path(key))
 
     def integer(self, key: str, low: int = 0, high: int = LARGEST) -> int:
-        return integer(self.get(key), self.place(key), low, high)
+        return integer(self.get(key), self.field_path(key), low, high)
 
     def list(self, key: str, make: Callable[[object, str], T]) -> tuple[T, ...]:
         """A list whose members `make(value, where)` reads."""
-        where = self.place(key)
+        where = self.field_path(key)
         return tuple(make(value, f"{where}[{i}]") for i, value in enumerate(items(self.get(key), where)))
 
     def table(self, key: str, make: Callable[[object, str], T]) -> dict[str, T]:
         """An object whose values `make(value, where)` reads."""
-        where = self.place(key)
+        where = self.field_path(key)
         return {name: make(value, f"{where}.{shown(name)}") for name, value in mapping(self.get(key), where).items()}
 
     def done(self) -> None:

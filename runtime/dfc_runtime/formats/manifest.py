@@ -84,7 +84,7 @@ class SizeCheck:
     relation: str
     right: Formula
     reason: str
-    place: SourceLocation
+    location: SourceLocation
 
 
 RELATIONS = ("==", "!=", ">=", ">")
@@ -100,7 +100,7 @@ class Entry:
     readonly: bool
     is_test: bool
     unnamed_result: bool
-    place: SourceLocation
+    location: SourceLocation
     parameters: tuple[Parameter, ...]
     results: tuple[Result, ...]
     dims: tuple[str, ...]
@@ -145,7 +145,7 @@ class StateEntry:
     container: str
     saved: bool
     doc: str
-    place: SourceLocation
+    location: SourceLocation
 
     def __str__(self) -> str:
         return described(self.dtype, self.shape)
@@ -162,7 +162,7 @@ class FaultSite:
 
     kind: str
     message: str
-    place: SourceLocation
+    location: SourceLocation
 
 
 SAVE, RESTORE, SEND = "checkpoint_save", "checkpoint_restore", "send"
@@ -192,7 +192,7 @@ class HostSite:
     inputs: tuple[SiteOperand, ...]
     outputs: tuple[SiteOperand, ...]
     names: tuple[str, ...]
-    place: SourceLocation
+    location: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)

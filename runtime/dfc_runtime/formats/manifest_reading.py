@@ -25,7 +25,7 @@ from dfc_runtime.formats.manifest import (
     SizeCheck,
     StateEntry,
 )
-from dfc_runtime.formats.site_reading import MAXIMUM_RANK, check_sites, element_type, read_place, read_site
+from dfc_runtime.formats.site_reading import MAXIMUM_RANK, check_sites, element_type, read_location, read_site
 
 
 def from_json(data: object) -> Manifest:
@@ -75,12 +75,12 @@ def _check_names(manifest: Manifest) -> None:
 
 
 def _unique(names: Iterable[str], where: str) -> set[str]:
-    found: set[str] = set()
+    seen: set[str] = set()
     for name in names:
-        if name in found:
+        if name in seen:
             raise ValueError(f"{where} has {fields.shown(name)} twice")
-        found.add(name)
-    return found
+        seen.add(name)
+    return seen
 
 
 def _setting(value: object, where: str) -> int | float | bool | str:
@@ -104,7 +104,7 @@ def _entry(value: object, where: str) -> Entry:
         readonly=record.flag("readonly"),
         is_test=record.flag("test"),
         unnamed_result=record.flag("unnamed_result"),
-        place=read_place(record.get("place"), record.place("place")),
+        location=read_location(record.get("place"), record.field_path("place")),
         parameters=record.list("parameters", _parameter),
         results=record.list("results", _result),
         dims=record.list("dims", fields.text),
@@ -113,8 +113,8 @@ def _entry(value: object, where: str) -> Entry:
         checks=record.list("checks", _check),
         reads=record.list("reads", fields.text),
         writes=record.list("writes", fields.text),
-        arena=formulas.from_json(record.get("arena"), record.place("arena")),
-        largest_live=formulas.from_json(record.get("largest_live"), record.place("largest_live")),
+        arena=formulas.from_json(record.get("arena"), record.field_path("arena")),
+        largest_live=formulas.from_json(record.get("largest_live"), record.field_path("largest_live")),
         peak_names=record.list("peak_names", fields.text),
         concurrent=record.optional("concurrent", fields.flag, False),
         measured=record.list("measured", fields.text) if record.has("measured") else (),
@@ -144,31 +144,31 @@ def _check_entry(entry: Entry, where: str) -> None:
 
 def _result_symbols(result: Result, measured: frozenset[str]) -> set[str]:
     """The dims that the formulas of a result use. One whose shape is found out says how large it can be."""
-    found = {name for formula in result.shape for name in formula.symbols()}
-    if measured.isdisjoint(found) != (result.most is None):
+    symbols = {name for formula in result.shape for name in formula.symbols()}
+    if measured.isdisjoint(symbols) != (result.most is None):
         raise ValueError(f"the result {fields.shown(result.name)} does not say how large it can be")
-    found.update(name for name, _ in result.over)
-    return found - measured | (result.most.symbols() if result.most is not None else set[str]())
+    symbols.update(name for name, _ in result.over)
+    return symbols - measured | (result.most.symbols() if result.most is not None else set[str]())
 
 
 def _parameter(value: object, where: str) -> Parameter:
     record = Record(value, where)
-    made = Parameter(record.text("name"), element_type(record, TEXT), _formulas(record), record.text("doc"))
+    parameter = Parameter(record.text("name"), element_type(record, TEXT), _formulas(record), record.text("doc"))
     record.done()
-    if made.is_text and made.shape:
+    if parameter.is_text and parameter.shape:
         raise ValueError(f"{where} is a text with a shape")
-    return made
+    return parameter
 
 
 def _result(value: object, where: str) -> Result:
     record = Record(value, where)
-    most = formulas.from_json(record.get("most"), record.place("most")) if record.has("most") else None
+    most = formulas.from_json(record.get("most"), record.field_path("most")) if record.has("most") else None
     over = tuple(record.table("over", _over).items()) if record.has("over") else ()
-    made = Result(record.text("name"), element_type(record), _formulas(record), most, over)
+    result = Result(record.text("name"), element_type(record), _formulas(record), most, over)
     record.done()
-    if made.over and made.shape:
+    if result.over and result.shape:
         raise ValueError(f"{where} is no single number, but is said to be one over examples")
-    return made
+    return result
 
 
 def _over(value: object, where: str) -> str:
@@ -180,17 +180,17 @@ def _over(value: object, where: str) -> str:
 
 def _check(value: object, where: str) -> SizeCheck:
     record = Record(value, where)
-    made = SizeCheck(
-        formulas.from_json(record.get("left"), record.place("left")),
+    check = SizeCheck(
+        formulas.from_json(record.get("left"), record.field_path("left")),
         record.text("relation"),
-        formulas.from_json(record.get("right"), record.place("right")),
+        formulas.from_json(record.get("right"), record.field_path("right")),
         record.text("reason"),
-        read_place(record.get("place"), record.place("place")),
+        read_location(record.get("place"), record.field_path("place")),
     )
     record.done()
-    if made.relation not in RELATIONS:
-        raise ValueError(f"{where} has the unknown relation {fields.shown(made.relation)}")
-    return made
+    if check.relation not in RELATIONS:
+        raise ValueError(f"{where} has the unknown relation {fields.shown(check.relation)}")
+    return check
 
 
 def _old_step(value: object, where: str) -> None:
@@ -203,7 +203,7 @@ def _old_step(value: object, where: str) -> None:
 
 def _state(value: object, where: str) -> StateEntry:
     record = Record(value, where)
-    made = StateEntry(
+    entry = StateEntry(
         name=record.text("name"),
         kind=record.text("kind"),
         dtype=element_type(record),
@@ -212,27 +212,27 @@ def _state(value: object, where: str) -> StateEntry:
         container=record.text("container"),
         saved=record.flag("saved"),
         doc=record.text("doc"),
-        place=read_place(record.get("place"), record.place("place")),
+        location=read_location(record.get("place"), record.field_path("place")),
     )
     record.done()
-    if made.kind not in STATE_KINDS:
-        raise ValueError(f"{where} has the unknown kind {fields.shown(made.kind)}")
-    if len(made.shape) > MAXIMUM_RANK or math.prod(made.shape) * SIZES[made.dtype] > fields.LARGEST:
+    if entry.kind not in STATE_KINDS:
+        raise ValueError(f"{where} has the unknown kind {fields.shown(entry.kind)}")
+    if len(entry.shape) > MAXIMUM_RANK or math.prod(entry.shape) * SIZES[entry.dtype] > fields.LARGEST:
         raise ValueError(f"{where} is too large")
-    return made
+    return entry
 
 
 def _fault(value: object, where: str) -> FaultSite:
     record = Record(value, where)
-    place = read_place(record.get("place"), record.place("place"))
-    made = FaultSite(record.text("kind"), record.text("message"), place)
+    location = read_location(record.get("place"), record.field_path("place"))
+    site = FaultSite(record.text("kind"), record.text("message"), location)
     record.done()
-    return made
+    return site
 
 
 def _image(value: object, where: str) -> ImageEntry:
     record = Record(value, where)
     symbols = record.table("symbols", fields.integer)
-    made = ImageEntry(record.text("isa"), symbols, record.list("required_bits", fields.text))
+    image = ImageEntry(record.text("isa"), symbols, record.list("required_bits", fields.text))
     record.done()
-    return made
+    return image

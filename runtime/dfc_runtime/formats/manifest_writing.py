@@ -41,8 +41,8 @@ def to_json(manifest: Manifest) -> dict[str, object]:
     }
 
 
-def _place(place: SourceLocation) -> object:
-    return [place.name, place.line, place.column, place.text]
+def _location(location: SourceLocation) -> object:
+    return [location.name, location.line, location.column, location.text]
 
 
 def _shape(shape: tuple[Formula, ...]) -> object:
@@ -56,7 +56,7 @@ def _entry(entry: Entry) -> object:
         "readonly": entry.readonly,
         "test": entry.is_test,
         "unnamed_result": entry.unnamed_result,
-        "place": _place(entry.place),
+        "place": _location(entry.location),
         "parameters": [_parameter(each) for each in entry.parameters],
         "results": [_result(each) for each in entry.results],
         "dims": list(entry.dims),
@@ -89,7 +89,7 @@ def _check(each: SizeCheck) -> object:
         "relation": each.relation,
         "right": each.right.to_json(),
         "reason": each.reason,
-        "place": _place(each.place),
+        "place": _location(each.location),
     }
 
 
@@ -103,12 +103,12 @@ def _state(each: StateEntry) -> object:
         "container": each.container,
         "saved": each.saved,
         "doc": each.doc,
-        "place": _place(each.place),
+        "place": _location(each.location),
     }
 
 
 def _fault(each: FaultSite) -> object:
-    return {"kind": each.kind, "message": each.message, "place": _place(each.place)}
+    return {"kind": each.kind, "message": each.message, "place": _location(each.location)}
 
 
 def _site(each: HostSite) -> object:
@@ -119,7 +119,7 @@ def _site(each: HostSite) -> object:
         "inputs": [_operand(one) for one in each.inputs],
         "outputs": [_operand(one) for one in each.outputs],
         "names": list(each.names),
-        "place": _place(each.place),
+        "place": _location(each.location),
     }
 
 

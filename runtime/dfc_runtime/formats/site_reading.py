@@ -27,7 +27,7 @@ from dfc_runtime.formats.manifest import (
 MAXIMUM_RANK = 32
 
 
-def read_place(value: object, where: str) -> SourceLocation:
+def read_location(value: object, where: str) -> SourceLocation:
     parts = fields.items(value, where)
     if len(parts) != 4:
         raise ValueError(f"{where} is not a place")
@@ -44,17 +44,17 @@ def element_type(record: Record, *others: str) -> str:
 
 def read_site(value: object, where: str) -> HostSite:
     record = Record(value, where)
-    made = HostSite(
+    site = HostSite(
         kind=record.text("kind"),
         entry=record.text("entry"),
         attributes=record.table("attributes", _attribute),
         inputs=record.list("inputs", _operand),
         outputs=record.list("outputs", _operand),
         names=record.list("names", fields.text),
-        place=read_place(record.get("place"), record.place("place")),
+        location=read_location(record.get("place"), record.field_path("place")),
     )
     record.done()
-    return made
+    return site
 
 
 def check_sites(manifest: Manifest) -> None:
@@ -79,10 +79,10 @@ def check_sites(manifest: Manifest) -> None:
 def _check_handed(site: HostSite, state: Mapping[str, StateEntry]) -> None:
     """The inputs are these variables, whole."""
     names = site.attributes[HANDED]
-    found: tuple[SiteOperand, ...] | None = None
+    operands: tuple[SiteOperand, ...] | None = None
     if isinstance(names, tuple) and state.keys() >= {*names}:
-        found = tuple(SiteOperand(state[name].dtype, state[name].shape) for name in names)
-    if found != site.inputs or site.outputs:
+        operands = tuple(SiteOperand(state[name].dtype, state[name].shape) for name in names)
+    if operands != site.inputs or site.outputs:
         raise ValueError(f"the {fields.shown(site.kind)} in entry {fields.shown(site.entry)} is not given what it says")
 
 
@@ -96,12 +96,12 @@ def _attribute(value: object, where: str) -> SiteValue:
 
 def _operand(value: object, where: str) -> SiteOperand:
     record = Record(value, where)
-    made = SiteOperand(element_type(record), record.list("shape", _axis))
+    operand = SiteOperand(element_type(record), record.list("shape", _axis))
     record.done()
-    known = [axis for axis in made.shape if isinstance(axis, int)]
-    if len(made.shape) > MAXIMUM_RANK or math.prod(known) * SIZES[made.dtype] > fields.LARGEST:
+    known = [axis for axis in operand.shape if isinstance(axis, int)]
+    if len(operand.shape) > MAXIMUM_RANK or math.prod(known) * SIZES[operand.dtype] > fields.LARGEST:
         raise ValueError(f"{where} is too large")
-    return made
+    return operand
 
 
 def _axis(value: object, where: str) -> int | str:

@@ -95,9 +95,9 @@ def _regular(path: str | os.PathLike[str]) -> tuple[int, int]:
     if not stat.S_ISREG(os.stat(path).st_mode):
         return -1, 0
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode):
-        return descriptor, found.st_size
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status.st_size
     os.close(descriptor)  # something else has taken its place in between
     return -1, 0
 

@@ -32,10 +32,10 @@ def dump(data: object) -> str:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("JSON has a key twice")
-    return found
+    return members
 
 
 def _refuse_constant(name: str) -> object:

@@ -94,13 +94,13 @@ def _entry(name: str, value: object, start: int) -> TensorEntry:
 
 
 def _check_ranges(tensors: list[TensorEntry], start: int, end: int) -> None:
-    place = start
+    offset = start
     for tensor in sorted(tensors, key=lambda t: (t.offset, t.size)):
-        if tensor.offset != place:
+        if tensor.offset != offset:
             raise ValueError(f"{fields.shown(tensor.name)} does not follow the tensor before it")
-        place += tensor.size
-    if place != end:
-        raise ValueError(f"the tensors end at byte {place}, the file at {end}")
+        offset += tensor.size
+    if offset != end:
+        raise ValueError(f"the tensors end at byte {offset}, the file at {end}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +117,13 @@ def write(tensors: Iterable[NewTensor], metadata: Mapping[str, str]) -> Iterator
     """The file, piece by piece."""
     ordered = sorted(tensors, key=lambda t: (-STORED_SIZES[t.dtype], t.name))
     described: dict[str, object] = {_METADATA: dict(metadata)}
-    place = 0
+    offset = 0
     for tensor in ordered:
         size = math.prod(tensor.shape) * STORED_SIZES[tensor.dtype]
         assert size == len(tensor.data), tensor.name
-        range_ = [place, place + size]
+        range_ = [offset, offset + size]
         described[tensor.name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": range_}
-        place += size
+        offset += size
     header = strict_json.dump(described).encode()
     header += b" " * (-(PREFIX + len(header)) % ALIGNMENT)
     yield struct.pack("<Q", len(header)) + header

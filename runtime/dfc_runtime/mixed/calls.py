@@ -34,8 +34,8 @@ class _Part:
         self.unit, self._plan = unit, plan
         self._entry: Entry = unit.entry(plan.entry)
         entry = self._entry
-        given = (len(plan.arguments), len(plan.results), len(plan.measured), whole.dims)
-        if given != (len(entry.parameters), len(entry.results), len(entry.measured), len(entry.dims)):
+        signature = (len(plan.arguments), len(plan.results), len(plan.measured), whole.dims)
+        if signature != (len(entry.parameters), len(entry.results), len(entry.measured), len(entry.dims)):
             raise ValueError(f"the part of `{entry.name}` on {unit.name} is not what the plan says")
         self._memory = memory
         own = unit.driver.memory
@@ -86,13 +86,13 @@ class _Part:
         return address_of(copy)
 
     def _arena(self, dims: tuple[int, ...]) -> int:
-        found = self._arenas.get(dims)
-        if found is None:
+        arena_size = self._arenas.get(dims)
+        if arena_size is None:
             if len(self._arenas) >= _MOST_SIZES:
                 self._arenas.clear()
             sizes: Mapping[str, int] = dict(zip(self._entry.dims, dims, strict=True))
-            found = self._arenas[dims] = self._entry.arena.evaluate(sizes)
-        return found
+            arena_size = self._arenas[dims] = self._entry.arena.evaluate(sizes)
+        return arena_size
 
     def run(self, meeting: Meeting, call: int) -> None:
         """Runs it; what goes wrong is kept."""

@@ -47,7 +47,7 @@ class MixedDriver:
         locks: Mapping[str, Array] | None = None,
         host: HostCall | None = None,
         device: int = 0,
-        beside: Driver | None = None,
+        state_owner: Driver | None = None,
     ) -> None:
         del symbols, constants  # there are none but those of the parts
         plan = read_plan(notes.get(MIXED), len(image))
@@ -55,13 +55,13 @@ class MixedDriver:
         self._meeting = Meeting()
         self._arena = Arena()
         self._fault: Fault = (0, ())
-        self._beside = beside  # lives as long, for the sake of its state
+        self._state_owner = state_owner  # lives as long, for the sake of its state
         self.units: list[Unit] = []
         try:
             for each in plan.devices:
                 code = image[each.offset : each.offset + each.size]
                 self.units.append(self._loaded(each, code, resources, threads, locks or {}, host, device))
-            self.memory = self._found_memory()
+            self.memory = self._collect_memory()
             self._check_hosts(plan)
             self._calls = [MixedCall(e, self.units, self._meeting, self.memory, self._arena) for e in plan.entries]
         except BaseException:
@@ -92,7 +92,7 @@ class MixedDriver:
             constants.flags.writeable = False
             more: dict[str, Any] = {}
             if make.has_devices:
-                more = {"device": number, "beside": self._neighbour(plan, holds=bool(manifest.state))}
+                more = {"device": number, "state_owner": self._neighbour(plan, holds=bool(manifest.state))}
             if manifest.sites:
                 more["host"] = messenger.call
             driver = make(
@@ -109,15 +109,15 @@ class MixedDriver:
 
     def _neighbour(self, plan: DevicePlan, *, holds: bool) -> Driver | None:
         """The driver whose copies of the state the one of this device is to work on."""
-        if self._beside is None:
+        if self._state_owner is None:
             return None
-        units = self._beside.units if isinstance(self._beside, MixedDriver) else []
-        found = next((unit.driver for unit in units if unit.plan.name == plan.name), None)
-        if found is None and holds:
+        units = self._state_owner.units if isinstance(self._state_owner, MixedDriver) else []
+        driver = next((unit.driver for unit in units if unit.plan.name == plan.name), None)
+        if driver is None and holds:
             raise ValueError(f"the program beside it has no state on {plan.name}")
-        return found
+        return driver
 
-    def _found_memory(self) -> MixedMemory:
+    def _collect_memory(self) -> MixedMemory:
         known = [(unit, unit.driver.memory) for unit in self.units]
         there = [(unit, memory) for unit, memory in known if memory is not None]
         if not there:
@@ -140,12 +140,12 @@ class MixedDriver:
 
     def entry(self, number: int) -> NativeFunction:
         """The calls of an entry."""
-        made = self._calls[number]
+        entry_call = self._calls[number]
 
         def call(slots: int) -> int:
-            code = made.call(slots)
+            code = entry_call.call(slots)
             if code:
-                self._fault = made.fault
+                self._fault = entry_call.fault
             return code
 
         return NativeFunction(call)

@@ -45,12 +45,12 @@ def devices_in(bundle: OpenBundle) -> dict[str, tuple[DeviceInfo, ...]]:
     cluster = bundle.manifest.cluster
     if cluster is None:
         return {"": _devices(bundle)} if bundle.manifest.driver == MIXED else {}
-    found: dict[str, tuple[DeviceInfo, ...]] = {}
+    devices: dict[str, tuple[DeviceInfo, ...]] = {}
     for role in cluster.roles:
         with bundles.opened(bundle.read(ROLE + role.name)) as inner:
             if inner.manifest.driver == MIXED:
-                found[role.name] = _devices(inner)
-    return found
+                devices[role.name] = _devices(inner)
+    return devices
 
 
 def _devices(bundle: OpenBundle) -> tuple[DeviceInfo, ...]:
@@ -74,8 +74,8 @@ def _sends(plan: DevicePlan, manifest: Manifest) -> Iterator[MessageInfo]:
 
 
 def _destinations(site: HostSite) -> tuple[str, ...]:
-    found = site.attributes.get("destinations", ())
-    return tuple(in_words(name) for name in found) if isinstance(found, tuple) else ()
+    destinations = site.attributes.get("destinations", ())
+    return tuple(in_words(name) for name in destinations) if isinstance(destinations, tuple) else ()
 
 
 def in_words(name: str) -> str:

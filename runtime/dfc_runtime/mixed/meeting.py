@@ -39,7 +39,7 @@ class _Parcel:
 
 
 @dataclass(slots=True)
-class _Wish:
+class _PendingReceive:
     """Memory of somebody who waits for a value. Who `claimed` it fills it; `sent` is how much came."""
 
     address: int
@@ -54,7 +54,7 @@ class Meeting:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._boxes: dict[tuple[str, str], deque[_Parcel]] = {}
-        self._wishes: dict[tuple[str, str], _Wish] = {}
+        self._pending_receives: dict[tuple[str, str], _PendingReceive] = {}
         self._spare: dict[int, list[NDArray[np.uint8]]] = {}
         self._running: set[str] = set()
         self._stopped: set[str] = set()
@@ -66,7 +66,7 @@ class Meeting:
         """A call begins, in which these take part. Its number is for `enter`."""
         with self._changed:
             self._boxes.clear()
-            self._wishes.clear()
+            self._pending_receives.clear()
             self._stopped.clear()
             self._entered.clear()
             self._running = set(devices)
@@ -86,19 +86,19 @@ class Meeting:
         """Sends a value of so many bytes."""
         boxes = [(key, device) for device in destinations]
         with self._changed:
-            wishes = [None if self._boxes.get(box) else self._wishes.pop(box, None) for box in boxes]
-            for wish in wishes:
-                if wish is not None:
-                    wish.claimed = True
-        for wish in wishes:
-            if wish is not None and wish.size == size:
-                _move(wish.address, address, size)
-        later = [box for box, wish in zip(boxes, wishes, strict=True) if wish is None]
+            receives = [None if self._boxes.get(box) else self._pending_receives.pop(box, None) for box in boxes]
+            for receive in receives:
+                if receive is not None:
+                    receive.claimed = True
+        for receive in receives:
+            if receive is not None and receive.size == size:
+                _move(receive.address, address, size)
+        later = [box for box, wish in zip(boxes, receives, strict=True) if wish is None]
         parcel = _Parcel(self._copied(address, size) if later else _NOTHING, len(later))
         with self._changed:
-            for wish in wishes:
-                if wish is not None:
-                    wish.sent = size
+            for receive in receives:
+                if receive is not None:
+                    receive.sent = size
             for box in later:
                 self._boxes.setdefault(box, deque()).append(parcel)
             self._changed.notify_all()
@@ -106,19 +106,19 @@ class Meeting:
     def take(self, key: str, device: str, source: str, address: int, size: int) -> None:
         """Receives the next value under a key. `StoppedError`: its source has ended without sending it."""
         with self._changed:
-            parcel = self._awaited((key, device), source, _Wish(address, size))
+            parcel = self._awaited((key, device), source, _PendingReceive(address, size))
         if parcel is None:
             return
         _check_size(key, parcel.buffer.size, size)
         _move(address, address_of(parcel.buffer), size)
         self._give_back(parcel)
 
-    def _awaited(self, box: tuple[str, str], source: str, wish: _Wish) -> _Parcel | None:
+    def _awaited(self, box: tuple[str, str], source: str, receive: _PendingReceive) -> _Parcel | None:
         """The next value of a box, or None once it is where the wish wants it. Call with the lock held."""
-        self._wishes[box] = wish
+        self._pending_receives[box] = receive
         try:
-            while wish.sent is None:
-                if not wish.claimed:
+            while receive.sent is None:
+                if not receive.claimed:
                     if self._boxes.get(box):
                         return self._boxes[box].popleft()
                     if self._is_over or source not in self._running:
@@ -126,13 +126,13 @@ class Meeting:
                         raise StoppedError
                 self._changed.wait()
         except BaseException:
-            while wish.claimed and wish.sent is None:  # an interrupt: the memory is not ours before it was filled
+            while receive.claimed and receive.sent is None:  # an interrupt: the memory is not ours before it was filled
                 self._changed.wait()
             raise
         finally:
-            if self._wishes.get(box) is wish:
-                del self._wishes[box]
-        _check_size(box[0], wish.sent, wish.size)
+            if self._pending_receives.get(box) is receive:
+                del self._pending_receives[box]
+        _check_size(box[0], receive.sent, receive.size)
         return None
 
     def end(self, device: str) -> None:
@@ -185,6 +185,6 @@ class Meeting:
                     spare.append(parcel.buffer)
 
 
-def _check_size(key: str, found: int, wanted: int) -> None:
-    if found != wanted:
-        raise ValueError(f"{key} has {found} bytes instead of {wanted}")
+def _check_size(key: str, actual: int, expected: int) -> None:
+    if actual != expected:
+        raise ValueError(f"{key} has {actual} bytes instead of {expected}")

@@ -55,9 +55,9 @@ class MixedMemory:
         self._first.wait(stream)
 
     def _by_owner(self, names: Sequence[str]) -> list[tuple[DeviceMemory, list[str]]]:
-        found: list[tuple[DeviceMemory, list[str]]] = []
+        owned: list[tuple[DeviceMemory, list[str]]] = []
         for memory in dict.fromkeys(self._owners.values()):
             own = [name for name in names if self._owners.get(name) is memory]
             if own:
-                found.append((memory, own))
-        return found
+                owned.append((memory, own))
+        return owned

@@ -91,10 +91,10 @@ class _Message:
 
 
 def _text(site: HostSite, name: str) -> str:
-    found = site.attributes.get(name)
-    if not isinstance(found, str):
+    attribute = site.attributes.get(name)
+    if not isinstance(attribute, str):
         raise ValueError(f"a message between devices lacks its {name}")
-    return found
+    return attribute
 
 
 @dataclass(slots=True)

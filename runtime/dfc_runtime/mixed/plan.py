@@ -86,22 +86,22 @@ def _device(value: object, where: str, image_size: int) -> DevicePlan:
     if kind not in KINDS:
         raise ValueError(f"{where} is of the unknown kind {fields.shown(kind)}")
     offset = record.integer("offset", high=image_size)
-    made = DevicePlan(
+    device = DevicePlan(
         kind,
         record.integer("number", high=1 << 16),
         offset,
         record.integer("size", high=image_size - offset),
         record.integer("faults"),
-        record.list("sites", lambda each, place: fields.integer(each, place, NOT_OUTSIDE)),
+        record.list("sites", lambda each, path: fields.integer(each, path, NOT_OUTSIDE)),
     )
     record.done()
-    return made
+    return device
 
 
 def _entry(value: object, where: str, devices: int) -> EntryPlan:
     record = Record(value, where)
     counts = [record.integer(name, high=1 << 20) for name in ("arguments", "results", "dims", "measured")]
-    parts = record.list("parts", lambda each, place: _part(each, place, devices, counts))
+    parts = record.list("parts", lambda each, path: _part(each, path, devices, counts))
     record.done()
     if len({part.device for part in parts}) < len(parts):
         raise ValueError(f"{where} has two parts on one device")
@@ -112,9 +112,9 @@ def _part(value: object, where: str, devices: int, counts: Sequence[int]) -> Par
     record = Record(value, where)
 
     def numbers(key: str, count: int) -> tuple[int, ...]:
-        return record.list(key, lambda each, place: fields.integer(each, place, 0, count - 1))
+        return record.list(key, lambda each, path: fields.integer(each, path, 0, count - 1))
 
-    made = PartPlan(
+    part = PartPlan(
         record.integer("device", high=devices - 1),
         record.integer("entry"),
         numbers("arguments", counts[0]),
@@ -122,4 +122,4 @@ def _part(value: object, where: str, devices: int, counts: Sequence[int]) -> Par
         numbers("measured", counts[3]),
     )
     record.done()
-    return made
+    return part

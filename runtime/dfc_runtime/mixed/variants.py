@@ -18,9 +18,9 @@ def variant(bundle: OpenBundle, image: ImageEntry, device: int) -> str:
     if image.isa != MIXED:
         return image.isa
     code = bundle.code(image)
-    found: set[str] = set()
+    names: set[str] = set()
     for each in read_plan(bundle.manifest.notes.get(MIXED), len(code)).devices:
         with bundles.opened(code[each.offset : each.offset + each.size]) as part:
             number = device + each.number if find_driver(part.manifest.driver).has_devices else 0
-            found.add(image_for(part, number).isa)
-    return " ".join(sorted(found))
+            names.add(image_for(part, number).isa)
+    return " ".join(sorted(names))

@@ -13,14 +13,14 @@ from dfc_runtime.observe.summaries import JsonLines, Recent, Sink
 Destination = str | os.PathLike[str] | Sink
 
 
-def opened(given: Destination | None) -> Sink:
+def opened(destination: Destination | None) -> Sink:
     """The sink for what `load` was given: a path ending in `.jsonl` is a file of lines, another one a folder of event
     files for TensorBoard, nothing means that the latest events are kept in memory."""
-    if given is None:
+    if destination is None:
         return Recent()
-    if not isinstance(given, str | os.PathLike):
-        return given
-    path = Path(os.fspath(given))
+    if not isinstance(destination, str | os.PathLike):
+        return destination
+    path = Path(os.fspath(destination))
     if path.suffix == ".jsonl":
         return JsonLines(path)
     from dfc_runtime.observe.event_files import EventFiles  # the library behind it is optional, and slow to import

@@ -42,16 +42,16 @@ class EventFiles(FileSink):
         summary = self._summary.Summary(value=[value])
         self._writer.add_event(self._event.Event(wall_time=event.time, step=event.step, summary=summary))
 
-    def _histogram(self, made: Histogram) -> object:
+    def _histogram(self, summary: Histogram) -> object:
         """The format gives each bucket its right edge; a first one without elements tells where the next begins."""
         return self._summary.HistogramProto(
-            min=made.minimum,
-            max=made.maximum,
-            num=made.count,
-            sum=made.sum,
-            sum_squares=made.sum_of_squares,
-            bucket_limit=list(made.edges),
-            bucket=[0, *made.counts] if made.edges else [],
+            min=summary.minimum,
+            max=summary.maximum,
+            num=summary.count,
+            sum=summary.sum,
+            sum_squares=summary.sum_of_squares,
+            bucket_limit=list(summary.edges),
+            bucket=[0, *summary.counts] if summary.edges else [],
         )
 
     def close(self) -> None:

@@ -37,14 +37,14 @@ def has_checks(manifest: Manifest) -> bool:
 def with_checks(origin: Origin) -> bytes:
     """The bundle of a program compiled again, with checks."""
     try:
-        found = import_module(COMPILER)
+        compiler = import_module(COMPILER)
     except ImportError:
         text = "the bundle was compiled without checks of finite values, and the compiler is not installed"
         raise UnsupportedError(f"{text}: pip install dfc", code="E1001") from None
     if not origin.sources:
         text = "the bundle has no checks of finite values and does not carry its source to compile it with them"
         raise UnsupportedError(text, code="E1001")
-    compiled = cast("Callable[..., bytes]", found.compiled)
+    compiled = cast("Callable[..., bytes]", compiler.compiled)
     return compiled(origin.sources, origin.settings, origin.target, origin.isa)
 
 
@@ -79,8 +79,8 @@ def checked(
             fed = {**dict(zip(names, feeds, strict=False)), **named}
             fed = {name: on_host(value, machinery.driver.memory) for name, value in fed.items()}
             text = _explained(origin, entry, fed, known, part) or problem.message
-            told = f"{text}\n  in call {steps} of `{label}`; state is as before this call"
-            raise RunError(told, code=CODE, spans=problem.spans) from None
+            message = f"{text}\n  in call {steps} of `{label}`; state is as before this call"
+            raise RunError(message, code=CODE, spans=problem.spans) from None
 
     return call
 
@@ -90,14 +90,14 @@ def _explained(
 ) -> str:
     """What the compiler finds; nothing where it is not installed or cannot tell."""
     try:
-        found = import_module(COMPILER)
+        compiler = import_module(COMPILER)
     except ImportError:
         return ""
     if not origin.sources:
         return ""
     sizes = {name: value for name, value in feeds.items() if name in entry.dim_feeds}
     values = {name: value for name, value in feeds.items() if name not in sizes}
-    explain = cast("Callable[..., str]", found.explain)
+    explain = cast("Callable[..., str]", compiler.explain)
     try:
         return explain(origin.sources, origin.settings, entry.name, values, state, sizes, part)
     except (DfcError, MemoryError):

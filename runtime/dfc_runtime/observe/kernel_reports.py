@@ -81,16 +81,16 @@ class CallInfo:
 
 def call_reports(manifest: Manifest) -> Mapping[str, CallInfo]:
     """What calls of a bundle's entries come to, by name."""
-    found = [
+    calls = [
         _call(each, f"{CALLS}[{number}]") for number, each in enumerate(items(manifest.notes.get(CALLS, []), CALLS))
     ]
-    return {each.entry: each for each in found}
+    return {each.entry: each for each in calls}
 
 
 def _call(value: object, where: str) -> CallInfo:
     record = Record(value, where)
     sizes = {key: formulas.from_json(record.get(key), where) for key in ("feeds", "results", "moved", "round_moved")}
-    made = CallInfo(
+    call = CallInfo(
         record.text("entry"),
         record.integer("launches"),
         record.integer("steps"),
@@ -98,18 +98,18 @@ def _call(value: object, where: str) -> CallInfo:
         **sizes,
     )
     record.done()
-    return made
+    return call
 
 
 def kernel_reports(manifest: Manifest) -> tuple[KernelInfo, ...]:
     """The kernels of a bundle, in their order."""
-    told = manifest.notes.get(NOTE, [])
-    return tuple(_kernel(each, f"{NOTE}[{number}]") for number, each in enumerate(items(told, NOTE)))
+    notes = manifest.notes.get(NOTE, [])
+    return tuple(_kernel(each, f"{NOTE}[{number}]") for number, each in enumerate(items(notes, NOTE)))
 
 
 def _kernel(value: object, where: str) -> KernelInfo:
     record = Record(value, where)
-    made = KernelInfo(
+    kernel = KernelInfo(
         record.text("name"),
         record.list("values", text),
         record.text("line"),
@@ -122,7 +122,7 @@ def _kernel(value: object, where: str) -> KernelInfo:
         record.optional("maker", text, ""),
     )
     record.done()
-    return made
+    return kernel
 
 
 def _taken(value: object, where: str) -> Taken:

@@ -72,11 +72,11 @@ class Meter:
         self.tick = pairing(self._kernel, lambda _, begin, end: self._empty.append(end - begin))
 
     def _kernel(self, site: HostSite, begin: int, end: int) -> None:
-        found = self._kernels.get(id(site))
-        if found is None:
-            found = self._kernels[id(site)] = Samples(site)
-        if len(found.taken) < MOST_SAMPLES:
-            found.taken.append(end - begin)
+        samples = self._kernels.get(id(site))
+        if samples is None:
+            samples = self._kernels[id(site)] = Samples(site)
+        if len(samples.taken) < MOST_SAMPLES:
+            samples.taken.append(end - begin)
 
     @property
     def overhead(self) -> float:

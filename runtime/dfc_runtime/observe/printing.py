@@ -19,10 +19,10 @@ _SIGNS = re.compile(r"\{\{|\}\}|\{\}|[{}]")
 
 def placeholders(format_: str) -> int:
     """How many values a format has room for; `ValueError` for a brace that is alone."""
-    found = _SIGNS.findall(format_)
-    if "{" in found or "}" in found:
+    signs = _SIGNS.findall(format_)
+    if "{" in signs or "}" in signs:
         raise ValueError("a brace in a format is `{}` for a value, or written twice: `{{`, `}}`")
-    return found.count("{}")
+    return signs.count("{}")
 
 
 def escaped(text: str) -> str:

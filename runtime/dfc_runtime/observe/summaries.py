@@ -69,8 +69,8 @@ def _buckets(finite: NDArray[np.float64], low: float, high: float) -> tuple[NDAr
     steps = np.linspace(0.0, 1.0, BUCKETS + 1)
     edges = low * (1.0 - steps) + high * steps
     edges[0], edges[-1] = low, high
-    places = np.searchsorted(edges, finite, side="right") - 1
-    counts = np.bincount(np.clip(places, 0, BUCKETS - 1), minlength=BUCKETS)
+    indices = np.searchsorted(edges, finite, side="right") - 1
+    counts = np.bincount(np.clip(indices, 0, BUCKETS - 1), minlength=BUCKETS)
     return edges, counts.astype(np.int64)
 
 

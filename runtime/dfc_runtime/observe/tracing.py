@@ -43,7 +43,7 @@ class Label:
 
     category: str
     name: str
-    place: str = ""
+    location: str = ""
     entry: str = ""
 
 
@@ -81,13 +81,13 @@ class Recorder:
         self._rows.append((begin, end, number, thread))
 
     def _number(self, label: Label) -> int:
-        found = self._numbers.get(label)
-        if found is None:
+        number = self._numbers.get(label)
+        if number is None:
             with self._new:
-                found = self._numbers.setdefault(label, len(self.labels))
-                if found == len(self.labels):
+                number = self._numbers.setdefault(label, len(self.labels))
+                if number == len(self.labels):
                     self.labels.append(label)
-        return found
+        return number
 
     def events(self) -> Events:
         """All events as rows."""
@@ -95,9 +95,9 @@ class Recorder:
 
     def handlers(self, handlers: Mapping[str, Handler]) -> Mapping[str, Handler]:
         """Handlers that record themselves; ticks record kernels."""
-        made = {kind: self._recorded(kind, handler) for kind, handler in handlers.items()}
-        made[TICK] = pairing(self._kernel, lambda _site, _begin, _end: None)
-        return made
+        recorded = {kind: self._recorded(kind, handler) for kind, handler in handlers.items()}
+        recorded[TICK] = pairing(self._kernel, lambda _site, _begin, _end: None)
+        return recorded
 
     def _kernel(self, site: HostSite, begin: int, end: int) -> None:
         self._add(self._site_number(site, "kernel"), begin, end)
@@ -116,12 +116,12 @@ class Recorder:
 
     def _site_number(self, site: HostSite, category: str) -> int:
         key = id(site), category
-        found = self._sites.get(key)
-        if found is None:
+        number = self._sites.get(key)
+        if number is None:
             name = ", ".join(site.names) or site.kind
             name = name if category == "kernel" else f"{site.kind} {name}"
-            found = self._sites[key] = self._number(Label(category, name, _place(site), site.entry))
-        return found
+            number = self._sites[key] = self._number(Label(category, name, _location(site), site.entry))
+        return number
 
     def record_calls(self, entries: Mapping[str, Called], attributes: dict[str, object]) -> None:
         """Calls of these entries are recorded from now on; those among the attributes of a module, too. What was before
@@ -150,9 +150,11 @@ class Recorder:
         write(path, program, [Part(0, "rank 0", self.labels, self.events(), dropped=self.dropped)])
 
 
-def _place(site: HostSite) -> str:
+def _location(site: HostSite) -> str:
     """The line of the source; "" for what no line asks for."""
-    return f"{site.place.name}:{site.place.line}" if site.place.line and site.place.name != _GENERATED else ""
+    return (
+        f"{site.location.name}:{site.location.line}" if site.location.line and site.location.name != _GENERATED else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +185,13 @@ def write(path: str | os.PathLike[str], program: str, parts: Sequence[Part]) -> 
 
 
 def _events(part: Part, first: int) -> list[dict[str, object]]:
-    made: list[dict[str, object]] = [
+    events: list[dict[str, object]] = [
         {"name": "process_name", "ph": "M", "pid": part.rank, "tid": 0, "args": {"name": part.name}}
     ]
     rows = cast("list[list[int]]", part.events.tolist())
     for begin, end, number, thread in rows:
         label = part.labels[number]
-        made.append(
+        events.append(
             {
                 "name": label.name,
                 "cat": label.category,
@@ -198,7 +200,7 @@ def _events(part: Part, first: int) -> list[dict[str, object]]:
                 "dur": (end - begin) / 1000,
                 "pid": part.rank,
                 "tid": thread,
-                "args": {"place": label.place, "entry": label.entry},
+                "args": {"place": label.location, "entry": label.entry},
             }
         )
-    return made
+    return events

@@ -45,10 +45,10 @@ class Container:
         if (known.kind, known.dtype, known.shape) != (entry.kind, entry.dtype, entry.shape):
             where = f"{shown(entry.name, 40)} of the container {shown(self.name, 40)}"
             raise BundleError(f"{where} is {known} in a program that is loaded, and {entry} in this one", code="E0907")
-        found = self._arrays.get(entry.name)
-        if found is None:
-            found = self._arrays[entry.name] = aligned(entry.shape, numpy_dtype(entry.dtype))
-        return found
+        cached = self._arrays.get(entry.name)
+        if cached is None:
+            cached = self._arrays[entry.name] = aligned(entry.shape, numpy_dtype(entry.dtype))
+        return cached
 
 
 _shared: WeakValueDictionary[str, Container] = WeakValueDictionary()
@@ -69,7 +69,7 @@ def container(name: str) -> Container:
     if name == DEFAULT_CONTAINER:
         return Container(name)
     with _finding:
-        found = _shared.get(name)
-        if found is None:
-            found = _shared[name] = Container(name)
-        return found
+        cached = _shared.get(name)
+        if cached is None:
+            cached = _shared[name] = Container(name)
+        return cached

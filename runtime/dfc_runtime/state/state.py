@@ -125,10 +125,10 @@ class State(Mapping[str, "Array | np.generic"]):
 
     def current(self, names: Iterable[str]) -> dict[str, Array]:
         """The arrays as they are now, not copied; the caller holds `alone`."""
-        found = {name: self.arrays[name] for name in names}
+        values = {name: self.arrays[name] for name in names}
         if self._memory is not None:
-            self._memory.pull(list(found))
-        return found
+            self._memory.pull(list(values))
+        return values
 
     @property
     def locks(self) -> dict[str, Array]:
@@ -179,9 +179,9 @@ class State(Mapping[str, "Array | np.generic"]):
         """These have values now."""
         for name in names:
             self.unset.discard(name)
-            place = self.entries[name].container
-            if place != DEFAULT_CONTAINER:
-                self.containers[place].set.add(name)
+            container = self.entries[name].container
+            if container != DEFAULT_CONTAINER:
+                self.containers[container].set.add(name)
 
     @property
     def is_closed(self) -> bool:
@@ -201,8 +201,10 @@ class State(Mapping[str, "Array | np.generic"]):
         missing = [name for name in missing if not self._is_set_by_others(self.entries[name])]
         if missing and entry.name != "init":
             text = f"`{entry.name}` reads {missing[0]}, which nothing has set: call init or restore first"
-            place = self.entries[missing[0]].place
-            raise RunError(f"{text}\n  it is declared at {place.name}:{place.line}", code="E0903", spans=[place])
+            location = self.entries[missing[0]].location
+            raise RunError(
+                f"{text}\n  it is declared at {location.name}:{location.line}", code="E0903", spans=[location]
+            )
 
     def _known(self, name: str) -> str:
         if name not in self.arrays:
@@ -223,8 +225,8 @@ def checked_value(entry: StateEntry, value: object) -> Array:
             raise FeedError(f"{entry.name} is {entry}: {problem}", code="E0901") from None
     array = np.asarray(value)
     if array.dtype != numpy_dtype(entry.dtype) or array.shape != entry.shape:
-        wanted = f"{entry.name} is {described(entry.dtype, entry.shape)} ({numpy_name(entry.dtype)})"
-        raise FeedError(f"{wanted}, but got {array.dtype.name} of shape {array.shape}", code="E0901")
+        expected = f"{entry.name} is {described(entry.dtype, entry.shape)} ({numpy_name(entry.dtype)})"
+        raise FeedError(f"{expected}, but got {array.dtype.name} of shape {array.shape}", code="E0901")
     return array
 
 

@@ -116,7 +116,7 @@ entry b() { debug.print("b") }
     ]  # fmt: skip
     assert [str(each) for each in printed.inputs] == ["f32[N, 3]", "f32[2]"]
     assert saved.attributes == {"path": 1, "resources": ("w",)}
-    assert [site.place.line for site in (printed, saved, other)] == [4, 5, 7]
+    assert [site.location.line for site in (printed, saved, other)] == [4, 5, 7]
 
 
 def test_state_without_a_constant_size_is_refused() -> None:
@@ -132,8 +132,8 @@ def test_places_carry_their_line() -> None:
     program.fault("division", "", file.span(16, 21))
     program.fault("assert", "no", NOWHERE)
     first, second = bundle.write(program, empty_lowered(), "", {}).manifest.faults[-2:]
-    assert (str(first.place), first.place.text) == ("model.dfg:2:11", "  let x = y / z")
-    assert second.place.text == ""
+    assert (str(first.location), first.location.text) == ("model.dfg:2:11", "  let x = y / z")
+    assert second.location.text == ""
 
 
 def test_a_link_is_written_through(tmp_path: Path) -> None:

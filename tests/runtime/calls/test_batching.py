@@ -20,7 +20,7 @@ def feeds(count: int) -> dict[str, object]:
 def test_every_element_is_used_once_in_order(count: int, size: int) -> None:
     given = feeds(count)
     batching = plan_batches("train", PARAMETERS, given)
-    parts = list(batching.cut(given, size))
+    parts = list(batching.split(given, size))
     assert len(parts) == batching.batches(size)
     assert np.concatenate([np.zeros(0, int), *(p["labels"] for p in parts)]).tolist() == list(range(count))
     assert all(p["rate"] == 0.1 and len(p["images"]) == len(p["labels"]) <= size for p in parts)  # type: ignore[arg-type]
@@ -30,7 +30,7 @@ def test_every_element_is_used_once_in_order(count: int, size: int) -> None:
 def test_a_shorter_last_batch_can_be_left_out(count: int, size: int) -> None:
     given = feeds(count)
     batching = plan_batches("train", PARAMETERS, given, drops=True)
-    parts = list(batching.cut(given, size))
+    parts = list(batching.split(given, size))
     assert len(parts) == batching.batches(size) == count // size
     assert [len(p["labels"]) for p in parts] == [size] * (count // size)  # type: ignore[arg-type]
     assert batching.short(size) == 0
@@ -39,7 +39,7 @@ def test_a_shorter_last_batch_can_be_left_out(count: int, size: int) -> None:
 
 def test_batches_are_views() -> None:
     given = feeds(4)
-    first = next(plan_batches("train", PARAMETERS, given).cut(given, 2))
+    first = next(plan_batches("train", PARAMETERS, given).split(given, 2))
     assert np.shares_memory(first["images"], given["images"])  # type: ignore[arg-type]
 
 
@@ -61,7 +61,7 @@ def test_a_feed_that_is_no_array_is_named() -> None:
 
 def test_a_dim_on_a_later_axis_is_cut_there() -> None:
     tokens = np.arange(10).reshape(2, 5)
-    parts = list(plan_batches("read", {"tokens": [None, "T"]}, {"tokens": tokens}).cut({"tokens": tokens}, 2))
+    parts = list(plan_batches("read", {"tokens": [None, "T"]}, {"tokens": tokens}).split({"tokens": tokens}, 2))
     assert [p["tokens"].shape for p in parts] == [(2, 2), (2, 2), (2, 1)]  # type: ignore[attr-defined]
 
 
@@ -86,4 +86,4 @@ def test_batches_are_put_together_by_their_sizes() -> None:
 def test_the_size_of_a_batch_is_that_of_its_feeds() -> None:
     given = feeds(7)
     batching = plan_batches("train", PARAMETERS, given)
-    assert [batching.size_of(batch) for batch in batching.cut(given, 3)] == [3, 3, 1]
+    assert [batching.size_of(batch) for batch in batching.split(given, 3)] == [3, 3, 1]

@@ -78,7 +78,7 @@ def test_every_rank_tells_what_it_has_measured():
     for worker in workers:
         products = [each for each in worker.kernels if "train/hidden/matmul" in each.names]
         assert [each.launches for each in products] == [calls * blocks // 2]
-        assert products[0].place == "model.dfg:7"
+        assert products[0].location == "model.dfg:7"
         assert all(0 <= each.seconds < 10 for each in worker.kernels)
         assert worker.overhead > 0
 

@@ -240,7 +240,7 @@ def test_a_lost_message_ends_in_a_report_on_every_rank():
 
 
 def test_a_cut_link_ends_in_an_error_on_both_sides():
-    outcomes = outcomes_of(bundle(), 3, trained, seconds=0.5, faults=Faults(cut={frozenset({1, 2})}))
+    outcomes = outcomes_of(bundle(), 3, trained, seconds=0.5, faults=Faults(severed={frozenset({1, 2})}))
     assert all(isinstance(each, RankError) for each in outcomes)
 
 

@@ -18,7 +18,7 @@ def test_every_row_lies_in_one_place(rule, rows, tasks):
     assert sorted(np.concatenate(found).tolist()) == list(range(rows))
     assert [len(each) for each in found] == [division.count(task) for task in range(tasks)]
     assert {len(each) for each in found} <= {division.most, division.most - 1}
-    owners, local = division.places(np.arange(rows))
+    owners, local = division.locate(np.arange(rows))
     for task, each in enumerate(found):
         assert (owners[each] == task).all()
         assert local[each].tolist() == list(range(len(each)))
@@ -26,10 +26,10 @@ def test_every_row_lies_in_one_place(rule, rows, tasks):
 
 def test_a_hash_spreads_what_stands_in_steps():
     """Every fourth row would be in one of four tasks by modulo."""
-    owners, _ = Division("hash", 40_000, 4).places(np.arange(0, 40_000, 4))
+    owners, _ = Division("hash", 40_000, 4).locate(np.arange(0, 40_000, 4))
     counts = np.bincount(owners, minlength=4)
     assert counts.min() > 2300
-    assert Division("modulo", 40_000, 4).places(np.arange(0, 40_000, 4))[0].max() == 0
+    assert Division("modulo", 40_000, 4).locate(np.arange(0, 40_000, 4))[0].max() == 0
 
 
 def test_the_hash_is_the_one_that_is_documented():
@@ -42,7 +42,7 @@ def test_the_hash_is_the_one_that_is_documented():
         return (x ^ (x >> 31)) % tasks
 
     rows = np.arange(500)
-    owners, local = Division("hash", 500, 3).places(rows)
+    owners, local = Division("hash", 500, 3).locate(rows)
     assert owners.tolist() == [(row + mixed(row // 3, 3)) % 3 for row in range(500)]
     assert local.tolist() == [row // 3 for row in range(500)]
 

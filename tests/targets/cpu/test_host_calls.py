@@ -86,7 +86,7 @@ def test_a_request_says_where_it_comes_from_and_its_inputs_are_read_only() -> No
     model = module("entry f(x: f32) -> f32 {\n  " + "\n  ".join(lines) + "\n}", network)
     model.f(1.0)
     sent, received = network.requests
-    assert (sent.entry, sent.module, sent.site.kind, sent.site.place.line) == ("f", "<text>", "send", 3)
+    assert (sent.entry, sent.module, sent.site.kind, sent.site.location.line) == ("f", "<text>", "send", 3)
     assert sent.site.attributes == {"key": "x", "source": "a:0", "destinations": ("b", "c")}
     assert received.site.attributes == {"key": "t", "source": "b:0"}
     assert received.site.names == ("f/got",)

@@ -30,12 +30,12 @@ def assembled(
         if not part.results:
             continue  # which may be a silent part, of which nothing was heard
         for number, value in zip(part.results, values_of(rank, part), strict=True):
-            cut = plan.cut.results[number]
-            if cut.split_axis < 0:
+            split = plan.split.results[number]
+            if split.split_axis < 0:
                 whole[number] = value
                 continue
             assert is_array(value)
-            if cut.rule:
+            if split.rule:
                 whole[number] = plan.with_rows(part, number, whole[number], value)
                 continue
             whole[number] = _with_piece(plan, part, number, whole[number], value, shapes[number], sizes)
@@ -52,8 +52,8 @@ def _with_piece(
     sizes: Mapping[str, int],
 ) -> Array:
     """A result with the piece of one task in it; it is made for the first piece."""
-    cut = plan.cut.results[number]
+    split = plan.split.results[number]
     if not is_array(whole):
         whole = np.empty(shape, numpy_dtype(plan.entry.results[number].dtype))
-    put(whole, value, cut.split_axis, cut.runs.evaluate(sizes), plan.cut.blocks, part.blocks)
+    put(whole, value, split.split_axis, split.runs.evaluate(sizes), plan.split.blocks, part.blocks)
     return whole

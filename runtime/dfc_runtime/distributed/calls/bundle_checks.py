@@ -33,13 +33,13 @@ def check_ranks(bundle: OpenBundle) -> None:
         tasks = [task for task in topology.by_rank if task.role == role]
         for task in _different(tasks, own, topology):
             check_part(bundle.manifest, own, topology, task, plans)
-    check_ahead(bundle)
+    check_precompiled(bundle)
 
 
 def plans_of(program: Manifest, topology: Topology) -> list[EntryPlan]:
     """How the entries are spread, in their order."""
-    cuts = {each.name: each for each in topology.cluster.entries}
-    return [EntryPlan(number, entry, cuts[entry.name], topology) for number, entry in enumerate(program.entries)]
+    splits = {each.name: each for each in topology.cluster.entries}
+    return [EntryPlan(number, entry, splits[entry.name], topology) for number, entry in enumerate(program.entries)]
 
 
 def check_part(program: Manifest, own: Manifest, topology: Topology, task: Task, plans: Iterable[EntryPlan]) -> None:
@@ -53,9 +53,9 @@ def check_part(program: Manifest, own: Manifest, topology: Topology, task: Task,
             own_signature(plan, plan.parts[task.rank], own.entries)
 
 
-def check_ahead(bundle: OpenBundle) -> None:
+def check_precompiled(bundle: OpenBundle) -> None:
     """Refuses parts of entries whose bundles are none, or none for these ranks."""
-    for number, data in enumerate(part_sources(bundle).ahead):
+    for number, data in enumerate(part_sources(bundle).precompiled):
         with bundles.opened(data) as part:
             cluster = part.manifest.cluster
             if cluster is None or len(part.manifest.entries) != 1:
@@ -78,12 +78,12 @@ def _numbers(own: Manifest, topology: Topology) -> set[int]:
     for each in own.sites:
         for value in each.attributes.values():
             texts += cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-    found: set[int] = set()
+    numbers: set[int] = set()
     for text in texts:
         try:
             number = site(text)[1] if isinstance(text, str) else None
         except ValueError:
             continue  # another kind of text
         if number is not None:
-            found.add(number)
-    return found
+            numbers.add(number)
+    return numbers

@@ -113,7 +113,7 @@ class Client:
 
     def call_with(self, plan: EntryPlan, work: Callable[[], list[object]]) -> list[object]:
         """A call of an entry whose results `work` makes."""
-        return self._together(f"`{plan.name}`", work, lambda made: self._packed_results(plan, made))
+        return self._together(f"`{plan.name}`", work, lambda results: self._packed_results(plan, results))
 
     def command(
         self, data: Data, arrays: Sequence[tuple[str, Array]] = (), ranks: Sequence[int] | None = None
@@ -122,41 +122,41 @@ class Client:
         self._sequence += 1
         chosen = range(self._comm.size) if ranks is None else ranks
         others = [rank for rank in chosen if rank != 0]
-        text, given = {**data, "arrays": described(arrays)}, [array for _, array in arrays]
+        text, payload = {**data, "arrays": described(arrays)}, [array for _, array in arrays]
         sending: list[Pending] = []
         for rank in others:
             self._post(rank, Head(COMMAND, sequence=self._sequence), text)
-            sending += self._rank.send_arrays(given, rank, DATA_DOWN)
+            sending += self._rank.send_arrays(payload, rank, DATA_DOWN)
         answers = _Answers(set(others))
-        found, own = self._rank.tried(text, given) if 0 in chosen else ({}, None)
+        replies, own = self._rank.tried(text, payload) if 0 in chosen else ({}, None)
         self._collect(answers)
         for rank, message in sorted(answers.messages.items()):
             reply = unpacked(message[wire.HEAD_SIZE :])
-            made = empty(reply.get("arrays", []))
-            self._rank.receive_arrays(made, rank, DATA_UP)
-            found[rank] = (reply, made)
+            buffers = empty(reply.get("arrays", []))
+            self._rank.receive_arrays(buffers, rank, DATA_UP)
+            replies[rank] = (reply, buffers)
         self._wait_sent(sending)
         if own is not None:  # only now: nobody is to clear away what others still work on
             raise own
         if answers.failures:
             raise answers.failures[min(answers.failures)].error()
-        return found
+        return replies
 
     def together(self, label: str, work: Callable[[], T], outcome: Callable[[T], Answer]) -> T:
         """Something that all ranks ask for, by what it is called; `outcome` is what the others get of it."""
 
-        def told(made: T) -> tuple[bytearray, list[Array]]:
-            data, arrays = outcome(made)
+        def encode(result: T) -> tuple[bytearray, list[Array]]:
+            data, arrays = outcome(result)
             message = Head(OUTCOME).packed()
             message += packed(data).tobytes()
             return message, arrays
 
-        return self._together(label, work, told)
+        return self._together(label, work, encode)
 
     def results_together(self, label: str, work: Callable[[], tuple[EntryPlan, list[object]]]) -> list[object]:
         """A call of what only `work` knows: a part of an entry that may have to be made first. What the others get are
         its results."""
-        return self._together(label, work, lambda made: self._packed_results(*made))[1]
+        return self._together(label, work, lambda outcome: self._packed_results(*outcome))[1]
 
     def restored(self) -> None:
         """All state has been set: what a call that failed left of it is gone."""
@@ -168,7 +168,7 @@ class Client:
         for rank in range(1, self._comm.size):
             self._waiting.post(wire.as_message(Head(CLOSE).packed()), rank, CONTROL)
 
-    def _together(self, label: str, work: Callable[[], T], told: Callable[[T], tuple[bytearray, list[Array]]]) -> T:
+    def _together(self, label: str, work: Callable[[], T], encode: Callable[[T], tuple[bytearray, list[Array]]]) -> T:
         if self._closed:
             raise RunError(f"{label} cannot run: the module was closed", code="E0903")
         if self._lost is not None:
@@ -176,22 +176,22 @@ class Client:
         joined: list[int] = []
         try:
             joined = self._assemble(label)
-            made = work()
+            result = work()
         except RankError as problem:
             self._lose(problem)
-            self._tell_failure(joined, problem)
+            self._send_failure(joined, problem)
             raise
         except (DfcError, MemoryError) as problem:
-            self._tell_failure(joined, problem)
+            self._send_failure(joined, problem)
             raise
         if joined:
-            message, arrays = told(made)
+            message, arrays = encode(result)
             sending: list[Pending] = []
             for rank in joined:
                 self._waiting.post(wire.as_message(bytearray(message)), rank, CONTROL)
                 sending += self._rank.send_arrays(arrays, rank, DATA_DOWN)
             self._wait_sent(sending)
-        return made
+        return result
 
     @property
     def _all_serve(self) -> bool:
@@ -223,11 +223,11 @@ class Client:
             rank, other = min(others.items())
             text = f"rank 0 calls {label}, but {self._waiting.name(rank)} calls {other}"
             problem = FeedError(f"{text}: all ranks call the same, in the same order", code="E0901")
-            self._tell_failure(joined, problem)
+            self._send_failure(joined, problem)
             raise problem
         return joined
 
-    def _tell_failure(self, joined: Sequence[int], problem: BaseException) -> None:
+    def _send_failure(self, joined: Sequence[int], problem: BaseException) -> None:
         failure = failure_of(problem, "")
         for rank in joined:
             self._post(rank, Head(FAILED), failure.to_json())
@@ -249,13 +249,13 @@ class Client:
                 sending += self._rank.send_arrays(behind, rank, DATA_DOWN)
         silent = self._silent.get(plan.number, _NOBODY)
         answers = _Answers({*(plan.other_ranks - silent)}, silent)
-        found = self._run_own_part(plan, request, answers)
+        own_results = self._run_own_part(plan, request, answers)
         self._collect(answers)
         if answers.failed:
-            raise self._given_up(plan, answers, sending)
+            raise self._failed_call_error(plan, answers, sending)
         if plan.name == INIT:
             self._half_done = None
-        results = self._results(plan, request, answers, found)
+        results = self._results(plan, request, answers, own_results)
         self._wait_sent(sending)
         return results
 
@@ -290,7 +290,7 @@ class Client:
         message = Head(kind, plan.number, self._generation, self._sequence).packed()
         return message, part.down.pack(message, sizes, values)
 
-    def _given_up(self, plan: EntryPlan, answers: _Answers, sending: Sequence[Pending]) -> DfcError:
+    def _failed_call_error(self, plan: EntryPlan, answers: _Answers, sending: Sequence[Pending]) -> DfcError:
         """The error of a call that failed, when all tasks are done with it."""
         self._generation += 1
         self._wait_sent(sending)
@@ -364,13 +364,15 @@ class Client:
     def _stop(self, answers: _Answers) -> None:
         self._waiting.signal(sorted(answers.missing | answers.silent), {"kind": "stop", "sequence": self._sequence})
 
-    def _results(self, plan: EntryPlan, request: Request, answers: _Answers, found: Sequence[object]) -> list[object]:
+    def _results(
+        self, plan: EntryPlan, request: Request, answers: _Answers, own_results: Sequence[object]
+    ) -> list[object]:
         """All results, put together where they come in pieces."""
         if plan.results_are_own:
-            return [*found]
+            return [*own_results]
 
         def values_of(rank: int, part: TaskPart) -> Sequence[object]:
-            return found if rank == 0 else self._received(part, answers.messages[rank])
+            return own_results if rank == 0 else self._received(part, answers.messages[rank])
 
         return assembled(plan, request.shapes, request.sizes, values_of)
 

@@ -17,7 +17,7 @@ from typing import NoReturn, cast
 
 from dfc_runtime.calls.gate import Refusing, Serving
 from dfc_runtime.checkpoints.format import Progress
-from dfc_runtime.checkpoints.saving import Saving, wish
+from dfc_runtime.checkpoints.saving import Saving, save_request
 from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.calls.cluster_state import SpreadState
 from dfc_runtime.distributed.calls.combine_check import FirstCalls
@@ -67,13 +67,13 @@ class ClusterEntry(CallableEntry):
             self.function = self._documented(follow)
             return
         requests, client = Requests(plan, limit), end
-        if plan.cut.steps:
+        if plan.split.steps:
             self.function = self._documented(steps.function(plan, client, requests, lock))
             return
 
-        if plan.cut.blocks:
+        if plan.split.blocks:
             self.short = ShortBatches(plan, client, lock, parts, limit)
-        first = None if plan.cut.check is None else FirstCalls(plan, plan.cut.check, parts)
+        first = None if plan.split.check is None else FirstCalls(plan, plan.split.check, parts)
 
         def call(*feeds: object, **named: object) -> object:
             with lock:
@@ -108,9 +108,9 @@ class ClusterModule:
         self.state = SpreadState(manifest.state, rank, self._end)
         self._saver = ClusterSaver(rank, self.state, manifest.name)
         steps = CheckpointSteps(self._saver, self._saved())
-        made = [ClusterEntry(plan, self._end, limit, self._lock, steps, parts) for plan in rank.plans]
-        self.entries: Mapping[str, ClusterEntry] = {each.name: each for each in made if not each.signature.is_test}
-        self.tests: Mapping[str, ClusterEntry] = {each.name: each for each in made if each.signature.is_test}
+        entries = [ClusterEntry(plan, self._end, limit, self._lock, steps, parts) for plan in rank.plans]
+        self.entries: Mapping[str, ClusterEntry] = {each.name: each for each in entries if not each.signature.is_test}
+        self.tests: Mapping[str, ClusterEntry] = {each.name: each for each in entries if each.signature.is_test}
         self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})
         self._digest = digest
         self.at_close: list[Callable[[], None]] = []
@@ -180,7 +180,7 @@ class ClusterModule:
     ) -> Path:
         """Saves the state of all ranks as one new checkpoint in the folder `path`, which all of them share; what it
         holds can be restored on any number of ranks. The rest is as for a program on one rank."""
-        asked = wish(Path(path), step, keep, best, progress, epoch)
+        asked = save_request(Path(path), step, keep, best, progress, epoch)
 
         def work(client: Client) -> Answer:
             return {"path": str(self._saver.save(client, self._saved(), asked))}, []
@@ -200,7 +200,7 @@ class ClusterModule:
         """Like `save`, from copies of the state as it is now, which the ranks write while the program goes on; the
         checkpoint stands when all parts are durable. `result()` of what comes back waits for the path. What was begun
         before is waited for."""
-        asked = wish(Path(path), step, keep, best, progress, epoch)
+        asked = save_request(Path(path), step, keep, best, progress, epoch)
 
         answer = self.together("save_async", lambda client: self._saver.begin(client, self._saved(), asked))
         return self._saver.begun(answer[0])
@@ -209,10 +209,10 @@ class ClusterModule:
         """Restores the newest whole checkpoint of a folder, whoever saved it, as for a program on one rank."""
 
         def work(client: Client) -> Answer:
-            found = self._saver.restore(client, self._saved(), Path(path), rename, only, best=best)
+            restored = self._saver.restore(client, self._saved(), Path(path), rename, only, best=best)
             if only is None:
                 client.restored()
-            return {"path": str(found.path), "skipped": [[str(each), fault] for each, fault in found.skipped]}, []
+            return {"path": str(restored.path), "skipped": [[str(each), fault] for each, fault in restored.skipped]}, []
 
         answer = self.together("restore", work)[0]
         if self.rank == 0:

@@ -31,7 +31,7 @@ class SpreadState(Mapping[str, "Array | np.generic"]):
         self.entries = {entry.name: entry for entry in entries}
         self._rank = rank
         self._end = end
-        self._places = {each.name: each for each in rank.topology.cluster.state}
+        self._placements = {each.name: each for each in rank.topology.cluster.state}
         rank.commands[GET] = self._give
         rank.commands[SET] = self._take
 
@@ -42,7 +42,7 @@ class SpreadState(Mapping[str, "Array | np.generic"]):
             array = self._end.together(label)[1][0]
         else:
             client, dtype = self._end, self.entries[name].dtype
-            fetched = client.together(label, lambda: self.fetch(client, name), lambda made: _answer(dtype, made))
+            fetched = client.together(label, lambda: self.fetch(client, name), lambda reply: _answer(dtype, reply))
             array = fetched
         return array if array.ndim else array[()]
 
@@ -62,70 +62,72 @@ class SpreadState(Mapping[str, "Array | np.generic"]):
         return len(self.entries)
 
     def __repr__(self) -> str:
-        places = {name: self._places[name].site for name in self.entries}
-        lines = [f"  {name}: {entry} on {places[name]}" for name, entry in self.entries.items()]
+        sites = {name: self._placements[name].site for name in self.entries}
+        lines = [f"  {name}: {entry} on {sites[name]}" for name, entry in self.entries.items()]
         return "\n".join(["<state", *lines]) + ">"
 
     def owners(self, name: str) -> tuple[int, ...]:
         """The ranks that have it: all parts of it where it is sharded, else the first copy."""
-        place = self._places[name]
-        ranks = self._rank.topology.ranks_of(place.site)
-        return ranks if place.rule else ranks[:1]
+        placement = self._placements[name]
+        ranks = self._rank.topology.ranks_of(placement.site)
+        return ranks if placement.rule else ranks[:1]
 
     def owned(self) -> list[str]:
         """What this rank is to save: what it has alone, its part of what is sharded, and first copies."""
         return [name for name in self.entries if self._rank.number in self.owners(name)]
 
-    def spread(self, name: str) -> tuple[str, int, tuple[int, ...]]:
+    def sharding(self, name: str) -> tuple[str, int, tuple[int, ...]]:
         """The rule by which it is sharded ("" if it is not), the axis, and the ranks that own it."""
-        place = self._places[name]
-        return place.rule, place.axis, self.owners(name)
+        placement = self._placements[name]
+        return placement.rule, placement.axis, self.owners(name)
 
     def own(self, name: str) -> Array:
         """A copy of what this rank has of it."""
         assert self._rank.inner is not None
-        place, division = self._places[name], self._division(name)
+        placement, division = self._placements[name], self._division(name)
         memory = np.array(self._rank.inner.state[name])
-        return memory if division is None else without_room(memory, place.axis, division.count(self._rank.task.number))
+        return (
+            memory if division is None else without_room(memory, placement.axis, division.count(self._rank.task.number))
+        )
 
     def set_own(self, name: str, value: Array) -> None:
         """Writes what this rank has of it."""
         assert self._rank.inner is not None
         division = self._division(name)
         if division is not None:
-            value = with_room(value, self._places[name].axis, division.most)
+            value = with_room(value, self._placements[name].axis, division.most)
         self._rank.inner.state[name] = value if value.ndim else value[()]
 
     def _division(self, name: str) -> Division | None:
         """How its rows are divided, if they are."""
-        place = self._places[name]
-        if not place.rule:
+        placement = self._placements[name]
+        if not placement.rule:
             return None
-        rows = self.entries[name].shape[place.axis]
-        return Division(place.rule, rows, len(self.owners(name)))
+        rows = self.entries[name].shape[placement.axis]
+        return Division(placement.rule, rows, len(self.owners(name)))
 
     def fetch(self, client: Client, name: str) -> Array:
         """The value, wherever it lies. Inside of something that is done together."""
-        place, entry, owners = self._places[name], self.entries[name], self.owners(name)
+        placement, entry, owners = self._placements[name], self.entries[name], self.owners(name)
         answers = client.command({"command": GET, "name": name}, (), owners)
-        if not place.rule:
+        if not placement.rule:
             return answers[owners[0]][1][0]
         whole = np.empty(entry.shape, numpy_dtype(entry.dtype))
         for task, rank in enumerate(owners):
-            put_part(whole, answers[rank][1][0], place.rule, place.axis, len(owners), task)
+            put_part(whole, answers[rank][1][0], placement.rule, placement.axis, len(owners), task)
         return whole
 
     def store(self, client: Client, name: str, value: object) -> None:
         """Writes every copy, or every part. Inside of something that is done together."""
-        place, entry = self._places[name], self.entries[name]
+        placement, entry = self._placements[name], self.entries[name]
         array = checked_value(entry, value)
-        ranks = self._rank.topology.ranks_of(place.site)
+        ranks = self._rank.topology.ranks_of(placement.site)
         data: Data = {"command": SET, "name": name}
-        if not place.rule:
+        if not placement.rule:
             client.command(data, [(entry.dtype, np.asarray(array, order="C"))], ranks)
             return
         for task, rank in enumerate(ranks):
-            part = part_of(array, place.rule, place.axis, len(ranks), task)
+            part = part_of(array, placement.rule, placement.axis, len(ranks), task)
             client.command(data, [(entry.dtype, part)], [rank])
 
     def _known(self, name: str) -> str:

@@ -36,7 +36,7 @@ class FirstCalls:
         self._plan = plan
         self._check = check
         self._parts = parts
-        self._cuts = [(each.split_axis, each.runs) for each in plan.feed_cuts]
+        self._feed_axes = [(each.split_axis, each.runs) for each in plan.feed_splits]
         self.done = False
 
     def look(self, client: Client, request: Request) -> None:
@@ -48,28 +48,30 @@ class FirstCalls:
         try:
             twice = self._length(client, self._doubled(request))
         except (FeedError, LimitError) as problem:
-            text = f"whether the gradients of `{self._plan.name}` are what {self._check.place} says cannot be checked"
+            text = (
+                f"whether the gradients of `{self._plan.name}` are what {self._check.location} says cannot be checked"
+            )
             warnings.warn(f"{text}: {problem.message}", stacklevel=2)
             return
         are = "sum" if twice > BETWEEN * once else "mean"
         if are != self._check.combine:
             text = f'`combine = "{self._check.combine}"`, but the gradients of `{self._plan.name}` are a {are}'
             how = f"for this batch twice they are {twice / once:.3g} times as long as for it once"
-            fix = f'write `combine = "{are}"` at {self._check.place}'
-            raise RunError(f"{text} over `{self._plan.cut.split}`: {how}\n  {fix}", code="E0831")
+            fix = f'write `combine = "{are}"` at {self._check.location}'
+            raise RunError(f"{text} over `{self._plan.split.split}`: {how}\n  {fix}", code="E0831")
 
     def _length(self, client: Client, feeds: Sequence[object]) -> float:
         names = [each.name for each in self._plan.entry.parameters]
-        found = self._parts.within(client, self._check.gradients, dict(zip(names, feeds, strict=True)))
+        gradients = self._parts.within(client, self._check.gradients, dict(zip(names, feeds, strict=True)))
         with np.errstate(all="ignore"):
-            return math.sqrt(sum(float(np.sum(np.square(np.asarray(each), dtype=np.float64))) for each in found))
+            return math.sqrt(sum(float(np.sum(np.square(np.asarray(each), dtype=np.float64))) for each in gradients))
 
     def _doubled(self, request: Request) -> list[object]:
         return [
             value
-            if cut.split_axis < 0
-            else _twice(cast(Array, value), cut.split_axis, cut.runs.evaluate(request.sizes))
-            for value, cut in zip(request.feeds, self._plan.feed_cuts, strict=True)
+            if split.split_axis < 0
+            else _twice(cast(Array, value), split.split_axis, split.runs.evaluate(request.sizes))
+            for value, split in zip(request.feeds, self._plan.feed_splits, strict=True)
         ]
 
 

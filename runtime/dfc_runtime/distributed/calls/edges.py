@@ -171,10 +171,10 @@ class Edges:
             self._waiting.wait(pending.test, end.awaited)
 
     def _end(self, site: HostSite) -> _End:
-        found = self._ends.get(id(site))  # it keeps its site, so that no other gets its number
-        if found is None:
-            found = self._ends[id(site)] = _End(self, site, self._topology, self._comm.rank)
-        return found
+        end = self._ends.get(id(site))  # it keeps its site, so that no other gets its number
+        if end is None:
+            end = self._ends[id(site)] = _End(self, site, self._topology, self._comm.rank)
+        return end
 
     def contribute(self, request: HostRequest) -> None:
         """The part of one block of what all tasks of a job make together, or those of all blocks of this task."""
@@ -193,8 +193,8 @@ class Edges:
         key, scale = _text(site, "key"), site.attributes.get("scale", 1.0)
         assert isinstance(scale, float | int)
         self._declare(key, site)
-        made = self._sums[id(site)] = key, float(scale), site
-        return made
+        prepared = self._sums[id(site)] = key, float(scale), site
+        return prepared
 
     def send_once(self, key: str, buffer: Bytes, rank: int) -> None:
         """Sends a buffer that nobody uses again."""
@@ -231,7 +231,7 @@ class Edges:
 
     def _described(self, key: str) -> str:
         edge = self._topology.cluster.edges[self._numbers[key]]
-        return f"`{edge.name}` ({edge.place})" if edge.place else f"`{edge.name}`"
+        return f"`{edge.name}` ({edge.location})" if edge.location else f"`{edge.name}`"
 
     def awaiting(self, key: str, rank: Callable[[], int]) -> Callable[[], Awaited]:
         """What a rank waits for, for reports."""

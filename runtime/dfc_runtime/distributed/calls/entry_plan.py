@@ -37,14 +37,14 @@ class TaskPart:
 class EntryPlan:
     """An entry of the program, or a part of one, spread. `name` is what people call it, if not by its own name."""
 
-    def __init__(self, number: int, entry: Entry, cut: ClusterEntry, topology: Topology, name: str = "") -> None:
+    def __init__(self, number: int, entry: Entry, split: ClusterEntry, topology: Topology, name: str = "") -> None:
         self.number = number
         self.entry = replace(entry, slot_dims=entry.dims)
         self.name = name or entry.name
-        self.cut = cut
-        self.feed_cuts = [next(each for each in cut.feeds if each.name == p.name) for p in entry.parameters]
+        self.split = split
+        self.feed_splits = [next(each for each in split.feeds if each.name == p.name) for p in entry.parameters]
         self._tasks = topology.tasks
-        self.parts: Mapping[int, TaskPart] = {t.rank: self._part(t, topology) for t in topology.parts_of(cut)}
+        self.parts: Mapping[int, TaskPart] = {t.rank: self._part(t, topology) for t in topology.parts_of(split)}
         self.others = [part for rank, part in self.parts.items() if rank != 0]
         self.other_ranks = frozenset(part.task.rank for part in self.others)
         self.results_are_own = self._results_are_own()
@@ -53,95 +53,99 @@ class EntryPlan:
     def _part(self, task: Task, topology: Topology) -> TaskPart:
         assert task.role is not None
         role = task.role.name
-        feeds = tuple(i for i, each in enumerate(self.feed_cuts) if role in each.roles)
-        results = tuple(i for i, each in enumerate(self.cut.results) if _gives(task, each))
+        feeds = tuple(i for i, each in enumerate(self.feed_splits) if role in each.roles)
+        results = tuple(i for i, each in enumerate(self.split.results) if _gives(task, each))
         count = topology.tasks[task.job]
-        own = dealt(self.cut.blocks, count, task.number) if task.job == self.cut.replicated_over else self._all()
+        own = dealt(self.split.blocks, count, task.number) if task.job == self.split.replicated_over else self._all()
         down = Codec(len(self.entry.dims), [self._feed_member(i) for i in feeds])
         up = Codec(0, [self._result_member(i) for i in results])
         return TaskPart(task, feeds, results, own, down, up)
 
     def _results_are_own(self) -> bool:
         """Whether rank 0 makes all results, whole and in their order."""
-        if any(part.results for part in self.others) or any(each.split_axis >= 0 for each in self.cut.results):
+        if any(part.results for part in self.others) or any(each.split_axis >= 0 for each in self.split.results):
             return False
         own = self.parts.get(0)
         return (own.results if own is not None else ()) == tuple(range(len(self.entry.results)))
 
     def _all(self) -> Node:
-        return 0, self.cut.blocks
+        return 0, self.split.blocks
 
     def _feed_member(self, number: int) -> Member:
         parameter = self.entry.parameters[number]
-        extra = int(self.feed_cuts[number].split_axis >= 0)
+        extra = int(self.feed_splits[number].split_axis >= 0)
         return Member(parameter.dtype, len(parameter.shape) + extra, parameter.is_text)
 
     def _result_member(self, number: int, *, whole: bool = False) -> Member:
         result = self.entry.results[number]
-        extra = int(self.cut.results[number].in_blocks and not whole)
+        extra = int(self.split.results[number].in_blocks and not whole)
         return Member(result.dtype, len(result.shape) + extra)
 
-    def check_cut(self, sizes: Mapping[str, int]) -> None:
+    def check_split(self, sizes: Mapping[str, int]) -> None:
         """Refuses a size that cannot be cut into the blocks."""
-        if self.cut.blocks and (fault := cut_fault(self.cut, sizes[self.cut.split])):
-            raise FeedError(fault + declared(self.entry), code="E0901", spans=[self.entry.place])
+        if self.split.blocks and (fault := split_fault(self.split, sizes[self.split.split])):
+            raise FeedError(fault + declared(self.entry), code="E0901", spans=[self.entry.location])
 
     def feed_for(self, part: TaskPart, number: int, value: Array, sizes: Mapping[str, int]) -> Array:
         """What a task gets of an array."""
-        cut = self.feed_cuts[number]
-        if cut.split_axis < 0:
+        split = self.feed_splits[number]
+        if split.split_axis < 0:
             return value
-        return piece(value, cut.split_axis, cut.runs.evaluate(sizes), self.cut.blocks, part.blocks)
+        return piece(value, split.split_axis, split.runs.evaluate(sizes), self.split.blocks, part.blocks)
 
     def with_rows(self, part: TaskPart, number: int, whole: object, memory: Array) -> Array:
         """The rows of a result that a task has, put to their places in the whole, which is made if it is not there."""
-        cut = self.cut.results[number]
-        rows, axis, shape = self.entry.results[number].shape[cut.split_axis].constant, cut.split_axis, memory.shape
-        division = Division(cut.rule, rows or 0, self._tasks[cut.source])
+        split = self.split.results[number]
+        rows, axis, shape = self.entry.results[number].shape[split.split_axis].constant, split.split_axis, memory.shape
+        division = Division(split.rule, rows or 0, self._tasks[split.source])
         if shape[axis] != division.most:
             raise BundleError(f"a task gives {shape[axis]} rows of a result, not {division.most}", code="E0906")
         if not is_array(whole):
             whole = np.empty((*shape[:axis], division.rows, *shape[axis + 1 :]), memory.dtype)
         own = without_room(memory, axis, division.count(part.task.number))
-        put_part(whole, own, cut.rule, axis, division.tasks, part.task.number)
+        put_part(whole, own, split.rule, axis, division.tasks, part.task.number)
         return whole
 
-    def sizes_for(self, part: TaskPart, sizes: Mapping[str, int], wanted: Sequence[str]) -> dict[str, int]:
+    def sizes_for(self, part: TaskPart, sizes: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
         """The sizes that a task's own entry is given by name."""
-        if not self.cut.blocks:
-            return {name: sizes[name] for name in wanted}
+        if not self.split.blocks:
+            return {name: sizes[name] for name in names}
         first, last = part.blocks
         own = {
             **sizes,
-            self.cut.split: sizes[self.cut.split] // self.cut.blocks,
-            self.cut.count: last - first,
-            self.cut.first: first,
+            self.split.split: sizes[self.split.split] // self.split.blocks,
+            self.split.count: last - first,
+            self.split.first: first,
         }
-        return {name: own[name] for name in wanted}
+        return {name: own[name] for name in names}
 
 
 def own_signature(plan: EntryPlan, part: TaskPart, entries: Iterable[Entry]) -> Entry:
     """What the program of a task's role says of its part of an entry; `BundleError` if that is not what the plan says:
     it wants what the task does not get, or lacks what it is to give."""
-    found = next((each for each in entries if (each.name, each.is_test) == (plan.entry.name, plan.entry.is_test)), None)
-    if found is None:
+    own_entry = next(
+        (each for each in entries if (each.name, each.is_test) == (plan.entry.name, plan.entry.is_test)), None
+    )
+    if own_entry is None:
         raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0906")
-    given = {plan.entry.parameters[number].name for number in part.feeds}
+    fed = {plan.entry.parameters[number].name for number in part.feeds}
     picked = {plan.entry.results[number].name for number in part.results}
-    if not {each.name for each in found.parameters} <= given or not picked <= {each.name for each in found.results}:
+    if not {each.name for each in own_entry.parameters} <= fed or not picked <= {
+        each.name for each in own_entry.results
+    }:
         raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")
-    return found
+    return own_entry
 
 
-def cut_fault(cut: ClusterEntry, size: int) -> str:
+def split_fault(split: ClusterEntry, size: int) -> str:
     """Why a size cannot be cut into the blocks of an entry, and what could be; "" if it can. Nothing at all can."""
-    blocks = cut.blocks
+    blocks = split.blocks
     if not blocks or size % blocks == 0:
         return ""
     why = "less than one for each" if size < blocks else "no multiple of it"
     near = size // blocks * blocks
     remedy = f"{near} or {near + blocks}" if near else f"{blocks}, or a multiple of it"
-    what = f"`{cut.name}` is cut into {blocks} blocks along {cut.split}, which is {size}: {why}"
+    what = f"`{split.name}` is cut into {blocks} blocks along {split.split}, which is {size}: {why}"
     return f"{what}\n  give it {remedy}; the number of blocks is written in the deployment file"
 
 

@@ -111,12 +111,12 @@ class Follower:
         try:
             self._start(head.sequence)
             named = dict(zip(own.plan.entry.dims, sizes, strict=True)) if sizes else {}
-            found = self._rank.run_part(own, feeds, named, head.generation)
+            results = self._rank.run_part(own, feeds, named, head.generation)
             if head.kind == SILENT_CALL:
                 return
             reply = Head(DONE, sequence=head.sequence).packed()
-            if found:
-                arrays = own.part.up.pack(reply, (), own.part.up.values_of(found))
+            if results:
+                arrays = own.part.up.pack(reply, (), own.part.up.values_of(results))
         except RankError:
             raise
         except CallStoppedError:
@@ -143,10 +143,10 @@ class Follower:
 
     def _run_command(self, head: Head, message: Bytes) -> None:
         data = unpacked(message[wire.HEAD_SIZE :])
-        given = empty(data["arrays"])
-        self._rank.receive_arrays(given, _FROM_CLIENT, DATA_DOWN)
+        payload = empty(data["arrays"])
+        self._rank.receive_arrays(payload, _FROM_CLIENT, DATA_DOWN)
         try:
-            answer, arrays = self._rank.run_command(data, given)
+            answer, arrays = self._rank.run_command(data, payload)
         except RankError:
             raise
         except Exception as problem:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from dfc_runtime.calls.origin import sources_of
-from dfc_runtime.calls.partial import Build, ClusterSpecialiser, found_compiler
+from dfc_runtime.calls.partial import Build, ClusterSpecialiser, import_compiler
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import DEPLOYMENT, PART, AheadPart
@@ -34,22 +34,22 @@ class PartSources:
     program: Manifest
     texts: Mapping[str, str]
     deployment: str
-    ahead: tuple[bytes, ...]
+    precompiled: tuple[bytes, ...]
 
     def compiler(self, variants: Sequence[str], how: Build) -> ClusterSpecialiser:
         """The compiler for this program, for these variants of its code, and as that was compiled."""
         cluster = self.program.cluster
         assert cluster is not None
-        found = found_compiler(self.texts)
+        module = import_compiler(self.texts)
         if not self.deployment:
             text = "the bundle does not carry its deployment file, so no part of it can be compiled"
             raise UnsupportedError(text, code="E1001")
-        make = cast("Callable[..., ClusterSpecialiser]", found.cluster_specialiser)
-        homes = {each.name: each.site for each in cluster.state}
+        make = cast("Callable[..., ClusterSpecialiser]", module.cluster_specialiser)
+        sites = {each.name: each.site for each in cluster.state}
         elastic = [job.name for job in cluster.jobs if job.elastic]
         deployment = cluster.deployment, self.deployment
         program = self.program
-        return make(self.texts, program.settings, program.driver, variants, deployment, homes, elastic, how)
+        return make(self.texts, program.settings, program.driver, variants, deployment, sites, elastic, how)
 
 
 def part_sources(bundle: OpenBundle) -> PartSources:
@@ -57,11 +57,13 @@ def part_sources(bundle: OpenBundle) -> PartSources:
     cluster = bundle.manifest.cluster
     assert cluster is not None
     deployment = bundle.read(DEPLOYMENT).decode("utf-8", "surrogatepass") if cluster.deployment else ""
-    ahead = tuple(bundle.read(f"{PART}{number}") for number in range(len(cluster.parts)))
-    return PartSources(bundle.manifest, sources_of(bundle), deployment, ahead)
+    precompiled = tuple(bundle.read(f"{PART}{number}") for number in range(len(cluster.parts)))
+    return PartSources(bundle.manifest, sources_of(bundle), deployment, precompiled)
 
 
-def ahead_of(parts: Sequence[AheadPart], names: Sequence[str], feeds: Sequence[str]) -> tuple[int, Signature] | None:
+def precompiled_part(
+    parts: Sequence[AheadPart], names: Sequence[str], feeds: Sequence[str]
+) -> tuple[int, Signature] | None:
     """The part that computes just these values from just those, and its number."""
     for number, part in enumerate(parts):
         picks = [next((n for n, each in enumerate(part.fetches) if name in each), -1) for name in names]

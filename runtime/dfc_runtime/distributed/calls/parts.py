@@ -23,7 +23,7 @@ from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.calls.edges import Edges
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan
 from dfc_runtime.distributed.calls.follower import Follower
-from dfc_runtime.distributed.calls.part_sources import PartSources, Signature, ahead_of
+from dfc_runtime.distributed.calls.part_sources import PartSources, Signature, precompiled_part
 from dfc_runtime.distributed.calls.rank import Answer, Data, OwnPart, Rank
 from dfc_runtime.distributed.calls.requests import Requests
 from dfc_runtime.distributed.role_checks import check_role
@@ -105,12 +105,12 @@ class ClusterParts:
 
     def _asked(self, names: Sequence[str], feeds: Sequence[str], *, alone: bool) -> _Asked:
         key = (alone, *names, None, *feeds)
-        found = self._questions.get(key)
-        if found is None:
+        question = self._questions.get(key)
+        if question is None:
             text = json.dumps(names[0] if alone else names)
-            found = _Asked(names, feeds, alone, f"run({text}, {json.dumps(sorted(feeds))})")
-            self._questions[key] = found
-        return found
+            question = _Asked(names, feeds, alone, f"run({text}, {json.dumps(sorted(feeds))})")
+            self._questions[key] = question
+        return question
 
     def close(self) -> None:
         """Ends the programs of all parts."""
@@ -122,22 +122,22 @@ class ClusterParts:
     def _call(self, client: Client, asked: _Asked, feeds: Mapping[str, object]) -> tuple[EntryPlan, list[object]]:
         ready = self._ready.get(asked.label)
         if ready is None:
-            ready = self._ready[asked.label] = self._made(client, asked)
+            ready = self._ready[asked.label] = self._add_part(client, asked)
         client.require_whole(ready.plan)
-        given = {ready.feeds[name]: value for name, value in feeds.items()}
-        return ready.plan, client.run(ready.plan, ready.requests.checked((), given))
+        part_feeds = {ready.feeds[name]: value for name, value in feeds.items()}
+        return ready.plan, client.run(ready.plan, ready.requests.checked((), part_feeds))
 
-    def _made(self, client: Client, asked: _Asked) -> _Ready:
+    def _add_part(self, client: Client, asked: _Asked) -> _Ready:
         """Adds a part on all ranks."""
-        found = ahead_of(self._rank.topology.cluster.parts, asked.names, asked.feeds)
-        if found is not None:
-            place, signature = found
-            self._distribute(client, asked, signature, self._sources.ahead[place], place)
+        precompiled = precompiled_part(self._rank.topology.cluster.parts, asked.names, asked.feeds)
+        if precompiled is not None:
+            number, signature = precompiled
+            self._distribute(client, asked, signature, self._sources.precompiled[number], number)
         else:
             fetched = list(dict.fromkeys(asked.names))
-            made = self._compiled(client, lambda compiler: compiler.specialise(fetched, asked.feeds))
-            signature = Signature(tuple(fetched.index(name) for name in asked.names), made.feeds)
-            self._distribute(client, asked, signature, made.bundle)
+            specialised = self._compiled(client, lambda compiler: compiler.specialise(fetched, asked.feeds))
+            signature = Signature(tuple(fetched.index(name) for name in asked.names), specialised.feeds)
+            self._distribute(client, asked, signature, specialised.bundle)
         plan = self._added[asked.label].plan
         return _Ready(plan, Requests(plan, self._loader.limit), signature.feeds)
 
@@ -145,11 +145,11 @@ class ClusterParts:
         """What the compiler makes of an entry for batches that are filled up; raises what is wrong with that."""
         return self._compiled(client, lambda compiler: compiler.fill(entry))
 
-    def add_filled(self, client: Client, of: EntryPlan, made: Filled) -> EntryPlan:
+    def add_filled(self, client: Client, of: EntryPlan, filled: Filled) -> EntryPlan:
         """Adds an entry for batches that are filled up on all ranks; how calls of it are spread."""
         names = [each.name for each in of.entry.results]
         asked = _Asked(names, (), not names, f"filled {of.name}", of.name)
-        self._distribute(client, asked, Signature(tuple(range(len(names))), {}), made.bundle)
+        self._distribute(client, asked, Signature(tuple(range(len(names))), {}), filled.bundle)
         return self._added[asked.label].plan
 
     def _compiled(self, client: Client, make: Callable[[ClusterSpecialiser], T]) -> T:
@@ -164,23 +164,23 @@ class ClusterParts:
             return make(self._compiler)
 
         with ThreadPoolExecutor(1, "compiler") as compiler:
-            made = compiler.submit(compile_)
-            while not wait([made], timeout=self._rank.waiting.seconds / 4).done:
+            future = compiler.submit(compile_)
+            while not wait([future], timeout=self._rank.waiting.seconds / 4).done:
                 client.command({"command": WAIT})
-            return made.result()
+            return future.result()
 
     def _distribute(
-        self, client: Client, asked: _Asked, signature: Signature, made: bytes, place: int | None = None
+        self, client: Client, asked: _Asked, signature: Signature, part_bundle: bytes, precompiled: int | None = None
     ) -> None:
         """Lets every rank have the program of its role: the one at a place of its own bundle, or from here."""
         number, self._next = self._next, self._next + 1
-        with bundles.opened(made) as bundle:
+        with bundles.opened(part_bundle) as bundle:
             cluster = _cluster_of(bundle.manifest)
             topology, edges = self._rank.topology.of_part(cluster), len(cluster.edges)
             data: Data = {"command": ADD, "number": number, "edges": edges, "picks": list(signature.picks)}
             data |= {"label": asked.label, "names": list(asked.names), "alone": asked.alone, "called": asked.called}
-            if place is not None:
-                client.command({**data, "ahead": place})
+            if precompiled is not None:
+                client.command({**data, "ahead": precompiled})
                 return
             data["manifest"] = bundle.header.metadata["manifest"]
             for role in (None, *topology.cluster.roles):
@@ -203,7 +203,7 @@ class ClusterParts:
         """Takes a part up, so that it can be called by its number."""
         self._rank.edges.tags.make_room(integer(data["edges"], "edges"))
         if "ahead" in data:
-            manifest, program = self._own_role(self._sources.ahead[integer(data["ahead"], "ahead")])
+            manifest, program = self._own_role(self._sources.precompiled[integer(data["ahead"], "ahead")])
         else:
             manifest = manifest_reading.from_json(strict_json.parse(text(data["manifest"], "manifest")))
             program = arrays[0].tobytes() if arrays else None
@@ -223,10 +223,10 @@ class ClusterParts:
     def _planned(self, manifest: Manifest, program: bytes | None, number: int, called: str) -> EntryPlan:
         """How calls of a part are spread, with this rank ready for its own."""
         cluster = _cluster_of(manifest)
-        self._check_homes(cluster)
+        self._check_state_sites(cluster)
         topology = self._rank.topology.of_part(cluster)
-        (entry,), (cut,) = manifest.entries, cluster.entries
-        plan = EntryPlan(number, entry, cut, topology, called or f"run({', '.join(e.name for e in entry.results)})")
+        (entry,), (split,) = manifest.entries, cluster.entries
+        plan = EntryPlan(number, entry, split, topology, called or f"run({', '.join(e.name for e in entry.results)})")
         part = plan.parts.get(self._rank.number)
         own = None
         if part is not None and program is not None:
@@ -245,7 +245,7 @@ class ClusterParts:
         self._closing.append(added.driver.close)
         return added.signature, added.function
 
-    def _check_homes(self, cluster: Cluster) -> None:
+    def _check_state_sites(self, cluster: Cluster) -> None:
         """Another version of the compiler might place state in another way."""
         known = {each.name: each for each in self._rank.topology.cluster.state}
         for each in cluster.state:
@@ -269,7 +269,7 @@ class _Asked:
 def _wrapper(make: type[Results] | None, picks: Sequence[int]) -> Callable[[Sequence[object]], object]:
     if make is None:
         return lambda values: values[picks[0]]
-    return lambda values: make([values[place] for place in picks])
+    return lambda values: make([values[index] for index in picks])
 
 
 def _cluster_of(manifest: Manifest) -> Cluster:

@@ -42,17 +42,17 @@ class OwnPart:
         self.edges = edges
         self.doing = f"it runs `{plan.name}`"
         self.calls = 0
-        given = [plan.entry.parameters[number].name for number in part.feeds]
-        made = [result.name for result in signature.results]
+        fed = [plan.entry.parameters[number].name for number in part.feeds]
+        computed = [result.name for result in signature.results]
         picked = [plan.entry.results[number].name for number in part.results]
-        if not {each.name for each in signature.parameters} <= {*given} or not {*picked} <= {*made}:
+        if not {each.name for each in signature.parameters} <= {*fed} or not {*picked} <= {*computed}:
             raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")
-        order = [given.index(each.name) for each in signature.parameters]
+        order = [fed.index(each.name) for each in signature.parameters]
         self._function = function
-        self._order = None if order == list(range(len(given))) else order
+        self._order = None if order == list(range(len(fed))) else order
         self._dim_feeds = signature.dim_feeds
         self._unnamed = signature.unnamed_result
-        self._picks = [made.index(name) for name in picked]
+        self._picks = [computed.index(name) for name in picked]
 
     @property
     def name(self) -> str:
@@ -61,16 +61,16 @@ class OwnPart:
 
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
         """Calls the entry."""
-        given = feeds if self._order is None else [feeds[place] for place in self._order]
+        arguments = feeds if self._order is None else [feeds[index] for index in self._order]
         named = self.plan.sizes_for(self.part, sizes, self._dim_feeds) if self._dim_feeds else {}
         try:
-            made = self._function(*given, **named)
+            outputs = self._function(*arguments, **named)
         except FeedError as problem:  # rank 0 has found the feeds to be right
             reason = problem.message.splitlines()[0]
             raise BundleError(f"a part of `{self.plan.name}` refuses its feeds: {reason}", code="E0906") from None
         if not self._picks:
             return []
-        values: Sequence[object] = [made] if self._unnamed else made  # type: ignore[assignment]
+        values: Sequence[object] = [outputs] if self._unnamed else outputs  # type: ignore[assignment]
         return [values[place] for place in self._picks]
 
 
@@ -106,7 +106,7 @@ class Rank:
         edges = own.edges
         edges.begin(generation)
         try:
-            made = own.run(feeds, sizes)
+            results = own.run(feeds, sizes)
             edges.finish()
         except BaseException:
             edges.cancel()
@@ -114,7 +114,7 @@ class Rank:
         finally:
             waiting.doing = before
             waiting.computes(None)
-        return made
+        return results
 
     def own_part(self, plan: EntryPlan) -> OwnPart | None:
         """What this rank has to do with an entry; None if it takes no part."""
@@ -184,8 +184,8 @@ def described(arrays: Sequence[tuple[str, Array]]) -> list[object]:
 
 def empty(description: object) -> list[Array]:
     """Arrays as they were described."""
-    made: list[Array] = []
+    arrays: list[Array] = []
     for each in items(description, "arrays"):
         dtype, *shape = items(each, "array")
-        made.append(np.empty([integer(axis, "axis") for axis in shape], numpy_dtype(text(dtype, "type"))))
-    return made
+        arrays.append(np.empty([integer(axis, "axis") for axis in shape], numpy_dtype(text(dtype, "type"))))
+    return arrays

@@ -27,11 +27,11 @@ _MOST_PLANS = 4096
 
 class Requests:
     """Checks calls of one entry; those of batches that are filled up later need not fall into blocks, so that they are
-    not `is_cut`."""
+    not `is_split`."""
 
-    def __init__(self, of: EntryPlan, limit: int, *, is_cut: bool = True) -> None:
+    def __init__(self, of: EntryPlan, limit: int, *, is_split: bool = True) -> None:
         self._plan = of
-        self._is_cut = is_cut
+        self._is_split = is_split
         self._entry = of.entry
         self._limit = limit
         self._binder = Binder(of.entry, restores=False)
@@ -51,9 +51,9 @@ class Requests:
         if named and not positional and self._by_name is not None and named.keys() == self._names:
             values = self._by_name(named)
         if len(values) == self._count and (values is not positional or not named):
-            found = self._quickly_checked(values)
-            if found is not None:
-                return found
+            request = self._quickly_checked(values)
+            if request is not None:
+                return request
         return self._fully_checked(positional, named)
 
     def _quickly_checked(self, values: Sequence[object]) -> Request | None:
@@ -97,17 +97,17 @@ class Requests:
         sizes = self._sized(tuple(shapes), bound.dims)
         return Request(values, slots, sizes.by_name, sizes.result_shapes)
 
-    def _sized(self, shapes: tuple[Shape, ...], given: Mapping[str, int]) -> CallSizes:
-        key = (shapes, *given.values())
-        found = self._sizes.get(key)
-        if found is None:
+    def _sized(self, shapes: tuple[Shape, ...], known_dims: Mapping[str, int]) -> CallSizes:
+        key = (shapes, *known_dims.values())
+        call_sizes = self._sizes.get(key)
+        if call_sizes is None:
             if len(self._sizes) >= _MOST_PLANS:
                 self._sizes.clear()
-            found = plan(self._entry, shapes, given, self._limit, 0)
-            if self._is_cut:
-                self._plan.check_cut(found.by_name)
-            self._sizes[key] = found
-        return found
+            call_sizes = plan(self._entry, shapes, known_dims, self._limit, 0)
+            if self._is_split:
+                self._plan.check_split(call_sizes.by_name)
+            self._sizes[key] = call_sizes
+        return call_sizes
 
 
 def _is_ready(array: Array, dtype: np.dtype[np.generic]) -> bool:

@@ -69,7 +69,7 @@ class Router:
             "routed_rows": self.routed_rows,
             "answer_rows": self.answer_rows,
             "answered_rows": self.answered_rows,
-            "shard_place": self.place,
+            "shard_place": self.own_shard,
             "shard_rows": self.rows,
             "shard_positions": self.positions,
         }
@@ -80,7 +80,7 @@ class Router:
         """Sorts ids by owner, and sends each owner the numbers that its rows have there."""
         site, division = request.site, self._division(request.site)
         ids = _checked(request.inputs[0].reshape(-1), division.rows, site)
-        tasks, local = division.places(ids)
+        tasks, local = division.locate(ids)
         order = np.argsort(tasks, kind="stable")
         ends = np.cumsum(np.bincount(tasks, minlength=division.tasks))
         borders = list(pairwise([0, *(int(end) for end in ends)]))
@@ -186,7 +186,7 @@ class Router:
 
     # ---------------------------------------------------------------- shards --
 
-    def place(self, request: HostRequest) -> None:
+    def own_shard(self, request: HostRequest) -> None:
         """The number of this task, and how many rows lie here."""
         task = self._topology.by_rank[self._comm.rank].number
         request.outputs[0][...] = task
@@ -203,7 +203,7 @@ class Router:
         """Where each row is, if the memory of all tasks stands in a line."""
         division = self._division(request.site)
         if division not in self._positions:
-            tasks, local = division.places(np.arange(division.rows))
+            tasks, local = division.locate(np.arange(division.rows))
             self._positions[division] = tasks * division.most + local
         request.outputs[0][...] = self._positions[division]
 
@@ -232,10 +232,10 @@ def _checked(ids: Array, rows: int, site: HostSite) -> Rows:
     numbers = ids.astype(np.int64, copy=False)
     outside = (numbers < -rows) | (numbers >= rows)
     if outside.any():
-        wrong, place = int(numbers[int(np.argmax(outside))]), site.place
-        line = f"\n  {place.line} | {place.text.strip()}" if place.text.strip() else ""
-        text = f"index {wrong} is out of range for axis of size {rows} at {place}{line}"
-        raise RunError(text, code="E0904", spans=[place], values=(wrong, rows))
+        wrong, location = int(numbers[int(np.argmax(outside))]), site.location
+        line = f"\n  {location.line} | {location.text.strip()}" if location.text.strip() else ""
+        text = f"index {wrong} is out of range for axis of size {rows} at {location}{line}"
+        raise RunError(text, code="E0904", spans=[location], values=(wrong, rows))
     return np.where(numbers < 0, numbers + rows, numbers)
 
 

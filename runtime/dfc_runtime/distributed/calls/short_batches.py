@@ -20,7 +20,7 @@ from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.calls.gate import Refusing
 from dfc_runtime.calls.partial import Filled
 from dfc_runtime.distributed.calls.client import Client, Request
-from dfc_runtime.distributed.calls.entry_plan import EntryPlan, cut_fault
+from dfc_runtime.distributed.calls.entry_plan import EntryPlan, split_fault
 from dfc_runtime.distributed.calls.parts import ClusterParts
 from dfc_runtime.distributed.calls.requests import Requests, wrapper
 from dfc_runtime.distributed.transport.comm import Array
@@ -34,7 +34,7 @@ class _Ready:
 
     plan: EntryPlan
     requests: Requests
-    made: Filled
+    filled: Filled
 
 
 class ShortBatches:
@@ -46,9 +46,9 @@ class ShortBatches:
         self._lock = lock
         self._parts = parts
         self._limit = limit
-        self._requests = Requests(plan, limit, is_cut=False)
+        self._requests = Requests(plan, limit, is_split=False)
         self._wrap = wrapper(plan)
-        self._made: Filled | None = None
+        self._compilation: Filled | None = None
         self._ready: _Ready | None = None
 
     def compile(self) -> None:
@@ -68,55 +68,55 @@ class ShortBatches:
     def _run(self, feeds: Sequence[object], named: Mapping[str, object]) -> list[object]:
         self._client.require_whole(self._plan)
         request = self._requests.checked(feeds, named)
-        rows = request.sizes[self._plan.cut.split]
-        if not cut_fault(self._plan.cut, rows):
+        rows = request.sizes[self._plan.split.split]
+        if not split_fault(self._plan.split, rows):
             return self._client.run(self._plan, request)
         ready = self._added()
-        found = self._client.run(ready.plan, self._filled(ready, request, rows))
-        results = zip(self._plan.entry.results, found, strict=True)
-        return [self._counted(ready.made.results.get(each.name), value, request.sizes) for each, value in results]
+        full_results = self._client.run(ready.plan, self._filled(ready, request, rows))
+        results = zip(self._plan.entry.results, full_results, strict=True)
+        return [self._counted(ready.filled.results.get(each.name), value, request.sizes) for each, value in results]
 
     def _compiled(self) -> Filled:
-        if self._made is None:
-            self._made = self._parts.filled(self._client, self._plan.entry.name)
-        return self._made
+        if self._compilation is None:
+            self._compilation = self._parts.filled(self._client, self._plan.entry.name)
+        return self._compilation
 
     def _added(self) -> _Ready:
         if self._ready is None:
-            made = self._compiled()
-            plan = self._parts.add_filled(self._client, self._plan, made)
-            self._ready = _Ready(plan, Requests(plan, self._limit), made)
+            filled = self._compiled()
+            plan = self._parts.add_filled(self._client, self._plan, filled)
+            self._ready = _Ready(plan, Requests(plan, self._limit), filled)
         return self._ready
 
     def _filled(self, ready: _Ready, request: Request, rows: int) -> Request:
         """The request with feeds that fall into blocks."""
         entry, sizes = self._plan.entry, request.sizes
-        places = np.minimum(np.arange(self._whole(rows)), rows - 1)
+        indices = np.minimum(np.arange(self._whole(rows)), rows - 1)
         feeds: dict[str, object] = {name: sizes[name] for name in entry.dim_feeds}
         for parameter, value in zip(entry.parameters, request.feeds, strict=True):
-            cut = ready.made.feeds.get(parameter.name)
-            if cut is not None:
-                value = _taken(cast(Array, value), cut[0], cut[1].evaluate(sizes), rows, places)
+            split = ready.filled.feeds.get(parameter.name)
+            if split is not None:
+                value = _taken(cast(Array, value), split[0], split[1].evaluate(sizes), rows, indices)
             feeds[parameter.name] = value
-        return ready.requests.checked((), {**feeds, ready.made.valid: rows})
+        return ready.requests.checked((), {**feeds, ready.filled.valid: rows})
 
-    def _counted(self, cut: tuple[int, Formula] | None, value: object, sizes: Mapping[str, int]) -> object:
+    def _counted(self, split: tuple[int, Formula] | None, value: object, sizes: Mapping[str, int]) -> object:
         """A result without what it has for rows that do not count."""
-        if cut is None:
+        if split is None:
             return value
-        rows = sizes[self._plan.cut.split]
-        return _taken(cast(Array, value), cut[0], cut[1].evaluate(sizes), self._whole(rows), np.arange(rows))
+        rows = sizes[self._plan.split.split]
+        return _taken(cast(Array, value), split[0], split[1].evaluate(sizes), self._whole(rows), np.arange(rows))
 
     def _whole(self, rows: int) -> int:
         """How many rows fall into blocks, at least so many."""
-        blocks = self._plan.cut.blocks
+        blocks = self._plan.split.blocks
         return -(-rows // blocks) * blocks
 
 
-def _taken(array: Array, axis: int, runs: int, rows: int, places: NDArray[np.int64]) -> Array:
+def _taken(array: Array, axis: int, runs: int, rows: int, indices: NDArray[np.int64]) -> Array:
     """Some of the rows of an array that has so many along an axis, in each of its runs."""
     before, behind = array.shape[:axis], array.shape[axis + 1 :]
     per_row = array.shape[axis] // max(runs * rows, 1)
     apart = array.reshape(*before, runs, rows, per_row, *behind)
-    found = np.take(apart, places, axis + 1)
-    return np.ascontiguousarray(found.reshape(*before, runs * len(places) * per_row, *behind))
+    taken = np.take(apart, indices, axis + 1)
+    return np.ascontiguousarray(taken.reshape(*before, runs * len(indices) * per_row, *behind))

@@ -32,7 +32,7 @@ class CheckpointSteps:
             def work() -> list[object]:
                 request = requests.checked(feeds, named)
                 texts = {p.name: str(v) for p, v in zip(plan.entry.parameters, request.feeds, strict=True)}
-                for step in plan.cut.steps:
+                for step in plan.split.steps:
                     self._take(client, step, Path(texts[step.feed]))
                 return []
 
@@ -46,10 +46,10 @@ class CheckpointSteps:
         if step.kind == "save":
             self._saver.save(client, names, SaveRequest(folder))
             return
-        found = self._saver.restore(client, names, folder, None, None, best=False)
+        restored = self._saver.restore(client, names, folder, None, None, best=False)
         if self._saved <= {*names}:
             client.restored()
-        warn_of((str(path), fault) for path, fault in found.skipped)
+        warn_of((str(path), fault) for path, fault in restored.skipped)
 
 
 def warn_of(skipped: Iterable[Sequence[str]]) -> None:

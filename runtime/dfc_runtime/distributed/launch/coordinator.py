@@ -39,7 +39,7 @@ STARTING = 30.0
 """Seconds that a rank has at least until it first says anything: it starts Python and MPI, maybe on a busy machine."""
 STOP_WITHIN = 9.0
 """Seconds to finish a step and save; what is left is killed, so that a wish to stop is met within ten."""
-SAME_WISH = 1.0
+SAME_REQUEST = 1.0
 """Seconds in which a repeat is the same wish to stop, not impatience: service managers signal all processes at once."""
 KILL_AGAIN = 2.0
 PAUSE = 0.5
@@ -166,13 +166,13 @@ def _signalled(state: State, event: Beat | Completed) -> Reaction:
         return state, ()
     asked = replace(state, stopped_by=event.signal, stopped_at=event.time, until=event.time + STOP_WITHIN)
     rank = event.rank if event.origin < 0 else event.origin
-    told = Tell(f"rank {rank} was asked to stop by signal {event.signal}, so all ranks stop")
+    notice = Tell(f"rank {rank} was asked to stop by signal {event.signal}, so all ranks stop")
     if event.rank == 0:
-        return asked, (told,)
+        return asked, (notice,)
     if not state.pulses[0].heard:
         ending, effects = _stop_early(asked, event.time)
-        return ending, (told, *effects)
-    return asked, (told, Send(event.signal))
+        return ending, (notice, *effects)
+    return asked, (notice, Send(event.signal))
 
 
 def _failed(state: State, event: Failed) -> Reaction:
@@ -221,8 +221,8 @@ def _end(state: State, time: float, code: int, why: str, *, at_once: bool = True
         code = 128 + state.stopped_by
         why = "" if 0 in state.completed else why  # it has ended well, and the others follow it
     ending = replace(state, phase="ending", code=code, until=time + KILL_AGAIN)
-    told = (Tell(why),) if why else ()
-    return ending, (*told, Send(signal.SIGKILL)) if at_once else told
+    notices = (Tell(why),) if why else ()
+    return ending, (*notices, Send(signal.SIGKILL)) if at_once else notices
 
 
 def _empty(state: State, event: Empty) -> Reaction:
@@ -232,16 +232,16 @@ def _empty(state: State, event: Empty) -> Reaction:
     if state.phase == "running":
         missing = min(set(range(state.ranks)) - state.completed)
         text = f"rank {missing} has ended without telling that it is done"
-        state, told = replace(state, code=RETRY), (Tell(text),)
+        state, notices = replace(state, code=RETRY), (Tell(text),)
     else:
-        told = ()
+        notices = ()
     if state.stopped_by or state.code != RETRY or state.used >= state.policy.restarts:
         code = 128 + state.stopped_by if state.stopped_by else state.code
-        return replace(state, phase="over", code=code), (*told, Over(code))
-    return _pause(state, event.time, told)
+        return replace(state, phase="over", code=code), (*notices, Over(code))
+    return _pause(state, event.time, notices)
 
 
-def _pause(state: State, time: float, told: tuple[Effect, ...]) -> Reaction:
+def _pause(state: State, time: float, notices: tuple[Effect, ...]) -> Reaction:
     moved = any(pulse.step for pulse in state.pulses.values())
     idle = 0 if moved else state.idle + 1
     least = state.policy.least or state.ranks
@@ -250,7 +250,7 @@ def _pause(state: State, time: float, told: tuple[Effect, ...]) -> Reaction:
     used = state.used + 1
     text = f"restart {used} of {state.policy.restarts} with {ranks} rank{'s' if ranks != 1 else ''}"
     pausing = replace(state, phase="pausing", used=used, idle=idle, ranks=ranks, until=time + wait)
-    return pausing, (*told, Tell(text))
+    return pausing, (*notices, Tell(text))
 
 
 def _clock(state: State, event: Clock) -> Reaction:
@@ -285,7 +285,7 @@ def _patience(state: State, pulse: Pulse) -> float:
 def _interrupted(state: State, event: Interrupted) -> Reaction:
     if state.phase == "pausing":
         return replace(state, phase="over", code=128 + event.number), (Over(128 + event.number),)
-    if state.stopped_by and event.time - state.stopped_at < SAME_WISH:
+    if state.stopped_by and event.time - state.stopped_at < SAME_REQUEST:
         return state, ()
     if state.stopped_by:
         ending = replace(state, phase="ending", code=128 + state.stopped_by, until=event.time + KILL_AGAIN)

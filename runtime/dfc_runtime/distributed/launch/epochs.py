@@ -36,7 +36,7 @@ def check(folder: Path, mine: int | None) -> None:
 def take(folder: Path) -> int:
     """The next epoch of a folder of checkpoints, taken for good; the folder is made if it is not there. `FileError`
     where no checkpoint could be saved."""
-    with _told(folder):
+    with _translated_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with files.opened(DISK, folder) as outer:
             _try(outer)
@@ -103,7 +103,7 @@ def _highest(names: list[str]) -> int:
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Generator[None]:
+def _translated_errors(folder: Path) -> Generator[None]:
     """What the file system refuses, as a user reads it."""
     try:
         yield

@@ -42,9 +42,9 @@ class Account:
     def read(self, line: bytes) -> None:
         """Takes what a line says; the first that is told of counts."""
         for pattern, name in ((_PID, "pid"), (_RANK, "rank"), (_SIGNAL, "signal")):
-            found = pattern.search(line)
-            if found and getattr(self, name) < 0:
-                setattr(self, name, int(next(group for group in found.groups() if group)))
+            match = pattern.search(line)
+            if match and getattr(self, name) < 0:
+                setattr(self, name, int(next(group for group in match.groups() if group)))
 
 
 @dataclass(slots=True)

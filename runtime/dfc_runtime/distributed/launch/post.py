@@ -51,9 +51,9 @@ _WIDE = "00"
 
 def put(folder: Path, epoch: int, rank: int, kind: str, data: Mapping[str, object]) -> None:
     """A record as a file, which is there as a whole or not at all; `OSError` if the folder is gone."""
-    draft = folder / f"{epoch}-{rank}.{kind}-{threading.get_ident()}"
-    draft.write_text(json.dumps({**data, "time": time.monotonic_ns()}), encoding="utf-8")
-    os.replace(draft, folder / f"{epoch}-{rank}.{kind}")
+    temporary = folder / f"{epoch}-{rank}.{kind}-{threading.get_ident()}"
+    temporary.write_text(json.dumps({**data, "time": time.monotonic_ns()}), encoding="utf-8")
+    os.replace(temporary, folder / f"{epoch}-{rank}.{kind}")
 
 
 class Post:
@@ -125,15 +125,15 @@ class Post:
 
     def _is_known(self, end: socket.socket) -> bool:
         """Whether it says the token, and that in time: not a byte more is read."""
-        token, said = f"{self._token}\n".encode(), b""
+        token, received = f"{self._token}\n".encode(), b""
         until = time.monotonic() + PROVED_WITHIN
-        while len(said) < len(token):
+        while len(received) < len(token):
             end.settimeout(max(until - time.monotonic(), 0.001))
-            piece = end.recv(len(token) - len(said))
+            piece = end.recv(len(token) - len(received))
             if not piece or time.monotonic() > until:
                 return False
-            said += piece
-        return hmac.compare_digest(said, token)
+            received += piece
+        return hmac.compare_digest(received, token)
 
     def _take(self, line: bytes) -> None:
         data = fields.mapping(strict_json.parse(line.decode()), "a record")
@@ -191,21 +191,21 @@ class Line:
 def _listening(addresses: Iterable[str]) -> list[socket.socket]:
     """A socket at each of these, which may be names, too: all have the same port. A port that is free at one address
     may be taken at another one: then there are others."""
-    found: list[socket.socket] = []
+    servers: list[socket.socket] = []
     for _ in range(_PORTS_TRIED):
         port, taken = 0, False
         for address in filter(_is_number, addresses):
             try:
                 family = socket.AF_INET6 if ":" in address else socket.AF_INET
-                found.append(socket.create_server((address, port), family=family))
-                port = found[0].getsockname()[1]
+                servers.append(socket.create_server((address, port), family=family))
+                port = servers[0].getsockname()[1]
             except OSError as problem:
                 taken = taken or problem.errno == errno.EADDRINUSE  # else it has just gone, and nobody gets there
         if not taken:
             break
-        while found:
-            found.pop().close()
-    return found
+        while servers:
+            servers.pop().close()
+    return servers
 
 
 def _is_number(address: str) -> bool:
@@ -219,15 +219,15 @@ def _is_number(address: str) -> bool:
 
 def _own_addresses() -> list[str]:
     """The name of this host, and the addresses of its devices but for those that lead back to it."""
-    found = [socket.gethostname()]
+    addresses = [socket.gethostname()]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for _, name in socket.if_nameindex():
             try:
                 answer = fcntl.ioctl(asked, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
             except OSError:
                 continue  # it has none
-            found.append(socket.inet_ntoa(answer[20:24]))
-    return [*(each for each in found if not each.startswith("127.")), *_own_wide_addresses()]
+            addresses.append(socket.inet_ntoa(answer[20:24]))
+    return [*(each for each in addresses if not each.startswith("127.")), *_own_wide_addresses()]
 
 
 def _own_wide_addresses() -> list[str]:

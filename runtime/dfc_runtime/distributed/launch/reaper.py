@@ -30,23 +30,23 @@ def main(command: Sequence[str]) -> None:
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.execv(command[0], list(command))
-    from dfc_runtime.distributed.launch.records import tell_end  # beside the start of the rank, which takes longer
+    from dfc_runtime.distributed.launch.records import report_end  # beside the start of the rank, which takes longer
 
     for number in STOPS:  # a launcher may signal only those that it has started itself
         signal.signal(number, lambda which, _frame: signal_all([child], which))
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    rank = _rank_to_tell(code)
+    rank = _rank_to_report(code)
     if rank is not None:
-        tell_end(rank, child, code)
+        report_end(rank, child, code)
         _hold_descriptors()
     if code < 0:
         _end_by(-code)
     os._exit(code if code >= 0 else 128 - code)
 
 
-def _rank_to_tell(code: int) -> int | None:
+def _rank_to_report(code: int) -> int | None:
     """The rank whose end is to be told; None if it has said itself that it is done, or the launcher has no numbers."""
     from dfc_runtime.distributed.launch.records import EPOCH_VARIABLE, JOB_VARIABLE
 

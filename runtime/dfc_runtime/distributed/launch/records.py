@@ -105,8 +105,8 @@ class Seen:
     is_seen: bool
 
     @classmethod
-    def of(cls, told: SupervisorLink) -> Seen:
-        return cls(os.uname().nodename, told.is_heard)
+    def of(cls, link: SupervisorLink) -> Seen:
+        return cls(os.uname().nodename, link.is_heard)
 
 
 def unseen(ranks: Sequence[Seen]) -> str:
@@ -198,12 +198,12 @@ class SupervisorLink:
         step, text = self.doing()
         self._write("beat", step=step, text=text)
 
-    def _write(self, kind: str, **told: int | str) -> bool:
+    def _write(self, kind: str, **fields: int | str) -> bool:
         """Whether it was passed on."""
         if self._folder is None:
             return False
         about = {"rank": self._rank, "host": host(), "pid": os.getpid(), "number": self._number}
-        data = {**about, "signal": self.signal, "origin": self.origin, **told}
+        data = {**about, "signal": self.signal, "origin": self.origin, **fields}
         if self._line is not None:
             self._line.send(self._epoch, self._rank, kind, data)
             return not self._line.is_over
@@ -226,10 +226,10 @@ def heard(rank: int) -> str:
         age = (time.monotonic_ns() - _whole(data["time"])) * 1e-9
     except (OSError, ValueError, KeyError):
         return ""
-    told = str(data.get("text", ""))
+    message = str(data.get("text", ""))
     if age > _LATE:
-        return f"it is stopped or gone, and was last heard {age:.1f} s ago" + (f", when {told}" if told else "")
-    return told or "it lives, and does not compute: it may be out of reach"
+        return f"it is stopped or gone, and was last heard {age:.1f} s ago" + (f", when {message}" if message else "")
+    return message or "it lives, and does not compute: it may be out of reach"
 
 
 def _exit_code(problem: BaseException | None) -> int | None:
@@ -246,7 +246,7 @@ def _words(problem: BaseException | None) -> str:
     return text[:_LONGEST]
 
 
-def tell_end(rank: int, pid: int, code: int) -> None:
+def report_end(rank: int, pid: int, code: int) -> None:
     """Leaves the record of how a rank's process has ended: its exit code, below zero the signal that killed it."""
     epoch = current_epoch()
     if epoch is None:
@@ -306,13 +306,13 @@ class _Watch:
 
 def read_records(folder: Path, epoch: int) -> list[Record]:
     """Every record of an epoch, those of an end first."""
-    found: list[Record] = []
+    records: list[Record] = []
     for kind in ("done", "failed", "ended", "beat"):
         for path in sorted(folder.glob(f"{epoch}-*.{kind}")):
             record = _read(path, kind)
             if record is not None:
-                found.append(record)
-    return found
+                records.append(record)
+    return records
 
 
 def _read(path: Path, kind: str) -> Record | None:

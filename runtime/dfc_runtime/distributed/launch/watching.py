@@ -64,5 +64,5 @@ def noting_kernels(handlers: Mapping[str, Handler], waiting: Waiting) -> Mapping
 
 def _described(site: HostSite) -> str:
     name = site.names[0] if site.names else site.kind
-    is_written = site.place.line and not site.place.name.startswith("<")
-    return f"`{name}` ({site.place.name}:{site.place.line})" if is_written else f"`{name}`"
+    is_written = site.location.line and not site.location.name.startswith("<")
+    return f"`{name}` ({site.location.name}:{site.location.line})" if is_written else f"`{name}`"

@@ -63,8 +63,8 @@ class Exchange:
 
     def take(self, number: int, rank: int) -> Bytes | None:
         """The next part of an edge from a rank, if it has come. It is the caller's."""
-        found = self._arrived.get((number, rank))
-        return found.popleft() if found else None
+        arrived = self._arrived.get((number, rank))
+        return arrived.popleft() if arrived else None
 
     def look(self) -> None:
         """Receives what has come."""
@@ -76,12 +76,12 @@ class Exchange:
             self._open(source, buffer)
 
     def _open(self, source: int, message: Bytes) -> None:
-        place, data = 0, message.data
-        while place < message.size:
-            number, size = _HEAD.unpack_from(data, place)
-            place += _HEAD.size
-            self._arrived.setdefault((number, source), deque()).append(message[place : place + size])
-            place += size + -size % _ALIGNMENT
+        offset, data = 0, message.data
+        while offset < message.size:
+            number, size = _HEAD.unpack_from(data, offset)
+            offset += _HEAD.size
+            self._arrived.setdefault((number, source), deque()).append(message[offset : offset + size])
+            offset += size + -size % _ALIGNMENT
 
     def has_left(self) -> bool:
         """Whether nothing is held back, or on its way."""

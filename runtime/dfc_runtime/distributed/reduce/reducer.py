@@ -167,12 +167,12 @@ class Reducer:
 
     def _plan(self, key: str, array: Array) -> Plan:
         shape = (key, array.size, array.dtype.itemsize)
-        found = self._plans.get(shape)
-        if found is None:
+        plan = self._plans.get(shape)
+        if plan is None:
             what, group = self._declared[key]
             first, tasks = what.number % len(group.ranks), len(group.ranks)
-            found = self._plans[shape] = make_plan(what.blocks, tasks, *shape[1:], first, self._chunk_bytes)
-        return found
+            plan = self._plans[shape] = make_plan(what.blocks, tasks, *shape[1:], first, self._chunk_bytes)
+        return plan
 
 
 def _write(value: Array, out: Array, scale: float) -> None:

@@ -19,7 +19,7 @@ from itertools import accumulate
 import numpy as np
 
 from dfc_runtime.distributed.reduce.operation import ADDITIONS, Group, Operation
-from dfc_runtime.distributed.reduce.reduction_plan import Node, Plan, cut, dealt
+from dfc_runtime.distributed.reduce.reduction_plan import Node, Plan, dealt, split_point
 from dfc_runtime.distributed.transport.buffers import Pool
 from dfc_runtime.distributed.transport.comm import Array, Bytes, Comm, Pending
 
@@ -105,18 +105,18 @@ class LocalSums:
 def _schedule(roots: tuple[Node, ...]) -> tuple[tuple[int, bool], ...]:
     """For each block of a task: with how many finished sums on its left it is joined, one after the other, and whether
     that makes a root."""
-    made: list[tuple[int, bool]] = []
+    steps: list[tuple[int, bool]] = []
     for root in roots:
         joins = dict.fromkeys(range(*root), 0)
         open_ = [root]
         while open_:
             node = open_.pop()
             if node[1] - node[0] > 1:
-                middle = cut(node)
+                middle = split_point(node)
                 joins[node[1] - 1] += 1
                 open_ += [(node[0], middle), (middle, node[1])]
-        made += [(count, block == root[1] - 1) for block, count in joins.items()]
-    return tuple(made)
+        steps += [(count, block == root[1] - 1) for block, count in joins.items()]
+    return tuple(steps)
 
 
 class _Silent(threading.local):
@@ -168,9 +168,9 @@ class Combination:
 
     def take(self, size: int) -> Bytes:
         """Memory until the combination is over."""
-        made = self._pool.take(size)
-        self._scratch.append(made)
-        return made
+        buffer = self._pool.take(size)
+        self._scratch.append(buffer)
+        return buffer
 
     def part(self, whole: Bytes, chunk: int) -> Bytes:
         start, end = self.plan.chunks[chunk]
@@ -189,11 +189,11 @@ class Combination:
         """Asks for all messages that will come, in the order in which they are sent."""
         tag, last_tag = self._what.tags
         for task in self._others():
-            place = self.plan.first_root(task)
+            root = self.plan.first_root(task)
             for number in range(len(self.plan.roots[task])):
                 for each in self._sums:
                     buffer = self.take(self.part_size(each.chunk))
-                    each.expect(place + number, buffer, self._comm.irecv(buffer, self._group.ranks[task], tag))
+                    each.expect(root + number, buffer, self._comm.irecv(buffer, self._group.ranks[task], tag))
         for chunk, owner in enumerate(self.plan.owner_of):
             if owner != self._group.task:
                 pending = self._comm.irecv(self.part(self.result, chunk), self._group.ranks[owner], last_tag)

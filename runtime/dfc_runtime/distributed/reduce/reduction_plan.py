@@ -30,36 +30,36 @@ def dealt(blocks: int, tasks: int, task: int) -> Node:
     return task * blocks // tasks, (task + 1) * blocks // tasks
 
 
-def cut(node: Node) -> int:
+def split_point(node: Node) -> int:
     """Where a node of at least two blocks has its middle."""
     return node[0] + (1 << ((node[1] - node[0] - 1).bit_length() - 1))
 
 
 def roots(blocks: int, within: Node) -> tuple[Node, ...]:
     """The largest nodes of the tree that lie wholly within these blocks, from left to right."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     open_ = [(0, blocks)]
     while open_:
         node = open_.pop()
         if within[0] <= node[0] and node[1] <= within[1]:
-            found.append(node)
+            nodes.append(node)
         elif node[0] < within[1] and within[0] < node[1]:
-            middle = cut(node)
+            middle = split_point(node)
             open_ += [(middle, node[1]), (node[0], middle)]
-    return tuple(found)
+    return tuple(nodes)
 
 
 def additions(blocks: int, operands: Sequence[Node]) -> tuple[tuple[int, int], ...]:
     """Pairs of numbers of operands, in an order that works: the second is added to the first, which then stands for
     both. The operands cover all blocks."""
-    number = {node: place for place, node in enumerate(operands)}
+    number = {node: index for index, node in enumerate(operands)}
     steps: list[tuple[int, int]] = []
     open_: list[tuple[Node, bool]] = [((0, blocks), False)]
     while open_:
         node, parts_done = open_.pop()
         if node in number:
             continue
-        middle = cut(node)
+        middle = split_point(node)
         left, right = (node[0], middle), (middle, node[1])
         if parts_done:
             number[node] = number[left]

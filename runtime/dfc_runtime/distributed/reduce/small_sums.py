@@ -90,17 +90,17 @@ class SmallSum:
 
     def _operands(self) -> list[Array]:
         """The roots of all tasks, in their order."""
-        made: list[Array] = []
+        operands: list[Array] = []
         size = self.elements * self.dtype.itemsize
         for task, roots in enumerate(self._plan.roots):
             if task == self._group.task:
-                made += [root.view(self.dtype) for root in self._local.finished]
+                operands += [root.view(self.dtype) for root in self._local.finished]
             elif len(roots) == 1:
-                made.append(self._parts[task].view(self.dtype))
+                operands.append(self._parts[task].view(self.dtype))
             else:
                 part = self._parts[task]
-                made += [part[i * size : (i + 1) * size].view(self.dtype) for i in range(len(roots))]
-        return made
+                operands += [part[i * size : (i + 1) * size].view(self.dtype) for i in range(len(roots))]
+        return operands
 
     def awaited(self) -> int | None:
         """A rank whose part is missing."""

@@ -53,8 +53,8 @@ class Written:
     def from_json(cls, data: Mapping[str, object]) -> Written:
         """From plain data; `ValueError` if it is something else."""
         types: dict[str, tuple[str, tuple[int, ...]]] = {}
-        for name, told in mapping(data["state"], "state").items():
-            dtype, *shape = items(told, "state")
+        for name, signature in mapping(data["state"], "state").items():
+            dtype, *shape = items(signature, "state")
             types[name] = (text(dtype, "type"), tuple(integer(axis, "axis") for axis in shape))
         return cls(integer(data["size"], "size"), text(data["sha256"], "hash"), types)
 
@@ -169,9 +169,9 @@ def _failed(folder: Path, number: int) -> Path:
 
 def _reason(folder: Path, number: int, name: str) -> str:
     with contextlib.suppress(OSError):
-        told = _failed(folder, number).read_text()
-        if told:
-            return f"{name}: {told}"
+        reason = _failed(folder, number).read_text()
+        if reason:
+            return f"{name}: {reason}"
     return f"{name} could not save its part of a checkpoint in {folder.parent}, nor say why: the disk may be full"
 
 

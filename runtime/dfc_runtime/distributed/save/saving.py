@@ -102,7 +102,7 @@ class ClusterSaver:
             awaited = Awaited("a checkpoint that is being written", -1)
             self._rank.waiting.wait(lambda: last.done, lambda: awaited, forever=True)
             if self._rank.number == 0:
-                last.tell()
+                last.warn_if_failed()
 
     def _writers(self, names: Sequence[str]) -> list[int]:
         """The ranks that own any of these names: their files are numbered in this order."""
@@ -118,12 +118,12 @@ class ClusterSaver:
 
     def _parts(self, rank: int) -> dict[str, Part]:
         """Which rows a rank has of what is sharded."""
-        found: dict[str, Part] = {}
+        parts: dict[str, Part] = {}
         for name in self._state.entries:
-            rule, axis, owners = self._state.spread(name)
+            rule, axis, owners = self._state.sharding(name)
             if rule and rank in owners:
-                found[name] = Part(rule, axis, len(owners), owners.index(rank))
-        return found
+                parts[name] = Part(rule, axis, len(owners), owners.index(rank))
+        return parts
 
     def _write_own(self, data: Data, _: list[Array]) -> Answer:
         """One rank's file."""
@@ -155,25 +155,25 @@ class ClusterSaver:
     def _own(self, names: Sequence[str]) -> list[Saved]:
         """What this rank has of these names, without the room of a shard that holds no row."""
         assert self._rank.inner is not None
-        found: list[Saved] = []
+        tensors: list[Saved] = []
         for name in sorted({*self._state.owned()} & {*names}):
             entry, array = self._state.entries[name], self._rank.inner.state.current([name])[name]
             part = self._parts(self._rank.number).get(name)
             if part is not None:
                 count = len(rows_of(part.rule, entry.shape[part.axis], part.tasks, part.task))
                 array = array[(*(slice(None),) * part.axis, slice(0, count))]
-            found.append(Saved(name, entry.dtype, array.shape, array))
-        return found
+            tensors.append(Saved(name, entry.dtype, array.shape, array))
+        return tensors
 
     def restore(
         self, client: Client, names: Sequence[str], folder: Path, rename: object, only: object, *, best: bool
     ) -> ChosenCheckpoint:
         """Restores these names, all or none. Inside of something that is done together."""
         self.wait()
-        found, chosen = restore.choose(self._state.entries, self._program, folder, names, rename, only, best=best)
+        selected, chosen = restore.choose(self._state.entries, self._program, folder, names, rename, only, best=best)
         for name, saved in chosen.items():
             self._state.store(client, name, saved.array if saved.array.ndim else np.asarray(saved.array)[()])
-        return found
+        return selected
 
 
 def _raise(problem: FileError) -> NoReturn:

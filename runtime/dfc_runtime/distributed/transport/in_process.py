@@ -27,12 +27,12 @@ Route = tuple[int, int, int]
 @dataclass(slots=True)
 class Faults:
     """What goes wrong. `delay` is the largest number of looks at the network that a message is late by; `lost` says of
-    a route and the number of the message on it whether it vanishes; nothing passes a link in `cut`."""
+    a route and the number of the message on it whether it vanishes; nothing passes a link in `severed`."""
 
     seed: int = 0
     delay: int = 0
     lost: Callable[[Route, int], bool] | None = None
-    cut: set[frozenset[int]] = field(default_factory=set[frozenset[int]])
+    severed: set[frozenset[int]] = field(default_factory=set[frozenset[int]])
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Network:
             early = buffer.size <= self.eager and not synchronous
             message = _Message(buffer.copy() if early else buffer, late)
             lost = self.faults.lost is not None and self.faults.lost(route, number - 1)
-            if not lost and frozenset(route[:2]) not in self.faults.cut:
+            if not lost and frozenset(route[:2]) not in self.faults.severed:
                 self._waiting.setdefault(route, deque()).append(message)
             self._stir()
         return _Sent(self, message, done=early)
@@ -131,9 +131,9 @@ class InProcessComm:
         return self.network.put((self.rank, destination, tag), buffer, synchronous=synchronous)
 
     def irecv(self, buffer: Bytes, source: int, tag: int) -> Pending:
-        made = _Received(self, (source, self.rank, tag), buffer)
-        self._posted.setdefault(made.route, deque()).append(made)
-        return made
+        request = _Received(self, (source, self.rank, tag), buffer)
+        self._posted.setdefault(request.route, deque()).append(request)
+        return request
 
     def advance(self, route: Route) -> None:
         """Gives messages that are there to those who wait for them, in the order of their asking."""

@@ -140,10 +140,10 @@ class _Received:
                 return False
         except MPI.Exception as problem:
             raise _error(problem) from None
-        wanted, self._kept = self._kept.size, None
-        found = status.Get_count(MPI.BYTE)
-        if found != wanted:
-            raise RankError(f"a message has {found} bytes instead of {wanted}", code="E0911")
+        expected, self._kept = self._kept.size, None
+        received = status.Get_count(MPI.BYTE)
+        if received != expected:
+            raise RankError(f"a message has {received} bytes instead of {expected}", code="E0911")
         return True
 
     def cancel(self) -> None:

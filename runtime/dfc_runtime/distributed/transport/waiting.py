@@ -96,7 +96,7 @@ class Waiting:
         self.on_silent: Callable[[int], str] = lambda _: ""
         self.on_stop: Callable[[int, int], None] | None = None
         self.stopped_by: Callable[[], int] = lambda: 0
-        self._is_stop_told = False
+        self._is_stop_reported = False
         self.doing = "it has just started"
         self.kernel = ""
         self._part: Computing | None = None
@@ -167,16 +167,16 @@ class Waiting:
         if first is not None:
             self._busy_since = time.monotonic()
             return first
-        found: list[Arrival] = []
+        arrivals: list[Arrival] = []
 
         def has_come() -> bool:
             arrival = self.comm.arrival(source, tag)
             if arrival is not None:
-                found.append(arrival)
+                arrivals.append(arrival)
             return arrival is not None
 
         self._wait(has_come, awaited, forever=forever)
-        return found[0]
+        return arrivals[0]
 
     def bytes_of(self, arrival: Arrival, awaited: Callable[[], Awaited]) -> Bytes:
         """The content of a message that is there."""
@@ -196,15 +196,15 @@ class Waiting:
             if rank != self.comm.rank:
                 self.post(packed(data), rank, SIGNAL)
 
-    def tell_failure(self, problem: DfcError) -> None:
+    def broadcast_failure(self, problem: DfcError) -> None:
         """Says to all ranks that this one goes no further, and why: wherever they wait, they raise the same."""
         failure = failure_of(problem, self.name(self.comm.rank))
         self.signal(range(self.comm.size), {"kind": FAILURE, "failure": failure.to_json()})
 
     def look(self) -> None:
         """Answers questions, and raises what other ranks have told."""
-        if self.comm.rank and not self._is_stop_told and (number := self.stopped_by()):
-            self._is_stop_told = True
+        if self.comm.rank and not self._is_stop_reported and (number := self.stopped_by()):
+            self._is_stop_reported = True
             self.signal([0], {"kind": STOP, "number": number})
         while (arrival := self.comm.arrival(None, SIGNAL)) is not None:
             data = self._unpacked(arrival)
@@ -217,8 +217,8 @@ class Waiting:
             elif data["kind"] == "report":
                 raise ReportedError(str(data["text"]), code="E0911")
             elif data["kind"] == FAILURE:
-                told = failure_from(mapping(data["failure"], "failure")).error()
-                raise told from ReportedError(told.message, code="E0911")
+                error = failure_from(mapping(data["failure"], "failure")).error()
+                raise error from ReportedError(error.message, code="E0911")
             elif self.on_signal is not None:
                 self.on_signal(data)
         if self.on_look is not None:
@@ -256,20 +256,20 @@ class Waiting:
         """What all others are doing, of those who answer within a moment."""
         self._questions += 1
         self.signal(range(self.comm.size), {"kind": "question", "number": self._questions})
-        found: dict[int, Data] = {}
+        answers: dict[int, Data] = {}
         end = time.monotonic() + min(_LONGEST_QUESTIONS, max(self.seconds, 0.2)) + _LATER_BY * self.comm.rank
         turn = 0
-        while len(found) < self.comm.size - 1 and time.monotonic() < end:
+        while len(answers) < self.comm.size - 1 and time.monotonic() < end:
             arrival = self.comm.arrival(None, ANSWER)
             if arrival is not None:
                 answer = self._unpacked(arrival)
                 if answer.get("number") == self._questions:
-                    found[arrival.source] = answer
+                    answers[arrival.source] = answer
                 continue
             self.look()
             self.comm.idle(turn)
             turn += 1
-        return found
+        return answers
 
     def _report(self, statuses: Mapping[int, Data]) -> str:
         own = statuses[self.comm.rank]

@@ -127,19 +127,19 @@ class Codec:
         if self.only_scalars:
             return sizes, numbers, []
         scalars = iter(numbers)
-        place = HEAD_SIZE + self._fixed.size
+        offset = HEAD_SIZE + self._fixed.size
         values: list[object] = []
         behind: list[Array] = []
         for member in self.members:
             if member.is_scalar:
                 values.append(next(scalars))
             elif member.is_text:
-                (length,) = _LENGTH.unpack_from(buffer.data, place)
-                place += _LENGTH.size
-                values.append(buffer[place : place + length].tobytes().decode())
-                place += length
+                (length,) = _LENGTH.unpack_from(buffer.data, offset)
+                offset += _LENGTH.size
+                values.append(buffer[offset : offset + length].tobytes().decode())
+                offset += length
             else:
-                array, place = _array(member, buffer, place)
+                array, offset = _array(member, buffer, offset)
                 values.append(array)
                 if array.nbytes > INLINE:
                     behind.append(array)
@@ -151,16 +151,16 @@ def is_array(value: object) -> TypeGuard[Array]:
     return isinstance(value, np.ndarray) and value.ndim > 0
 
 
-def _array(member: Member, buffer: Bytes, place: int) -> tuple[Array, int]:
+def _array(member: Member, buffer: Bytes, offset: int) -> tuple[Array, int]:
     """The array at a place of a message, and the place behind it. That of a large one is empty memory."""
-    shape: tuple[int, ...] = struct.unpack_from(f"<{member.rank}q", buffer.data, place)
-    place += 8 * member.rank
-    made = np.empty(shape, numpy_dtype(member.dtype))
-    if 0 < made.nbytes <= INLINE:
-        place += -place % _ALIGNMENT
-        np.copyto(as_bytes(made), buffer[place : place + made.nbytes])
-        place += made.nbytes
-    return made, place
+    shape: tuple[int, ...] = struct.unpack_from(f"<{member.rank}q", buffer.data, offset)
+    offset += 8 * member.rank
+    array = np.empty(shape, numpy_dtype(member.dtype))
+    if 0 < array.nbytes <= INLINE:
+        offset += -offset % _ALIGNMENT
+        np.copyto(as_bytes(array), buffer[offset : offset + array.nbytes])
+        offset += array.nbytes
+    return array, offset
 
 
 def _scalar(kind: np.dtype[np.generic], slot: Slot) -> object:

@@ -53,20 +53,20 @@ class CudaDriver:
         locks: Mapping[str, Array] | None = None,
         host: Callable[[int, int], None] | None = None,
         device: int = 0,
-        beside: CudaDriver | None = None,
+        state_owner: CudaDriver | None = None,
     ) -> None:
         plan = read_plan(notes.get("plan"))
         _check(plan, symbols, resources)
         self._fault: Fault = (NO_SITE, ())
-        self._beside = beside  # lives as long, for the sake of its state
-        self._device: Device = beside.device if beside is not None else libcuda.open_device(device)
-        self.memory = beside.memory if beside is not None else CudaMemory(self._device, device, resources)
+        self._state_owner = state_owner  # lives as long, for the sake of its state
+        self._device: Device = state_owner.device if state_owner is not None else libcuda.open_device(device)
+        self.memory = state_owner.memory if state_owner is not None else CudaMemory(self._device, device, resources)
         self._working = Memory(self._device)
         self._entries: list[EntryRun] = []
         self._libraries: list[ProductLibrary | ConvolutionLibrary] = []
         self._no_library: dict[type[object], str] = {}
         self._guests: weakref.WeakSet[CudaDriver] = weakref.WeakSet()
-        parts = (self._device, self._entries, self._libraries, self._working, self.memory, beside is None)
+        parts = (self._device, self._entries, self._libraries, self._working, self.memory, state_owner is None)
         self._end = weakref.finalize(self, _close, *parts)
         self._end.atexit = False  # the process gives all of it back
         try:
@@ -76,8 +76,8 @@ class CudaDriver:
             self.close()
             raise
         self._entries += [EntryRun(loaded, number) for number in range(len(plan.entries))]
-        if beside is not None:
-            beside.guests.add(self)
+        if state_owner is not None:
+            state_owner.guests.add(self)
 
     @property
     def guests(self) -> weakref.WeakSet[CudaDriver]:

@@ -88,7 +88,7 @@ def _convolution(value: object, where: str, types: Sequence[str], operands: int)
     if not 1 <= len(steps) <= MOST_PLACES:
         raise ValueError(f"{where} has {len(steps)} places")
     rank = len(steps) + 2
-    tensors = [_tensor(record.get(name), record.place(name), rank) for name in ("image", "filter", "result")]
+    tensors = [_tensor(record.get(name), record.field_path(name), rank) for name in ("image", "filter", "result")]
     bias = record.optional("bias", lambda each, place: _tensor(each, place, 1), None)
     added = record.optional("added", lambda each, place: _tensor(each, place, rank), None)
     tensors += [one for one in (bias, added) if one is not None]
@@ -130,7 +130,7 @@ def _check(made: ConvolutionPlan, where: str, types: Sequence[str], rank: int) -
 def _tensor(value: object, where: str, rank: int) -> TensorPlan:
     record = Record(value, where)
     made = TensorPlan(
-        from_json(record.get("offset"), record.place("offset")),
+        from_json(record.get("offset"), record.field_path("offset")),
         record.list("extents", from_json),
         record.list("strides", from_json),
     )

@@ -143,7 +143,7 @@ def _check_types(product: ProductPlan, where: str) -> None:
 
 
 def _formula(record: Record, key: str) -> Formula:
-    return from_json(record.get(key), record.place(key))
+    return from_json(record.get(key), record.field_path(key))
 
 
 def _scale(value: object, where: str) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from dfc_runtime.distributed.reduce.operation import ADDITIONS, Group, Operation
 from dfc_runtime.distributed.reduce.reducer import Reducer
-from dfc_runtime.distributed.reduce.reduction_plan import additions, cut, dealt, make_plan, roots
+from dfc_runtime.distributed.reduce.reduction_plan import additions, dealt, make_plan, roots, split_point
 from dfc_runtime.distributed.transport.buffers import Pool
 from dfc_runtime.distributed.transport.comm import FIRST_EDGE
 from dfc_runtime.distributed.transport.in_process import Faults, Network
@@ -229,4 +229,4 @@ def test_roots_cover_the_blocks_of_a_task_with_few_nodes(blocks):
 
 
 def test_the_middle_of_a_node_is_the_largest_power_of_two_below_its_size():
-    assert [cut((10, 10 + size)) - 10 for size in range(2, 10)] == [1, 2, 2, 4, 4, 4, 4, 8]
+    assert [split_point((10, 10 + size)) - 10 for size in range(2, 10)] == [1, 2, 2, 4, 4, 4, 4, 8]

@@ -87,7 +87,7 @@ def test_a_message_of_another_size_is_an_error():
 
 
 def test_lost_messages_and_cut_links_never_arrive():
-    faults = Faults(lost=lambda route, number: number == 1, cut={frozenset({0, 2})})
+    faults = Faults(lost=lambda route, number: number == 1, severed={frozenset({0, 2})})
     network = Network(3, faults)
     for value in range(3):
         network.comm(0).isend(message(value), 1, 4)

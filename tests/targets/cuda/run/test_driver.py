@@ -46,7 +46,7 @@ def test_a_driver_that_nobody_has_gives_its_memory_back() -> None:
 def test_a_driver_beside_another_works_on_its_state() -> None:
     run = trainer()
     lowered = interpreted(program_of(TRAIN))
-    second = open_driver(lowered, run.device, run.state, beside=run.driver)
+    second = open_driver(lowered, run.device, run.state, state_owner=run.driver)
     x, y = batch(2)
     slots = np.array([x.ctypes.data, y.ctypes.data, bits(0.1), 0, 2, 0], np.uint64)
     assert second.entry(0).call(slots.ctypes.data) == 0
