@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from dfc.bundle.writing import Bundle
-from dfc.diagnostics.diagnostic import Diagnostic, Diagnostics
+from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.source import SourceFile
 from dfc.driver import pipeline
 from dfc.driver.pipeline import Context, Divided
@@ -26,7 +26,6 @@ from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.kernels.printer import print_program
 from dfc.ops.spelling import show as show_graph
 from dfc.syntax.reader.layout import check_style
-from dfc.syntax.reader.parser import parse_recovering
 from dfc.syntax.reader.reading import read_source
 from dfc_runtime.errors import FeedError, FileError, UnsupportedError
 from dfc_runtime.kinds import require_kind
@@ -311,11 +310,11 @@ def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnosti
 
         mistakes = cluster.replication_mistakes(built_graph, source)
         return [*found, *(mistakes or cluster_parts.step_mistakes(built_graph, source))]
-    module = parse_recovering(source, Diagnostics())  # its messages come from the build below
-    found = build.check(source, settings)
-    broken = any(each.is_error for each in found)
-    remarks = [*name_remarks(module, broken=broken), *check_style(source, module)] if module is not None else []
-    return [*found, *remarks]
+    examined = build.examine(source, settings)
+    module = examined.module
+    if module is None:
+        return list(examined.diagnostics)
+    return [*examined.diagnostics, *name_remarks(module, broken=examined.is_broken), *check_style(source, module)]
 
 
 def _built(source: SourceFile, options: CompileOptions) -> tuple[Graph, tuple[Diagnostic, ...]]:

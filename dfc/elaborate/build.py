@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
+from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics, error
 from dfc.diagnostics.source import NOWHERE, SourceFile, Span
 from dfc.elaborate import entries
 from dfc.elaborate.checking import check_block, check_routine, check_type
@@ -33,7 +33,7 @@ from dfc.elaborate.statements import blocks, branches, statements
 from dfc.elaborate.types.entities import UNKNOWN, BlockClass, Entity, EntryValue, Routine
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Entry, Graph, Resource
-from dfc.syntax.reader.parser import parse
+from dfc.syntax.reader.parser import parse, parse_recovering
 from dfc.syntax.tree import tree
 
 RECURSION_LIMIT = 40_000
@@ -90,10 +90,36 @@ def check(
     source: SourceFile, settings: Settings | None = None, *, search: Sequence[Path] = ()
 ) -> tuple[Diagnostic, ...]:
     """All messages about a program, warnings included."""
+    return examine(source, settings, search=search).diagnostics
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A program that was only checked: what could be read of its file, if anything, its graph if nothing is wrong, and
+    all messages."""
+
+    module: tree.Module | None
+    graph: Graph | None
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def is_broken(self) -> bool:
+        return any(each.is_error for each in self.diagnostics)
+
+
+def examine(source: SourceFile, settings: Settings | None = None, *, search: Sequence[Path] = ()) -> Examined:
+    """All messages about a program, with its tree for those who have more to say of it: a text is parsed once."""
+    if source.name.endswith(DEPLOYMENT):
+        return Examined(None, None, (_no_program(source),))
+    mistakes = Diagnostics()
+    with deep_recursion(), uncollected():
+        module = parse_recovering(source, mistakes)
+    if module is None or mistakes.has_errors:
+        return Examined(module, None, tuple(mistakes))
     try:
-        return elaborate(source, settings or {}, search)[1]
+        return Examined(module, *elaborate_program(resolve_program(module, settings or {}, search)))
     except CompileError as problem:
-        return problem.diagnostics
+        return Examined(module, None, problem.diagnostics)
 
 
 def elaborate(

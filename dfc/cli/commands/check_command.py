@@ -17,17 +17,14 @@ from dfc.diagnostics.diagnostic import (
     NOT_SUPPORTED_YET,
     CompileError,
     Diagnostic,
-    Diagnostics,
 )
 from dfc.diagnostics.reporting import FORMATS
-from dfc.diagnostics.source import SourceFile
-from dfc.driver import deployment_check as deployment
 from dfc.elaborate import build
 from dfc.elaborate.build import is_deployment
 from dfc.elaborate.names.unread import remarks
+from dfc.ir.graph import Graph
 from dfc.ops.size_checks import checks_inside
 from dfc.syntax.reader.layout import check_style
-from dfc.syntax.reader.parser import parse, parse_recovering
 from dfc.syntax.reader.reading import read_source
 
 WATCH_SECONDS = 0.2
@@ -66,15 +63,15 @@ def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str
 
             found += api.check(source, settings(pairs))
             continue
-        module = parse_recovering(source, Diagnostics())  # its messages come from the build
-        built = build.check(source, settings(pairs))
-        broken = any(each.is_error for each in built)
-        diagnostics = [*built, *(remarks(module, broken=broken) if module else ())]
+        examined = build.examine(source, settings(pairs))
+        module, broken = examined.module, examined.is_broken
+        diagnostics = [*examined.diagnostics, *(remarks(module, broken=broken) if module else ())]
         found += diagnostics
-        if not any(d.is_error for d in diagnostics):
-            found += style_warnings(source)
-        if shapes and not any(d.is_error for d in diagnostics):
-            _print_shape_checks(path, pairs)
+        if module is None or examined.graph is None or any(d.is_error for d in diagnostics):
+            continue
+        found += check_style(source, module)
+        if shapes:
+            _print_shape_checks(examined.graph)
     errors = [d for d in found if d.is_error]
     if form == "text":
         print_diagnostics(found)
@@ -98,6 +95,8 @@ def _wait(files: Sequence[str]) -> None:
 
 def _programs(named: Sequence[Path]) -> Iterator[Path]:
     """The programs of deployment files, which may lie in other folders."""
+    from dfc.driver import deployment_check as deployment
+
     for path in named:
         if path.name.endswith(build.DEPLOYMENT):
             try:
@@ -122,13 +121,7 @@ def _stamps(watched: Sequence[Path]) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def style_warnings(source: SourceFile) -> list[Diagnostic]:
-    """What is allowed but better otherwise: no edition, long lines."""
-    return list(check_style(source, parse(source)))
-
-
-def _print_shape_checks(path: str, pairs: tuple[str, ...]) -> None:
-    graph = build.build(source_of(path), settings(pairs))
+def _print_shape_checks(graph: Graph) -> None:
     for entry in graph.entries.values():
         for check in entry.checks:
             place = f"{check.span.name}:{check.span.line}:{check.span.column}"

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from dfc.cli.commands import check_command
+from dfc.syntax.reader.language import Language
+from dfc.syntax.reader.tokens import Lexed
 from tests.support.command_line import Command
 
 MISTAKE = "dfg 1\n\nfn half(n: i32) -> i32 = n / 2\n"
@@ -31,6 +33,24 @@ def test_a_mistake_is_told_with_its_place(folder: Path, dfc: Command) -> None:
     assert ended.err.startswith("error[E0303]: ")
     assert " --> half.dfg:3:28\n" in ended.err
     assert ended.err.endswith("\n\n1 error\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--shapes",)])
+def test_a_text_is_read_once(
+    folder: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    read: list[str] = []
+    lex = Language.lex
+
+    def noted(language: Language, text: str) -> Lexed:
+        read.append(text)
+        return lex(language, text)
+
+    monkeypatch.setattr(Language, "lex", noted)
+    text = "dfg 1\n\nimport std.losses\n\nfn total[N](x: f32[N]) -> f32 = sum(x)\n"
+    assert dfc("check", *options, write(folder, "once.dfg", text)).code == 0
+    assert read.count(text) == 1
+    assert len(read) == len(set(read)) > 1
 
 
 def test_mistakes_of_several_files_are_counted_together(folder: Path, dfc: Command) -> None:
