@@ -7,10 +7,11 @@ They do so through the `Engine` of the program, so that modules import only what
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import NOWHERE, Span
 from dfc.elaborate.mistakes import Mistake, Reporter, mistake

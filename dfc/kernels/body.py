@@ -19,8 +19,8 @@ Scalar functions (all targets implement exactly these; semantics are those of Nu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import BOOL, I64, DType
 

@@ -67,8 +67,7 @@ Messages      send recv contribute combined                see `dfc.ops.effects.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes, Literal
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.suggestions import converted, grouped
 from dfc.ir.attributes import Attributes, NoAttributes
 from dfc.ir.dims import Dim, Symbol

@@ -7,8 +7,9 @@ before the loop; if the body turns out to write one of these, it is elaborated a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import EMITTED, Context, LoopState, Outcome
 from dfc.elaborate.expressions.operations import apply

@@ -6,9 +6,10 @@ name `?` is one that any other fits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import DTypeVariable
 from dfc.ir.types import TensorType

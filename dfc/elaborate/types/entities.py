@@ -8,9 +8,10 @@ when elaboration ends. Variables and scopes are here as well: entities hold them
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.names.roles import BindingRole

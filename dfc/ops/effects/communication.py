@@ -12,8 +12,9 @@ blocks: `combined` gives each task the same result, whatever the number of tasks
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.types import TensorType
 from dfc.ops.record import Array, Effect, HostCall, OpRecord, Parameter, Sizes

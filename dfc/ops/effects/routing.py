@@ -17,8 +17,8 @@ of a type that has room for all of them. A negative id counts from the end; one 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import I64
 from dfc.ir.types import TensorType

@@ -11,9 +11,10 @@ times the symbol. Assumes nothing of ops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, ZERO, Dim, Symbol, dim
 from dfc.ir.types import TensorType, Type

@@ -6,9 +6,10 @@ Operators lean left: in `a + b + c` the left operand is `a + b`. Such a chain ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import NOWHERE, Span
 from dfc.syntax.tree.nodes import Node
 

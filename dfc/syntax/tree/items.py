@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.syntax.tree.expressions import Expression, Identifier, Path, StringLiteral
 from dfc.syntax.tree.nodes import Node
 from dfc.syntax.tree.statements import RightHandSide, Setting, Suite

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import NOWHERE, Span
 from dfc.syntax.tree.expressions import Expression, Identifier, Path, Place, StringLiteral
 from dfc.syntax.tree.nodes import Node
