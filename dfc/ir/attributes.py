@@ -33,6 +33,17 @@ class MeasuredAttributes(Attributes):
     most: Dim
 
 
+@dataclass(frozen=True, slots=True)
+class ForAttributes(Attributes):
+    """`carries` carried values. `trips` is the number of rounds if it is a dimension (required if there are emits);
+    if the bounds are not sizes themselves there may be fewer rounds, and the other rows have no meaning. `recompute`: a
+    gradient keeps what every so many rounds started with, and runs those between again; 0 keeps all of them."""
+
+    carries: int
+    trips: Dim | None = None
+    recompute: int = 0
+
+
 class Literal:
     """An immutable array that compares by type, shape and bytes (so NaN equals NaN and -0.0 differs from 0.0)."""
 

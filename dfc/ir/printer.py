@@ -39,6 +39,7 @@ from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Valu
 from dfc.ir.measured import measured, measured_in
 from dfc.ir.names import NameSet, escape, identifier
 from dfc.ir.notation import check_text, listed, plain_text, quoted, type_text, typed
+from dfc.ir.regions import ForView, WhileView, for_view, if_view, while_view
 from dfc.ir.symbols import symbols_of
 from dfc.ir.types import TensorType, Type
 
@@ -237,57 +238,54 @@ class _Printer:
                 yield from self._unknown(node, scope)
 
     def _if(self, node: Node, scope: _Scope) -> Iterator[_Steps]:
-        condition = scope.of(node.operands[0])
-        then, otherwise = node.regions
+        parts = if_view(node)
+        condition = scope.of(parts.condition)
         self._write(f"{self._let(node, scope)}if {condition} {{")
-        yield self._block(then, scope, "yield ")
-        if otherwise.nodes or any(not v.is_token for v in otherwise.outputs):
+        yield self._block(parts.then, scope, "yield ")
+        if parts.otherwise.nodes or parts.after[1].values:
             self._write("} else {")
-            yield self._block(otherwise, scope, "yield ")
+            yield self._block(parts.otherwise, scope, "yield ")
         self._write("}")
 
     def _while(self, node: Node, scope: _Scope) -> Iterator[_Steps]:
-        condition, body = node.regions
-        initial = [v for v in node.operands if not v.is_token]
+        parts = while_view(node)
         let = self._let(node, scope)
-        carried = self._carries(body, initial, scope)
-        names = {p: scope.of(b) for p, b in zip(condition.parameters, body.parameters, strict=False)}
-        text = self._as_expression(condition, names, scope, f"{identifier(node.name)}_condition")
+        carried = self._carries(parts, scope)
+        names = {p: scope.of(b) for p, b in zip(parts.condition_inside.all, parts.inside.all, strict=False)}
+        text = self._as_expression(parts.condition, names, scope, f"{identifier(node.name)}_condition")
         self._write(f"{let}loop {carried}{' ' if carried else ''}while {text} {{")
-        yield self._block(body, scope, "")
-        self._rebind(body, scope, 0)
+        yield self._block(parts.body, scope, "")
+        self._rebind(parts, scope)
         self._write("}")
 
     def _for(self, node: Node, scope: _Scope) -> Iterator[_Steps]:
-        (body,) = node.regions
-        plain = [v for v in node.operands if not v.is_token]
-        carries = len(plain) - 2
+        parts = for_view(node)
         let = self._let(node, scope)
-        index = scope.define(body.parameters[0], "index")  # what the front end calls it
-        carried = self._carries(body, plain[2:], scope, first=1)
-        head = f"loop {carried} for" if carries else "for"
-        bounds = f"{scope.of(plain[0])}..{scope.of(plain[1])}"
-        kept = dict(encode(node.attributes)).get("recompute")  # this layer knows no attribute record by name
+        index = scope.define(parts.index, "index")  # what the front end calls it
+        carried = self._carries(parts, scope)
+        head = f"loop {carried} for" if carried else "for"
+        bounds = f"{scope.of(parts.start)}..{scope.of(parts.stop)}"
+        kept = parts.attributes.recompute
         self._write(f"{let}{head} {index} in {bounds}{f' with recompute = {kept}' if kept else ''} {{")
-        yield self._block(body, scope, "")
-        emits = [scope.of(v) for v in body.outputs[carries:] if not v.is_token]
+        yield self._block(parts.body, scope, "")
+        emits = [scope.of(v) for v in parts.after.emitted]
         if emits:
             self._indent += 1
             self._write(f"emit {', '.join(emits)}")
             self._indent -= 1
-        self._rebind(body, scope, 1, carries)
+        self._rebind(parts, scope)
         self._write("}")
 
-    def _carries(self, body: Block, initial: Sequence[Value], scope: _Scope, first: int = 0) -> str:
+    def _carries(self, parts: ForView | WhileView, scope: _Scope) -> str:
         carried: list[str] = []
-        for parameter, value in zip(body.parameters[first:], initial, strict=False):
+        for parameter, value in zip(parts.inside.values, parts.initial.values, strict=False):
             carried.append(f"{typed(scope.define(parameter), parameter)} = {scope.of(value)}")
         return ", ".join(carried)
 
-    def _rebind(self, body: Block, scope: _Scope, first: int, count: int | None = None) -> None:
+    def _rebind(self, parts: ForView | WhileView, scope: _Scope) -> None:
         """The next values of what a loop carries, all at once."""
-        next_values = [scope.of(v) for v in body.outputs if not v.is_token][:count]
-        places = [scope.of(p) for p in body.parameters[first:] if not p.is_token][: len(next_values)]
+        next_values = [scope.of(v) for v in parts.after.values]
+        places = [scope.of(p) for p in parts.inside.values]
         if places:
             self._indent += 1
             self._write(f"{', '.join(places)} = {listed(next_values)}")

@@ -69,6 +69,7 @@ from __future__ import annotations
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes, Literal
+from dfc.ir.attributes import ForAttributes as ForAttributes
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.graph import Node, Value
@@ -367,17 +368,6 @@ class HostAttributes(Attributes):
     """The full names of the variables a host step saves or restores, in order; one token each."""
 
     resources: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ForAttributes(Attributes):
-    """`carries` carried values. `trips` is the number of rounds if it is a dimension (required if there are emits);
-    if the bounds are not sizes themselves there may be fewer rounds, and the other rows have no meaning. `recompute`: a
-    gradient keeps what every so many rounds started with, and runs those between again; 0 keeps all of them."""
-
-    carries: int
-    trips: Dim | None = None
-    recompute: int = 0
 
 
 @dataclass(frozen=True, slots=True)

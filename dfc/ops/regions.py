@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dfc.ir.attributes import NoAttributes
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Value
 from dfc.ir.types import TensorType
-from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
 
 Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
@@ -25,10 +23,7 @@ def count_loop(b: Builder, rounds: Dim, carries: Sequence[Value], body: Body) ->
     index, inner = Value(TensorType(I64)), [Value(v.type) for v in carries]
     block = Block((index, *inner))
     block.outputs = tuple(body(Builder(block, name=b.name, span=b.span), index, inner))
-    types = [v.type for v in carries]
-    types += [v.tensor.with_shape((rounds, *v.tensor.shape)) for v in block.outputs[len(carries) :]]
-    attributes = ForAttributes(len(carries), rounds)
-    return tuple(b.add("for", (start, stop, *carries), types, attributes, (block,)).results)
+    return b.add_for(start, stop, carries, block, rounds).results
 
 
 def while_loop(b: Builder, carries: Sequence[Value], condition: Step, body: Step) -> tuple[Value, ...]:
@@ -39,4 +34,5 @@ def while_loop(b: Builder, carries: Sequence[Value], condition: Step, body: Step
         block = Block(tuple(inner))
         block.outputs = tuple(step(Builder(block, name=b.name, span=b.span), inner))
         regions.append(block)
-    return tuple(b.add("while", carries, [v.type for v in carries], NoAttributes(), regions).results)
+    condition_block, body_block = regions
+    return b.add_while(carries, condition_block, body_block).results
