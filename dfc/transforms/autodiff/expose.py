@@ -20,9 +20,9 @@ from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import depends_on, own_symbols
 from dfc.ir.names import name_nodes
+from dfc.ir.regions import IfView, flows, for_view, old_results, remade, view, with_more_results, with_outputs
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ops import registry
-from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.effects import is_pure
 
@@ -41,34 +41,20 @@ class _Expose(Pass):
             if stacking is kept:
                 return None
             site.output.append(stacking)
-            count = sum(1 for v in kept.results if not v.is_token)
-            tokens = stacking.results[len(stacking.results) - len(kept.results) + count :]
-            return [*stacking.results[:count], *tokens]
+            return old_results(kept, stacking)
         if site.node.op != "if":
             return None
         wanted = [_effect_values(region) for region in site.regions]
         if not any(wanted):
             return None
-        count = sum(1 for v in site.node.results if not v.is_token)
         extra = [value for values in wanted for value in values]
         regions = [
-            _with_outputs(region, count, [v if v in mine else None for v in extra], extra, site.node)
+            _with_outputs(region, [v if v in mine else None for v in extra], extra, site.node)
             for region, mine in zip(site.regions, map(set, wanted), strict=True)
         ]
-        node = site.node
-        types = [v.type for v in node.results]
-        types[count:count] = [v.type for v in extra]
-        new = Node(
-            node.op,
-            site.operands,
-            types,
-            attributes=node.attributes,
-            regions=regions,
-            name=node.name,
-            span=node.span,
-        )
+        new, old, _ = with_more_results(site.node, site.operands, regions, len(extra))
         site.output.append(new)
-        return [*new.results[:count], *new.results[count + len(extra) :]]
+        return old
 
 
 def _effect_values(region: Block) -> list[Value]:
@@ -97,39 +83,31 @@ def _only_inside(value: Value) -> CompileError:
 
 def with_stacks(node: Node) -> Node:
     """The `for` that also emits what it started each round with, and what is not to be computed again."""
-    attributes = node.attributes
-    assert isinstance(attributes, ForAttributes)
+    parts = for_view(node)
+    attributes, region = parts.attributes, parts.body
     if attributes.trips is None:
         return node
-    (region,) = node.regions
-    plain = sum(1 for v in region.outputs if not v.is_token)
-    emitted = set(region.outputs[attributes.carries : plain])
+    emitted = set(parts.after.emitted)
     products = [v for inner in region.nodes if _is_product(inner) and not attributes.recompute for v in inner.results]
     inside = own_symbols(region)
     products = [v for v in products if not depends_on(v, inside)]
-    wanted = [*region.parameters[1 : attributes.carries + 1], *_effect_values(region), *products]
+    wanted = [*parts.inside.values, *_effect_values(region), *products]
     extra = [v for v in dict.fromkeys(wanted) if v not in emitted]
     if not extra:
         return node
-    types = [v.type for v in node.results]
-    types[plain:plain] = [v.tensor.with_shape((attributes.trips, *v.tensor.shape)) for v in extra]
-    body = Block(region.parameters, region.nodes, (*region.outputs[:plain], *extra, *region.outputs[plain:]))
-    return Node(node.op, node.operands, types, attributes=attributes, regions=(body,), name=node.name, span=node.span)
+    return remade(node, node.operands, [with_outputs(region, extra)])
 
 
 def _is_product(node: Node) -> bool:
     return not node.regions and registry.record(node.op).family == "product"
 
 
-def _with_outputs(
-    region: Block, count: int, mine: Sequence[Value | None], types: Sequence[Value], owner: Node
-) -> Block:
+def _with_outputs(region: Block, mine: Sequence[Value | None], types: Sequence[Value], owner: Node) -> Block:
     """The region with more outputs in front of its tokens; zeros stand for values of the other branch."""
     block = Block(region.parameters, region.nodes)
     builder = Builder(block, name=f"{owner.name}/none", span=owner.span)
     outputs = [value if value is not None else zeros(builder, like) for value, like in zip(mine, types, strict=True)]
-    block.outputs = (*region.outputs[:count], *outputs, *region.outputs[count:])
-    return block
+    return with_outputs(Block(block.parameters, block.nodes, region.outputs), outputs)
 
 
 def zeros(builder: Builder, like: Value) -> Value:
@@ -139,6 +117,7 @@ def zeros(builder: Builder, like: Value) -> Value:
 
 def exported(node: Node, region: Block) -> dict[Value, Value]:
     """Which value inside a region is handed out as which result; of a `for`, stacked."""
-    first = node.attributes.carries if isinstance(node.attributes, ForAttributes) else 0
-    pairs = zip(region.outputs[first:], node.results[first:], strict=True)
-    return {inside: result for inside, result in pairs if not inside.is_token}
+    parts = view(node)
+    number = node.regions.index(region)
+    handed = [flow for flow in flows(parts) if flow.is_emitted or isinstance(parts, IfView)]
+    return {flow.outputs[number]: flow.result for flow in handed if not flow.result.is_token}

@@ -15,6 +15,7 @@ from dfc.ir import walk
 from dfc.ir.dims import ZERO, Dim
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.regions import flows, if_view, view
 from dfc.ir.rewrite import Cloner
 from dfc.ir.types import TensorType
 from dfc.ops import registry
@@ -77,8 +78,8 @@ class Reverse:
         for region in node.regions:
             self.active.update(v for inner in region.nodes for v in inner.results if v in self.aliases)
             self.mark(region.nodes)
-            pairs = zip(node.results, region.outputs, strict=True)
-            self.active.update(result for result, inside in pairs if inside in self.active)
+        for flow in flows(view(node)):
+            self.active.update(flow.result for inside in flow.outputs if inside in self.active)
 
     def _is_reached(self, node: Node) -> bool:
         if not node.regions:
@@ -145,8 +146,9 @@ class Reverse:
         if not wanted:
             return
         regions = [self._branch(node, region, wanted, cotangents, environment) for region in node.regions]
-        condition = environment.get(node.operands[0], node.operands[0])
-        back = builder.add("if", (condition,), [v.type for v in wanted], regions=regions)
+        condition = if_view(node).condition
+        then, otherwise = regions
+        back = builder.add_if(environment.get(condition, condition), then, otherwise)
         self.accumulate(wanted, back.results, cotangents, builder)
 
     def wanted_of(self, node: Node) -> list[Value]:

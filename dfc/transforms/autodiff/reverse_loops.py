@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from dfc.ir.dtypes import I64, DType
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import depends_on, own_symbols
+from dfc.ir.regions import ForView, for_node, for_view
 from dfc.ir.rewrite import Cloner
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, ForAttributes, ScatterAttributes
@@ -50,20 +51,19 @@ class LoopReverse(Reverse):
 
     def mark_rounds(self, node: Node) -> None:
         """A carried value is active if it starts active or becomes so in any round."""
-        (region,) = node.regions
-        carried = _carried(node)
-        starts = node.operands[2 : 2 + len(carried)]
-        self.active.update(v for v, start in zip(carried, starts, strict=True) if start in self.active)
-        self.active.update(v for inner in region.nodes for v in inner.results if v in self.aliases)
+        parts = for_view(node)
+        initial, inside, after, results = parts.initial, parts.inside, parts.after, parts.results
+        self.active.update(v for v, start in zip(inside.values, initial.values, strict=True) if start in self.active)
+        self.active.update(v for inner in parts.body.nodes for v in inner.results if v in self.aliases)
         while True:
-            self.mark(region.nodes)
-            pairs = zip(carried, region.outputs[: len(carried)], strict=True)
-            found = {v for v, after in pairs if after in self.active} - self.active
+            self.mark(parts.body.nodes)
+            pairs = zip(inside.values, after.values, strict=True)
+            found = {v for v, end in pairs if end in self.active} - self.active
             if not found:
                 break
             self.active |= found
-        self.active.update(v for v, inside in zip(node.results, carried, strict=False) if inside in self.active)
-        self.active.update(v for v, inside in zip(node.results, region.outputs, strict=True) if inside in self.active)
+        self.active.update(v for v, own in zip(results.values, inside.values, strict=True) if own in self.active)
+        self.active.update(v for v, own in zip(results.all, after.all, strict=True) if own in self.active)
 
     def rounds(self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]) -> None:
         wanted = self.wanted_of(node)
@@ -82,20 +82,19 @@ class LoopReverse(Reverse):
 
 
 def _carried(node: Node) -> tuple[Value, ...]:
-    assert isinstance(node.attributes, ForAttributes)
-    return node.regions[0].parameters[1 : 1 + node.attributes.carries]
+    return for_view(node).inside.values
 
 
 def _collected_later(node: Node, wanted: Sequence[Value]) -> dict[Node, int]:
     """What is put together from all rounds: picks from outer values along an axis, products with outer matrices."""
-    assert isinstance(node.attributes, ForAttributes)
-    trips = node.attributes.trips
+    parts = for_view(node)
+    trips, body = parts.attributes.trips, parts.body
     if trips is None:
         return {}
-    outer, inside = set(wanted), own_symbols(node.regions[0])
+    outer, inside = set(wanted), own_symbols(body)
     found = {
         inner: 0
-        for inner in node.regions[0].nodes
+        for inner in body.nodes
         if inner.op == "gather" and inner.operands[0] in outer and inner.attributes == FIRST
     }
     if trips.constant != 1:
@@ -146,13 +145,17 @@ class _Back:
     exact: bool = False
 
     @property
+    def parts(self) -> ForView:
+        """The forward loop."""
+        return for_view(self.node)
+
+    @property
     def attributes(self) -> ForAttributes:
-        assert isinstance(self.node.attributes, ForAttributes)
-        return self.node.attributes
+        return self.parts.attributes
 
     def run(self, cotangents: Cotangents) -> None:
         """Makes the body, up to its outputs."""
-        start, stop = (self._here(v) for v in self.node.operands[:2])
+        start, stop = self._here(self.parts.start), self._here(self.parts.stop)
         trips = self.attributes.trips
         self.exact = trips is not None and size_of(start) is not None and size_of(stop) is not None
         known = self.exact and trips is not None
@@ -167,7 +170,7 @@ class _Back:
         place = builder.apply("sub", last, number)
         values = self._values_of_round(builder, place, start)
         self._enter(builder, place, cotangents)
-        self.reverse.run(self.node.regions[0].nodes, self.inner, builder, values)
+        self.reverse.run(self.parts.body.nodes, self.inner, builder, values)
 
     def _inside(self) -> Builder:
         return Builder(self.body, name=self.outer.name, span=self.outer.span)
@@ -177,7 +180,7 @@ class _Back:
 
     def _values_of_round(self, builder: Builder, place: Value, start: Value) -> Mapping[Value, Value]:
         """The values of the round, from the stacks and computed again."""
-        (region,) = self.node.regions
+        region = self.parts.body
         dtype = start.tensor.dtype
         assert isinstance(dtype, DType)
         index = builder.apply("add", start, builder.cast(place, dtype))
@@ -186,7 +189,7 @@ class _Back:
         cloner = Cloner(
             {old: new for old, new in self.environment.items() if old not in own}, rename="{}/grad/again".format
         )
-        cloner.values[region.parameters[0]] = index
+        cloner.values[self.parts.index] = index
         stacks = exported(self.node, region) if self.attributes.trips is not None else {}
         if all(v in stacks for v in _carried(self.node)):
             for inside, stack in stacks.items():
@@ -202,20 +205,17 @@ class _Back:
 
     def _again(self, builder: Builder, start: Value, index: Value) -> Sequence[Value]:
         """What the round started with, from all rounds before it."""
-        count = self.attributes.carries
-        region = Cloner(self.environment, rename="{}/grad/again".format).block(self.node.regions[0])
-        region.outputs = region.outputs[:count]
-        operands = (start, index, *(self._here(v) for v in self.node.operands[2 : 2 + count]))
-        types = [v.type for v in operands[2:]]
-        return builder.add("for", operands, types, ForAttributes(count), (region,)).results
+        region = Cloner(self.environment, rename="{}/grad/again".format).block(self.parts.body)
+        region.outputs = region.outputs[: len(self.parts.after.values)]
+        initial = [self._here(v) for v in self.parts.initial.values]
+        return builder.add_for(start, index, initial, region).results
 
     def _enter(self, builder: Builder, place: Value, cotangents: Cotangents) -> None:
         """Cotangents of what the round hands on and of what it emits."""
-        outputs = self.node.regions[0].outputs
+        after, results = self.parts.after, self.parts.results
         for (position, _), slope in zip(self.carried, self.slopes, strict=True):
-            self._add(builder, outputs[position], slope)
-        count = self.attributes.carries
-        for inside, result in zip(outputs[count:], self.node.results[count:], strict=True):
+            self._add(builder, after.values[position], slope)
+        for inside, result in zip(after.emitted, results.emitted, strict=True):
             if result in cotangents and inside in self.reverse.active:
                 row = builder.apply("gather", cotangents[result], place, attributes=FIRST)
                 self._add(builder, inside, row)
@@ -238,7 +238,7 @@ class _Back:
 
     def finish(self, cotangents: Cotangents) -> None:
         """Closes the body, adds the loop, and hands on what it found."""
-        outer, attributes = self.outer, self.attributes
+        outer = self.outer
         outer.name, outer.span = f"{self.node.name}/grad", self.node.span
         builder = self._inside()
         dense = [v for v in self.wanted if self.inner[v] is not self.totals[v]]
@@ -247,28 +247,21 @@ class _Back:
         slopes = [self.inner[v] if v in self.inner else zeros(builder, v) for _, v in self.carried]
         emits = [v for rows in self.rows for v in rows.emits]
         self.body.outputs = (*slopes, *(self.inner[v] for v in dense), *(s.now for s in sums), *emits)
-        results = self.node.results[: attributes.carries]
+        results = self.parts.results.values
         starts = [cotangents[results[i]] if results[i] in cotangents else zeros(outer, v) for i, v in self.carried]
         starts += [cotangents[v] if v in cotangents else zeros(outer, v) for v in dense]
         starts += [self._products_before(v) for v in self.products]
-        trips = attributes.trips
-        stacked = [v.tensor.with_shape((trips, *v.tensor.shape)) for v in emits if trips is not None]
         assert self.total is not None
-        node = Node(
-            "for",
-            (outer.constant(0, I64), self.total, *starts),
-            [*(v.type for v in starts), *stacked],
-            attributes=ForAttributes(len(starts), trips),
-            regions=(self.body,),
-            name=outer.name,
-            span=outer.span,
+        first = outer.constant(0, I64)
+        node = for_node(
+            first, self.total, starts, self.body, trips=self.attributes.trips, name=outer.name, span=outer.span
         )
         node = with_stacks(node)
         outer.block.nodes.append(node)
         self._hand_on(cotangents, node, dense)
 
     def _hand_on(self, cotangents: Cotangents, node: Node, dense: Sequence[Value]) -> None:
-        carries = [self.node.operands[2 + i] for i, _ in self.carried]
+        carries = [self.parts.initial.values[i] for i, _ in self.carried]
         found = len(carries) + len(dense)
         cotangents.update(zip(dense, node.results[len(carries) : found], strict=True))
         self.reverse.accumulate(carries, node.results[: len(carries)], cotangents, self.outer)

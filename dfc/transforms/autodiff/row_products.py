@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dfc.ir import walk
 from dfc.ir.dims import ONE, ceil_divide, dim, product
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.regions import captured, for_node, for_view
 from dfc.ir.types import TensorType
-from dfc.ops.attributes import AxisAttributes, ForAttributes, TypeAttributes
+from dfc.ops.attributes import AxisAttributes, TypeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.iterations import size_of
 from dfc.transforms.autodiff.expose import with_stacks
@@ -30,7 +30,7 @@ FIRST = AxisAttributes(0)
 
 def products_with(node: Node, outer: set[Value]) -> Iterator[tuple[Node, int]]:
     """Products of a loop's body with one of some matrices from outside: the node, and which operand is the matrix."""
-    for inner in node.regions[0].nodes:
+    for inner in for_view(node).body.nodes:
         if inner.op != "matmul":
             continue
         a, b = inner.operands
@@ -42,8 +42,7 @@ def products_with(node: Node, outer: set[Value]) -> Iterator[tuple[Node, int]]:
 
 def has_products(node: Node) -> bool:
     """Whether the body of a loop multiplies with a matrix from outside."""
-    (region,) = node.regions
-    return any(True for _ in products_with(node, set(walk.free_values(region))))
+    return any(True for _ in products_with(node, set(captured(node))))
 
 
 def added(
@@ -71,17 +70,8 @@ def added(
         found = _product(inside, factors, slopes, place)
         after = inside.apply("add", after, inside.reshape(found, total.tensor.shape))
     body.outputs = (after,)
-    attributes = ForAttributes(1, blocks)
-    operands = (builder.constant(0, I64), count, total)
-    loop = Node(
-        "for",
-        operands,
-        [total.type],
-        attributes=attributes,
-        regions=(body,),
-        name=builder.name,
-        span=builder.span,
-    )
+    first = builder.constant(0, I64)
+    loop = for_node(first, count, (total,), body, trips=blocks, name=builder.name, span=builder.span)
     loop = with_stacks(loop)
     builder.block.nodes.append(loop)
     return loop.result

@@ -26,6 +26,7 @@ from dfc.ir.dims import ZERO, Dim, ceil_divide, dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.names import name_nodes
+from dfc.ir.regions import ForView, controls, for_view, view, while_view
 from dfc.ir.rewrite import Cloner, Pass, RewriteSite, rebuild, with_parts
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ForAttributes, SliceAttributes
@@ -88,37 +89,35 @@ class _Split(Pass):
 def _beside_effects(builder: Builder, node: Node, *, shared: bool) -> Sequence[Value]:
     """The loop for its effects, and the split copy without effects for its values."""
     twin = pure_twin(builder, node, shared=shared)
-    plain = sum(1 for v in node.results if not v.is_token)
+    plain = len(view(node).results.tensors)
     if node.op == "while":
         run = _counting(builder, node, twin.operands)
-        values = _split(builder, twin.node, run.results[0])
-        return [*values[:plain], *run.results[1 + plain :]]
+        values = _split(builder, twin.node, run.result)
+        return [*values[:plain], *view(run).results.tokens]
     run = with_parts(node, twin.operands, [Cloner().block(region) for region in node.regions])
     builder.block.nodes.append(run)
     values = twin.values(_split(builder, twin.node, None))
-    return [*values, *run.results[plain:]]
+    return [*values, *view(run).results.tokens]
 
 
 def _split(builder: Builder, node: Node, count: Value | None) -> Sequence[Value]:
     """The loops that take the place of one without effects; `count` is the number of rounds of a `while`."""
     if node.op == "while":
-        body = node.regions[1]
+        body = while_view(node).body
 
         def one_round(inner: Builder, _number: Value, carries: Sequence[Value]) -> Sequence[Value]:
             return Cloner().call(body, carries, inner.block.nodes)
 
         assert count is not None
         return _in_blocks(builder, count, node.operands, one_round)
-    attributes = node.attributes
-    assert isinstance(attributes, ForAttributes)
-    if attributes.trips is not None:
-        return _in_segments(builder, node, attributes)
-    return _in_blocks(builder, rounds_to_run(builder, *node.operands[:2]), node.operands[2:], _round_of(node))
+    parts = for_view(node)
+    if parts.attributes.trips is not None:
+        return _in_segments(builder, parts, parts.attributes.trips)
+    return _in_blocks(builder, rounds_to_run(builder, parts.start, parts.stop), parts.initial.all, _round_of(parts))
 
 
-def _round_of(node: Node) -> Round:
-    (body,) = node.regions
-    start = node.operands[0]
+def _round_of(parts: ForView) -> Round:
+    body, start = parts.body, parts.start
     dtype = start.tensor.dtype
     assert isinstance(dtype, type(I64))
 
@@ -131,7 +130,7 @@ def _round_of(node: Node) -> Round:
 
 def _count(builder: Builder, node: Node) -> Value:
     """How many rounds a `while` runs: the same loop with one more carried value."""
-    return _counting(builder, node, node.operands).results[0]
+    return _counting(builder, node, node.operands).result
 
 
 def _counting(builder: Builder, node: Node, operands: Sequence[Value]) -> Node:
@@ -141,8 +140,7 @@ def _counting(builder: Builder, node: Node, operands: Sequence[Value]) -> Node:
     body.parameters = (now, *body.parameters)
     inside = Builder(body, name=f"{node.name}/count", span=node.span)
     body.outputs = (inside.apply("add", now, inside.constant(1, I64)), *body.outputs)
-    operands = (builder.constant(0, I64), *operands)
-    return builder.add("while", operands, [v.type for v in operands], regions=(condition, body))
+    return builder.add_while((builder.constant(0, I64), *operands), condition, body)
 
 
 def rounds_to_run(builder: Builder, start: Value, stop: Value) -> Value:
@@ -154,16 +152,14 @@ def rounds_to_run(builder: Builder, start: Value, stop: Value) -> Value:
 # ---------------------------------------------------------------- segments --
 
 
-def _in_segments(builder: Builder, node: Node, attributes: ForAttributes) -> Sequence[Value]:
+def _in_segments(builder: Builder, parts: ForView, trips: Dim) -> Sequence[Value]:
     """A loop over segments of `recompute` rounds: of full blocks of rows where these are multiplied block by block."""
-    trips, count = attributes.trips, attributes.carries
-    assert trips is not None
-    length = attributes.recompute
-    if has_products(node):
+    count, length = len(parts.initial.values), parts.attributes.recompute
+    if has_products(parts.node):
         length = -(-length // ROWS) * ROWS
-    segments, one_round = ceil_divide(trips, dim(length)), _round_of(node)
-    known = all(size_of(v) is not None for v in node.operands[:2])
-    total = builder.size(trips) if known else rounds_to_run(builder, *node.operands[:2])
+    segments, one_round = ceil_divide(trips, dim(length)), _round_of(parts)
+    known = all(size_of(v) is not None for v in controls(parts))
+    total = builder.size(trips) if known else rounds_to_run(builder, parts.start, parts.stop)
     full = known and segments * dim(length) == trips
 
     def segment(inner: Builder, number: Value, now: Sequence[Value]) -> Sequence[Value]:
@@ -176,7 +172,7 @@ def _in_segments(builder: Builder, node: Node, attributes: ForAttributes) -> Seq
         return _loop(inner, rounds, dim(length), now, single)
 
     rounds = builder.size(segments) if known else _blocks(builder, total, length)
-    results = _loop(builder, rounds, segments, node.operands[2:], segment, recompute=1)
+    results = _loop(builder, rounds, segments, parts.initial.all, segment, recompute=1)
     emits = [_rows(builder, v, trips, segments * dim(length)) for v in results[count:]]
     return [*results[:count], *emits]
 
@@ -229,12 +225,7 @@ def _loop(
     number, inner = Value(TensorType(I64), "round"), [Value(v.type, v.name) for v in carries]
     block = Block((number, *inner))
     block.outputs = tuple(body(Builder(block, name=builder.name, span=builder.span), number, inner))
-    operands = (builder.constant(0, I64), rounds, *carries)
-    types = [v.type for v in carries]
-    emits = block.outputs[len(carries) :]
-    types += [v.tensor.with_shape((room, *v.tensor.shape)) for v in emits if room is not None]
-    attributes = ForAttributes(len(carries), room, recompute)
-    return builder.add("for", operands, types, attributes, (block,)).results
+    return builder.add_for(builder.constant(0, I64), rounds, carries, block, room, recompute).results
 
 
 def _times(builder: Builder, value: Value, factor: int) -> Value:

@@ -25,6 +25,7 @@ from dfc.diagnostics.source import Span
 from dfc.ir import walk
 from dfc.ir.dtypes import U64
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.regions import if_view, view
 from dfc.ir.rewrite import Cloner, RewriteSite, rebuild
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import (
@@ -71,9 +72,7 @@ def pure_twin(builder: Builder, node: Node, *, shared: bool) -> Twin:
             copier.values[value], value = read.results
         operands.append(value)
     copied = rebuild(Block((), [node]), copier, copier.values).nodes[0]
-    plain = sum(1 for v in node.operands if not v.is_token)
-    first = node.attributes.carries if isinstance(node.attributes, ForAttributes) else plain
-    return Twin(copied, tuple(operands), first, len(types))
+    return Twin(copied, tuple(operands), len(view(node).initial.values), len(types))
 
 
 def _resource(token: Value) -> str:
@@ -104,7 +103,7 @@ class _Copier(Cloner):
 
     def descend(self, node: Node, operands: Sequence[Value], region: Block) -> None:
         if node.op == "if":
-            self._given[region] = operands[1:]
+            self._given[region] = if_view(node, operands).initial.all
 
     def parameters(self, block: Block) -> Sequence[Value]:
         given = self._given.get(block)

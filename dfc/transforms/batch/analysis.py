@@ -21,8 +21,9 @@ from enum import Enum
 
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
+from dfc.ir.regions import bodies, controls, for_view, if_view, view, while_view
 from dfc.ir.types import TensorType, TokenType
-from dfc.ops.attributes import ASSERT_RESOURCE, ForAttributes
+from dfc.ops.attributes import ASSERT_RESOURCE
 from dfc.ops.rules.lookup import use_of
 from dfc.ops.rules.sharding import COMMON, Common, Cutting, Partial, Split, State, join
 from dfc.ops.rules.use import NeededWhole, Use, whole
@@ -81,7 +82,7 @@ class Cuts:
         use = self.uses.get(node)
         if use is None or (node.op == "while" and region is node.regions[0]):
             return [COMMON for _ in region.outputs]
-        carried = node.attributes.carries if isinstance(node.attributes, ForAttributes) else len(use.results)
+        carried = len(view(node).results.values)
         emits = [s.at(s.axis - 1) if isinstance(s, Split) else s for s in use.results[carried:]]
         tokens = [COMMON for v in region.outputs if v.is_token]
         return [*use.results[:carried], *emits, *tokens]
@@ -294,20 +295,19 @@ class _Search:
         outputs = [v for v in region.outputs if not v.is_token]
         return [self._without_parts(v, "every round ends with it") if shared else self._seen(v) for v in outputs]
 
-    def _common_operand(self, node: Node, number: int, reason: str) -> None:
-        value = node.operands[number]
+    def _common_operand(self, node: Node, value: Value, reason: str) -> None:
         if not isinstance(self._seen(value), Common):
             self._demand(value, node, reason)
 
-    def _started(self, node: Node, first: int, count: int, shared: bool) -> list[State]:
+    def _started(self, values: Sequence[Value], shared: bool) -> list[State]:
         """The states of what is carried into a loop."""
-        values = node.operands[first : first + count]
         return [self._without_parts(v, "a loop starts with it") if shared else self._seen(v) for v in values]
 
     def _if(self, node: Node, shared: bool) -> Use:
-        self._common_operand(node, 0, "it decides for all blocks which branch is taken")
-        then, otherwise = (self._inside(region, (), shared) for region in node.regions)
-        return Use((COMMON,), tuple(self._joined(node, then, otherwise, node.regions[1], shared)), shared)
+        parts = if_view(node)
+        self._common_operand(node, parts.condition, "it decides for all blocks which branch is taken")
+        then, otherwise = (self._inside(region, (), shared) for region in bodies(parts))
+        return Use((COMMON,), tuple(self._joined(node, then, otherwise, parts.otherwise, shared)), shared)
 
     def _joined(
         self, node: Node, before: Sequence[State], after: Sequence[State], region: Block, shared: bool
@@ -322,33 +322,32 @@ class _Search:
         return found
 
     def _for(self, node: Node, shared: bool) -> Use:
-        assert isinstance(node.attributes, ForAttributes)
-        (body,) = node.regions
-        for number in range(2):
-            self._common_operand(node, number, "it says for all blocks how many rounds there are")
-        count = node.attributes.carries
-        carried = self._started(node, 2, count, shared)
+        parts = for_view(node)
+        for value in controls(parts):
+            self._common_operand(node, value, "it says for all blocks how many rounds there are")
+        count = len(parts.initial.values)
+        carried = self._started(parts.initial.values, shared)
         while True:
-            outputs = self._inside(body, [COMMON, *carried], shared)
-            now = self._joined(node, carried, outputs[:count], body, shared)
+            outputs = self._inside(parts.body, [COMMON, *carried], shared)
+            now = self._joined(node, carried, outputs[:count], parts.body, shared)
             if now == carried:
                 emits = [s.at(s.axis + 1) if isinstance(s, Split) else _plain_state(s) for s in outputs[count:]]
                 return Use((COMMON, COMMON, *carried), (*carried, *emits), shared)
             carried = now
 
     def _while(self, node: Node, shared: bool) -> Use:
-        condition, body = node.regions
-        carried = self._started(node, 0, sum(not v.is_token for v in node.operands), shared)
+        parts = while_view(node)
+        carried = self._started(parts.initial.values, shared)
         while True:
-            decides = self._inside(condition, carried, shared)
-            outputs = self._inside(body, carried, shared)
-            now = self._joined(node, carried, outputs, body, shared)
+            decides = self._inside(parts.condition, carried, shared)
+            outputs = self._inside(parts.body, carried, shared)
+            now = self._joined(node, carried, outputs, parts.body, shared)
             if now == carried:
                 break
             carried = now
         if not isinstance(decides[0], Common):
             reason = "it decides for all blocks whether there is another round"
-            raise CannotCut(condition.outputs[0], node, reason)
+            raise CannotCut(parts.test, node, reason)
         return Use(tuple(carried), tuple(carried), shared)
 
 

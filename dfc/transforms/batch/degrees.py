@@ -15,8 +15,9 @@ from dfc.ir import walk
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.measured import measured
+from dfc.ir.regions import ForView, WhileView, flows, for_view, view, while_view
 from dfc.ops import registry
-from dfc.ops.attributes import AssignAttributes, ForAttributes
+from dfc.ops.attributes import AssignAttributes
 from dfc.ops.record import Reduce
 from dfc.ops.rules.degrees import ANY, FLAT, Degree, Growth, Sizes, more, same
 from dfc.ops.rules.lookup import degree_of, is_elementwise, rules_of
@@ -73,17 +74,11 @@ def _carried(node: Node) -> dict[Value, tuple[Value, ...]]:
     """Where the results of a node with regions, and what its rounds receive, come from."""
     if not node.regions:
         return {}
-    is_for = isinstance(node.attributes, ForAttributes)
-    first, count = (
-        (2, node.attributes.carries) if isinstance(node.attributes, ForAttributes) else (0, len(node.results))
-    )
     found: dict[Value, tuple[Value, ...]] = {}
-    for number, result in enumerate(node.results):
-        ends = [region.outputs[number] for region in (node.regions if node.op == "if" else node.regions[-1:])]
-        if node.op != "if" and number < count:
-            ends.append(node.operands[first + number])
-            found.update((region.parameters[number + is_for], tuple(ends)) for region in node.regions)
-        found[result] = tuple(ends)
+    for flow in flows(view(node)):
+        ends = flow.outputs if flow.initial is None else (*flow.outputs, flow.initial)
+        found.update((parameter, ends) for parameter in flow.parameters)
+        found[flow.result] = ends
     return found
 
 
@@ -92,8 +87,8 @@ def _is_summed(value: Value, cuts: Cuts, rows: RowUses) -> bool:
     node = value.node
     if node is None or is_elementwise(node):
         return False
-    if isinstance(node.attributes, ForAttributes):
-        trips, carries = node.attributes.trips, node.results[: node.attributes.carries]
+    if node.op == "for":
+        trips, carries = for_view(node).attributes.trips, for_view(node).results.values
         return trips is not None and cuts.cutting.symbol in trips.symbols() and value in carries
     if node.regions:
         return False
@@ -150,37 +145,36 @@ class _Search:
                 then, otherwise = ([self._of(v) for v in region.outputs] for region in node.regions)
                 return [same(pair) for pair in zip(then, otherwise, strict=True)]
             case "while":
-                plain = [v for v in node.operands if not v.is_token]
-                self.nodes(node.regions[0].nodes)
-                return self._carried([self._of(v) for v in plain], node.regions[1], 0)
+                parts = while_view(node)
+                self.nodes(parts.condition.nodes)
+                return self._carried([self._of(v) for v in parts.initial.values], parts)
             case _:
                 return self._for(node)
 
     def _for(self, node: Node) -> list[Growth]:
-        assert isinstance(node.attributes, ForAttributes)
-        count, trips = node.attributes.carries, node.attributes.trips
-        (body,) = node.regions
-        start = [self._of(v) for v in node.operands[2 : 2 + count]]
-        ends = self._carried(start, body, 1)
+        parts = for_view(node)
+        trips = parts.attributes.trips
+        start = [self._of(v) for v in parts.initial.values]
+        ends = self._carried(start, parts)
         if trips is not None and self._sizes.power(trips) != 0:
-            ends = [self._added(number, start[number], body, trips) for number in range(count)]
-        return [*ends, *(self._of(v) for v in body.outputs[count:])]
+            pairs = zip(start, parts.inside.values, parts.after.values, strict=True)
+            ends = [self._added(first, carried, end, parts.body, trips) for first, carried, end in pairs]
+        return [*ends, *(self._of(v) for v in (*parts.after.emitted, *parts.after.tokens))]
 
-    def _added(self, number: int, start: Growth, body: Block, trips: Dim) -> Growth:
+    def _added(self, start: Growth, carried: Value, end: Value, body: Block, trips: Dim) -> Growth:
         """A carried value after more rounds the larger the batch is: what adds something up in each round."""
-        carried, end = body.parameters[1 + number], body.outputs[number]
         if carried is end:
             return start
         terms = _terms(carried, end, body)
         return same([start, more(same([self._of(v) for v in terms]), self._sizes.power(trips))]) if terms else None
 
-    def _carried(self, start: Sequence[Growth], body: Block, first: int) -> list[Growth]:
+    def _carried(self, start: Sequence[Growth], parts: ForView | WhileView) -> list[Growth]:
         """What carried values come to: the same as before the round, or nothing that can be said."""
         now = list(start)
         while True:
-            self.found.update(zip(body.parameters[first:], now, strict=False))
-            self.nodes(body.nodes)
-            after = [same((a, self._of(v))) for a, v in zip(now, body.outputs, strict=False)]
+            self.found.update(zip(parts.inside.values, now, strict=True))
+            self.nodes(parts.body.nodes)
+            after = [same((a, self._of(v))) for a, v in zip(now, parts.after.values, strict=True)]
             if after == now:
                 return now
             now = after

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dfc.ir.dims import ONE, ZERO
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
+from dfc.ir.regions import ForView, flows, for_view
 from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild, with_parts
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
@@ -39,20 +40,22 @@ def _hoist_block(block: Block) -> Block:
 
 class _Loops(Pass):
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        node, attributes = site.node, site.node.attributes
-        if not isinstance(attributes, ForAttributes) or not _runs_over_all(site, attributes):
+        node = site.node
+        if node.op != "for":
             return None
-        (region,) = site.regions
-        inputs = inputs_of(region)
-        stacked = {v: i for i, v in enumerate(region.outputs) if i >= attributes.carries}
+        parts = for_view(node, site.operands, site.regions)
+        if not _runs_over_all(parts):
+            return None
+        region, inputs = parts.body, inputs_of(parts.body)
+        stacked = {flow.outputs[0]: flow.number for flow in flows(parts) if flow.is_emitted}
         builder = Builder.appending(site.output, name=node.name, span=node.span)
         made: dict[Node, Value] = {}
         for product in matrix_products(region):
-            if _is_hoisted(product, inputs, stacked, attributes):
+            if _is_hoisted(product, inputs, stacked, parts.attributes):
                 made[product] = _all_rounds(builder, product, inputs[product.operands[0]])
         if not made:
             return None
-        loop = with_parts(node, site.operands, [rebuild(region, _Rows(made, region.parameters[0]))])
+        loop = with_parts(node, site.operands, [rebuild(region, _Rows(made, parts.index))])
         site.output.append(loop)
         results = list(loop.results)
         for product, whole in made.items():
@@ -61,10 +64,10 @@ class _Loops(Pass):
         return results
 
 
-def _runs_over_all(site: RewriteSite, attributes: ForAttributes) -> bool:
+def _runs_over_all(parts: ForView) -> bool:
     """Whether the index is 0, 1, .. up to the number of rounds, which is a size."""
-    first, last = (size_of(v) for v in site.operands[:2])
-    return first == ZERO and last is not None and last == attributes.trips
+    first, last = size_of(parts.start), size_of(parts.stop)
+    return first == ZERO and last is not None and last == parts.attributes.trips
 
 
 def _is_hoisted(node: Node, inputs: dict[Value, Value], stacked: dict[Value, int], attributes: ForAttributes) -> bool:

@@ -12,14 +12,15 @@ assertion that holds by nothing, a loop of no rounds by what it starts with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
+from dfc.ir.regions import for_node, for_view, if_view
 from dfc.ir.rewrite import Cloner, Pass, RewriteSite, map_blocks, rebuild
-from dfc.ops.attributes import ConstantAttributes, ForAttributes
+from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.constants import constant_of
 from dfc.ops.effects.effects import is_pure
 from dfc.ops.evaluate import evaluate_node
@@ -111,11 +112,12 @@ def _constant(site: RewriteSite, value: Value, array: Array) -> Value:
 
 
 def _fold_if(site: RewriteSite) -> Sequence[Value] | None:
-    condition = constant_of(site.operands[0])
+    parts = if_view(site.node, site.operands, site.regions)
+    condition = constant_of(parts.condition)
     if condition is None:
         return None
-    taken = site.regions[0 if bool(condition) else 1]
-    return Cloner().call(taken, site.operands[1:], site.output)
+    taken = parts.then if bool(condition) else parts.otherwise
+    return Cloner().call(taken, parts.initial.tokens, site.output)
 
 
 def _fold_assert(site: RewriteSite) -> Sequence[Value] | None:
@@ -125,23 +127,20 @@ def _fold_assert(site: RewriteSite) -> Sequence[Value] | None:
 
 def _fold_for(site: RewriteSite) -> Sequence[Value] | None:
     """No rounds: the initial values. Otherwise the number of rounds, once both bounds are known."""
-    node = site.node
-    assert isinstance(node.attributes, ForAttributes)
-    trips = rounds(site.operands[0], site.operands[1])
-    tokens = sum(1 for v in node.results if v.is_token)
-    emits = len(node.results) - node.attributes.carries - tokens
+    node, parts = site.node, for_view(site.node, site.operands, site.regions)
+    trips, emits = rounds(parts.start, parts.stop), parts.results.emitted
     if trips is not None and trips.constant == 0 and not emits:
-        return site.operands[2:]
-    known_already = node.attributes.trips is not None  # perhaps from facts, which are not known here
+        return parts.initial.all
+    known_already = parts.attributes.trips is not None  # perhaps from facts, which are not known here
     if trips is None or emits or known_already:
         return None
-    kept = site.kept()
-    known = Node(
-        node.op,
-        kept.operands,
-        [v.type for v in node.results],
-        attributes=replace(node.attributes, trips=trips),
-        regions=kept.regions,
+    known = for_node(
+        parts.start,
+        parts.stop,
+        parts.initial.all,
+        parts.body,
+        trips=trips,
+        recompute=parts.attributes.recompute,
         name=node.name,
         span=node.span,
     )

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured_in
+from dfc.ir.regions import Flow, carried, controls, flows, for_view, view, with_more_results, with_outputs
 from dfc.ir.symbols import symbols_of
-from dfc.ir.types import Type
-from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.iterations import size_of
 from dfc.ops.rules.row_sparsity import Sparse, Term
@@ -39,16 +38,17 @@ class Rewritten:
 
 def totals(node: Node, region: Block) -> dict[Value, Sparse]:
     """What a `for` carries may be a total to which rounds add."""
-    if not isinstance(node.attributes, ForAttributes):
+    if node.op != "for":
         return {}
-    return {value: Sparse((), value) for value in region.parameters[1 : 1 + node.attributes.carries]}
+    return {value: Sparse((), value) for value in for_view(node, regions=(region,)).inside.values}
 
 
 def out_of_branches(node: Node, known: Known, b: Builder) -> Rewritten | None:
     found: dict[int, list[Sparse]] = {}
     inner = _measured_inside(node)
-    for position, result in enumerate(node.results):
-        inside = [known.get(region.outputs[position]) for region in node.regions]
+    for flow in flows(view(node)):
+        position, result = flow.number, flow.result
+        inside = [known.get(value) for value in flow.outputs]
         plain = [each for each in inside if each is not None and each.base is None]
         has_rows = not result.is_token and all((size.constant or 0) > 0 for size in result.tensor.shape)
         if not has_rows or len(plain) < len(inside) or all(not each.terms for each in plain):
@@ -60,15 +60,14 @@ def out_of_branches(node: Node, known: Known, b: Builder) -> Rewritten | None:
     sides = [(number, term) for each in found.values() for number, side in enumerate(each) for term in side.terms]
     parts = [(number, value) for number, term in sides for value in (*term.ids, term.rows)]
     regions = [_branch(node, number, parts) for number in range(len(node.regions))]
-    new, extra = _with_results(node, regions, [value.type for _, value in parts])
+    new, after, extra = with_more_results(node, node.operands, regions, len(parts))
     b.block.nodes.append(new)
     handed = iter(extra)
-    after = _old_results(node, new)
     terms = {
         after[position]: Sparse(tuple(_replaced(term, handed.__next__) for side in each for term in side.terms))
         for position, each in found.items()
     }
-    return Rewritten(new, after, terms)
+    return Rewritten(new, list(after), terms)
 
 
 def _measured_inside(node: Node) -> set[Symbol]:
@@ -89,13 +88,7 @@ def _branch(node: Node, number: int, parts: Sequence[tuple[int, Value]]) -> Bloc
     block = Block(region.parameters, region.nodes)
     builder = Builder(block, name=f"{node.name}/none", span=node.span)
     extra = [value if owner == number else zeros(builder, value) for owner, value in parts]
-    return _yielding(block, region, extra)
-
-
-def _yielding(block: Block, region: Block, extra: Sequence[Value]) -> Block:
-    count = sum(1 for v in region.outputs if not v.is_token)
-    block.outputs = (*region.outputs[:count], *extra, *region.outputs[count:])
-    return block
+    return with_outputs(Block(block.parameters, block.nodes, region.outputs), extra)
 
 
 def _replaced(term: Term, following: Callable[[], Value]) -> Term:
@@ -104,63 +97,34 @@ def _replaced(term: Term, following: Callable[[], Value]) -> Term:
     return Term(index, following(), term.distinct)
 
 
-def _with_results(node: Node, regions: Sequence[Block], types: Sequence[Type]) -> tuple[Node, Sequence[Value]]:
-    """The node with results of these types behind those it has."""
-    count = sum(1 for v in node.results if not v.is_token)
-    old = [v.type for v in node.results]
-    new = Node(
-        node.op,
-        node.operands,
-        [*old[:count], *types, *old[count:]],
-        attributes=node.attributes,
-        regions=regions,
-        name=node.name,
-        span=node.span,
-    )
-    return new, new.results[count : count + len(types)]
-
-
-def _old_results(node: Node, new: Node) -> list[Value]:
-    count = sum(1 for v in node.results if not v.is_token)
-    added = len(new.results) - len(node.results)
-    return [*new.results[:count], *new.results[count + added :]]
-
-
 # ------------------------------------------------------------------ loops --
 
 
 def out_of_rounds(node: Node, known: Known, b: Builder) -> Rewritten | None:
-    attributes = node.attributes
-    if not isinstance(attributes, ForAttributes) or attributes.trips is None:
-        return None
-    if size_of(node.operands[0]) is None or size_of(node.operands[1]) is None:
+    parts = for_view(node)
+    if parts.attributes.trips is None or any(size_of(bound) is None for bound in controls(parts)):
         return None  # there may be fewer rounds than stacked rows
-    (region,) = node.regions
-    found = {position: pair for position in range(attributes.carries) if (pair := _added(node, position, known))}
+    found = {flow.number: pair for flow in carried(parts) if (pair := _added(node, flow, known))}
     if not found:
         return None
-    parts = [value for _, added in found.values() for term in added.terms for value in (*term.ids, term.rows)]
-    trips = attributes.trips
-    types = [value.tensor.with_shape((trips, *value.tensor.shape)) for value in parts]
-    body = _yielding(Block(region.parameters, region.nodes), region, parts)
-    new, extra = _with_results(node, [body], types)
+    rows = [value for _, added in found.values() for term in added.terms for value in (*term.ids, term.rows)]
+    new, after, extra = with_more_results(node, node.operands, [with_outputs(parts.body, rows)], len(rows))
     b.block.nodes.append(new)
     handed = iter(extra)
-    after = _old_results(node, new)
     terms: dict[Value, Sparse] = {}
     for position, (start, added) in found.items():
         stacked = [_stacked(b, _replaced(term, handed.__next__), term) for term in added.terms]
         terms[after[position]] = Sparse((*start.terms, *stacked))
-    return Rewritten(new, after, terms)
+    return Rewritten(new, list(after), terms)
 
 
-def _added(node: Node, position: int, known: Known) -> tuple[Sparse, Sparse] | None:
+def _added(node: Node, flow: Flow, known: Known) -> tuple[Sparse, Sparse] | None:
     """What a carried value starts with and what a round adds to it, if both are sparse."""
-    (region,) = node.regions
-    start, end = known.get(node.operands[2 + position]), known.get(region.outputs[position])
+    assert flow.initial is not None
+    start, end = known.get(flow.initial), known.get(flow.outputs[0])
     if start is None or end is None or start.base is not None or not end.terms:
         return None
-    is_total = end.base is region.parameters[1 + position] and all(len(term.ids) <= 1 for term in end.terms)
+    is_total = end.base is flow.parameters[0] and all(len(term.ids) <= 1 for term in end.terms)
     is_total = is_total and not _measured_inside(node) & _sizes(end)
     return (start, end) if is_total else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.regions import flows, view
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 
@@ -61,18 +62,20 @@ class _Finder:
         if node.op != "if" and _writes(node):
             self._fresh(region.parameters)
             return
-        tokens = [v for v in node.operands if v.is_token]
-        inside = [v for v in region.parameters if v.is_token]
-        self._of.update((new, self._of[old]) for new, old in zip(inside, tokens, strict=True))
+        received = [flow for flow in flows(view(node)) if flow.result.is_token and flow.initial is not None]
+        inside = [flow.parameters[node.regions.index(region)] for flow in received]
+        before = [self._of[flow.initial] for flow in received if flow.initial is not None]
+        self._of.update(zip(inside, before, strict=True))
 
     def _after_regions(self, node: Node) -> None:
         """A resource that all regions hand on in its old version keeps it."""
         self._fresh(node.results)
-        tokens = [v for v in node.operands if v.is_token]
-        for from_end, token in enumerate(reversed(tokens), 1):
-            after = {self._of.get(region.outputs[-from_end]) for region in node.regions}
-            if after == {self._of[token]}:
-                self._of[node.results[-from_end]] = self._of[token]
+        for flow in flows(view(node)):
+            if not flow.result.is_token or flow.initial is None:
+                continue
+            handed = (*flow.outputs, *((flow.tested,) if flow.tested is not None else ()))
+            if {self._of.get(value) for value in handed} == {self._of[flow.initial]}:
+                self._of[flow.result] = self._of[flow.initial]
 
 
 def _writes(node: Node) -> bool:

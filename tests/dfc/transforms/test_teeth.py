@@ -150,7 +150,7 @@ def the_other_side_is_taken(patch: Patch) -> None:
 
 
 def conditions_need_nothing(patch: Patch) -> None:
-    patch.setattr(dce, "_always_needed", lambda node: [])
+    patch.setattr(dce, "controls", lambda parts: [])
 
 
 def effects_in_a_branch_are_idle(patch: Patch) -> None:
