@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.regions import carried, flows, view
 from dfc.ir.types import TensorType
 from dfc.ops import registry
-from dfc.ops.attributes import CustomAttributes, ForAttributes, ResourceAttributes
+from dfc.ops.attributes import CustomAttributes, ResourceAttributes
 
 CODE = "E0506"
 _GRADIENTS = ("grad", "jacobian")
@@ -98,30 +99,14 @@ class _Search:
     def _enter(self, node: Node, number: int | None) -> None:
         """What the carried values of a loop come from; `number` says which of the open ones it is."""
         self.entered.add(node)
-        if node.op == "if":
-            return
-        body = node.regions[-1]
-        first = 1 if node.op == "for" else 0
-        starts = node.operands[2 * first :]
-        for position, start in enumerate(starts):
-            if start.is_token:
-                continue
-            for region in node.regions:
-                self.flows[region.parameters[first + position]] = (start, body.outputs[position]), number
+        for flow in carried(view(node)):
+            assert flow.initial is not None
+            self.flows.update((parameter, ((flow.initial, *flow.outputs), number)) for parameter in flow.parameters)
 
 
 def _results_of(node: Node, index: int) -> tuple[Value, ...]:
-    inside = [region.outputs[index] for region in _bodies(node)]
-    if node.op == "if":
-        return tuple(inside)
-    if node.op == "while":
-        return (*inside, node.operands[index])
-    assert isinstance(node.attributes, ForAttributes)
-    return (*inside, *((node.operands[2 + index],) if index < node.attributes.carries else ()))
-
-
-def _bodies(node: Node) -> Sequence[Block]:
-    return node.regions if node.op == "if" else node.regions[-1:]
+    flow = flows(view(node))[index]
+    return (*flow.outputs, *((flow.initial,) if flow.initial is not None else ()))
 
 
 def _smooth_operands(node: Node) -> tuple[Value, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
 from dfc.ir.measured import measured
+from dfc.ir.regions import for_view, if_view, while_view
 from dfc.ir.types import TensorType, TextType, TokenType
 from dfc.ops import registry
 from dfc.ops.attributes import AssertAttributes, AssignAttributes, HostAttributes
@@ -207,34 +208,35 @@ class _Machine:
         return results
 
     def _if(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
-        then, otherwise = node.regions
-        return self.call(then if bool(_array(operands[0])) else otherwise, operands[1:])
+        parts = if_view(node)
+        condition, *tokens = operands
+        return self.call(parts.then if bool(_array(condition)) else parts.otherwise, tokens)
 
     def _while(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
-        condition, body = node.regions
-        carried = [v for v in node.operands if not v.is_token]
-        current = operands
+        parts = while_view(node)
+        carries = len(parts.initial.values)
+        current: Sequence[_Datum] = operands
         while True:
-            go_on, *tokens = self.call(condition, current)
-            current = [*current[: len(carried)], *tokens]
+            go_on, *tokens = self.call(parts.condition, current)
+            current = [*current[:carries], *tokens]
             if not bool(_array(go_on)):
                 return current
-            current = self.call(body, current)
+            current = self.call(parts.body, current)
 
     def _for(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
-        (body,) = node.regions
-        start, stop = _array(operands[0]), _array(operands[1])
-        tokens = sum(1 for v in node.operands if v.is_token)
-        carries = len(operands) - 2 - tokens
-        current, last = operands[2 : 2 + carries], operands[2 + carries :]
-        emitted: list[list[Array]] = [[] for _ in range(len(node.results) - carries - tokens)]
-        for index in range(int(start), int(stop)):
-            outputs = self.call(body, [np.asarray(index, start.dtype), *current, *last])
-            current, last = outputs[:carries], outputs[len(outputs) - tokens :]
-            for stack, value in zip(emitted, outputs[carries : len(outputs) - tokens], strict=True):
+        parts = for_view(node)
+        first, stop, *current = operands
+        start = _array(first)
+        carries = len(parts.initial.values)
+        emitted: list[list[Array]] = [[] for _ in parts.results.emitted]
+        for index in range(int(start), int(_array(stop))):
+            outputs = self.call(parts.body, [np.asarray(index, start.dtype), *current])
+            after = carries + len(emitted)
+            current = [*outputs[:carries], *outputs[after:]]
+            for stack, value in zip(emitted, outputs[carries:after], strict=True):
                 stack.append(_array(value))
-        stacks = [self._stack(v, rows) for v, rows in zip(node.results[carries:], emitted, strict=False)]
-        return [*current, *stacks, *last]
+        stacks = [self._stack(v, rows) for v, rows in zip(parts.results.emitted, emitted, strict=True)]
+        return [*current[:carries], *stacks, *current[carries:]]
 
     def _stack(self, value: Value, rows: list[Array]) -> Array:
         """Room for more rounds than were run holds zeros behind the rows."""

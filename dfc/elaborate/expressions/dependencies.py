@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dfc.elaborate.state.variables import Variable
 from dfc.ir import walk
 from dfc.ir.graph import Node, Value
+from dfc.ir.regions import ForView, carried, controls, flows, view
 from dfc.ir.types import TensorType
 from dfc.ops import registry
-from dfc.ops.attributes import CustomAttributes, ForAttributes, ResourceAttributes
+from dfc.ops.attributes import CustomAttributes, ResourceAttributes
 
 
 class Dependencies:
@@ -85,26 +86,19 @@ class Dependencies:
         self._entered.add(node)
         for region in node.regions:
             self._inside |= walk.defined_values(region)
-            first = 1 if node.op == "for" else 0
-            for number, parameter in enumerate(region.parameters[first:]):
-                if not parameter.is_token and node.op != "if":
-                    body = node.regions[-1]
-                    self._flows[parameter] = (node.operands[2 * first + number], body.outputs[number])
+        for flow in carried(view(node)):
+            assert flow.initial is not None
+            self._flows.update((parameter, (flow.initial, *flow.outputs)) for parameter in flow.parameters)
 
 
 def _region_operands(node: Node, index: int) -> tuple[Value, ...]:
     """What one result of a region node depends on; also what decides about branches and rounds."""
-    if node.op == "if":
-        return (*(region.outputs[index] for region in node.regions), node.operands[0])
-    body = node.regions[-1]
-    if node.op == "while":
-        return (body.outputs[index], node.operands[index], node.regions[0].outputs[0])
-    assert isinstance(node.attributes, ForAttributes)
-    trips = node.attributes.trips
+    parts = view(node)
+    flow = flows(parts)[index]
+    trips = parts.attributes.trips if isinstance(parts, ForView) else None
     surely_runs = trips is not None and bool(trips.constant)
-    may_be_start = index < node.attributes.carries and not surely_runs
-    start = (node.operands[2 + index],) if may_be_start else ()
-    return (body.outputs[index], *start, *node.operands[:2])
+    start = (flow.initial,) if flow.initial is not None and not surely_runs else ()
+    return (*flow.outputs, *start, *controls(parts))
 
 
 def read_variable(value: Value) -> str:

@@ -21,8 +21,7 @@ from dfc.elaborate.types.entities import Entity, Instance, ListValue, Routine, T
 from dfc.ir.dims import ONE
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
-from dfc.ir.types import TensorType, TokenType, Type
-from dfc.ops.attributes import ForAttributes
+from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
 
 SETTING = "recompute"
@@ -98,10 +97,8 @@ def computed_again(context: Context, run: Callable[[Context], Entity], span: Spa
     parent = context.region
     builder = context.at(span)
     bounds = (builder.constant(0, I64), builder.constant(1, I64))
-    stacked = [v.tensor.with_shape((ONE, *v.tensor.shape)) for v in values]
-    types: list[Type] = [*stacked, *(TokenType(r) for r in resources)]
     tokens = [parent.token(r) for r in resources]
-    made = builder.add("for", (*bounds, *tokens), types, ForAttributes(0, ONE, 1), (block,))
+    made = builder.add_for(*bounds, tokens, block, trips=ONE, recompute=1)
     tokens_after(parent, made, resources, [region])
     results = [builder.reshape(new, old.tensor.shape) for new, old in zip(made.results, values, strict=False)]
     return _with_values(entity, results)

@@ -21,7 +21,7 @@ from dfc.elaborate.types.convert import condition, default_type, element_type, i
 from dfc.elaborate.types.entities import NOTHING, Entity, ListValue, Tensor, TupleValue, Unknown, describe
 from dfc.elaborate.types.fitting import same_shape
 from dfc.ir.graph import Value
-from dfc.ir.types import TokenType
+from dfc.ir.regions import if_view
 from dfc.syntax.tree import tree
 
 Run = Callable[[Context], Entity]
@@ -246,10 +246,9 @@ def _different(sides: list[Side], left: str, right: str) -> Mistake:
 def _append(context: Context, test: Value, sides: list[Side], outputs: list[list[Value]], span: Span) -> list[Value]:
     regions = [side.context.region for side in sides]
     resources = touched(regions)
-    blocks = [r.close(values, resources) for r, values in zip(regions, outputs, strict=True)]
+    then, otherwise = (r.close(values, resources) for r, values in zip(regions, outputs, strict=True))
     parent = context.region
     tokens = [parent.token(resource) for resource in resources]
-    types = [*(value.type for value in outputs[0]), *(TokenType(resource) for resource in resources)]
-    node = context.at(span).add("if", (test, *tokens), types, None, blocks)
+    node = context.at(span).add_if(test, then, otherwise, tokens)
     tokens_after(parent, node, resources, regions)
-    return list(node.results[: len(outputs[0])])
+    return list(if_view(node).results.values)

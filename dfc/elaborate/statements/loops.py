@@ -39,9 +39,9 @@ from dfc.elaborate.types.fitting import fit, same_shape
 from dfc.elaborate.types.types import expected_of, resolve_type
 from dfc.ir.dims import ZERO, Dim, dim
 from dfc.ir.dtypes import I64
-from dfc.ir.graph import Block, Value
-from dfc.ir.types import TensorType, TokenType, Type
-from dfc.ops.attributes import AxisAttributes, ForAttributes
+from dfc.ir.graph import Value
+from dfc.ir.regions import for_view, while_view
+from dfc.ops.attributes import AxisAttributes
 from dfc.ops.iterations import rounds_between, size_of
 from dfc.syntax.tree import tree
 
@@ -182,12 +182,11 @@ def _run_while(context: Context, node: tree.Loop, head: tree.WhileHead, carried:
     assert body.condition is not None and body.test is not None
     regions = [body.condition, body.region]
     resources = touched(regions)
-    blocks = [body.condition.close([body.test], resources), body.region.close(body.outputs, resources)]
+    blocks = body.condition.close([body.test], resources), body.region.close(body.outputs, resources)
     operands = [*_values([each.initial for each in carried]), *(context.region.token(r) for r in resources)]
-    operand_types: list[Type] = [value.type for value in operands]
-    made = context.at(node.span).add("while", operands, operand_types, None, blocks)
+    made = context.at(node.span).add_while(operands, *blocks)
     tokens_after(context.region, made, resources, regions)
-    return _result(carried, list(made.results[: len(operands) - len(resources)]), (), body.state.failed)
+    return _result(carried, list(while_view(made).results.values), (), body.state.failed)
 
 
 def _while_round(
@@ -262,22 +261,12 @@ def run_for(
     if body.emitted and counting.trips is None:
         raise unsupported("`emit` in a loop whose number of rounds is only known at run time is", span)
     resources = touched([body.region])
-    blocks: list[Block] = [body.region.close([*body.outputs, *body.emitted], resources)]
-    initial = _values([each.initial for each in carried])
-    tokens = [context.region.token(r) for r in resources]
-    stacked = [_stacked(value.tensor, counting.trips) for value in body.emitted]
-    types: list[Type] = [*(v.type for v in initial), *stacked, *(TokenType(r) for r in resources)]
-    attributes = ForAttributes(len(initial), counting.trips, recompute)
-    operands = [counting.start, counting.stop, *initial, *tokens]
-    made = context.at(span).add("for", operands, types, attributes, blocks)
+    block = body.region.close([*body.outputs, *body.emitted], resources)
+    initial = [*_values([each.initial for each in carried]), *(context.region.token(r) for r in resources)]
+    made = context.at(span).add_for(counting.start, counting.stop, initial, block, counting.trips, recompute)
     tokens_after(context.region, made, resources, [body.region])
-    results = list(made.results[: len(initial) + len(stacked)])
-    return _result(carried, results[: len(initial)], results[len(initial) :], body.state.failed)
-
-
-def _stacked(type_: TensorType, trips: Dim | None) -> TensorType:
-    assert trips is not None
-    return type_.with_shape((trips, *type_.shape))
+    results = for_view(made).results
+    return _result(carried, list(results.values), list(results.emitted), body.state.failed)
 
 
 def _for_round(
