@@ -18,7 +18,6 @@ from dfc.kernels.form import Kernel
 from dfc.kernels.printer import kernel_lines, table_lines, typed
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode, kernels
-from dfc.lower.fuse.places import BufferView, Storage
 from dfc.lower.schedule.draft import (
     DraftCheck,
     DraftCopy,
@@ -33,6 +32,7 @@ from dfc.lower.schedule.draft import (
     walk,
 )
 from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
+from dfc.lower.storage import BufferView, Storage
 
 
 def print_fused(fused: Fused) -> str:

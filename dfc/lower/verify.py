@@ -17,7 +17,6 @@ from dfc.kernels.body import Affine, AxisIndex, Computed, Index, Instruction, Lo
 from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, Store
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedKernel, FusedNode, kernels
-from dfc.lower.fuse.places import BufferView, Storage
 from dfc.lower.schedule.draft import (
     DraftCopy,
     DraftFor,
@@ -32,6 +31,7 @@ from dfc.lower.schedule.draft import (
     walk,
 )
 from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
+from dfc.lower.storage import BufferView, Storage
 
 
 class LoweringError(Exception):

@@ -21,7 +21,6 @@ from dfc.kernels.program import (
     Step,
     While,
 )
-from dfc.lower.fuse.places import BufferView, Storage
 from dfc.lower.schedule.draft import (
     DraftCheck,
     DraftCopy,
@@ -34,6 +33,7 @@ from dfc.lower.schedule.draft import (
     DraftWhile,
     UnallocatedStep,
 )
+from dfc.lower.storage import BufferView, Storage
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from dfc.kernels.body import Load
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.slots import merged
 from dfc.lower.buffers.liveness import Lifetimes
-from dfc.lower.fuse.places import BufferView, Storage
 from dfc.lower.schedule.draft import DraftLaunch
+from dfc.lower.storage import BufferView, Storage
 
 
 def share(found: Lifetimes) -> dict[Storage, Storage]:

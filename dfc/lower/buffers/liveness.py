@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.places import Storage
 from dfc.lower.schedule.draft import DraftFor, DraftLaunch, DraftWhile, UnallocatedStep, inner_blocks, own_places
+from dfc.lower.storage import Storage
 
 
 @dataclass(slots=True)

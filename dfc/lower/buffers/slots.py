@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from dfc.ir.dims import ZERO, Dim, Symbol, ceil_divide, dim, maximum
 from dfc.ir.measured import upper_elements
 from dfc.lower.buffers.liveness import Life
-from dfc.lower.fuse.places import Storage
+from dfc.lower.storage import Storage
 
 ALIGNMENT = 64
 SEARCHED = 32  # free slots that are compared with a storage of another size

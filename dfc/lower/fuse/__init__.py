@@ -4,7 +4,7 @@ becomes one kernel.
 Before: `max`, `sub`, `exp`, `sum`, `div` nodes over [B, N].
 After: one kernel with parallel axis B and three stages over N; only the last result has memory.
 
-In: a graph after `expand`. Out: kernels over places, and the nodes that are none (`fused`). Read first: `fuse`, then
-`blocks`. The order of the modules behind them: hoist, prepare, flatten, collect (with inline), absorb (with factors),
-analyse, join, homes, emit (products).
+In: a graph after `expand`. Out: kernels over storage, and the nodes that are none (`fused`). Read first: `fuse`, then
+`blocks`, which goes through the folders in their order: `rewrite`, `items`, `groups`, `emit`. `inline` and `indexing`
+say how an element of a node is computed from elements of its operands; `scope` is what all blocks of an entry share.
 """

@@ -16,22 +16,22 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured
 from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
-from dfc.lower.fuse.absorb import absorb
-from dfc.lower.fuse.analyse import analyse
-from dfc.lower.fuse.collect import Collected, Exit, Regions, collect
-from dfc.lower.fuse.emit import Emitter, Made
+from dfc.lower.fuse.emit.effects import isolated
+from dfc.lower.fuse.emit.loops import Emitter, Made
+from dfc.lower.fuse.emit.ordered import ordered
+from dfc.lower.fuse.emit.products import product
 from dfc.lower.fuse.fused import FusedBlock, FusedKernel, FusedNode
-from dfc.lower.fuse.groups import Group
-from dfc.lower.fuse.homes import settle
+from dfc.lower.fuse.groups.groups import Group
+from dfc.lower.fuse.groups.join import join
+from dfc.lower.fuse.groups.memory import settle
 from dfc.lower.fuse.indexing import along
-from dfc.lower.fuse.isolated import isolated
-from dfc.lower.fuse.items import Item, Kind, Selector, Target
-from dfc.lower.fuse.join import join
-from dfc.lower.fuse.ordered import ordered
-from dfc.lower.fuse.places import BufferView, fresh, place_of
-from dfc.lower.fuse.products import product
+from dfc.lower.fuse.items.analyse import analyse
+from dfc.lower.fuse.items.collect import Collected, Exit, Regions, collect
+from dfc.lower.fuse.items.items import Item, Kind, Selector, Target
+from dfc.lower.fuse.items.materialise import absorb
+from dfc.lower.fuse.items.targets import whole
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.fuse.targets import whole
+from dfc.lower.storage import BufferView, fresh, place_of
 from dfc.ops.attributes import FINITE, AssertAttributes, ConstantAttributes
 from dfc.ops.effects.effects import is_host_call
 

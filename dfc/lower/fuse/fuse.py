@@ -15,15 +15,15 @@ from dfc.ir.measured import bounds_in
 from dfc.ir.types import TextType
 from dfc.kernels.program import BufferRole, Program
 from dfc.lower.fuse.blocks import fuse_block
-from dfc.lower.fuse.collect import Exit
-from dfc.lower.fuse.flatten import flatten
+from dfc.lower.fuse.emit.effects import names_to_isolate
 from dfc.lower.fuse.fused import Fused, FusedEntry
-from dfc.lower.fuse.hoist import hoist
-from dfc.lower.fuse.isolated import names_to_isolate
-from dfc.lower.fuse.places import BufferView, Storage, place_of
-from dfc.lower.fuse.prepare import merge_gathers, prepare
+from dfc.lower.fuse.items.collect import Exit
+from dfc.lower.fuse.items.targets import whole
+from dfc.lower.fuse.rewrite.flatten import flatten
+from dfc.lower.fuse.rewrite.hoist import hoist
+from dfc.lower.fuse.rewrite.prepare import merge_gathers, prepare
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.fuse.targets import whole
+from dfc.lower.storage import BufferView, Storage, place_of
 
 
 def fuse(graph: Graph, *, fusing: bool = True) -> Fused:

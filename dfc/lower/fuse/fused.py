@@ -16,7 +16,7 @@ from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Entry, Node
 from dfc.kernels.form import Kernel
 from dfc.kernels.program import Program
-from dfc.lower.fuse.places import BufferView
+from dfc.lower.storage import BufferView
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dfc.ir.attributes import Literal
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import BufferRole, Program
 from dfc.lower.fuse.inline import is_alias
-from dfc.lower.fuse.places import BufferView, Storage, place_of
+from dfc.lower.storage import BufferView, Storage, place_of
 from dfc.ops.attributes import ConstantAttributes
 
 

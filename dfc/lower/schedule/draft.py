@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.form import Kernel
-from dfc.lower.fuse.places import BufferView
+from dfc.lower.storage import BufferView
 
 
 @dataclass(slots=True)

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.kernels.program import DEFAULT_CONTAINER, BufferRole, EntrySignature, Program, lock_order
-from dfc.lower.fuse.places import BufferView
 from dfc.lower.schedule.draft import DraftCopy, DraftLaunch, DraftLocked, UnallocatedStep, walk
+from dfc.lower.storage import BufferView
 
 NAME = "locks"
 

@@ -20,7 +20,6 @@ from dfc.ir.graph import Entry
 from dfc.ir.measured import measured
 from dfc.kernels.program import HostSite, Program, SiteValue
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode
-from dfc.lower.fuse.places import BufferView
 from dfc.lower.schedule.draft import (
     DraftCheck,
     DraftCopy,
@@ -35,6 +34,7 @@ from dfc.lower.schedule.draft import (
 )
 from dfc.lower.schedule.locks import lock
 from dfc.lower.signatures import signature
+from dfc.lower.storage import BufferView
 from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 from dfc.ops.effects.effects import is_host_call

@@ -11,8 +11,8 @@ from dfc.kernels.form import LoopKernel
 from dfc.kernels.program import BufferRole, EntryProgram, Launch
 from dfc.lower.buffers.liveness import Life
 from dfc.lower.buffers.slots import plan
-from dfc.lower.fuse.places import Storage
 from dfc.lower.program import lower_graph
+from dfc.lower.storage import Storage
 from dfc.ops.attributes import AxisAttributes, ReduceAttributes
 from tests.support.lowering import agree
 from tests.support.making import Making

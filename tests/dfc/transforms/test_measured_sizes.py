@@ -10,7 +10,7 @@ from dfc.ir import walk
 from dfc.ir.graph import Graph
 from dfc.kernels.program import Launch, Measure
 from dfc.kernels.program import walk as walk_steps
-from dfc.lower.fuse.hoist import hoist
+from dfc.lower.fuse.rewrite.hoist import hoist
 from dfc.lower.program import lower_graph
 from dfc.transforms.autodiff.autodiff import autodiff
 from dfc.transforms.expand import expand

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.kernels.body import Affine
-from dfc.lower.fuse.groups import Fit, Group
+from dfc.lower.fuse.groups.groups import Fit, Group
 from dfc.lower.fuse.indexing import Point, plain_axis
 from dfc.lower.fuse.inline import is_memory_first
-from dfc.lower.fuse.items import Item, Kind
+from dfc.lower.fuse.items.items import Item, Kind
 from dfc.ops.attributes import DrawAttributes, RandomAttributes
 
 RANDOM = (RandomAttributes, DrawAttributes)

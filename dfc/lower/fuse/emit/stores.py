@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from dfc.kernels.body import Computed, Index
 from dfc.kernels.form import Store
-from dfc.lower.fuse.expressions import OUT_OF_RANGE, Expressions
+from dfc.lower.fuse.emit.expressions import OUT_OF_RANGE, Expressions
 from dfc.lower.fuse.indexing import renamed
-from dfc.lower.fuse.items import Item, Selector, Target
+from dfc.lower.fuse.items.items import Item, Selector, Target
 from dfc.lower.fuse.scope import Scope
 from dfc.ops.operators import UPDATES
 

@@ -13,16 +13,16 @@ from dfc.ir.dims import Dim, dim
 from dfc.ir.graph import Value
 from dfc.kernels.body import BodyBuilder, Computed, Mask
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store
-from dfc.lower.fuse.analyse import scatter_ids_point
-from dfc.lower.fuse.collect import Collected
-from dfc.lower.fuse.emit import Made, named_axes
-from dfc.lower.fuse.expressions import OUT_OF_RANGE, Expressions
+from dfc.lower.fuse.emit.expressions import OUT_OF_RANGE, Expressions
+from dfc.lower.fuse.emit.loops import Made, named_axes
+from dfc.lower.fuse.emit.operands import Slots
+from dfc.lower.fuse.emit.stores import store
 from dfc.lower.fuse.indexing import Point, along, renamed, shifted
-from dfc.lower.fuse.items import Item, Kind, Selector
-from dfc.lower.fuse.operands import Slots
-from dfc.lower.fuse.places import BufferView
+from dfc.lower.fuse.items.analyse import scatter_ids_point
+from dfc.lower.fuse.items.collect import Collected
+from dfc.lower.fuse.items.items import Item, Kind, Selector
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.fuse.stores import store
+from dfc.lower.storage import BufferView
 from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
 from dfc.ops.record import Scan

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
-from dfc.lower.fuse.collect import Collected, User, is_alias_node
-from dfc.lower.fuse.factors import factors, nodes_to_pass
 from dfc.lower.fuse.inline import is_generator, is_table, is_view, needs_memory, weight
-from dfc.lower.fuse.items import Item, Kind, domain
-from dfc.lower.fuse.places import Storage
+from dfc.lower.fuse.items.collect import Collected, User, is_alias_node
+from dfc.lower.fuse.items.factors import factors, nodes_to_pass
+from dfc.lower.fuse.items.items import Item, Kind, domain
 from dfc.lower.fuse.scope import Scope, base_of
+from dfc.lower.storage import Storage
 from dfc.ops.effects.effects import is_host_call
 
 LIMIT = 200  # nodes in one item

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dfc.kernels.form import Operand
-from dfc.lower.fuse.places import BufferView
+from dfc.lower.storage import BufferView
 
 
 class Slots:

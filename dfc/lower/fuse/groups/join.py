@@ -21,14 +21,14 @@ from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.kernels.body import Affine
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.analyse import memory_of
-from dfc.lower.fuse.collect import Collected
-from dfc.lower.fuse.fit import fit, fit_sibling, fit_total
-from dfc.lower.fuse.groups import Access, Fit, Group
+from dfc.lower.fuse.groups.fit import fit, fit_sibling, fit_total
+from dfc.lower.fuse.groups.groups import Access, Fit, Group
 from dfc.lower.fuse.indexing import Point, renamed
-from dfc.lower.fuse.items import Item, Kind, Selector
-from dfc.lower.fuse.places import Storage
+from dfc.lower.fuse.items.analyse import memory_of
+from dfc.lower.fuse.items.collect import Collected
+from dfc.lower.fuse.items.items import Item, Kind, Selector
 from dfc.lower.fuse.scope import Scope
+from dfc.lower.storage import Storage
 
 LOOPS = (Kind.VALUE, Kind.REDUCE, Kind.STORE)
 Fitting = Callable[[Item, Group], Fit | None]

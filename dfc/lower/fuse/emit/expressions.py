@@ -24,11 +24,11 @@ from dfc.kernels.body import (
     Philox,
     is_partial,
 )
+from dfc.lower.fuse.emit.operands import Slots
 from dfc.lower.fuse.indexing import Point, row_major, scaled, shifted
 from dfc.lower.fuse.inline import inputs_at, picked
-from dfc.lower.fuse.operands import Slots
-from dfc.lower.fuse.places import BufferView
 from dfc.lower.fuse.scope import Scope
+from dfc.lower.storage import BufferView
 from dfc.ops import registry
 from dfc.ops.attributes import (
     ConstantAttributes,

@@ -15,8 +15,8 @@ from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Block, Node, Resource, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType, Type
-from dfc.lower.fuse.gathers import gathers_first
 from dfc.lower.fuse.inline import PICK
+from dfc.lower.fuse.rewrite.gathers import gathers_first
 from dfc.ops.attributes import (
     AssignAttributes,
     AxesAttributes,

@@ -13,16 +13,16 @@ from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.kernels.body import Instruction, Reduced
 from dfc.kernels.form import Axis, Kernel, LoopKernel, Reduction, Stage, Store
-from dfc.lower.fuse.collect import Collected
-from dfc.lower.fuse.expressions import Expressions
-from dfc.lower.fuse.folds import fold, folded
-from dfc.lower.fuse.groups import Group
+from dfc.lower.fuse.emit.expressions import Expressions
+from dfc.lower.fuse.emit.operands import Slots
+from dfc.lower.fuse.emit.reductions import fold, folded
+from dfc.lower.fuse.emit.stores import store
+from dfc.lower.fuse.groups.groups import Group
 from dfc.lower.fuse.indexing import Point, renamed
-from dfc.lower.fuse.items import Item, Kind
-from dfc.lower.fuse.operands import Slots
-from dfc.lower.fuse.places import BufferView
+from dfc.lower.fuse.items.collect import Collected
+from dfc.lower.fuse.items.items import Item, Kind
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.fuse.stores import store
+from dfc.lower.storage import BufferView
 
 StageKey = tuple[int, tuple[int, ...]]  # level, inner axes
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.lower.fuse.indexing import Point, renamed
-from dfc.lower.fuse.items import Item, Kind
-from dfc.lower.fuse.places import Storage
+from dfc.lower.fuse.items.items import Item, Kind
+from dfc.lower.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)

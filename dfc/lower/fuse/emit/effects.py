@@ -15,13 +15,13 @@ from collections.abc import Mapping
 
 from dfc.ir.graph import Entry, Resource, Value
 from dfc.kernels.program import DEFAULT_CONTAINER
-from dfc.lower.fuse.collect import Collected, counter, one_more
+from dfc.lower.fuse.emit.ordered import assignment
 from dfc.lower.fuse.fused import FusedKernel, FusedNode
-from dfc.lower.fuse.items import Item, Kind
-from dfc.lower.fuse.ordered import assignment
-from dfc.lower.fuse.part_reads import part_store
-from dfc.lower.fuse.places import BufferView, place_of
+from dfc.lower.fuse.items.collect import Collected, counter, one_more
+from dfc.lower.fuse.items.items import Item, Kind
+from dfc.lower.fuse.items.part_reads import part_store
 from dfc.lower.fuse.scope import Scope
+from dfc.lower.storage import BufferView, place_of
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from dfc.ir.graph import Value
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.collect import Collected
-from dfc.lower.fuse.groups import Group
-from dfc.lower.fuse.items import Item, Kind
-from dfc.lower.fuse.places import BufferView, Storage, fresh, place_of
+from dfc.lower.fuse.groups.groups import Group
+from dfc.lower.fuse.items.collect import Collected
+from dfc.lower.fuse.items.items import Item, Kind
 from dfc.lower.fuse.scope import Scope
+from dfc.lower.storage import BufferView, Storage, fresh, place_of
 
 REPEATED = 6  # weight of what a later stage may compute again
 

@@ -22,11 +22,11 @@ from dfc.kernels.body import Affine
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.indexing import ORIGIN, along, broadcast_point, shifted
 from dfc.lower.fuse.inline import is_alias, is_generator, is_inline, is_reshape
-from dfc.lower.fuse.items import Item, Kind, Selector, Target, domain, reduced_domain
-from dfc.lower.fuse.part_reads import PartReads, part_reads, part_step
-from dfc.lower.fuse.places import BufferView, Storage, fresh, place_of
+from dfc.lower.fuse.items.items import Item, Kind, Selector, Target, domain, reduced_domain
+from dfc.lower.fuse.items.part_reads import PartReads, part_reads, part_step
+from dfc.lower.fuse.items.targets import everything, region_shape, selected, whole, with_axes
 from dfc.lower.fuse.scope import Scope, base_of
-from dfc.lower.fuse.targets import everything, region_shape, selected, whole, with_axes
+from dfc.lower.storage import BufferView, Storage, fresh, place_of
 from dfc.ops import registry
 from dfc.ops.attributes import (
     ArgAttributes,

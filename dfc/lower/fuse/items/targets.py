@@ -6,8 +6,8 @@ from dfc.ir.dims import Dim
 from dfc.ir.graph import Node
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.indexing import Point, along, scaled, shifted
-from dfc.lower.fuse.items import Selector, Target
-from dfc.lower.fuse.places import BufferView, Storage, place_of
+from dfc.lower.fuse.items.items import Selector, Target
+from dfc.lower.storage import BufferView, Storage, place_of
 from dfc.ops.attributes import AssignAttributes, OperandSelector
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dfc.ir.graph import Value
 from dfc.kernels.body import Accumulated
 from dfc.kernels.form import ContractKernel, Store
-from dfc.lower.fuse.collect import Collected
-from dfc.lower.fuse.emit import Made, named_axes
-from dfc.lower.fuse.expressions import Expressions
-from dfc.lower.fuse.factors import Factor, factors
-from dfc.lower.fuse.groups import Group
+from dfc.lower.fuse.emit.expressions import Expressions
+from dfc.lower.fuse.emit.loops import Made, named_axes
+from dfc.lower.fuse.emit.operands import Slots
+from dfc.lower.fuse.emit.stores import store
+from dfc.lower.fuse.groups.groups import Group
 from dfc.lower.fuse.indexing import Point, renamed
-from dfc.lower.fuse.items import Item, Kind
-from dfc.lower.fuse.operands import Slots
-from dfc.lower.fuse.places import BufferView
+from dfc.lower.fuse.items.collect import Collected
+from dfc.lower.fuse.items.factors import Factor, factors
+from dfc.lower.fuse.items.items import Item, Kind
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.fuse.stores import store
+from dfc.lower.storage import BufferView
 
 
 def product(scope: Scope, found: Collected, group: Group, homed: set[Value]) -> Made:

@@ -16,7 +16,7 @@ from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.indexing import ORIGIN, Point, along
-from dfc.lower.fuse.places import BufferView, Storage
+from dfc.lower.storage import BufferView, Storage
 
 
 class Kind(Enum):

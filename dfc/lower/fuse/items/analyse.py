@@ -12,14 +12,14 @@ from bisect import bisect_right
 
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.absorb import FIRST
-from dfc.lower.fuse.collect import Collected
-from dfc.lower.fuse.factors import Factor, factors
 from dfc.lower.fuse.indexing import Point
 from dfc.lower.fuse.inline import PICK, inputs_at, is_generator, is_view, weight
-from dfc.lower.fuse.items import Item, Kind, Leaf, Selector, domain
-from dfc.lower.fuse.places import Storage
+from dfc.lower.fuse.items.collect import Collected
+from dfc.lower.fuse.items.factors import Factor, factors
+from dfc.lower.fuse.items.items import Item, Kind, Leaf, Selector, domain
+from dfc.lower.fuse.items.materialise import FIRST
 from dfc.lower.fuse.scope import Scope, base_of
+from dfc.lower.storage import Storage
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
 from dfc.ops.effects.effects import may_have_no_value
 

@@ -19,7 +19,7 @@ from dfc.kernels.body import Affine
 from dfc.kernels.form import MatrixOperand, Split
 from dfc.lower.fuse.indexing import ORIGIN, Point, along, plain_axis, shifted
 from dfc.lower.fuse.inline import inputs_at, is_alias, is_view
-from dfc.lower.fuse.items import Item, Kind
+from dfc.lower.fuse.items.items import Item, Kind
 from dfc.ops.attributes import ConstantAttributes, PadAttributes, PermutationAttributes
 
 FACTORS_AFTER_BATCH = 3

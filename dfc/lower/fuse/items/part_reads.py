@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.walk import free_values
 from dfc.lower.fuse.inline import PICK
-from dfc.lower.fuse.items import Item, Kind, domain
-from dfc.lower.fuse.places import fresh, place_of
+from dfc.lower.fuse.items.items import Item, Kind, domain
+from dfc.lower.fuse.items.targets import whole, with_axes
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.fuse.targets import whole, with_axes
+from dfc.lower.storage import fresh, place_of
 from dfc.ops.attributes import ResourceAttributes
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.movements import Movement
