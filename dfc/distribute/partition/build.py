@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dfc.distribute.partition.homes import carried
 from dfc.distribute.partition.model import Edge, RankRole
 from dfc.distribute.partition.needs import Needs
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.regions import bodies, for_view, if_view, while_view
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.effects.communication import NETWORK, RecvAttributes, SendAttributes
@@ -142,27 +142,29 @@ class RoleBlock:
         return self._role.runs(self._needs.homes[value])
 
     def _branches(self, node: Node, kept: Sequence[int]) -> Node:
-        condition = self._value(node.operands[0])
-        parts = [self._inside(region, (), [region.outputs[k] for k in kept]) for region in node.regions]
-        return self._finished(node, [condition], kept, parts)
+        parts = if_view(node)
+        condition = self._value(parts.condition)
+        ends = zip(bodies(parts), parts.after, strict=True)
+        inside = [self._inside(region, (), [after.values[k] for k in kept]) for region, after in ends]
+        return self._finished(node, [condition], kept, inside)
 
     def _while(self, node: Node, kept: Sequence[int]) -> Node:
-        first = [self._value(node.operands[k]) for k in kept]
-        condition, body = node.regions
-        parts = [
-            self._inside(condition, [condition.parameters[k] for k in kept], condition.outputs[:1]),
-            self._inside(body, [body.parameters[k] for k in kept], [body.outputs[k] for k in kept]),
+        parts = while_view(node)
+        first = [self._value(parts.initial.values[k]) for k in kept]
+        tested, inside, after = parts.condition_inside.values, parts.inside.values, parts.after.values
+        regions = [
+            self._inside(parts.condition, [tested[k] for k in kept], (parts.test,)),
+            self._inside(parts.body, [inside[k] for k in kept], [after[k] for k in kept]),
         ]
-        return self._finished(node, first, kept, parts)
+        return self._finished(node, first, kept, regions)
 
     def _for(self, node: Node, kept: Sequence[int]) -> Node:
-        (body,) = node.regions
-        carries = [k for k in kept if k < carried(node)]
-        first = [self._value(v) for v in (*node.operands[:2], *(node.operands[2 + k] for k in carries))]
-        parameters = [body.parameters[0], *(body.parameters[1 + k] for k in carries)]
-        part = self._inside(body, parameters, [body.outputs[k] for k in kept])
-        assert isinstance(node.attributes, ForAttributes)
-        return self._finished(node, first, kept, [part], replace(node.attributes, carries=len(carries)))
+        parts = for_view(node)
+        carries = [k for k in kept if k < len(parts.initial.values)]
+        first = [self._value(v) for v in (parts.start, parts.stop, *(parts.initial.values[k] for k in carries))]
+        parameters = [parts.index, *(parts.inside.values[k] for k in carries)]
+        part = self._inside(parts.body, parameters, [parts.after.tensors[k] for k in kept])
+        return self._finished(node, first, kept, [part], replace(parts.attributes, carries=len(carries)))
 
     def _inside(
         self, block: Block, parameters: Sequence[Value], outputs: Sequence[Value]

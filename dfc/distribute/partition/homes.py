@@ -17,7 +17,7 @@ from dfc.distribute.deployment.placement import Placement
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured
-from dfc.ops.attributes import ForAttributes
+from dfc.ir.regions import Flow, ForView, flows, view
 
 Homes = Mapping[Value, TaskSite | None]
 
@@ -34,33 +34,22 @@ def homes_of(block: Block, placement: Placement) -> dict[Value, TaskSite | None]
     return homes
 
 
-def carried(node: Node) -> int:
-    """How many values a loop carries, tokens left out."""
-    if isinstance(node.attributes, ForAttributes):
-        return node.attributes.carries
-    return sum(1 for value in node.results if not value.is_token) if node.op == "while" else 0
-
-
 def _region(node: Node, placement: Placement, homes: dict[Value, TaskSite | None]) -> None:
-    count = carried(node)
-    body = node.regions[-1]
-    results = [value for value in node.results if not value.is_token]
-    for number, value in enumerate(results):
-        site = _made_at(node, number, placement)
-        homes[value] = site
-        if number < count:
-            for region in node.regions:
-                homes[region.parameters[number + (node.op == "for")]] = site
-    if node.op == "for":
-        homes[body.parameters[0]] = None
+    parts = view(node)
+    for flow in flows(parts):
+        if not flow.result.is_token:
+            site = _made_at(node, flow, placement)
+            homes[flow.result] = site
+            homes.update((parameter, site) for parameter in flow.parameters)
+    if isinstance(parts, ForView):
+        homes[parts.index] = None
 
 
-def _made_at(node: Node, number: int, placement: Placement) -> TaskSite | None:
-    """Where result `number` is made: by the nodes that end the regions where they agree, else at the node itself."""
+def _made_at(node: Node, flow: Flow, placement: Placement) -> TaskSite | None:
+    """Where a result is made: by the nodes that end the regions where they agree, else at the node itself."""
     sites: set[TaskSite | None] = set()
-    regions = node.regions if node.op == "if" else node.regions[-1:]
-    for region in regions:
-        maker = region.outputs[number].node
+    for value in flow.outputs:
+        maker = value.node
         sites.add(placement.nodes.get(maker) if maker is not None and measured(maker) is None else None)
     found = {site for site in sites if site is not None}
     return found.pop() if len(found) == 1 else placement.nodes.get(node, placement.home)

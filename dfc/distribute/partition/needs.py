@@ -10,11 +10,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from dfc.distribute.deployment.placement import Placement
-from dfc.distribute.partition.homes import Homes, carried, homes_of
+from dfc.distribute.partition.homes import Homes, homes_of
 from dfc.distribute.partition.model import RankRole
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.measured import Dependence, measured
+from dfc.ir.regions import controls, flows, view
 
 
 @dataclass(slots=True)
@@ -85,16 +86,14 @@ class _Finder:
         taking_part = self._taking_part(node)
         for role in taking_part:
             self._needs.runs[role].add(node)
-            for value in _steering(node):
+            for value in controls(view(node)):
                 self._require(value, role)
-        results = [value for value in node.results if not value.is_token]
-        first = len(_steering(node)) if node.op != "while" else 0
-        for number, value in enumerate(results):
-            for role in self._at(value):
-                for region in node.regions[-1:] if node.op != "if" else node.regions:
-                    self._require(region.outputs[number], role)
-                if number < carried(node):
-                    self._require(node.operands[first + number], role)
+        for flow in flows(view(node)):
+            for role in self._at(flow.result) if not flow.result.is_token else ():
+                for value in flow.outputs:
+                    self._require(value, role)
+                if flow.initial is not None:
+                    self._require(flow.initial, role)
 
     def _taking_part(self, node: Node) -> list[RankRole]:
         sites = {self._needs.homes[value] for value in node.results if not value.is_token}
@@ -129,15 +128,6 @@ class _Finder:
 
     def _floats(self, value: Value) -> bool:
         return value.node is not None and not value.node.regions and self._needs.homes[value] is None
-
-
-def _steering(node: Node) -> tuple[Value, ...]:
-    """The values that decide which rounds or branches of a region node run."""
-    if node.op == "if":
-        return node.operands[:1]
-    if node.op == "for":
-        return node.operands[:2]
-    return node.regions[0].outputs[:1]
 
 
 def block_of_values(block: Block) -> dict[Value, Block]:

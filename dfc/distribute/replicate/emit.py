@@ -13,6 +13,7 @@ from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.regions import view
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import (
     AssignAttributes,
@@ -178,7 +179,7 @@ class Emitter:
         types = [self.cutting.type_of(v.type, COMMON) for v in results]
         attributes = self.cutting.attributes_of(node.attributes)
         if isinstance(attributes, ForAttributes):
-            attributes = replace(attributes, carries=sum(keep[: attributes.carries]))
+            attributes = replace(attributes, carries=sum(keep[: len(view(node).results.values)]))
         made = output.add(node.op, [*(self.common[v] for v in kept), *tokens], types, attributes, regions)
         self.common.update(zip(results, made.results, strict=True))
 

@@ -23,8 +23,9 @@ from dfc.ir.dims import ONE, Symbol, dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, DimCheck, Entry, Node, Value
 from dfc.ir.names import name_nodes
+from dfc.ir.regions import view
 from dfc.ir.types import TensorType, TokenType, Type
-from dfc.ops.attributes import AssignAttributes, AxisAttributes, ForAttributes
+from dfc.ops.attributes import AssignAttributes, AxisAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.communication import NETWORK, CombinedAttributes, ContributeAttributes
 from dfc.ops.rules.lookup import picked_axis
@@ -165,7 +166,7 @@ class _Straight:
         tokens = [self._emitter.common[v] for v in node.operands if v.is_token]
         tokens += [self._network] if talks else []
         attributes = self._cuts.cutting.attributes_of(node.attributes)
-        carried = attributes.carries if isinstance(attributes, ForAttributes) else len(use.results)
+        carried = len(view(node).results.values)
         types = [self._result_type(v, number >= carried) for number, v in enumerate(node.results) if not v.is_token]
         tokens = list(_in_order(tokens))
         self._output.name, self._output.span = node.name, node.span
@@ -304,10 +305,7 @@ class _Straight:
         output.name = f"{self._work.name}/blocks"
         count = dim(self._work.shape.count)
         bounds = (output.size(0), output.size(count))
-        types: list[Type] = [self._work.stack(v.type) for v in body.outputs[: len(kept)]]
-        operands = (*bounds, self._network) if has_token else bounds
-        types += [NETWORK_TOKEN] if has_token else []
-        made = output.add("for", operands, types, ForAttributes(0, count), (body,))
+        made = output.add_for(*bounds, (self._network,) if has_token else (), body, count)
         self._work.stacked.update(zip(kept, made.results, strict=False))
         if has_token:
             self._network = made.results[-1]

@@ -21,6 +21,7 @@ from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim, dim
 from dfc.ir.graph import Block, DimCheck, Entry, Node, Value
+from dfc.ir.regions import ForView, IfView, WhileView, bodies, view
 from dfc.ir.symbols import symbols_of
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import (
@@ -28,7 +29,6 @@ from dfc.ops.attributes import (
     AssignAttributes,
     AxisAttributes,
     DimAttributes,
-    ForAttributes,
     OperandSelector,
     ReduceAttributes,
     ScatterAttributes,
@@ -195,26 +195,20 @@ class _Following:
 
     def _region(self, node: Node) -> Sequence[State]:
         self._check_sizes(node)
-        operands = [value for value in node.operands if not value.is_token]
-        states = [self.state(value) for value in operands]
-        match node.op:
-            case "if":
-                then, otherwise = (self._inside(node, region, ()) for region in node.regions)
-                return self._joined(node, then, otherwise)
-            case "while":
-                return self._rounds(node, states, len(states))
-            case _:
-                assert isinstance(node.attributes, ForAttributes)
-                return self._rounds(node, states[2:], node.attributes.carries)
+        parts = view(node)
+        if isinstance(parts, IfView):
+            then, otherwise = (self._inside(node, region, ()) for region in bodies(parts))
+            return self._joined(node, then, otherwise)
+        return self._rounds(parts)
 
-    def _rounds(self, node: Node, started: Sequence[State], count: int) -> Sequence[State]:
+    def _rounds(self, parts: ForView | WhileView) -> Sequence[State]:
         """The results of a loop: what it carries is in every round what it is in the others."""
-        carried, before = list(started[:count]), [COMMON] if node.op == "for" else []
+        node, carried = parts.node, [self.state(value) for value in parts.initial.values]
+        count, before = len(carried), [COMMON] if isinstance(parts, ForView) else []
         while True:
-            *conditions, body = node.regions
-            for condition in conditions:
-                self._inside(node, condition, carried)
-            outputs = self._inside(node, body, [*before, *carried])
+            if isinstance(parts, WhileView):
+                self._inside(node, parts.condition, carried)
+            outputs = self._inside(node, parts.body, [*before, *carried])
             now = self._joined(node, carried, outputs[:count])
             if now == carried:
                 emits = [s.at(s.axis + 1) if isinstance(s, Split) else s for s in outputs[count:]]

@@ -18,6 +18,7 @@ from dfc.diagnostics.source import Span
 from dfc.ir.dims import ONE, ZERO, Dim, dim
 from dfc.ir.dtypes import F32, F64, I32, I64
 from dfc.ir.graph import Block, Value
+from dfc.ir.regions import if_view
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import SliceAttributes
 from dfc.ops.builder import Builder
@@ -66,9 +67,8 @@ def combined(
     condition = output.apply("equal", output.size(count), output.constant(blocks, I64))
     alone = _alone(output, parts, blocks)
     together = _together(output, parts, first, job, blocks)
-    types: list[Type] = [_type_of(part) for part in parts]
-    made = output.add("if", (condition, network), [*types, NETWORK_TOKEN], None, (alone, together))
-    return made.results[:-1], made.results[-1]
+    results = if_view(output.add_if(condition, alone, together, (network,))).results
+    return results.values, results.tokens[0]
 
 
 def _alone(output: Builder, parts: Sequence[Part], blocks: int) -> Block:

@@ -21,9 +21,10 @@ from dfc.ir.dims import ONE, ZERO, Dim, dim, maximum
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
+from dfc.ir.regions import for_view
 from dfc.ir.rewrite import Cloner, Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType
-from dfc.ops.attributes import ConstantAttributes, DimAttributes, ForAttributes, ResourceAttributes
+from dfc.ops.attributes import ConstantAttributes, DimAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.effects import is_pure
 from dfc.ops.rules.lookup import picked_axis, rules_of
@@ -130,17 +131,17 @@ class _Rounds:
     def __init__(self, site: RewriteSite, trips: Dim, first: Dim) -> None:
         self.trips = trips
         self._first = first
-        self._bounds = site.operands[:2]
-        (self._body,) = site.regions
+        parts = for_view(site.node, site.operands, site.regions)
+        self._start, self._stop = parts.start, parts.stop
+        self._body, self._index = parts.body, parts.index
         self.inside = frozenset(self._body.nodes)
-        self._index = self._body.parameters[0]
 
     def _is_outside(self, value: Value) -> bool:
         return value.node not in self.inside if value.node is not None else value not in self._body.parameters
 
     def number(self, b: Builder) -> Value:
         """How many rounds there were before this one."""
-        return self._index if self._first == ZERO else b.apply("sub", self._index, self._bounds[0])
+        return self._index if self._first == ZERO else b.apply("sub", self._index, self._start)
 
     def line(self, ids: Value) -> tuple[Value, Value] | None:
         """What has the numbers of each round in a line of its own, each of which one round takes; and by what."""
@@ -199,19 +200,18 @@ class _Rounds:
         cloner = Cloner({self._index: index})
         cloner.inline(makers, body.nodes)
         body.outputs = (cloner.value(ids),)
-        type_ = ids.tensor.with_shape((self.trips, *ids.tensor.shape))
         b.name = f"{ids.name}/rounds"
-        return b.add("for", self._bounds, (type_,), ForAttributes(0, self.trips), (body,)).result
+        return b.add_for(self._start, self._stop, (), body, self.trips).result
 
 
 def _rounds(site: RewriteSite) -> _Rounds | None:
     """The loop, if it has as many rounds as its attributes say, whatever the sizes are."""
-    told = site.node.attributes
-    first, last = (_size(value) for value in site.operands[:2])
-    if not isinstance(told, ForAttributes) or told.trips is None or first is None or last is None:
+    parts = for_view(site.node, site.operands, site.regions)
+    trips, first, last = parts.attributes.trips, _size(parts.start), _size(parts.stop)
+    if trips is None or first is None or last is None:
         return None
-    is_exact = told.trips in (last - first, maximum(last - first, ZERO))
-    return _Rounds(site, told.trips, first) if is_exact else None
+    is_exact = trips in (last - first, maximum(last - first, ZERO))
+    return _Rounds(site, trips, first) if is_exact else None
 
 
 def _size(value: Value) -> Dim | None:

@@ -13,11 +13,12 @@ from typing import TypeAlias
 from dfc.distribute.shard.analysis import Findings, goes_over_blocks, index_of_rows, written
 from dfc.distribute.shard.mistakes import ELSEWHERE
 from dfc.distribute.shard.model import Division, Sharded
-from dfc.distribute.shard.regions import slots, steering
+from dfc.distribute.shard.regions import inner_axis, tensor_flows
 from dfc.ir import walk
 from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import ONE, ZERO, dim
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.regions import controls, view
 from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, ScatterAttributes, ShapeAttributes
 from dfc.ops.effects.effects import is_pure
 from dfc.ops.rules.lookup import is_elementwise, rules_of
@@ -123,15 +124,15 @@ class _Search:
         if goes_over_blocks(node, self._found):
             self._whole(walk_inputs(node))
             return
-        self._whole(iter(steering(node)))
-        for slot in slots(node):
-            values = [*slot.outputs] if slot.first is None else [slot.first, *slot.outputs]
-            cut = self._found.cut_of(slot.result)
+        self._whole(iter(controls(view(node))))
+        for flow in tensor_flows(node):
+            values = [*flow.outputs] if flow.initial is None else [flow.initial, *flow.outputs]
+            cut = self._found.cut_of(flow.result)
             for value in values:
                 if cut is None:
                     self._need_whole(value)
                 else:
-                    self._need_rows(value, slot.inner_axis(cut[0].axis), cut[1], node)
+                    self._need_rows(value, inner_axis(flow, cut[0].axis), cut[1], node)
         for region in reversed(node.regions):
             self._nodes(region)
 

@@ -17,29 +17,13 @@ from typing import Protocol, TypeAlias
 
 from dfc.distribute.shard.model import Division
 from dfc.ir.graph import Block, Node, Value
-from dfc.ops.attributes import ForAttributes
+from dfc.ir.regions import Flow, bodies, flows, view
 from dfc.ops.rules.sharding import Split
 
 Cut: TypeAlias = tuple[Split, Division]
 """Along which axis a value is by rows, and how these are divided."""
 ELSEWHERE = "its rows would lie elsewhere in the next round"
 TWO_WAYS = "the branches hand out rows that lie in different places"
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A value that a loop carries (from `first`, through `parameters`) or emits, or that branches hand out."""
-
-    number: int
-    result: Value
-    outputs: tuple[Value, ...]
-    first: Value | None = None
-    parameters: tuple[Value, ...] = ()
-    is_emitted: bool = False
-
-    def inner_axis(self, axis: int) -> int:
-        """The axis of rows inside, where they lie along this one in the result."""
-        return axis - self.is_emitted
 
 
 @dataclass(slots=True)
@@ -63,71 +47,53 @@ class Finding(Protocol):
     def needs(self, value: Value, node: Node, reason: str) -> None: ...
 
 
-def slots(node: Node) -> Iterator[Slot]:
+def tensor_flows(node: Node) -> tuple[Flow, ...]:
     """What a node with regions carries, emits or hands out, in the order of its results."""
-    results = [value for value in node.results if not value.is_token]
-    carried = node.attributes.carries if isinstance(node.attributes, ForAttributes) else len(results)
-    for k, result in enumerate(results):
-        if node.op == "if":
-            yield Slot(k, result, tuple(region.outputs[k] for region in node.regions))
-        elif node.op == "while":
-            parameters = tuple(region.parameters[k] for region in node.regions)
-            yield Slot(k, result, (node.regions[1].outputs[k],), node.operands[k], parameters)
-        elif k < carried:
-            (body,) = node.regions
-            yield Slot(k, result, (body.outputs[k],), node.operands[2 + k], (body.parameters[1 + k],))
-        else:
-            yield Slot(k, result, (node.regions[0].outputs[k],), is_emitted=True)
+    return tuple(flow for flow in flows(view(node)) if not flow.result.is_token)
 
 
-def first_operand(node: Node) -> int:
-    """The number of the first operand that a loop carries."""
-    return 2 if node.op == "for" else 0
+def inner_axis(flow: Flow, axis: int) -> int:
+    """The axis of rows inside, where they lie along this one in the result."""
+    return axis - flow.is_emitted
 
 
-def steering(node: Node) -> tuple[Value, ...]:
-    """What says which rounds or branches run."""
-    if node.op == "while":
-        return node.regions[0].outputs[:1]
-    return node.operands[:1] if node.op == "if" else node.operands[:2]
-
-
-def outputs_of(node: Node, region: Block) -> Iterator[tuple[Slot, Value]]:
-    """What a region hands out of each slot."""
-    if node.op == "while" and region is node.regions[0]:
-        return
-    for slot in slots(node):
-        yield slot, region.outputs[slot.number]
+def outputs_of(node: Node, region: Block) -> Iterator[tuple[Flow, Value]]:
+    """What a region hands out for each result."""
+    handing_out = bodies(view(node))
+    if region in handing_out:
+        number = handing_out.index(region)
+        for flow in tensor_flows(node):
+            yield flow, flow.outputs[number]
 
 
 def entered(node: Node, known: Known, found: Finding) -> None:
     """What rounds find: the states of the parameters of regions."""
-    for slot in slots(node):
-        if slot.first is None:
+    for flow in tensor_flows(node):
+        if flow.initial is None:
             continue
-        carried = slot.parameters[-1]
+        carried = flow.parameters[-1]
         if carried in known.whole:
-            found.needs(slot.first, node, known.whole[carried])
+            found.needs(flow.initial, node, known.whole[carried])
             continue
-        cut = found.cut_of(slot.first) or known.split.get(carried)
-        for parameter in slot.parameters if cut is not None else ():
+        cut = found.cut_of(flow.initial) or known.split.get(carried)
+        for parameter in flow.parameters if cut is not None else ():
             found.split(parameter, cut)  # type: ignore[arg-type]
 
 
 def left(node: Node, known: Known, found: Finding) -> None:
     """What comes of the regions: the states of the results."""
-    for slot in slots(node):
-        given = [cut for value in slot.outputs if (cut := found.cut_of(value)) is not None]
-        own = found.cut_of(slot.parameters[-1]) if slot.parameters else None
+    for flow in tensor_flows(node):
+        given = [cut for value in flow.outputs if (cut := found.cut_of(value)) is not None]
+        own = found.cut_of(flow.parameters[-1]) if flow.parameters else None
         cut = own or (given[0] if given else None)
         if cut is None:
             continue
-        key = slot.parameters[-1] if slot.parameters else slot.result
+        key = flow.parameters[-1] if flow.parameters else flow.result
         if key in known.whole or any(other != cut for other in given):
-            reason = known.whole.setdefault(key, ELSEWHERE if slot.parameters else TWO_WAYS)
-            for value in slot.outputs:
+            reason = known.whole.setdefault(key, ELSEWHERE if flow.parameters else TWO_WAYS)
+            for value in flow.outputs:
                 found.needs(value, node, reason)
             continue
-        if slot.parameters and own is None:
+        if flow.parameters and own is None:
             known.split[key] = cut
-        found.split(slot.result, (cut[0].at(cut[0].axis + slot.is_emitted), cut[1]))
+        found.split(flow.result, (cut[0].at(cut[0].axis + flow.is_emitted), cut[1]))

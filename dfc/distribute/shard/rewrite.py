@@ -22,13 +22,14 @@ from dfc.distribute.shard.cutting import cut_rows, divided
 from dfc.distribute.shard.demands import Demands
 from dfc.distribute.shard.model import Caller, Division, ResultRows
 from dfc.distribute.shard.parts import End, origin, with_size, with_types
-from dfc.distribute.shard.regions import first_operand, outputs_of, slots
+from dfc.distribute.shard.regions import inner_axis, outputs_of, tensor_flows
 from dfc.distribute.shard.routes import NETWORK_TOKEN, Routes, Routing
 from dfc.distribute.shard.updates import Updates
 from dfc.ir import walk
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import Dim, dim
 from dfc.ir.graph import Block, Entry, Node, Value
+from dfc.ir.regions import carried, operands_of, view
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild, with_parts
 from dfc.ir.symbols import symbols_of
 from dfc.ir.types import Type
@@ -86,12 +87,12 @@ class _Rewriting(Pass):
         if self._blocks_at is not None or region is not node.regions[0]:
             return
         self._appends(node, self._outputs[-1])
-        for slot in slots(node):
-            cut = self._found.cut_of(slot.result)
+        for flow in tensor_flows(node):
+            cut = self._found.cut_of(flow.result)
             if cut is not None:
                 self.routes.size(cut[1])
-                if slot.first is not None:
-                    self.rows(slot.first, cut[0].axis, cut[1])
+                if flow.initial is not None:
+                    self.rows(flow.initial, cut[0].axis, cut[1])
 
     def parameters(self, block: Block) -> Sequence[Value]:
         found = self._found
@@ -156,12 +157,12 @@ class _Rewriting(Pass):
         if around is None:
             return self._results(block)
         rows: dict[int, Value] = {}
-        for slot, value in outputs_of(around, block):
-            cut = found.cut_of(slot.result)
+        for flow, value in outputs_of(around, block):
+            cut = found.cut_of(flow.result)
             if cut is not None:
                 self._appends(around, self._outputs[-1])
-                own = self.rows(value, slot.inner_axis(cut[0].axis), cut[1])
-                rows[slot.number] = self._at_owners(own, cut[1])
+                own = self.rows(value, inner_axis(flow, cut[0].axis), cut[1])
+                rows[flow.number] = self._at_owners(own, cut[1])
         return rows
 
     def _results(self, block: Block) -> dict[int, Value]:
@@ -251,11 +252,13 @@ class _Rewriting(Pass):
         node, routes = site.node, self.routes
         first = len(self._ends) - len(site.regions)
         ends, self._ends = self._ends[first:], self._ends[:first]
-        operands = [routes.network if v.type == NETWORK_TOKEN else v for v in site.operands]
-        for slot in slots(node):
-            cut = self._found.cut_of(slot.result)
-            if cut is not None and slot.first is not None:
-                operands[first_operand(node) + slot.number] = self.rows(slot.first, cut[0].axis, cut[1])
+        parts = view(node, site.operands, site.regions)
+        initial = [routes.network if v.type == NETWORK_TOKEN else v for v in parts.initial.all]
+        for flow in carried(view(node)):
+            cut = self._found.cut_of(flow.result)
+            if cut is not None and flow.initial is not None:
+                initial[flow.number] = self.rows(flow.initial, cut[0].axis, cut[1])
+        operands = operands_of(parts, initial)
         talks = any(end.talks for end in ends)
         regions = [end.finished(block, talks) for block, end in zip(site.regions, ends, strict=True)]
         types = [self._type_by_rows(v) for v in node.results if not v.is_token]
