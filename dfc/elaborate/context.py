@@ -114,6 +114,8 @@ class Frame:
     depth: int = 0
     variable: Variable | None = None  # the variable whose first value is being elaborated
     draws: int = 0
+    ended: dict[str, Span] = field(default_factory=dict[str, Span])  # names of inner braces that have been left,
+    of_branches: set[str] = field(default_factory=set[str])  # and those among them that a side of an `if` has bound
 
 
 @dataclass(slots=True)

@@ -40,7 +40,15 @@ def look_up(context: Context, name: str, span: Span) -> Binding:
     return binding
 
 
+_ENDED = "bound here, and known until the braces around it end"
+_GIVEN_BY_IF = "an `if` gives a value by `let name = if ... { yield ... } else { yield ... }`"
+
+
 def no_such_name(context: Context, name: str, span: Span) -> Mistake:
+    inside = context.frame.ended.get(name)
+    if inside is not None:
+        helps = (_GIVEN_BY_IF,) if name in context.frame.of_branches else ()
+        return mistake("E0201", f"there is no `{name}` here", span, secondary=[(inside, _ENDED)], helps=helps)
     visible = [b for b in context.scope.bindings() if b.name != context.frame.name or context.frame.kind != "const"]
     own = [b.name for b in visible if b.role is not BindingRole.PRELUDE]
     near = closest(name, own) or ("" if known_elsewhere(name) else closest(name, (b.name for b in visible)))

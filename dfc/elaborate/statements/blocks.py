@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import CALL_COST, Argument, Context, Frame
+from dfc.elaborate.expressions.arguments import value_of
 from dfc.elaborate.expressions.parameters import bind_all, match_arguments, require_all_known
 from dfc.elaborate.mistakes import Mistake, mistake
 from dfc.elaborate.names.declarations import declare
@@ -14,7 +17,7 @@ from dfc.elaborate.names.scope import Scope
 from dfc.elaborate.shapes.cost_limit import refuse_growth
 from dfc.elaborate.shapes.obligations import require, where_conditions
 from dfc.elaborate.state.state import Declaration, declare_state
-from dfc.elaborate.types.entities import BlockClass, Entity, Instance, Routine, Unknown
+from dfc.elaborate.types.entities import BlockClass, Constant, Entity, Instance, Routine, Size, Unknown
 from dfc.elaborate.types.generics import Matching, read_signature
 from dfc.syntax.tree import tree
 
@@ -43,6 +46,8 @@ def construct(context: Context, block: BlockClass, arguments: Sequence[Argument]
     matching = Matching(context, signature)
     matching.give_explicitly(block.explicit, span, item.name.text)
     outside = replace(context, instance="")
+    if not block.explicit:
+        _refuse_sizes_in_parentheses(outside, item, arguments, span)
     bound = match_arguments(outside, matching, item.name.text, arguments, span, block.scope)
     require_all_known(matching, item.name.text, span)
     inner = replace(inner, scope=Scope(block.scope))
@@ -54,6 +59,42 @@ def construct(context: Context, block: BlockClass, arguments: Sequence[Argument]
             label = f"here {left} {relation} {right} does not hold"
             raise mistake("E0305", title, span, label, secondary=[(condition, "required here")])
     return make_instance(inner, item, name, span)
+
+
+def _refuse_sizes_in_parentheses(
+    context: Context, item: tree.BlockItem, arguments: Sequence[Argument], span: Span
+) -> None:
+    """`Dense(3, 4)`, as other libraries write it, where no argument could tell the sizes (E0204)."""
+    names = [generic.name.text for generic in item.generics if isinstance(generic, tree.GenericName)]
+    parameters = " ".join(parameter.span.text for parameter in item.parameters)
+    count = len(item.generics)
+    leading, rest = arguments[:count], arguments[count:]
+    if not count or len(leading) < count or len(names) < count or set(names) & set(re.findall(r"\w+", parameters)):
+        return
+    if any(generic.kind is not None for generic in item.generics if isinstance(generic, tree.GenericName)):
+        return
+    if any(each.name or not _is_size(context, each) for each in leading):
+        return
+    written = ", ".join(each.span.text for each in leading)
+    others = ", ".join(f"{each.name} = {each.span.text}" if each.name else each.span.text for each in rest)
+    call = f"{span.text.partition('(')[0]}[{written}]({others})"
+    raise mistake(
+        "E0204",
+        f"the sizes of `{item.name.text}` stand in square brackets",
+        leading[0].span,
+        notes=(f"it is declared as `{item.name.text}[{', '.join(names)}]`",),
+        helps=(replacing(f"write `{call}`", span, call),),
+    )
+
+
+def _is_size(context: Context, argument: Argument) -> bool:
+    match value_of(context, argument):
+        case Constant(bool()):
+            return False
+        case Constant(int()) | Size():
+            return True
+        case _:
+            return False
 
 
 def make_instance(context: Context, item: tree.BlockItem, name: str, span: Span) -> Instance:

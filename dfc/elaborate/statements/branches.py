@@ -79,7 +79,9 @@ def _value_span(suite: tree.Suite) -> Span:
 
 def _run_side(context: Context, suite: tree.Suite, wants_value: bool) -> Entity:
     outcome = Outcome("yield" if wants_value else "")
-    context.engine.run_suite(replace(context, scope=Scope(context.scope), outcome=outcome), suite)
+    inner = replace(context, scope=Scope(context.scope), outcome=outcome)
+    context.engine.run_suite(inner, suite)
+    context.frame.of_branches.update(inner.scope.names)
     if outcome.value is None:
         if wants_value and not isinstance(suite.final, tree.Yield):
             raise mistake("E0307", "this side of the `if` gives no value", suite.span, helps=("end it with `yield`",))

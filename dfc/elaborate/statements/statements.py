@@ -49,6 +49,8 @@ def run_suite(context: Context, suite: tree.Suite) -> None:
         final = suite.final
         if not _guarded(context, final, lambda: _finish(context, final)) and context.outcome is not None:
             context.outcome.value = UNKNOWN
+    own = context.scope.names.values()
+    context.frame.ended.update((each.name, each.span) for each in own if each.role is BindingRole.LET)
 
 
 def _guarded(
