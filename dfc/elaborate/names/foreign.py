@@ -260,6 +260,12 @@ FOREIGN_NAMES = {
 }
 
 
+def has_effect(name: str) -> bool:
+    """Whether what to write for a name prints or draws random numbers."""
+    words = FOREIGN_NAMES.get(name, "")
+    return "debug.print" in words or words.startswith(RANDOM)
+
+
 def known_elsewhere(name: str) -> str:
     """What to write for a name that is not known here, or the empty string."""
     if name in FOREIGN_NAMES:

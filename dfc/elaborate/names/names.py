@@ -7,7 +7,15 @@ from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
-from dfc.elaborate.names.foreign import ELSEWHERE_IN_STD, FOREIGN_NAMES, RENAMED, STD, imported, known_elsewhere
+from dfc.elaborate.names.foreign import (
+    ELSEWHERE_IN_STD,
+    FOREIGN_NAMES,
+    RENAMED,
+    STD,
+    has_effect,
+    imported,
+    known_elsewhere,
+)
 from dfc.elaborate.names.former import former_name, present_name
 from dfc.elaborate.names.scope import Binding, BindingRole, Scope
 from dfc.elaborate.statements import inserting
@@ -53,7 +61,7 @@ def no_such_name(context: Context, name: str, span: Span) -> Mistake:
     own = [b.name for b in visible if b.role is not BindingRole.PRELUDE]
     near = closest(name, own) or ("" if known_elsewhere(name) else closest(name, (b.name for b in visible)))
     if not near:
-        return mistake("E0201", f"there is no `{name}` here", span, helps=_elsewhere(name, span))
+        return mistake("E0201", f"there is no `{name}` here", span, helps=_elsewhere(context, name, span))
     found = next(b for b in visible if b.name == near)
     secondary = [(found.span, "defined here")] if not found.span.is_nowhere and found.span.file == span.file else []
     return mistake(
@@ -66,11 +74,15 @@ def no_such_name(context: Context, name: str, span: Span) -> Mistake:
     )
 
 
-def _elsewhere(name: str, span: Span) -> list[Help]:
+def _elsewhere(context: Context, name: str, span: Span) -> list[Help]:
     """How another language's name is written here."""
     words = known_elsewhere(name)
     if not words:
         return []
+    if has_effect(name) and context.frame.kind == "fn":
+        return [f"{words}; that is for an `entry` or a `proc`, a `fn` only computes"]
+    if has_effect(name) and context.frame.root.readonly is not None:
+        return [f"{words}; an entry that does so is not `readonly`"]
     if name in RENAMED and name not in FOREIGN_NAMES:
         return [replacing(words, span, RENAMED[name])]
     line = imported(name)
