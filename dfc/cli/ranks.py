@@ -286,11 +286,13 @@ def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, given
         if is_short and schedule.last == "pad" and short is not None:
             short.compile()  # what is wrong with it is told before the first step
             continue
-        text = f"{found.total} rows in batches of {schedule.batch} make one of {size}: {fault}"
         can_drop = is_short and not split_fault(cut, first) and found.total > schedule.batch
-        remedy = "\n  or leave it out of every epoch: --last drop" if can_drop else ""
+        remedies = ["leave it out of every epoch: --last drop"] if can_drop else []
         if is_short and schedule.last != "pad" and short is not None and _can_fill(short):
-            remedy += "\n  or fill it up with rows that count for nothing: --last pad"
+            remedies.append("fill it up with rows that count for nothing: --last pad")
+        remedy = "\n  " + "\n  or ".join(remedies) if remedies else ""
+        reason = fault.partition("\n")[0] if remedies else fault  # which sizes could be cut is no help here
+        text = f"{found.total} rows in batches of {schedule.batch} make one of {size}: {reason}"
         raise FeedError(text + remedy, code="E0901", spans=[entry.location])
 
 

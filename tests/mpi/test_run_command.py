@@ -211,8 +211,8 @@ def test_a_batch_that_cannot_be_cut_is_refused_before_anything_runs(folder: Path
     assert (code, out) == (2, "")
     assert err == (
         "error[E0901]: 63 rows in batches of 8 make one of 7: `train` is cut into 8 blocks along B, which is 7: less "
-        "than one for each\n  give it 8, or a multiple of it; the number of blocks is written in the deployment file\n"
-        "  or leave it out of every epoch: --last drop\n"
+        "than one for each\n"
+        "  leave it out of every epoch: --last drop\n"
         "  or fill it up with rows that count for nothing: --last pad\n"
     )
     assert _run(folder, tmp_path, "train", *feeds, "-n", 2, "--batch", 8, "--steps", 7)[0] == 0  # it is not reached

@@ -50,6 +50,13 @@ if TYPE_CHECKING:
 SIGNALLED = 128
 
 
+def _folder_name(_context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    """An empty name is what a script gives whose variable is not set: as a path it would be the working folder."""
+    if name == "":
+        raise click.UsageError(f"{option.opts[0]} wants the name of a folder, and this one is empty")
+    return name
+
+
 @click.command("run", short_help="Run an entry of a bundle or program.")
 @click.argument("file", metavar="BUNDLE|FILE")
 @click.argument("entry", required=False)
@@ -72,10 +79,17 @@ SIGNALLED = 128
 @click.option(
     "--state",
     metavar="DIR",
+    callback=_folder_name,
     help="Restore the newest state in DIR if there is one, and save it there at the end, unless ENTRY is readonly. "
     "A run that was done before is not made again.",
 )
-@click.option("--from", "start", metavar="DIR", help="Start from the state in DIR, or from a checkpoint DIR/step-N.")
+@click.option(
+    "--from",
+    "start",
+    metavar="DIR",
+    callback=_folder_name,
+    help="Start from the state in DIR, or from a checkpoint DIR/step-N.",
+)
 @click.option("--again", is_flag=True, help="Make a run once more that was done before, from where it ended.")
 @click.option("--save-every", type=click.IntRange(min=1), metavar="N", help="Save the state after every N steps, too.")
 @click.option("--keep", type=click.IntRange(min=KEPT), help=f"How many saves stay: {KEPT}, or as many as before.")

@@ -132,3 +132,22 @@ def test_json_tells_that_a_run_was_stopped(folder: Path) -> None:
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 143
     assert '"stopped": true' in out
+
+
+def test_a_folder_without_a_name_is_refused(folder: Path, dfc: Command) -> None:
+    before = sorted(folder.iterdir())
+    for option in ("--state", "--from"):
+        ended = dfc(*TRAIN, option, "")
+        assert (ended.code, ended.message) == (
+            2,
+            f"error: {option} wants the name of a folder, and this one is empty\n",
+        )
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_folder_that_is_a_link_to_nothing_is_named(folder: Path, dfc: Command) -> None:
+    (folder / "link").symlink_to("nowhere")
+    for state in ("link", "link/deep"):
+        ended = dfc(*TRAIN, "--state", state)
+        text = f"error[E0909]: cannot save checkpoints in {state}: link is a link to nowhere, which is not there\n"
+        assert (ended.code, ended.message) == (6, text)

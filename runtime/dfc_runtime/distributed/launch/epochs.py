@@ -111,4 +111,12 @@ def _translated_errors(folder: Path) -> Generator[None]:
         reason = problem.strerror or str(problem)
         if problem.errno in _NO_FOLDER and os.path.lexists(folder / FOLDER):
             reason = f"{folder / FOLDER} is no folder"
+        elif problem.errno == errno.EEXIST and (dangling := _dangling(folder)) is not None:
+            reason = f"{dangling} is a link to {os.readlink(dangling)}, which is not there"
         raise FileError(f"cannot save checkpoints in {folder}: {reason}", code="E0909") from None
+
+
+def _dangling(folder: Path) -> Path | None:
+    """The first part of a path that is a link to nothing."""
+    parts = [*reversed(folder.parents), folder]
+    return next((each for each in parts if each.is_symlink() and not each.exists()), None)
