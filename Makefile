@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tests start some thousand processes; without compiled modules each of these would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test test-gpu lint fast gate bench bench-gpu clean
 
