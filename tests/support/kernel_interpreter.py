@@ -6,7 +6,6 @@ wrote, or that was written over, shows. Scalar functions are NumPy's; f16 and bf
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -30,7 +29,7 @@ from dfc.kernels.body import (
     Size,
     is_partial,
 )
-from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, MatrixOperand, Stage, Store
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Stage, Store
 from dfc.kernels.program import (
     Buffer,
     BufferRole,
@@ -48,6 +47,7 @@ from dfc.kernels.program import (
     While,
 )
 from dfc.ops.creation import philox
+from tests.support.kernel_products import sums
 from tests.support.kernel_scalars import BINARY, FOLD, UNARY, cast, computing, neutral
 
 
@@ -69,9 +69,14 @@ class PointCall:
     accesses: list[str]
     reduced: list[list[Any]] = field(default_factory=list)
     accumulated: Any = None
+    known: dict[Dim, int] = field(default_factory=dict[Dim, int])
+    """Sizes that were evaluated before."""
 
     def offset(self, size: Dim) -> int:
-        return size.evaluate(self.sizes)
+        known = self.known.get(size)
+        if known is None:
+            known = self.known[size] = size.evaluate(self.sizes)
+        return known
 
     def index(self, index: Sequence[Index], point: Sequence[int], values: Sequence[Any], shape: Sequence[int]) -> tuple:
         found: list[int] = []
@@ -126,22 +131,6 @@ class PointCall:
             index = tuple(at)
         assert all(0 <= i < n for i, n in zip(index, array.shape, strict=True)), (index, array.shape)
         return computing(dtype).type(array[index])
-
-    def factor(self, factor: MatrixOperand, point: Sequence[int]) -> Any:
-        """The element of a factor of a contraction, through its index map."""
-        array = self.operands[factor.operand]
-        places = list(point)
-        for split in factor.splits:
-            extents = [extent.evaluate(self.sizes) for extent in split.extents]
-            assert math.prod(extents) == self.extents[split.axis], (extents, self.extents)
-            places += [int(i) for i in np.unravel_index(point[split.axis], extents)]
-        at = list(self.index(factor.index, places, (), array.shape))
-        for axis, step in factor.inside:
-            if at[axis] % step or not 0 <= at[axis] // step < array.shape[axis]:
-                return array.dtype.type(0)
-            at[axis] //= step
-        assert all(0 <= i < n for i, n in zip(at, array.shape, strict=True)), (at, array.shape)
-        return array[tuple(at)]
 
     def store(self, store: Store, values: list[Any], point: Sequence[int]) -> None:
         array = self.operands[store.operand]
@@ -317,15 +306,9 @@ def better(combine: str, new: Any, old: Any) -> bool:
 
 
 def contract(kernel: ContractKernel, call: PointCall) -> None:
-    *rest, depth = call.extents
-    accumulator = computing(kernel.accumulator)
-    for outer in product(*map(range, rest)):
-        total = accumulator.type(0)
-        for k in range(depth):
-            point = [*outer, k]
-            a, b = (call.factor(f, point) for f in (kernel.a, kernel.b))
-            total = accumulator.type(total + accumulator.type(a) * accumulator.type(b))
-        call.accumulated = total
+    totals = sums(kernel, call.operands, call.sizes, call.extents)
+    for outer in np.ndindex(totals.shape):
+        call.accumulated = totals[outer]
         point = [*outer, 0]
         values = call.body(kernel.epilogue, point)
         for store in kernel.stores:

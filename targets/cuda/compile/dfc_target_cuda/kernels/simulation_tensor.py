@@ -7,6 +7,7 @@ several terms, so that the device's last bits differ.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -47,7 +48,7 @@ def _multiply(numbers: Callable[[int], list[float]], together: int) -> Callable[
 
     def multiply(*arguments: Any) -> tuple[Any, ...]:
         lane, words = simulation.gather(arguments[:6], _WARP)
-        a, b = _factors(words, numbers, together)
+        a, b = _factors(tuple(words), numbers, together)
         row, column = lane // 4, lane % 4 * 2
         made: list[np.float32] = []
         for number, before in enumerate(arguments[6:]):
@@ -58,8 +59,9 @@ def _multiply(numbers: Callable[[int], list[float]], together: int) -> Callable[
     return multiply
 
 
+@lru_cache(maxsize=16)  # all lanes of a warp ask for the same
 def _factors(
-    words: Sequence[Sequence[int]], numbers: Callable[[int], list[float]], together: int
+    words: tuple[Sequence[int], ...], numbers: Callable[[int], list[float]], together: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The 16 x 8 t and 8 t x 8 numbers that the words of all lanes hold."""
     a, b = np.zeros((16, 8 * together)), np.zeros((8 * together, 8))
