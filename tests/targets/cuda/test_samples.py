@@ -16,6 +16,7 @@ from tests.support.spread_samples import ALL, Outcome, Program, Sample, alone, f
 
 SMALL, LABELS = floats(3, 8, 8, 1), whole(10, 3)
 LETTERS, NUMBERS = whole(27, 2, 4), whole(10, 1, 6)
+TARGET = floats(6)
 
 
 def few_pixels(program: Program) -> list[object]:
@@ -25,6 +26,24 @@ def few_pixels(program: Program) -> list[object]:
 
 def small_figure(program: Program) -> list[object]:
     return [program.train(SMALL.reshape(3, 64), LABELS) for _ in range(2)]
+
+
+def one_small_layer(program: Program) -> list[object]:
+    x = SMALL[0].reshape(64)
+    steps = [program.train(x=x, target=TARGET, rate=0.001) for _ in range(2)]
+    return [*steps, program.apply(x=x)]
+
+
+def few_signs(program: Program) -> list[object]:
+    images = SMALL.reshape(3, 64)
+    steps = [program.train(images=images, labels=LABELS, rate=0.01) for _ in range(2)]
+    return [*steps, program.evaluate(images=images, labels=LABELS)]
+
+
+def few_words(program: Program) -> list[object]:
+    tokens, targets = LETTERS.T[:2].copy(), LETTERS.T[1:3].copy()
+    steps = [program.train(tokens=tokens, targets=targets) for _ in range(2)]
+    return [*steps, program.generate(first=2, temperature=1.0, N=2)]
 
 
 def few_windows(program: Program) -> list[object]:
@@ -61,13 +80,22 @@ SMALLER = {
         },
         near=1e-2,
     ),
+    "03_lstm_language_model": Sample(
+        "language/03_lstm_language_model.dfg",
+        few_words,
+        {"VOCABULARY = 10_000": "VOCABULARY = 30", "WIDTH = 650": "WIDTH = 4", "BATCH = 20": "BATCH = 2"},
+    ),
     "convnet": Sample("convnet.dfg", few_images, settings={"CHANNELS": 2}, near=1e-2),
     "digits": Sample("digits.dfg", few_pixels, settings={"HIDDEN": 6}),
     "lstm": Sample("lstm.dfg", few_letters, {"LETTERS, 16": "LETTERS, 6", "[16,": "[6,"}, {"WIDTH": 4}, near=1e-4),
     "osdi_figure_1_corrected": Sample(
         "figures/osdi_figure_1_corrected.dfg", small_figure, {"784": "64", "100": "6"}, near=1e-4
     ),
+    "sign_sgd": Sample("sign_sgd.dfg", few_signs, {"Dense[PIXELS, 64]": "Dense[PIXELS, 6]", "Dense[64,": "Dense[6,"}),
     "transformer": Sample("transformer.dfg", few_steps, {"WIDTH = 32": "WIDTH = 8", "HEADS, 64": "HEADS, 6"}),
+    "white_paper_figure_1_corrected": Sample(
+        "figures/white_paper_figure_1_corrected.dfg", one_small_layer, {"784": "64", "100": "6"}
+    ),
 }
 """For samples that are large as they are: a lane of a simulated device takes microseconds for an instruction."""
 
