@@ -14,8 +14,8 @@ Forms
 - `ContractKernel`: out[b.., m, n] = sum over k of a * b, then an epilogue body at each finished point with stores. The
   factors are read through index maps: matrices with strides, or windows of an image, zeros around it included.
 
-Meaning of a reduction: the tree is a function of the shape alone (kernels.md 3). The target chooses lanes and blocks,
-fixed per target, never depending on threads.
+Meaning of a reduction: `reduction_order` says which values are combined with which, in accumulators, blocks and parts
+that the kernel alone decides. A target may walk in any order that gives the same bits; it chooses nothing else.
 """
 
 from __future__ import annotations

@@ -1,22 +1,25 @@
-"""The schedule of a loop kernel: which axes are merged, which one fills the lanes, how the work is cut.
+"""The schedule of a loop kernel: which axis fills the lanes, how many there are, how the work is cut.
 
-Pure analysis over the accesses of `dfc.kernels.access`. Assumes a well-formed kernel. Guarantees that the plan is a
-function of the kernel and the machine alone, never of the number of threads.
+Pure analysis over the order of `dfc.kernels.reduction_order`, which says what is combined with what. Assumes a
+well-formed kernel. Guarantees that the plan is a function of the kernel and the machine alone, never of the number of
+threads.
 
 - `lanes over an outer axis`: neighbouring outer points share a vector; inner axes run one after the other. Maps, column
   reductions and ordered kernels are done so (a map's axes are all outer).
-- `rows`: each outer point by itself; every stage puts the lanes along one of its inner axes. The lanes and accumulators
-  of a sum are a matter of its length alone, not of what else is fused with it, or bits would depend on fusion.
+- `rows`: each outer point by itself; every stage puts the lanes along the row of its order. The accumulators of that
+  order are four vectors, of more than one register where registers are narrow.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dfc.ir.dims import ONE, Dim, product
-from dfc.kernels.access import NONE, Access, StageAccess, kernel_access, named_axes
+from dfc.ir.dims import ONE, Dim
+from dfc.kernels.access import NONE, Access, StageAccess
+from dfc.kernels.axes import all_outer, misfits
 from dfc.kernels.body import Apply, Instruction, Number, Philox, Size
 from dfc.kernels.form import LoopKernel, Stage
 from dfc.kernels.levels import varying
+from dfc.kernels.reduction_order import ACCUMULATORS, KernelOrder, StageOrder, kernel_order
 from dfc_target_cpu.elementwise.types import register_bytes
 from dfc_target_cpu.machine import Machine
 
@@ -24,26 +27,46 @@ _COSTLY = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow"))
 _MEMORY_COST, _COSTLY_COST, _RANDOM_COST, _DIVISION_COST = 2, 16, 60, 5
 MOST_LANES, MOST_GATHERED_LANES = 64, 16
 _WIDE, _LIGHT, _HEAVY = 4, 8, 40
+_COPIES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage: its inner axes in loop order (merged ones gone: `extents` are its own); `vector` is the last of them,
-    or none."""
+    """One stage: its order, and the lanes of its vectors, along `vector` or (none) along an outer axis; `unroll` of
+    them make its accumulators."""
 
-    stage: Stage
-    access: StageAccess
-    inner: tuple[int, ...]
-    extents: tuple[Dim, ...]
+    order: StageOrder
     vector: int
     lanes: int
     unroll: int
     rolled: bool = False  # whether the accumulators take turns in a loop: a point is too much work to stand there often
 
     @property
+    def stage(self) -> Stage:
+        return self.order.stage
+
+    @property
+    def access(self) -> StageAccess:
+        return self.order.access
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        return self.order.axes
+
+    @property
+    def extents(self) -> tuple[Dim, ...]:
+        return self.order.extents
+
+    @property
     def points(self) -> Dim:
         """How many inner points there are."""
-        return product(self.extents[axis] for axis in self.inner)
+        return self.order.points
+
+    @property
+    def has_short_way(self) -> bool:
+        """Whether rows of a length that only the run knows are asked for being one block: where so little is done at a
+        point that what more blocks need would show."""
+        return len(self.inner) == 1 and self.order.row.constant is None and point_cost(self.stage.body) <= _LIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,42 +96,31 @@ class LoopPlan:
 
 def plan_loops(kernel: LoopKernel, machine: Machine) -> LoopPlan:
     """The schedule of a kernel."""
-    kernel = _all_outer(kernel)
-    access = kernel_access(kernel)
-    merging = _Merging(kernel, access)
-    extents = [axis.extent for axis in kernel.axes]
-    outer = merging.merge(tuple(range(kernel.outer)), access, extents)
-    work: list[_StageWork] = []
-    for stage, one in zip(kernel.stages, access, strict=True):
-        own = list(extents)
-        work.append(_StageWork(stage, one, merging.merge(stage.axes, [one], own), tuple(own)))
-    vector = _outer_vector(outer, work, extents, kernel.ordered)
-    lanes = _common_lanes(kernel, access, vector, machine)
-    by_rows = vector == NONE and not kernel.ordered
-    stages = [_plan_stage(one, lanes, by_rows, machine) for one in work]
-    rest = tuple(axis for axis in outer if axis != vector)
-    spread = vector != NONE and any(_is_spread(one, rest, vector) for a in access for one in a.all())
-    return LoopPlan(
-        kernel, tuple(extents), rest, vector, lanes, tuple(stages), spread, _wide(work, lanes, vector, extents)
-    )
+    kernel = all_outer(kernel)
+    order = kernel_order(kernel)
+    vector = NONE if order.by_rows else _outer_vector(order)
+    lanes = 1 if vector == NONE else _lanes(((s.stage.body, s.access) for s in order.stages), vector, True, machine)
+    stages = tuple(_plan_stage(one, lanes, order.by_rows, machine) for one in order.stages)
+    rest = tuple(axis for axis in order.outer if axis != vector)
+    spread = vector != NONE and any(_is_spread(one, rest, vector) for a in order.access for one in a.all())
+    wide = _wide(order, lanes, vector)
+    return LoopPlan(kernel, order.extents, rest, vector, lanes, stages, spread, wide)
 
 
-def _all_outer(kernel: LoopKernel) -> LoopKernel:
-    """A single stage that folds nothing is parallel in all its axes."""
-    if kernel.ordered or len(kernel.stages) != 1 or kernel.stages[0].reductions:
-        return kernel
-    stage = kernel.stages[0]
-    if stage.axes != tuple(range(kernel.outer, len(kernel.axes))):
-        return kernel
-    return replace(kernel, outer=len(kernel.axes), stages=(replace(stage, axes=()),))
+def _outer_vector(order: KernelOrder) -> int:
+    """The outer axis to fill lanes with, or NONE where points in their order are better by themselves."""
+    best = min(order.outer, key=lambda axis: (order.outer_misfit(axis), -order.outer.index(axis)), default=NONE)
+    return NONE if best == NONE or (order.kernel.ordered and order.outer_misfit(best) > 1) else best
 
 
-def _wide(work: Sequence["_StageWork"], lanes: int, vector: int, extents: Sequence[Dim]) -> int:
+def _wide(order: KernelOrder, lanes: int, vector: int) -> int:
     """Light folds down columns run over several vectors at once, to use whole pieces of each row of memory."""
-    cost = sum(point_cost(one.stage.body) for one in work if one.inner)
-    if vector == NONE or not cost or cost > _LIGHT or any(one.misfits(vector, True) for one in work):
+    cost = sum(point_cost(one.stage.body) for one in order.stages if one.axes)
+    if vector == NONE or not cost or cost > _LIGHT:
         return 1
-    extent = extents[vector].constant
+    if any(misfits(one.stage.body, one.access, vector, reduced_vary=True) for one in order.stages):
+        return 1
+    extent = order.extents[vector].constant
     return 1 if extent is not None and extent < _WIDE * lanes else _WIDE
 
 
@@ -116,81 +128,6 @@ def _is_spread(one: Access, outer: Sequence[int], vector: int) -> bool:
     """Whether neighbours along an outer axis are neighbours in memory, and lanes are not."""
     step = one.coefficients[vector].constant
     return step not in (0, 1, -1) and any(one.coefficients[axis] == ONE for axis in outer)
-
-
-class _Merging:
-    """Axes with neighbours merged: the extent of the inner one becomes the product, the outer one goes."""
-
-    def __init__(self, kernel: LoopKernel, access: Sequence[StageAccess]) -> None:
-        self.allowed = not kernel.ordered
-        pairs = zip(kernel.stages, access, strict=True)
-        self.named = set[int]().union(*(named_axes(s.body, a) for s, a in pairs))
-
-    def merge(self, axes: Sequence[int], accesses: Sequence[StageAccess], extents: list[Dim]) -> tuple[int, ...]:
-        """What is left of `axes`: those of extent 1 are dropped, neighbours that all accesses step through alike
-        are one. Changes `extents`."""
-        kept: list[int] = []
-        for axis in axes:
-            if extents[axis] == ONE:
-                continue
-            if kept and self.allowed and self._mergeable(kept[-1], axis, accesses, extents[axis]):
-                outer = kept.pop()
-                extents[axis] = extents[outer] * extents[axis]
-            kept.append(axis)
-        return tuple(kept)
-
-    def _mergeable(self, outer: int, inner: int, accesses: Sequence[StageAccess], extent: Dim) -> bool:
-        if outer in self.named or inner in self.named:
-            return False
-        return all(
-            one.coefficients[outer] == one.coefficients[inner] * extent for stage in accesses for one in stage.all()
-        )
-
-
-def _misfit(one: Access, axis: int, varies: Sequence[bool], stored: bool) -> int:
-    """How badly an access suits lanes along `axis`: 0 for neighbours in memory or one element for all."""
-    looked_up = any(
-        varies[lookup.instruction] if lookup.instruction != NONE else axis in one.named_axes() for lookup in one.lookups
-    )
-    step = one.coefficients[axis].constant
-    if not looked_up and (step == 1 or (step == 0 and not stored)):
-        return 0
-    return 3 if stored else 2
-
-
-def _misfits(stage_body: Sequence[Instruction], access: StageAccess, axis: int, reduced_vary: bool) -> int:
-    varies = varying(stage_body, access, (axis,), reduced=reduced_vary, accumulated=reduced_vary)
-    loads = sum(_misfit(one, axis, varies, False) for one in access.loads.values())
-    return loads + sum(_misfit(one, axis, varies, True) for one in access.stores)
-
-
-@dataclass(frozen=True, slots=True)
-class _StageWork:
-    """A stage with its inner axes merged."""
-
-    stage: Stage
-    access: StageAccess
-    inner: tuple[int, ...]
-    extents: tuple[Dim, ...]
-
-    def misfits(self, axis: int, reduced_vary: bool) -> int:
-        return _misfits(self.stage.body, self.access, axis, reduced_vary)
-
-
-def _outer_vector(outer: tuple[int, ...], work: Sequence[_StageWork], extents: Sequence[Dim], ordered: bool) -> int:
-    """The outer axis to fill lanes with, or NONE where rows (or single points) are better."""
-
-    def misfit(axis: int) -> int:
-        few = extents[axis].constant is not None and (extents[axis].constant or 0) < 4
-        return sum(one.misfits(axis, True) for one in work) + few
-
-    best = min(outer, key=lambda axis: (misfit(axis), -outer.index(axis)), default=NONE)
-    if best == NONE or (ordered and misfit(best) > 1):
-        return NONE
-    if ordered or not any(one.inner for one in work):
-        return best
-    rows = sum(min((one.misfits(axis, False) for axis in one.inner), default=0) for one in work)
-    return NONE if rows <= misfit(best) else best
 
 
 def _lanes(stages: Iterable[tuple[Sequence[Instruction], StageAccess]], axis: int, reduced: bool, machine: Machine):
@@ -204,7 +141,7 @@ def _lanes(stages: Iterable[tuple[Sequence[Instruction], StageAccess]], axis: in
             if v and not isinstance(one.operation, Number | Size)
         ]
         widest = max([widest, *sizes])
-        gathers = gathers or _misfits(body, access, axis, reduced) > 0
+        gathers = gathers or misfits(body, access, axis, reduced_vary=reduced) > 0
     return min(machine.vector_bits // 8 // widest, MOST_GATHERED_LANES if gathers else MOST_LANES)
 
 
@@ -213,36 +150,30 @@ def lanes_along(body: Sequence[Instruction], access: StageAccess, axis: int, mac
     return _lanes([(body, access)], axis, True, machine)
 
 
-def _common_lanes(kernel: LoopKernel, access: Sequence[StageAccess], vector: int, machine: Machine) -> int:
-    if vector == NONE:
-        return 1
-    return _lanes(((s.body, a) for s, a in zip(kernel.stages, access, strict=True)), vector, True, machine)
-
-
-def _plan_stage(one: _StageWork, lanes: int, by_rows: bool, machine: Machine) -> StagePlan:
+def _plan_stage(one: StageOrder, lanes: int, by_rows: bool, machine: Machine) -> StagePlan:
     """`lanes`: what the outer level has; a stage of rows has its own."""
-    stage, access, inner, extents = one.stage, one.access, one.inner, one.extents
-    if not by_rows or not inner:
-        return StagePlan(stage, access, inner, extents, NONE, lanes, 1)
-    best = min(inner, key=lambda axis: (one.misfits(axis, False), -inner.index(axis)))
-    order = (*(axis for axis in inner if axis != best), best)
-    own = _sum_lanes(stage, machine) or _lanes([(stage.body, access)], best, False, machine)
-    unroll = _unroll(stage, order, extents)
-    return StagePlan(stage, access, order, extents, best, own, unroll, unroll > 1 and point_cost(stage.body) > _HEAVY)
+    if not by_rows or not one.axes:
+        return StagePlan(one, NONE, lanes, 1)
+    row = one.axes[-1]
+    own = _ordered_lanes(one.stage) or _lanes([(one.stage.body, one.access)], row, False, machine)
+    unroll = _unroll(one, own)
+    return StagePlan(one, row, own, unroll, unroll > 1 and point_cost(one.stage.body) > _HEAVY)
 
 
-def _sum_lanes(stage: Stage, machine: Machine) -> int:
-    """Lanes for sums and products that depend on their order, the same for all types; 0 if there is none."""
-    folds = (stage.body[one.value].dtype for one in stage.reductions if one.combine in ("add", "mul"))
-    return machine.lanes(32) if any(dtype.is_float for dtype in folds) else 0
+def _ordered_lanes(stage: Stage) -> int:
+    """Lanes for what depends on the order of its values, so that all accumulators are `_COPIES` vectors; 0 if there is
+    none."""
+    pairs = ((one.combine, stage.body[one.value].dtype) for one in stage.reductions)
+    return ACCUMULATORS // _COPIES if any(t.is_float and not c.startswith("arg") for c, t in pairs) else 0
 
 
-def _unroll(stage: Stage, inner: tuple[int, ...], extents: Sequence[Dim]) -> int:
-    """Independent accumulators, to cover the latency of adding."""
-    if not stage.reductions or not inner:
+def _unroll(one: StageOrder, lanes: int) -> int:
+    """Vectors of accumulators: enough to cover the latency of adding, but for rows that fill fewer."""
+    if not one.stage.reductions:
         return 1
-    length = extents[inner[-1]].constant
-    return 1 if length is not None and length < 64 else 4
+    length = one.row.constant
+    needed = _COPIES if length is None else max(1, -(-length // lanes))
+    return min(_COPIES, 1 << (needed - 1).bit_length())
 
 
 def point_cost(body: Sequence[Instruction]) -> int:

@@ -5,7 +5,7 @@ incomplete vector runs under a mask rather than as single elements.
 """
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from dfc_target_cpu.elementwise.accesses import Point
 from dfc_target_cpu.llvm.text import FunctionText, Value
@@ -86,17 +86,42 @@ def vector_loop(
     exact: bool = False,
     rolled: bool = False,
 ) -> None:
-    """`emit(first index, mask, copy)` for every vector of the range: `unroll` at a time, then one, then the rest; with
-    `exact` there is no rest. `rolled`: those at a time are rounds of a loop, in which the copy is a number as well."""
+    """`emit(first index, mask, copy)` for every vector of the range: `unroll` at a time, then the rest; with `exact`
+    there is none. The copy is the number of a vector modulo `unroll`, a literal unless it is `rolled`: then those at a
+    time are rounds of a loop."""
     if lanes == 1 and unroll == 1:
         with f.counted_loop(start, stop) as loop:
             emit(loop.index, None, i64(0))
         return
     begin = start
-    for step in dict.fromkeys((lanes * unroll, lanes)):
-        begin = _whole_steps(f, begin, stop, step, lanes, emit, rolled=rolled)
+    if unroll > 1:
+        begin = _whole_steps(f, begin, stop, lanes * unroll, lanes, emit, rolled=rolled)
+        if not rolled:
+            return _last_turn(f, begin, stop, lanes, unroll, emit)
+    turn = begin
+
+    def behind(index: Value, mask: Value | None, _: Value) -> None:
+        return emit(index, mask, f.udiv(f.sub(index, turn), i64(lanes)) if unroll > 1 else i64(0))
+
+    begin = _whole_steps(f, begin, stop, lanes, lanes, behind, rolled=rolled)
     if lanes > 1 and not exact:
-        _rest(f, begin, stop, lanes, emit)
+        _rest(f, begin, stop, lanes, behind)
+
+
+def _last_turn(f: FunctionText, start: Value, stop: Value, lanes: int, unroll: int, emit: Emit) -> None:
+    """The vectors behind the last whole turn, under masks where only the run knows how many there are."""
+    known_start, known_stop = literal_int(start), literal_int(stop)
+    if known_start is not None and known_stop is not None:
+        for copy, first in enumerate(range(known_start, known_stop, lanes)):
+            whole = first + lanes <= known_stop
+            emit(i64(first), None if whole else f.tail_mask(i64(known_stop - first), lanes), i64(copy))
+        return
+    with ExitStack() as open_blocks:
+        for copy in range(unroll):
+            first = f.add(start, i64(copy * lanes))
+            open_blocks.enter_context(f.when(f.icmp("slt", first, stop), "rest"))
+            count = f.minimum(f.sub(stop, first), i64(lanes))
+            emit(first, f.tail_mask(count, lanes) if lanes > 1 else None, i64(copy))
 
 
 def _whole_steps(

@@ -1,13 +1,12 @@
 """Stages of a loop kernel as code: loops over the inner axes, folds, stores; and the loops around all stages.
 
-Assumes a plan from `lower_plan` and a site with addresses and sizes. Guarantees the order of stages at each outer
-point, and reduction trees that do not depend on which part of the outer points is asked for.
+Assumes a plan of `loop_schedule` and a site with addresses and sizes. Guarantees the order of stages at each outer
+point, and within a stage the order of `dfc.kernels.reduction_order`.
 """
 
 from dataclasses import dataclass
 
 from dfc.kernels.access import NONE, written_operands
-from dfc.kernels.form import Reduction
 from dfc_target_cpu.elementwise.accesses import EmissionSite, Point
 from dfc_target_cpu.elementwise.body import BodyCode
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan
@@ -16,43 +15,44 @@ from dfc_target_cpu.elementwise.reductions import TypedReduction
 from dfc_target_cpu.llvm.text import Value
 from dfc_target_cpu.llvm.values import i64
 
-_COLUMN_BLOCK = 1024
-
 
 class Accumulators:
-    """The running values of one reduction, one set for each copy of an unrolled loop; registers once optimised."""
+    """The running values of one reduction, `copies` vectors of them; registers once optimised."""
 
     def __init__(self, site: EmissionSite, fold: TypedReduction, lanes: int, copies: int) -> None:
-        self.f, self.fold, self.lanes = site.f, fold, lanes
+        self.f, self.fold, self.lanes, self.copies = site.f, fold, lanes, copies
         self.types = fold.types(lanes)
-        self.copies = copies
         self.arrays = [self.f.alloca(f"[{copies} x {kind}]") for kind in self.types]
+        for copy in range(copies):
+            self._write(self._places(i64(copy)), fold.identity(lanes))
 
     def _places(self, copy: Value) -> list[Value]:
         return [self.f.gep(kind, array, copy) for kind, array in zip(self.types, self.arrays, strict=True)]
-
-    def clear(self) -> None:
-        for copy in range(self.copies):
-            self._write(self._places(i64(copy)), self.fold.identity(self.lanes))
 
     def _write(self, places: list[Value], values: list[Value]) -> None:
         for place, value in zip(places, values, strict=True):
             self.f.store(value, place)
 
-    def _read(self, places: list[Value]) -> list[Value]:
-        return [self.f.load(kind, place) for kind, place in zip(self.types, places, strict=True)]
+    def _read(self, copy: Value) -> list[Value]:
+        return [self.f.load(kind, place) for kind, place in zip(self.types, self._places(copy), strict=True)]
 
     def add(self, copy: Value, new: list[Value], mask: Value | None) -> None:
-        places = self._places(copy)
-        self._write(places, self.fold.combine(self.f, self._read(places), self.fold.masked(self.f, mask, new)))
+        self._write(
+            self._places(copy), self.fold.combine(self.f, self._read(copy), self.fold.masked(self.f, mask, new))
+        )
 
-    def total(self) -> list[Value]:
-        """All copies as one, neighbours first."""
-        totals = [self._read(self._places(i64(copy))) for copy in range(self.copies)]
+    def add_all(self, later: "Accumulators") -> None:
+        """Each takes the one of its number."""
+        for copy in map(i64, range(self.copies)):
+            self._write(self._places(copy), self.fold.combine(self.f, self._read(copy), later._read(copy)))
+
+    def total(self, *, lanes: bool) -> list[Value]:
+        """All copies as one, halves on halves, and where `lanes` of a vector are accumulators those as well."""
+        totals = [self._read(i64(copy)) for copy in range(self.copies)]
         while len(totals) > 1:
-            pairs = zip(totals[0::2], totals[1::2], strict=True)
-            totals = [self.fold.combine(self.f, a, b) for a, b in pairs]
-        return totals[0]
+            half = len(totals) // 2
+            totals = [self.fold.combine(self.f, a, b) for a, b in zip(totals[:half], totals[half:], strict=True)]
+        return self.fold.across(self.f, totals[0]) if lanes else totals[0]
 
 
 @dataclass(slots=True)
@@ -70,48 +70,67 @@ class StageCode:
     def run(self, point: Point) -> None:
         """All of the stage; its reductions are in `point.reduced` afterwards."""
         self.body.emit(self.outer_levels, point)
-        accumulators = self._fold_columns(point) if self._has_columns() else self._fold_rows(point)
-        for number, one in enumerate(accumulators):
-            point.reduced[self.number, number] = one.fold.result(self.site.f, self.total(one))
+        for number, (fold, total) in enumerate(zip(self.folds(), self._parts(point), strict=True)):
+            point.reduced[self.number, number] = fold.result(self.site.f, total)
 
-    def _has_columns(self) -> bool:
-        """Whether one chain of sums could become long: lanes do not share the work of an inner axis."""
-        if self.by_rows or not self.plan.inner or not self.plan.stage.reductions:
-            return False
-        length = self.plan.extents[self.plan.inner[0]].constant
-        return length is None or length > _COLUMN_BLOCK
+    def folds(self) -> list[TypedReduction]:
+        stage = self.plan.stage
+        return [TypedReduction(one, stage.body[one.value].dtype) for one in stage.reductions]
 
-    def _fold_rows(self, point: Point) -> list[Accumulators]:
-        accumulators = self.start()
-        self.iterate(point, accumulators, None)
-        return accumulators
+    def _parts(self, point: Point) -> list[list[Value]]:
+        """What the reductions make of all inner points."""
+        f, order = self.site.f, self.plan.order
+        if not order.stage.reductions or not order.has_parts:
+            return self.part(point, None)
+        totals = self._start(1 if self.by_rows else self.plan.lanes, 1)
+        last, size = self.extents[order.axes[0]], self.site.dims.value(order.part)
+        several, done = f.label("several"), f.label("done")
+        if self.plan.has_short_way:
+            short = f.label("short")
+            f.branch_if(f.icmp("sle", last, self.site.dims.value(order.block)), short, several)
+            f.begin(short)
+            self._take(totals, self._one_block(point, None))
+            f.branch(done)
+            f.begin(several)
+        with f.counted_loop(i64(0), last, size, "part") as loop:
+            self._take(totals, self.part(point, (loop.index, f.minimum(f.add(loop.index, size), last))))
+        if self.plan.has_short_way:
+            f.branch(done)
+            f.begin(done)
+        return [total.total(lanes=False) for total in totals]
 
-    def _fold_columns(self, point: Point) -> list[Accumulators]:
-        """Blocks of the first inner axis one by one, each added to the total."""
-        f, totals = self.site.f, self.start()
-        last = self.extents[self.plan.inner[0]]
-        with f.counted_loop(i64(0), last, _COLUMN_BLOCK, "block") as loop:
-            block = self.start()
-            self.iterate(point, block, (loop.index, f.minimum(f.add(loop.index, i64(_COLUMN_BLOCK)), last)))
+    @staticmethod
+    def _take(totals: list[Accumulators], part: list[list[Value]]) -> None:
+        for total, one in zip(totals, part, strict=True):
+            total.add(i64(0), one, None)
+
+    def part(self, point: Point, span: tuple[Value, Value] | None) -> list[list[Value]]:
+        """What they make of one part: of the points in `span` of the first inner axis, or of all."""
+        f, order = self.site.f, self.plan.order
+        if not order.stage.reductions or not order.has_blocks:
+            return self._one_block(point, span)
+        totals = self._accumulators()
+        first, last = span if span is not None else (i64(0), self.extents[order.axes[0]])
+        size = self.site.dims.value(order.block)
+        with f.counted_loop(first, last, size, "block") as loop:
+            block = self._accumulators()
+            self._iterate(point, block, (loop.index, f.minimum(f.add(loop.index, size), last)))
             for total, one in zip(totals, block, strict=True):
-                total.add(i64(0), one.total(), None)
-        return totals
+                total.add_all(one)
+        return [total.total(lanes=self.by_rows) for total in totals]
 
-    def start(self) -> list[Accumulators]:
-        copies = self.plan.unroll if self.plan.inner else 1
-        found = [Accumulators(self.site, self.fold(r), self.plan.lanes, copies) for r in self.plan.stage.reductions]
-        for one in found:
-            one.clear()
-        return found
+    def _one_block(self, point: Point, span: tuple[Value, Value] | None) -> list[list[Value]]:
+        totals = self._accumulators()
+        self._iterate(point, totals, span)
+        return [total.total(lanes=self.by_rows) for total in totals]
 
-    def fold(self, reduction: Reduction) -> TypedReduction:
-        return TypedReduction(reduction, self.plan.stage.body[reduction.value].dtype)
+    def _accumulators(self) -> list[Accumulators]:
+        return self._start(self.plan.lanes, self.plan.unroll)
 
-    def total(self, accumulators: Accumulators) -> list[Value]:
-        total = accumulators.total()
-        return accumulators.fold.across(self.site.f, total) if self.by_rows else total
+    def _start(self, lanes: int, copies: int) -> list[Accumulators]:
+        return [Accumulators(self.site, one, lanes, copies) for one in self.folds()]
 
-    def iterate(self, point: Point, accumulators: list[Accumulators], span: tuple[Value, Value] | None) -> None:
+    def _iterate(self, point: Point, accumulators: list[Accumulators], span: tuple[Value, Value] | None) -> None:
         """The loops over the inner axes; `span` limits the first of them."""
         inner = self.plan.inner
         if not inner:

@@ -1,17 +1,17 @@
-"""Loop kernels without outer axes: each stage is cut into blocks of its own, with a join between stages.
+"""Loop kernels without outer axes: each stage is cut into its parts, which threads share, with a join between stages.
 
-Assumes that no stage is ordered. Guarantees that blocks depend on the sizes alone: a reduction folds each block as a
-row, then the blocks one after the other, so 1 or many threads give the same bits.
+Assumes that no stage is ordered. Guarantees the order of `dfc.kernels.reduction_order`: parts are combined one after
+the other, so 1 or many threads give the same bits.
 
-The record a block function gets holds 8-byte words: frame of the launch, address of the partial results, block size,
+The record a part function gets holds 8-byte words: frame of the launch, address of the partial results, size of a part,
 then one word for each result of a reduction.
 """
 
 from collections.abc import Sequence
 
-from dfc.ir.dims import product
 from dfc.kernels.access import NONE
 from dfc.kernels.body import Reduced
+from dfc.kernels.reduction_order import MOST_PARTS
 from dfc_target_cpu.elementwise.kernels import PART_WORK
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan, point_cost
 from dfc_target_cpu.elementwise.reductions import TypedReduction
@@ -22,19 +22,14 @@ from dfc_target_cpu.entries.threads import pool_run
 from dfc_target_cpu.llvm.text import Value
 from dfc_target_cpu.llvm.values import i64
 
-BLOCK = 8192
-"""Elements of a block, at least."""
-MOST_BLOCKS = 1024
-_STEP = 1024
 _RECORD = 3
 
 
 def is_whole(plan: LoopPlan) -> bool:
-    """Whether a kernel has no outer axes, and more than one block of work inside."""
+    """Whether a kernel has no outer axes, and more than one part inside."""
     if plan.shape or plan.kernel.ordered or plan.vector != NONE:
         return False
-    sizes = [stage.points.constant for stage in plan.stages if stage.inner]
-    return any(size is None or size > BLOCK for size in sizes)
+    return any(stage.order.has_parts for stage in plan.stages)
 
 
 def lower_whole_kernel(lowering: Lowering, plan: LoopPlan, number: int) -> str:
@@ -80,9 +75,7 @@ class _Block(FrameFunction):
                 address = f.gep("i64", record, i64(_RECORD + words.index(key)))
                 point.reduced[key] = f.load(register_type(one.dtype), address)
         stage.body.emit(0, point)
-        accumulators = stage.start()
-        stage.iterate(point, accumulators, self._span(stage, record, part))
-        total = [value for one in accumulators for value in stage.total(one)]
+        total = [value for one in stage.part(point, self._span(stage, record, part)) for value in one]
         partials = f.load("ptr", f.gep("i64", record, i64(1)))
         for position, value in enumerate(total):
             index = f.add(f.mul(part, i64(len(total))), i64(position))
@@ -109,7 +102,7 @@ class _Run(FrameFunction):
         f = self.f
         self.begin()
         most = max(len(components(stage)) for stage in self.plan.stages)
-        self.partials = f.alloca("i64", count=max(1, most * (MOST_BLOCKS + 1)), align=64)
+        self.partials = f.alloca("i64", count=max(1, most * (MOST_PARTS + 1)), align=64)
         self.record = f.alloca("i64", count=_RECORD + len(results(self.plan)), align=8)
         f.store(self.frame, self.record)
         f.store(self.partials, f.gep("i64", self.record, i64(1)))
@@ -127,7 +120,7 @@ class _Run(FrameFunction):
         if not stage.inner:
             f.call(name, "void", [self.context, self.record, i64(0), i64(1)])
             return i64(1)
-        count, size = self._cut(stage)
+        count, size = self.dims.value(stage.order.parts), self.dims.value(stage.order.part)
         f.store(size, f.gep("i64", self.record, i64(2)))
         cost = max(1, point_cost(stage.stage.body) + 2 * len(stage.stage.stores))
         points = self.dims.value(stage.points)
@@ -144,18 +137,6 @@ class _Run(FrameFunction):
         f.branch(done)
         f.begin(done)
         return count
-
-    def _cut(self, stage: StagePlan) -> tuple[Value, Value]:
-        """How many blocks along the first inner axis, and their size."""
-        f, extents = self.f, stage.extents
-        first = self.dims.value(extents[stage.inner[0]])
-        rest = self.dims.value(product(extents[axis] for axis in stage.inner[1:]))
-        enough = f.udiv(f.add(f.maximum(rest, i64(1)), i64(BLOCK - 1)), f.maximum(rest, i64(1)))
-        fewest = f.udiv(f.add(first, i64(MOST_BLOCKS - 1)), i64(MOST_BLOCKS))
-        size = f.maximum(enough, fewest)
-        if len(stage.inner) == 1:
-            size = f.bit_and(f.add(size, i64(_STEP - 1)), i64(-_STEP))
-        return f.udiv(f.add(first, f.sub(size, i64(1))), size), size
 
     def _combine(self, stage: StagePlan, blocks: Value, word: int) -> None:
         """Partial results in the order of the blocks, as results in the record."""
