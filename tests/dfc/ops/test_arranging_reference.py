@@ -9,6 +9,7 @@ import pytest
 from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes, SpreadAttributes
 from dfc.ops.record import OpRecord, Sample
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import Scratch, backward, evaluate_sample, samples, weighted_sum
 
 EPSILON = {2: 2.0**-8, 4: 2.0**-23, 8: 2.0**-52}
@@ -37,7 +38,7 @@ def _key(value: float) -> tuple[bool, float]:
     return (math.isnan(value), 0.0 if math.isnan(value) else value)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("sort", "argsort"))
+@one_test_an_op(_valid("sort", "argsort"))
 def test_rows_are_sorted_as_lists_are(record: OpRecord, sample: Sample) -> None:
     x, it = sample.operands[0].astype(np.float64), sample.attributes
     (got,) = evaluate_sample(record, sample)
@@ -48,7 +49,7 @@ def test_rows_are_sorted_as_lists_are(record: OpRecord, sample: Sample) -> None:
         np.testing.assert_array_equal(_row(got.astype(np.float64), it.axis, point), wanted)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("top_k"))
+@one_test_an_op(_valid("top_k"))
 def test_the_largest_come_first_and_the_first_of_equals(record: OpRecord, sample: Sample) -> None:
     x = sample.operands[0].astype(np.float64)
     values, places = evaluate_sample(record, sample)
@@ -58,7 +59,7 @@ def test_the_largest_come_first_and_the_first_of_equals(record: OpRecord, sample
         np.testing.assert_array_equal(values[point].astype(np.float64), [row[i] for i in order])
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("search"))
+@one_test_an_op(_valid("search"))
 def test_a_place_is_the_number_of_elements_before_it(record: OpRecord, sample: Sample) -> None:
     row, values = (v.astype(np.float64) for v in sample.operands)
     (got,) = evaluate_sample(record, sample)
@@ -67,7 +68,7 @@ def test_a_place_is_the_number_of_elements_before_it(record: OpRecord, sample: S
         assert place == sum(k <= _key(value) if sample.attributes.right else k < _key(value) for k in keys)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("gather_along"))
+@one_test_an_op(_valid("gather_along"))
 def test_one_index_picks_one_element(record: OpRecord, sample: Sample) -> None:
     (x, ids), axis = sample.operands, sample.attributes.axis
     (got,) = evaluate_sample(record, sample)
@@ -75,7 +76,7 @@ def test_one_index_picks_one_element(record: OpRecord, sample: Sample) -> None:
         assert got[point] == x[(*point[:axis], int(ids[point]), *point[axis + 1 :])]
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("roll", "tile", "repeat"))
+@one_test_an_op(_valid("roll", "tile", "repeat"))
 def test_every_element_comes_from_its_place(record: OpRecord, sample: Sample) -> None:
     x, it = sample.operands[0], sample.attributes
     (got,) = evaluate_sample(record, sample)
@@ -89,7 +90,7 @@ def test_every_element_comes_from_its_place(record: OpRecord, sample: Sample) ->
         assert got[point] == x[source]
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("swap_axes", "move_axis", "squeeze"))
+@one_test_an_op(_valid("swap_axes", "move_axis", "squeeze"))
 def test_axes_move_with_their_elements(record: OpRecord, sample: Sample) -> None:
     x, it = sample.operands[0], sample.attributes
     (got,) = evaluate_sample(record, sample)
@@ -108,7 +109,7 @@ def test_axes_move_with_their_elements(record: OpRecord, sample: Sample) -> None
         assert got[point] == x[tuple(source)]
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("cumprod", "cummax", "cummin"))
+@one_test_an_op(_valid("cumprod", "cummax", "cummin"))
 def test_running_folds(record: OpRecord, sample: Sample) -> None:
     x, axis = sample.operands[0], sample.attributes.axis
     (got,) = evaluate_sample(record, sample)
@@ -133,7 +134,7 @@ def test_slopes_of_a_running_product_with_factors_of_zero() -> None:
     np.testing.assert_array_equal(scratch.run([gradient])[0], [1, 2 + 2 * 3, 0, 0, 0])
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("variance", "deviation"))
+@one_test_an_op(_valid("variance", "deviation"))
 def test_spread_around_the_mean(record: OpRecord, sample: Sample) -> None:
     x, it = sample.operands[0].astype(np.float64), sample.attributes
     assert isinstance(it, SpreadAttributes)
@@ -151,7 +152,7 @@ def test_spread_around_the_mean(record: OpRecord, sample: Sample) -> None:
         assert value == pytest.approx(wanted, rel=16 * EPSILON[got.dtype.itemsize], abs=1e-6)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("median"))
+@one_test_an_op(_valid("median"))
 def test_half_of_the_elements_are_below_the_median(record: OpRecord, sample: Sample) -> None:
     x, axis = sample.operands[0].astype(np.float64), sample.attributes.axis
     (got,) = evaluate_sample(record, sample)
@@ -162,7 +163,7 @@ def test_half_of_the_elements_are_below_the_median(record: OpRecord, sample: Sam
             assert value == pytest.approx(statistics.median(row), rel=2 * EPSILON[got.dtype.itemsize])
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("diagonal", "diag", "tril", "triu"))
+@one_test_an_op(_valid("diagonal", "diag", "tril", "triu"))
 def test_diagonals_and_triangles(record: OpRecord, sample: Sample) -> None:
     x, it = sample.operands[0], sample.attributes
     (got,) = evaluate_sample(record, sample)
@@ -180,7 +181,7 @@ def test_diagonals_and_triangles(record: OpRecord, sample: Sample) -> None:
             assert got[(*point, place)] == matrices[(*point, row, row + it.offset)]
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("segment_sum"))
+@one_test_an_op(_valid("segment_sum"))
 def test_groups_are_summed(record: OpRecord, sample: Sample) -> None:
     rows, ids = sample.operands
     (got,) = evaluate_sample(record, sample)
@@ -201,7 +202,7 @@ def _interpolated(row: list[float], new: int, place: int, method: str) -> float:
     return row[low] + (inside - low) * (row[high] - row[low])
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("resize"))
+@one_test_an_op(_valid("resize"))
 def test_resizing_interpolates_between_centres(record: OpRecord, sample: Sample) -> None:
     x, it = sample.operands[0].astype(np.float64), sample.attributes
     (got,) = evaluate_sample(record, sample)

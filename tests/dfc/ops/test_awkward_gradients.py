@@ -16,6 +16,7 @@ from dfc.ops.attributes import SizedAttributes, SliceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.record import OpRecord, Sample
 from tests.gate import op_gradients
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import Scratch, backward, weighted_sum
 
 STEP = 1e-6
@@ -103,7 +104,7 @@ def _cases() -> list[object]:
     return list(found.values())
 
 
-@pytest.mark.parametrize(("record", "sample"), _cases())
+@one_test_an_op(_cases())
 def test_with_ties_and_zeros_the_gradient_is_between_the_slopes_of_both_sides(record: OpRecord, sample: Sample) -> None:
     operands = [_tied(x) for x in sample.operands]
     scratch = Scratch()

@@ -13,6 +13,7 @@ from dfc.ops import registry
 from dfc.ops.attributes import CastAttributes
 from dfc.ops.record import OpRecord, Sample
 from dfc_runtime.errors import RunError
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import evaluate_sample, samples
 
 INF, NAN = math.inf, math.nan
@@ -155,7 +156,7 @@ def _elements(sample: Sample) -> tuple[tuple[int, ...], list[tuple[object, ...]]
     return spread[0].shape, list(zip(*(x.ravel().tolist() for x in wide), strict=True))
 
 
-@pytest.mark.parametrize(("record", "sample"), _cases(FLOATS, floats=True))
+@one_test_an_op(_cases(FLOATS, floats=True))
 def test_floats(record: OpRecord, sample: Sample) -> None:
     shape, elements = _elements(sample)
     (got,) = evaluate_sample(record, sample)
@@ -172,7 +173,7 @@ def test_floats(record: OpRecord, sample: Sample) -> None:
     np.testing.assert_array_equal(exact[np.isinf(wanted)], wanted[np.isinf(wanted)])
 
 
-@pytest.mark.parametrize(("record", "sample"), _cases(WHOLE, floats=False))
+@one_test_an_op(_cases(WHOLE, floats=False))
 def test_whole_numbers_wrap(record: OpRecord, sample: Sample) -> None:
     shape, elements = _elements(sample)
     (got,) = evaluate_sample(record, sample)

@@ -11,6 +11,7 @@ from dfc.ir.graph import Value
 from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes, ReduceAttributes
 from dfc.ops.record import OpRecord, Sample
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import Scratch, backward, samples, weighted_sum
 
 STEP = 1e-6
@@ -83,7 +84,7 @@ def _check_slope(scratch: Scratch, output: Value, gradient: Value, feed: Value, 
         assert abs(measured - projected) <= 1e-5 * scale
 
 
-@pytest.mark.parametrize(("record", "sample", "operands"), _cases(smooth_only=False))
+@one_test_an_op(_cases(smooth_only=False))
 def test_first_slope(record: OpRecord, sample: Sample, operands: list[np.ndarray]) -> None:
     scratch, values, loss = _loss(record, sample, operands)
     some = False
@@ -98,7 +99,7 @@ def test_first_slope(record: OpRecord, sample: Sample, operands: list[np.ndarray
     assert some or record.name == "cast"
 
 
-@pytest.mark.parametrize(("record", "sample", "operands"), _cases(smooth_only=True))
+@one_test_an_op(_cases(smooth_only=True))
 def test_second_slope(record: OpRecord, sample: Sample, operands: list[np.ndarray]) -> None:
     scratch, values, loss = _loss(record, sample, operands)
     for value, array in zip(values, operands, strict=True):

@@ -10,6 +10,7 @@ from dfc.ir.attributes import NoAttributes
 from dfc.ops import registry
 from dfc.ops.attributes import TriangularAttributes
 from dfc.ops.record import OpRecord, Sample
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import Scratch, evaluate_sample, samples
 
 TOLERANCE = {4: 1e-5, 8: 1e-12}
@@ -40,7 +41,7 @@ def _decomposed(name: str, *operands: np.ndarray) -> list[np.ndarray]:
         return scratch.run(results)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("inverse"))
+@one_test_an_op(_valid("inverse"))
 def test_a_matrix_times_its_inverse(record: OpRecord, sample: Sample) -> None:
     (a,) = sample.operands
     (got,) = evaluate_sample(record, sample)
@@ -57,7 +58,7 @@ def _leibniz(a: np.ndarray) -> float:
     return total
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("determinant", "log_determinant"))
+@one_test_an_op(_valid("determinant", "log_determinant"))
 def test_determinants_are_sums_over_permutations(record: OpRecord, sample: Sample) -> None:
     wanted = _leibniz(sample.operands[0].astype(np.float64))
     (got,) = evaluate_sample(record, sample)
@@ -70,7 +71,7 @@ def test_the_determinant_of_a_singular_matrix_is_zero() -> None:
         assert _decomposed("log_determinant", matrix) == [-np.inf]
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("triangular_solve"))
+@one_test_an_op(_valid("triangular_solve"))
 def test_triangular_equations_hold(record: OpRecord, sample: Sample) -> None:
     a, right = sample.operands
     assert isinstance(sample.attributes, TriangularAttributes)
@@ -79,7 +80,7 @@ def test_triangular_equations_hold(record: OpRecord, sample: Sample) -> None:
     _close(triangle @ x, right)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("cholesky"))
+@one_test_an_op(_valid("cholesky"))
 def test_a_root_of_a_positive_matrix(record: OpRecord, sample: Sample) -> None:
     (a,) = sample.operands
     (root,) = evaluate_sample(record, sample)
@@ -90,7 +91,7 @@ def test_a_root_of_a_positive_matrix(record: OpRecord, sample: Sample) -> None:
     assert np.all(np.triu(root, 1) == 0) and np.all(np.diagonal(root) > 0)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("qr"))
+@one_test_an_op(_valid("qr"))
 def test_orthonormal_columns_times_a_triangle(record: OpRecord, sample: Sample) -> None:
     (a,) = sample.operands
     q, r = evaluate_sample(record, sample)
@@ -99,7 +100,7 @@ def test_orthonormal_columns_times_a_triangle(record: OpRecord, sample: Sample) 
     assert np.all(np.tril(r, -1) == 0) and np.all(np.diagonal(r) > 0)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("eigh"))
+@one_test_an_op(_valid("eigh"))
 def test_eigenvectors_are_only_stretched(record: OpRecord, sample: Sample) -> None:
     (a,) = sample.operands
     w, v = evaluate_sample(record, sample)
@@ -109,7 +110,7 @@ def test_eigenvectors_are_only_stretched(record: OpRecord, sample: Sample) -> No
     assert all(column[np.argmax(np.abs(column))] > 0 for column in v.T)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("svd"))
+@one_test_an_op(_valid("svd"))
 def test_singular_values_between_orthonormal_factors(record: OpRecord, sample: Sample) -> None:
     (a,) = sample.operands
     u, s, vt = evaluate_sample(record, sample)

@@ -7,6 +7,7 @@ from dfc.kernels.body import Apply, BodyBuilder
 from dfc.ops import registry
 from dfc.ops.record import Decompose, Elementwise, OpRecord, Reduce, Sample
 from dfc_runtime.errors import RunError
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import Scratch, evaluate_sample, placeholders, run_body, samples, types_of
 
 VALID = [*samples("regular"), *samples("edge")]
@@ -44,7 +45,7 @@ def _close(got: np.ndarray, wanted: np.ndarray) -> None:
     np.testing.assert_allclose(got.astype(wanted.dtype), wanted, rtol=bound, atol=bound)
 
 
-@pytest.mark.parametrize(("record", "sample"), _lowered(Elementwise))
+@one_test_an_op(_lowered(Elementwise))
 def test_bodies_compute_the_reference(record: OpRecord, sample: Sample) -> None:
     scratch = Scratch()
     node = scratch.builder.node(record.name, [scratch.feed(x) for x in sample.operands], sample.attributes)
@@ -67,7 +68,7 @@ def test_integer_division_leaves_its_fault_site_to_the_caller() -> None:
     assert body.instructions[-1].operation == Apply("floordiv", -1)
 
 
-@pytest.mark.parametrize(("record", "sample"), _lowered(Reduce))
+@one_test_an_op(_lowered(Reduce))
 def test_folds_compute_the_reference(record: OpRecord, sample: Sample) -> None:
     lowering = record.lowering
     assert isinstance(lowering, Reduce) and lowering.before is None
@@ -94,7 +95,7 @@ def _highest(dtype: np.dtype) -> object:
     return np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
 
 
-@pytest.mark.parametrize(("record", "sample"), _lowered(Decompose))
+@one_test_an_op(_lowered(Decompose))
 def test_decompositions_compute_the_reference(record: OpRecord, sample: Sample) -> None:
     scratch = Scratch()
     node = scratch.builder.node(record.name, [scratch.feed(x) for x in sample.operands], sample.attributes)

@@ -16,6 +16,7 @@ from dfc.ops import registry
 from dfc.ops.record import Effect, OpError, OpRecord
 from dfc.syntax.reader.parser import parse
 from dfc.transforms.scalar.rules import RULES
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import evaluate_sample, samples, types_of
 
 RECORDS = registry.all_records()
@@ -88,7 +89,7 @@ def test_valid_samples_have_the_types_that_infer_says(record: OpRecord) -> None:
             np.testing.assert_array_equal(x, old, "evaluate changed its operand")
 
 
-@pytest.mark.parametrize(("record", "sample"), samples("invalid"), ids=lambda x: getattr(x, "name", ""))
+@one_test_an_op(samples("invalid"))
 def test_invalid_samples_are_refused_with_code_and_words(record: OpRecord, sample: object) -> None:
     operands = [
         TensorType(C64, ()) if x.dtype == np.complex64 else t

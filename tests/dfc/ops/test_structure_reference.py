@@ -18,6 +18,7 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.record import OpRecord, Sample
 from dfc_runtime.errors import RunError
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import evaluate_sample, samples
 
 EPSILON = {2: 2.0**-8, 4: 2.0**-23, 8: 2.0**-52}
@@ -36,7 +37,7 @@ def _numbers(shape: tuple[object, ...]) -> tuple[int, ...]:
     return tuple(d.evaluate({}) for d in shape)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("slice"))
+@one_test_an_op(_valid("slice"))
 def test_slice_picks_start_plus_step(record: OpRecord, sample: Sample) -> None:
     (x,), where = sample.operands, sample.attributes
     assert isinstance(where, SliceAttributes)
@@ -47,7 +48,7 @@ def test_slice_picks_start_plus_step(record: OpRecord, sample: Sample) -> None:
         assert got[point] == x[tuple(s + p * c for s, p, c in zip(starts, point, where.steps, strict=True))]
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("pad"))
+@one_test_an_op(_valid("pad"))
 def test_pad_puts_every_element_and_fills_the_rest(record: OpRecord, sample: Sample) -> None:
     (x, fill), where = sample.operands, sample.attributes
     assert isinstance(where, PadAttributes)
@@ -61,7 +62,7 @@ def test_pad_puts_every_element_and_fills_the_rest(record: OpRecord, sample: Sam
     assert got.size - np.count_nonzero(rest) == x.size
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("windows"))
+@one_test_an_op(_valid("windows"))
 def test_windows_hold_position_times_step_plus_offset_times_dilation(record: OpRecord, sample: Sample) -> None:
     (x,), where = sample.operands, sample.attributes
     assert isinstance(where, WindowAttributes)
@@ -74,7 +75,7 @@ def test_windows_hold_position_times_step_plus_offset_times_dilation(record: OpR
         assert got[point] == x[tuple(place)]
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("gather"))
+@one_test_an_op(_valid("gather"))
 def test_gather_replaces_the_axis_by_those_of_the_ids(record: OpRecord, sample: Sample) -> None:
     (x, ids), where = sample.operands, sample.attributes
     assert isinstance(where, AxisAttributes)
@@ -84,7 +85,7 @@ def test_gather_replaces_the_axis_by_those_of_the_ids(record: OpRecord, sample: 
         assert got[point] == x[(*before, int(ids[tuple(at)]), *after)]
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("scatter_add"))
+@one_test_an_op(_valid("scatter_add"))
 def test_scatter_adds_every_row_in_its_place(record: OpRecord, sample: Sample) -> None:
     (ids, rows), where = sample.operands, sample.attributes
     assert isinstance(where, ScatterAttributes)
@@ -114,7 +115,7 @@ def test_unsigned_indices_beyond_i64_are_outside_too() -> None:
         registry.record("gather").evaluate([np.zeros(3, np.float32), ids], AxisAttributes(0), {})
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("reshape", "broadcast", "transpose", "reverse", "concat"))
+@one_test_an_op(_valid("reshape", "broadcast", "transpose", "reverse", "concat"))
 def test_moves_keep_the_elements(record: OpRecord, sample: Sample) -> None:
     (got,) = evaluate_sample(record, sample)
     a = sample.attributes
@@ -177,7 +178,7 @@ def _fold(name: str, row: list[object]) -> object:
     return {"any": any, "all": all}[name](row)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("sum", "mean", "prod", "max", "min", "any", "all", "logsumexp"))
+@one_test_an_op(_valid("sum", "mean", "prod", "max", "min", "any", "all", "logsumexp"))
 def test_reductions_fold_each_row(record: OpRecord, sample: Sample) -> None:
     x, where = sample.operands[0], sample.attributes
     assert isinstance(where, ReduceAttributes)
@@ -199,7 +200,7 @@ def test_reductions_fold_each_row(record: OpRecord, sample: Sample) -> None:
         assert value == exact or abs(value - exact) <= bound or (math.isnan(value) and math.isnan(exact))
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("argmax", "argmin"))
+@one_test_an_op(_valid("argmax", "argmin"))
 def test_arguments_are_the_first_best_and_nan_wins(record: OpRecord, sample: Sample) -> None:
     x, where = sample.operands[0].astype(np.float64), sample.attributes
     (got,) = evaluate_sample(record, sample)
@@ -213,7 +214,7 @@ def test_arguments_are_the_first_best_and_nan_wins(record: OpRecord, sample: Sam
         assert got[point] == best
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("cumsum"))
+@one_test_an_op(_valid("cumsum"))
 def test_running_sums(record: OpRecord, sample: Sample) -> None:
     x, axis = sample.operands[0], sample.attributes.axis
     (got,) = evaluate_sample(record, sample)
@@ -228,7 +229,7 @@ def test_running_sums(record: OpRecord, sample: Sample) -> None:
             assert abs(float(got[point]) - exact) <= bound
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("matmul"))
+@one_test_an_op(_valid("matmul"))
 def test_products_sum_over_the_inner_axis(record: OpRecord, sample: Sample) -> None:
     a, b = sample.operands
     (got,) = evaluate_sample(record, sample)
@@ -246,7 +247,7 @@ def test_products_sum_over_the_inner_axis(record: OpRecord, sample: Sample) -> N
     assert np.all(np.abs(got.astype(np.float64) - exact) <= bound)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("softmax", "log_softmax"))
+@one_test_an_op(_valid("softmax", "log_softmax"))
 def test_softmax_rows_are_chances(record: OpRecord, sample: Sample) -> None:
     x, axis = sample.operands[0].astype(np.float64), sample.attributes.axis
     got = evaluate_sample(record, sample)[0].astype(np.float64)
@@ -258,7 +259,7 @@ def test_softmax_rows_are_chances(record: OpRecord, sample: Sample) -> None:
         assert abs(got[point] - wanted) <= slack * max(1, abs(wanted))
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("cross_entropy"))
+@one_test_an_op(_valid("cross_entropy"))
 def test_cross_entropy_is_the_surprise_at_the_label(record: OpRecord, sample: Sample) -> None:
     logits, labels = sample.operands[0].astype(np.float64), sample.operands[1]
     (got,) = evaluate_sample(record, sample)
@@ -280,7 +281,7 @@ def test_a_label_outside_stops_the_program(label: int) -> None:
 SOLVED = [case for case in _valid("solve") if case.values[1].operands[0].ndim == 2]
 
 
-@pytest.mark.parametrize(("record", "sample"), SOLVED)
+@one_test_an_op(SOLVED)
 def test_solutions_satisfy_the_equations(record: OpRecord, sample: Sample) -> None:
     a, b = sample.operands
     (x,) = evaluate_sample(record, sample)

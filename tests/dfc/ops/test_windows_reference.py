@@ -11,6 +11,7 @@ from dfc.ir.types import tensor
 from dfc.ops import registry
 from dfc.ops.attributes import ConvolutionAttributes, PoolAttributes
 from dfc.ops.record import OpError, OpRecord, Sample
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import evaluate_sample, samples
 
 EPSILON = {2: 2.0**-8, 4: 2.0**-23, 8: 2.0**-52}
@@ -35,7 +36,7 @@ def _element(x: np.ndarray, point: tuple[int, ...]) -> float | None:
     return x[point].item() if all(0 <= p < n for p, n in zip(point, x.shape, strict=True)) else None
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("conv2d", "conv1d"))
+@one_test_an_op(_valid("conv2d", "conv1d"))
 def test_every_output_is_a_sum_over_kernel_and_channels(record: OpRecord, sample: Sample) -> None:
     x, kernel = (v if v.dtype.kind == "i" else v.astype(np.float64) for v in sample.operands)
     it = sample.attributes
@@ -55,7 +56,7 @@ def test_every_output_is_a_sum_over_kernel_and_channels(record: OpRecord, sample
         assert abs(value - math.fsum(terms)) <= (0 if got.dtype.kind == "i" else bound)
 
 
-@pytest.mark.parametrize(("record", "sample"), _valid("max_pool", "mean_pool"))
+@one_test_an_op(_valid("max_pool", "mean_pool"))
 def test_every_output_is_a_fold_of_what_the_window_covers(record: OpRecord, sample: Sample) -> None:
     x, it = sample.operands[0].astype(np.float64), sample.attributes
     assert isinstance(it, PoolAttributes)

@@ -9,6 +9,7 @@ from dfc.diagnostics.source import NOWHERE
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.record import Effect, OpRecord, Sample
 from tests.support.lowering import agree
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import Scratch, samples
 
 PLAIN = [
@@ -19,7 +20,7 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize(("record", "sample"), PLAIN)
+@one_test_an_op(PLAIN)
 def test_programs_compute_the_reference(record: OpRecord, sample: Sample) -> None:
     scratch = Scratch()
     node = scratch.builder.node(record.name, [scratch.feed(x) for x in sample.operands], sample.attributes)

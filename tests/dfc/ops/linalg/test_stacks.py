@@ -8,6 +8,7 @@ import pytest
 from dfc.ops import registry
 from dfc.ops.record import OpRecord, Sample
 from tests.support.building import codes, graph_of, result, run
+from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import evaluate_sample
 
 NAMES = ("inverse", "determinant", "log_determinant", "solve", "triangular_solve", "cholesky", "qr", "eigh", "svd")
@@ -23,7 +24,7 @@ def stacks() -> list[object]:
     ]
 
 
-@pytest.mark.parametrize(("record", "sample"), stacks())
+@one_test_an_op(stacks())
 def test_each_matrix_of_a_stack_is_worked_on_by_itself(record: OpRecord, sample: Sample) -> None:
     leading = sample.operands[0].shape[:-2]
     results = evaluate_sample(record, sample)

@@ -1,0 +1,39 @@
+"""The matrices of cases of which `make test` runs a few, whole: all files that import `tests.support.sweeping`.
+
+    python -m tests.gate.sweeps [--seed N] [FILE ...]
+
+The cases are the same each time; the seed, which each part of the gate takes, changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+IMPORT = "from tests.support.sweeping import"
+TIMEOUT = 1800
+"""Seconds for one test: what is no sweep keeps its own limit."""
+
+
+def files() -> list[str]:
+    """The files that have more cases than `make test` runs."""
+    found = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in found if f"\n{IMPORT}" in path.read_text(encoding="utf-8")]
+
+
+def main() -> int:
+    """The exit code of the test runner."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*", default=files())
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    command = [sys.executable, "-m", "pytest", "-q", f"--timeout={TIMEOUT}", *given.files]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "DFC_SWEEP": "1"}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
