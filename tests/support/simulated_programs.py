@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,10 @@ from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_kernels import INTERPRETED
 
 Arrays = Mapping[str, Any]
+
+MOST_INTERPRETED = 200
+"""Programs whose kernels are kept for devices to load: many more than one test has."""
+_numbers = itertools.count()
 
 
 def program_of(text: str) -> Program:
@@ -68,8 +73,10 @@ def interpreted(program: Program, *, tf32: bool = False) -> Lowered:
     """The program lowered, with kernels of the interpreter. `tf32`: libraries may round factors of f32."""
     code = kernel_code(program, replace(SIMULATED, tf32=tf32 or SIMULATED.tf32), interpreted_text)
     constants, offsets = lay_out_constants(program.constants)
-    key = f"interpreted {len(INTERPRETED)}".encode()
+    key = f"interpreted {next(_numbers)}".encode()
     INTERPRETED[key] = code.kernels, [text.guarded for text in code.texts]
+    while len(INTERPRETED) > MOST_INTERPRETED:
+        del INTERPRETED[next(iter(INTERPRETED))]
     image = CodeImage(SIMULATOR, key, {text.name: 0 for text in code.texts}, (SIMULATOR,))
     plan = plan_program(program, code.texts, code.access, offsets, code.choices)
     return Lowered("cuda", (image,), constants, offsets, {"plan": plan})
