@@ -29,7 +29,7 @@ fast: $(STAMP)  ## The tests that take seconds
 	$(BIN)/pytest -q -m 'not slow'
 
 test: lint  ## Lint, then all tests
-	$(BIN)/pytest -q -n 2 --dist loadgroup
+	$(BIN)/pytest -q -n 2 --dist loadgroup --durations 20 --durations-min 1
 	NUMBA_ENABLE_CUDASIM=1 $(BIN)/pytest -q -n 2 tests/simulated
 
 gate: $(STAMP)  ## Attacks and sweeps that take an hour or more; with new seeds each time

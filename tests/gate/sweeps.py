@@ -2,7 +2,8 @@
 
     python -m tests.gate.sweeps [--seed N] [FILE ...]
 
-The cases are the same each time; the seed, which each part of the gate takes, changes nothing.
+Those of numba's simulator are run in a process of their own. The cases are the same each time; the seed, which each
+part of the gate takes, changes nothing.
 """
 
 from __future__ import annotations
@@ -21,18 +22,26 @@ TIMEOUT = 1800
 
 def files() -> list[str]:
     """The files that have more cases than `make test` runs."""
-    found = sorted((ROOT / "tests").rglob("test_*.py"))
+    found = sorted(path for path in (ROOT / "tests").rglob("test_*.py") if path.parent.name != "simulated")
     return [str(path.relative_to(ROOT)) for path in found if f"\n{IMPORT}" in path.read_text(encoding="utf-8")]
 
 
 def main() -> int:
-    """The exit code of the test runner."""
+    """0 if all tests pass."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", default=files())
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    command = [sys.executable, "-m", "pytest", "-q", f"--timeout={TIMEOUT}", *given.files]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, "DFC_SWEEP": "1"}, check=False).returncode
+    runner = [sys.executable, "-m", "pytest", "-q", f"--timeout={TIMEOUT}"]
+    codes = [run([*runner, *given.files])]
+    if given.files == files():
+        codes.append(run([*runner, "tests/simulated"], NUMBA_ENABLE_CUDASIM="1"))
+    return max(codes)
+
+
+def run(command: list[str], **more: str) -> int:
+    """The exit code of a run of all cases."""
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "DFC_SWEEP": "1", **more}, check=False).returncode
 
 
 if __name__ == "__main__":

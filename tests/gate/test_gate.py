@@ -7,6 +7,8 @@ import importlib.util
 import pytest
 
 from tests.gate import __main__ as gate
+from tests.gate import sweeps
+from tests.support import sweeping
 
 
 def test_every_part_is_a_module_that_exists() -> None:
@@ -27,3 +29,16 @@ def test_a_part_that_finds_something_fails_the_gate(
     assert gate.main(["whole", "--seed", "5"]) == 0
     assert gate.main(["--seed", "5"]) == 1
     assert "something was found by broken (seed 5)" in capfd.readouterr().out
+
+
+def test_sweeps_run_all_files_that_have_more_cases_than_a_run_of_the_tests() -> None:
+    named = sweeps.files()
+    assert "tests/dfc/transforms/test_random_loops.py" in named and "tests/gate/test_gate.py" not in named
+
+
+def test_some_cases_are_spread_over_all_and_the_gate_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "WHOLE", False)
+    assert sweeping.few(range(10), 3) == [0, 3, 6]
+    assert sweeping.few(range(2), 3) == [0, 1]
+    monkeypatch.setattr(sweeping, "WHOLE", True)
+    assert sweeping.few(range(10), 3) == [*range(10)]

@@ -21,6 +21,7 @@ import dfc
 from dfc_runtime.checkpoints import format, store
 from dfc_runtime.errors import FileError
 from tests.mpi.test_run_command import FEEDS, _run, _start, digest, new
+from tests.support.sweeping import few
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(150)]
 
@@ -142,10 +143,7 @@ def at_the_end(job: Job, rank: int) -> None:
 
 @pytest.mark.parametrize(
     "kills",
-    [
-        ((at_load, 1), (at_init, 0), (at_save, 1), (at_the_end, 0)),
-        ((at_save, 0), (at_the_end, 1)),
-    ],
+    few([((at_load, 1), (at_init, 0), (at_save, 1), (at_the_end, 0)), ((at_save, 0), (at_the_end, 1))], 1),
 )
 def test_a_kill_at_any_of_these_moments_changes_nothing(
     folder: Path, tmp_path: Path, kills: tuple[tuple[Callable[[Job, int], None], int], ...]

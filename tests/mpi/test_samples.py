@@ -17,6 +17,7 @@ import dfc_runtime
 from dfc.driver import api
 from tests.mpi.test_run_command import new
 from tests.support.corpus import ROOT
+from tests.support.sweeping import few
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
 
@@ -61,7 +62,7 @@ def told(folder: Path, name: str, ranks: int, workers: int) -> tuple[int, dict[s
 
 
 def test_every_way_ends_with_the_same_weights(tmp_path: Path) -> None:
-    assert len({trained(tmp_path, *way) for way in WAYS}) == 1
+    assert len({trained(tmp_path, *way) for way in few(WAYS, 3)}) == 1
 
 
 def test_every_way_tells_the_same_means_of_an_epoch(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from dfc_runtime.distributed.launch import processes
 from dfc_runtime.distributed.launch.supervisor import permissions
 from tests.mpi.test_run_command import FEEDS, _of, _start, _wait, digest, new, prepared, train
 from tests.support.mpi import ROOT
+from tests.support.sweeping import few
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
 
@@ -65,7 +66,7 @@ def _rank_1(scratch: Path, _: subprocess.Popen[str]) -> None:
     os.kill(_pid(scratch, 1), signal.SIGTERM)
 
 
-@pytest.mark.parametrize("send", [_rank_0, _rank_1, _all_at_once])
+@pytest.mark.parametrize("send", few([_rank_0, _all_at_once, _rank_1], 2))
 def test_whoever_is_signalled_the_job_saves_and_says_with_which_signal_it_was_stopped(
     folder: Path, tmp_path: Path, send: Callable[[Path, subprocess.Popen[str]], None]
 ) -> None:

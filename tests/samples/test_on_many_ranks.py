@@ -25,6 +25,7 @@ from tests.support.spread_samples import (
     on_ranks,
     state_names,
 )
+from tests.support.sweeping import few
 
 PLACES = ("b task 0", "a", "b task 1")
 ON_THREE = [*ALL]
@@ -50,17 +51,17 @@ def replicated(name: str, blocks: int) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", ON_THREE)
+@pytest.mark.parametrize("name", few(ON_THREE, 7))
 def test_state_in_three_tasks_changes_no_bit(name: str) -> None:
     assert on_ranks(name, apart(name), 3).bits() == alone(name).bits()
 
 
-@pytest.mark.parametrize("name", ON_TWO)
+@pytest.mark.parametrize("name", few(ON_TWO, 2))
 def test_a_parameter_server_changes_no_bit(name: str) -> None:
     assert on_ranks(name, server(name), 3).bits() == alone(name).bits()
 
 
-@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize("name", few(CUT, 5))
 def test_blocks_give_the_same_bits_on_any_number_of_tasks(name: str) -> None:
     lines = "\n".join(["job worker tasks 2", *replicated(name, 8), ""])
     first, *others = [on_ranks(name, lines, count, jobs={"worker": count}) for count in (1, 2, 3, 4)]
@@ -83,7 +84,7 @@ def near(name: str, found: Outcome) -> None:
         np.testing.assert_allclose(got, expected, rtol=0, atol=ALL[name].near * max(largest, 0.1))
 
 
-@pytest.mark.parametrize("name", DIVIDED)
+@pytest.mark.parametrize("name", few(DIVIDED, 3))
 def test_tables_in_rows_over_servers_give_the_numbers_of_the_whole(name: str) -> None:
     lines = f'job ps tasks 3\njob worker tasks 1\n{shards(name, "ps")}\nplace "**" on worker\n'
     near(name, on_ranks(name, lines, 4))
@@ -155,7 +156,7 @@ TASKS = ("a", "b task 0", "b task 1")
 SCATTERED = ["digits", "kmeans", "linear_regression", "lstm", "word_vectors", "08_heat_equation", "rosenbrock"]
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", few(range(14), 4))
 def test_values_scattered_over_tasks_change_no_bit(seed: int) -> None:
     """Parts of a program on tasks of their own, inside of loops and of their gradients, too."""
     name = SCATTERED[seed % len(SCATTERED)]

@@ -15,12 +15,13 @@ from tests.support.lowering import close
 from tests.support.op_graphs import RECORDS, graph_of_samples
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, in_text
+from tests.support.sweeping import few
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy's scalars, in the threads of lanes
 LARGEST = 24  # elements of an operand: each lane of the simulator is a thread
 
 
-@pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.parametrize("record", few(RECORDS, 30))
 def test_device_code_computes_the_reference(record: OpRecord) -> None:
     graph, feeds = graph_of_samples(record, LARGEST)
     with np.errstate(all="ignore"):

@@ -18,6 +18,7 @@ from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.files import Disk
 from tests.support.command_line import TOOL, Command, environment
 from tests.support.line_program import FEEDS, bits, wait_for_handlers
+from tests.support.sweeping import WHOLE
 
 TRAIN = ("run", "line.bundle", "train", *FEEDS, "--batch", "4")
 NEW = "state is a new folder: the run starts from initial state\n"
@@ -165,7 +166,7 @@ def test_killed_at_random_moments_it_goes_on_as_if_nothing_had_happened(folder: 
     words = [str(word) for word in (TOOL, *TRAIN, "--steps", ENDLESS, "--state", "parts", "--save-every", 7)]
     chance = random.Random(4)
     told, resumed = 0, 0
-    for _ in range(KILLS):
+    for _ in range(KILLS if WHOLE else 8):
         err = killed(words, chance.uniform(0, 0.15))
         assert "Traceback" not in err and "skipped" not in err
         resumed += "goes on behind" in err

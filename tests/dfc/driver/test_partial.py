@@ -23,6 +23,7 @@ from dfc_runtime.observe.measuring import TICK, Meter
 from tests.support.cases import Case, array_of
 from tests.support.observing import observed
 from tests.support.random_graphs import random_case
+from tests.support.sweeping import few
 
 GRAPHS = int(os.environ.get("DFC_PARTIAL_GRAPHS", "200"))
 BLOCKS = 10
@@ -198,7 +199,7 @@ def test_imported_files_travel_in_the_bundle(tmp_path: Path) -> None:
 # ------------------------------------------------------------- random graphs --
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("block", few(range(BLOCKS), 2))
 def test_a_fetched_value_is_that_of_the_unfused_graph(block: int) -> None:
     count = -(-GRAPHS // BLOCKS)
     for seed in range(70_000 + block * count, 70_000 + (block + 1) * count):

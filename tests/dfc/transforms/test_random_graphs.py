@@ -21,6 +21,7 @@ from dfc.transforms.scalar.simplify import simplify
 from dfc.transforms.sparse.sparse import sparse
 from tests.support.agreeing import assert_same, reference, verified
 from tests.support.random_graphs import random_case
+from tests.support.sweeping import few
 
 PASSES: dict[str, Callable[[Graph], Graph]] = {
     "prune": prune,
@@ -33,7 +34,7 @@ PASSES: dict[str, Callable[[Graph], Graph]] = {
 }
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", few(range(10), 3))
 def test_all_passes_in_order(block: int) -> None:
     for seed in range(block * 40, block * 40 + 40):
         case = random_case(seed, size=14)

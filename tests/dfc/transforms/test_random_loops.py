@@ -9,6 +9,7 @@ import dfc
 from dfc_runtime import loads
 from tests.support.building import graph_of, run
 from tests.support.random_loops import RandomLoop, random_loop
+from tests.support.sweeping import few
 
 STEP = 1e-6
 
@@ -27,7 +28,7 @@ def compiled(text: str, case: RandomLoop, threads: int) -> list[np.ndarray]:
     return [np.asarray(v) for v in module.entries["f"](**case.feeds)]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 8))
 def test_slopes_of_random_loops(seed: int) -> None:
     case = random_loop(seed)
     found = run(graph_of(case.with_setting("")), "f", **case.feeds).results

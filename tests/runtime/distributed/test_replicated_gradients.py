@@ -16,6 +16,7 @@ from dfc_runtime.distributed.reduce.reduction_plan import CHUNK_BYTES
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.losses import LINES, text_of
 from tests.support.replicating import same_bits
+from tests.support.sweeping import few
 
 SEED = 17
 BLOCKS = 8
@@ -59,7 +60,7 @@ def agree(text: str, count: int, ranks: tuple[int, ...], near: float) -> None:
         np.testing.assert_allclose(a, b, rtol=near, atol=near, err_msg=f"seed {SEED}")
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", few(LINES, 9))
 def test_gradients_have_the_same_bits_on_any_number_of_ranks(name: str) -> None:
     agree(text_of(*LINES[name], "mean(e)"), 32, (1, 2, 3, 4), 1e-4)
 

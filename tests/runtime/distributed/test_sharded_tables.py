@@ -8,6 +8,7 @@ import pytest
 import dfc
 from dfc_runtime.distributed.transport.in_process import Faults
 from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.sweeping import few
 from tests.support.table_programs import COLUMNS, ROWS, TABLES, program
 
 RULES = ("modulo", "blocks", "hash")
@@ -40,7 +41,7 @@ def called(seed):
     return work
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", few(range(15), 5))
 def test_random_programs_on_whole_tables_are_those_of_numpy(seed):
     """For 1, 2 and 3 owners; the seed is in the name of the test."""
     text, reference = program(seed)

@@ -25,6 +25,7 @@ from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, interpreted_text, program_of
 from tests.support.simulated_runtime import simulated_devices
 from tests.support.spread_samples import ALL, observed
+from tests.support.sweeping import few
 from tests.targets.cuda.test_programs import agree
 from tests.targets.cuda.test_samples import SMALLER, on_processor
 
@@ -256,7 +257,7 @@ def test_random_programs_mean_the_same(conditional_nodes: bool) -> None:
 
 
 @pytest.mark.usefixtures("everywhere")
-@pytest.mark.parametrize("name", ["digits", "01_mlp_digits", "lstm", "transformer", "convnet"])
+@pytest.mark.parametrize("name", few(["digits", "01_mlp_digits", "lstm", "transformer", "convnet"], 2))
 def test_training_steps_of_samples_give_what_they_give_on_the_processor(name: str) -> None:
     sample, library = SMALLER[name], SimulatedCublasLt()
     expected = on_processor(sample)

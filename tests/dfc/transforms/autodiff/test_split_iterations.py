@@ -15,6 +15,7 @@ from dfc.ir.graph import Graph
 from dfc.transforms.autodiff.autodiff import autodiff
 from dfc_runtime import loads
 from tests.support.building import graph_of, run
+from tests.support.sweeping import few
 
 STEP = 1e-6
 
@@ -51,7 +52,7 @@ def bits(text: str, feeds: list[tuple[np.ndarray, np.ndarray]], threads: int) ->
     return [[np.asarray(v).tobytes() for v in module.entries["f"](*each)] for each in feeds]
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", few(CELLS, 2))
 def test_what_is_computed_again_has_the_same_bits(cell: str) -> None:
     rng = np.random.default_rng(5)
 
@@ -237,7 +238,7 @@ def plain(graph: Graph, x: float, n: int) -> list[float]:
     return [float(v) for v in run(graph, "value", x=x, n=np.int32(n)).results]
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", few(LOOPS, 3))
 def test_effects_happen_once_and_the_way_back_sees_the_same(name: str) -> None:
     text = with_effects(LOOPS[name])
     graph = graph_of(text)

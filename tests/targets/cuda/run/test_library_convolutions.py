@@ -30,6 +30,7 @@ from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, program_of
 from tests.support.simulated_runtime import simulated_devices
 from tests.support.spread_samples import observed
+from tests.support.sweeping import few
 from tests.targets.cuda.compile.libraries.test_convolution_maps import FORMS, WHAT, numbers, text_of
 from tests.targets.cuda.compile.libraries.test_random_convolutions import random_program
 from tests.targets.cuda.run.test_executor import Arrays
@@ -357,7 +358,7 @@ def test_axes_of_one_element_lie_between_the_others() -> None:
     assert packed((2, 4, 6, 5), (120, 30, 5, 1)) == (120, 30, 5, 1)
 
 
-@pytest.mark.parametrize("name", ["convnet", "02_convnet_batchnorm"])
+@pytest.mark.parametrize("name", few(["convnet", "02_convnet_batchnorm"], 1))
 def test_training_steps_of_samples_give_what_they_give_on_the_processor(name: str) -> None:
     """Two convolutions forward, the gradients of their weights and of the second one's image; two more to evaluate."""
     sample, library = SMALLER[name], SimulatedCudnn()

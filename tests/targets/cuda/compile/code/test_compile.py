@@ -13,6 +13,7 @@ from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import ptx_module
 from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import Geometry, KernelText
+from tests.support.sweeping import few
 
 pytest.importorskip("numba.cuda")
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
@@ -116,7 +117,7 @@ def _calls(kind: str) -> list[KernelText]:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("kind", ["f32_", "f64_", "i8_", "u64_", "to_i32", "bf16_", "philox_"])
+@pytest.mark.parametrize("kind", few(["f32_", "f64_", "i8_", "u64_", "to_i32", "bf16_", "philox_"], 3))
 def test_every_function_becomes_code_without_spills(kind: str) -> None:
     texts = _calls(kind)
     assert len(texts) >= 2

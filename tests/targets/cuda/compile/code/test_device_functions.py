@@ -16,6 +16,7 @@ from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.prelude_simulator import MEMORY
 from dfc_target_cuda.kernels.text_functions import define
 from tests.support.native_texts import NativeText, host_modules, same_bits
+from tests.support.sweeping import few
 
 EDGES = [0, 1, -1, 2, -2, 3, -3, 7, -7, 2**63 - 1, -(2**63), -(2**63) + 1, 2**32, -(2**32)]
 
@@ -257,7 +258,7 @@ def public(name: str) -> bool:
 FUNCTIONS = [name for name in prelude.definitions() if public(name)]
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", few(range(8), 3))
 def test_functions_of_the_prelude_have_the_bits_of_their_text(part: int) -> None:
     assert len(FUNCTIONS) > 150
     for name in FUNCTIONS[part::8]:
