@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 
 from dfc.diagnostics.diagnostic import CompileError
@@ -25,7 +24,7 @@ from dfc.syntax.reader.parser import parse
 from dfc.syntax.reader.reading import read_source
 from dfc.syntax.tree import tree
 
-PACKAGE = Path(str(files("dfc")))
+PACKAGE = Path(__file__).parents[2]
 NEAR = ("*.dfg", "*/*.dfg")  # where a module may lie whose name was misspelt
 
 
