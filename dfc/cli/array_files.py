@@ -16,10 +16,9 @@ import re
 import stat
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, TYPE_CHECKING, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dfc_runtime.calls.memory import in_words, machine_memory
 from dfc_runtime.errors import LimitError
@@ -27,7 +26,9 @@ from dfc_runtime.errors import LimitError
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
-Array = NDArray[np.generic]
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[np.generic]"
 
 MARK = b"\x93NUMPY"
 LONGEST_HEAD = 10_000

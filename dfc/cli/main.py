@@ -14,6 +14,7 @@ from importlib import import_module
 import click
 
 from dfc.cli import failures, output
+from dfc.deferred.modules import defer
 
 COMMANDS: dict[str, str] = {
     "check": "Read a program and report its mistakes.",
@@ -31,6 +32,8 @@ COMMANDS: dict[str, str] = {
     "trace": "Say where the time of a traced run went.",
     "verify": "Check that a bundle is whole.",
 }
+WITHOUT_ARRAYS = frozenset({"check", "fmt"})
+"""Commands that do without NumPy, unless a program holds arrays."""
 
 
 class LazyGroup(click.Group):
@@ -42,6 +45,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in WITHOUT_ARRAYS:
+            defer("numpy")
         command: click.Command = import_module(f"dfc.cli.commands.{cmd_name}_command").command
         return command
 

@@ -7,16 +7,18 @@ import os
 import re
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
-from dfc.cli.array_files import Archive, read_array
 from dfc_runtime.errors import CheckpointError, FileError
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Setting = int | float | bool | str
-Feed = int | float | bool | str | NDArray[np.generic]
+Feed: TypeAlias = "int | float | bool | str | NDArray[np.generic]"
 
 _FULL = re.compile(r"[^\W\d][^\s=]*")
 JSON_ELEMENTS = 1000
@@ -133,6 +135,8 @@ def _feed(name: str, text: str) -> Feed:
 
 
 def _array(name: str, path: str) -> NDArray[np.generic]:
+    from dfc.cli.array_files import read_array
+
     try:
         return read_array(path)
     except FileNotFoundError:
@@ -142,6 +146,8 @@ def _array(name: str, path: str) -> NDArray[np.generic]:
 
 
 def _from_archive(name: str, path: str, key: str) -> NDArray[np.generic]:
+    from dfc.cli.array_files import Archive
+
     try:
         with Archive(path) as archive:
             try:

@@ -7,11 +7,29 @@ and tuples of these; so attributes are hashable, comparable and printable withou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
+from struct import error as StructError
+from struct import pack
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dfc.ir.dims import Dim
+from dfc.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+EXACT = 1 << 53
+"""Whole numbers up to here are numbers of f64."""
+PACKED = {
+    "bool": ("bool", "?"),
+    "f32": ("float32", "f"),
+    "f64": ("float64", "d"),
+    **{f"i{8 * size}": (f"int{8 * size}", form) for size, form in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))},
+    **{f"u{8 * size}": (f"uint{8 * size}", form) for size, form in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))},
+}
+"""The names of element types in NumPy and in `struct`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +65,33 @@ class ForAttributes(Attributes):
 class Literal:
     """An immutable array that compares by type, shape and bytes (so NaN equals NaN and -0.0 differs from 0.0)."""
 
-    __slots__ = ("_key", "array")
+    __slots__ = ("_array", "_key")
 
     def __init__(self, array: NDArray[np.generic]) -> None:
-        self.array: NDArray[np.generic] = np.array(array, order="C", copy=True)
-        self.array.flags.writeable = False
-        self._key = (str(self.array.dtype), self.array.shape, self.array.tobytes())
+        self._array: NDArray[np.generic] | None = _frozen(array)
+        self._key = (str(self._array.dtype), self._array.shape, self._array.tobytes())
+
+    @classmethod
+    def scalar(cls, number: float, dtype: DType) -> Literal:
+        """A number as `dtype` has it: as `np.asarray(number).astype(...)` rounds and wraps it, but without NumPy where
+        Python does the same."""
+        data = _packed(number, dtype)
+        if data is None:
+            return cls(np.asarray(number).astype(dtype.numpy))
+        made = cls.__new__(cls)
+        made._array, made._key = None, (PACKED[dtype.name][0], (), data)
+        return made
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._key[1]
+
+    @property
+    def array(self) -> NDArray[np.generic]:
+        if self._array is None:
+            name, shape, data = self._key
+            self._array = _frozen(np.frombuffer(data, name).reshape(shape))
+        return self._array
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Literal) and self._key == other._key
@@ -62,3 +101,23 @@ class Literal:
 
     def __repr__(self) -> str:
         return f"Literal({self.array!r})"
+
+
+def _frozen(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    copy: NDArray[np.generic] = np.array(array, order="C", copy=True)
+    copy.flags.writeable = False
+    return copy
+
+
+def _packed(number: object, dtype: DType) -> bytes | None:
+    """The bytes of a number, None where only NumPy knows them: what it wraps, warns of, or rounds twice."""
+    if dtype.name not in PACKED:
+        return None
+    if dtype.is_float:
+        fits = isfinite(number) if type(number) is float else type(number) is int and abs(number) <= EXACT
+    else:
+        fits = type(number) is (bool if dtype.is_bool else int)
+    try:
+        return pack(f"={PACKED[dtype.name][1]}", number) if fits else None
+    except (StructError, OverflowError):
+        return None

@@ -7,8 +7,8 @@ is checked with before it is called; it never reaches a compiled graph.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
-import ml_dtypes
 import numpy as np
 
 KINDS = ("bool", "signed", "unsigned", "float", "complex")
@@ -47,7 +47,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy dtype of the same layout (`ml_dtypes.bfloat16` for bf16)."""
-        return _NUMPY[self.name]
+        return _numpy_types()[self.name]
 
     @property
     def accumulator(self) -> DType:
@@ -95,22 +95,29 @@ C64, C128 = DType("c64", "complex", 8), DType("c128", "complex", 16)
 ALL: dict[str, DType] = {
     d.name: d for d in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, C64, C128)
 }
-_NUMPY: dict[str, np.dtype[np.generic]] = {
-    "bool": np.dtype(np.bool_),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "c64": np.dtype(np.complex64),
-    "c128": np.dtype(np.complex128),
-    **{f"i{b}": np.dtype(f"int{b}") for b in (8, 16, 32, 64)},
-    **{f"u{b}": np.dtype(f"uint{b}") for b in (8, 16, 32, 64)},
-}
+
+
+@cache
+def _numpy_types() -> dict[str, np.dtype[np.generic]]:
+    """By name; not before one is asked for, because NumPy takes long to import."""
+    import ml_dtypes
+
+    return {
+        "bool": np.dtype(np.bool_),
+        "f16": np.dtype(np.float16),
+        "bf16": np.dtype(ml_dtypes.bfloat16),
+        "f32": np.dtype(np.float32),
+        "f64": np.dtype(np.float64),
+        "c64": np.dtype(np.complex64),
+        "c128": np.dtype(np.complex128),
+        **{f"i{b}": np.dtype(f"int{b}") for b in (8, 16, 32, 64)},
+        **{f"u{b}": np.dtype(f"uint{b}") for b in (8, 16, 32, 64)},
+    }
 
 
 def from_numpy(dtype: np.dtype[np.generic]) -> DType | None:
     """The element type with the layout of a NumPy dtype, or None if the language has none."""
-    return next((ALL[name] for name, candidate in _NUMPY.items() if candidate == dtype), None)
+    return next((ALL[name] for name, candidate in _numpy_types().items() if candidate == dtype), None)
 
 
 def in_class(dtype: DType | DTypeVariable, bound: str) -> bool:

@@ -97,9 +97,12 @@ class Builder:
         """A constant of the given element type (a scalar or an array)."""
         machine = dtype if isinstance(dtype, DType) else None
         assert machine is not None, "constants of a generic element type are made with `cast`"
-        array = np.asarray(value).astype(machine.numpy)
-        type_ = TensorType(machine, tuple(dim(n) for n in array.shape))
-        return self.add("constant", (), (type_,), ConstantAttributes(Literal(array))).result
+        if isinstance(value, (int, float)):
+            literal = Literal.scalar(value, machine)
+        else:
+            literal = Literal(np.asarray(value).astype(machine.numpy))
+        type_ = TensorType(machine, tuple(dim(n) for n in literal.shape))
+        return self.add("constant", (), (type_,), ConstantAttributes(literal)).result
 
     def scalar_like(self, number: float, like: Value) -> Value:
         """A scalar constant in the element type of `like` (cast from f64 when that is generic)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -101,7 +102,7 @@ class _Unset:
         self.type = type_
 
 
-_Datum = Array | str | _Unset | None
+_Datum: TypeAlias = "Array | str | _Unset | None"
 
 
 def _resource(token: Value) -> str:

@@ -6,28 +6,28 @@ Guarantees results with exactly the element type asked for, as arrays (never Num
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim
-from dfc.ir.dtypes import DType
+from dfc.ir.dtypes import BF16, F16, DType
 from dfc.ops.record import Array, Sizes
 
-Numeric = NDArray[Any]
-_NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Numeric: TypeAlias = "NDArray[Any]"
 
 
 def is_float(array: Array) -> bool:
-    return array.dtype.kind == "f" or array.dtype == _NARROW[1]
+    return array.dtype.kind == "f" or array.dtype == BF16.numpy
 
 
 def widen(array: Array) -> Numeric:
     """f16 and bf16 as f32; anything else as it is."""
-    return array.astype(np.float32) if array.dtype in _NARROW else array
+    return array.astype(np.float32) if array.dtype in (F16.numpy, BF16.numpy) else array
 
 
 def narrow(result: object, dtype: np.dtype[np.generic]) -> Array:
@@ -37,14 +37,14 @@ def narrow(result: object, dtype: np.dtype[np.generic]) -> Array:
 
 
 def pointwise(
-    function: Callable[..., object], result_type: np.dtype[np.generic] | None = None
+    function: Callable[..., object], result_type: DType | None = None
 ) -> Callable[[Sequence[Array], Attributes, Sizes], Sequence[Array]]:
     """`evaluate` of an element-wise op whose result has the element type of its first operand, or the given one."""
 
     def evaluate(operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
         with np.errstate(all="ignore"):
             result = function(*[widen(x) for x in operands])
-        return (narrow(result, operands[0].dtype if result_type is None else result_type),)
+        return (narrow(result, operands[0].dtype if result_type is None else result_type.numpy),)
 
     return evaluate
 
@@ -58,7 +58,7 @@ def convert(array: Array, dtype: np.dtype[np.generic]) -> Array:
             return np.asarray(np.not_equal(widen(array), 0))
         if dtype.kind in "iu" and is_float(array):
             return _saturate(array, dtype)
-        if dtype in _NARROW:
+        if dtype in (F16.numpy, BF16.numpy):
             return array.astype(np.float32).astype(dtype)
         return array.astype(dtype)
 
@@ -74,7 +74,7 @@ def _saturate(array: Array, dtype: np.dtype[np.generic]) -> Array:
 
 def accumulator(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     """The type sums are taken in."""
-    return np.dtype(np.float32) if dtype in _NARROW else dtype
+    return np.dtype(np.float32) if dtype in (F16.numpy, BF16.numpy) else dtype
 
 
 def lowest(dtype: np.dtype[np.generic]) -> float | int | bool:

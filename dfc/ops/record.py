@@ -9,7 +9,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.suggestions import converted, grouped
@@ -21,10 +20,12 @@ from dfc.ir.types import TensorType
 from dfc.ops.rules.op_rules import OpRules
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dfc.kernels.body import BodyBuilder
     from dfc.ops.builder import Builder
 
-Array = NDArray[np.generic]
+Array: TypeAlias = "NDArray[np.generic]"
 Sizes = Mapping[Symbol, int]
 ConstArgument: TypeAlias = (
     "bool | int | float | str | Dim | DType | DTypeVariable | TensorType | tuple[ConstArgument, ...] | None"

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf, nan
+from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes, NoAttributes
+from dfc.ir.dtypes import BF16
 from dfc.ops.record import Array, Sample
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 Samples = Callable[[], Sequence[Sample]]
-SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-30, -1.5)
+SPECIAL = (nan, inf, -inf, -0.0, 0.0, 1e-30, -1.5)
 
 
-def numbers(
-    shape: Sequence[int], dtype: DTypeLike = np.float32, *, start: float = 0.0, positive: bool = False
-) -> Array:
+def numbers(shape: Sequence[int], dtype: DTypeLike = "float32", *, start: float = 0.0, positive: bool = False) -> Array:
     """Distinct numbers of mixed sign and size, never 0 for floats; small whole numbers for integer types."""
     kind = np.dtype(dtype)
     count = int(np.prod(shape))
@@ -37,7 +39,7 @@ def sample(*operands: Array, attributes: Attributes | None = None, kind: str = "
 
 def dtypes(bound: str) -> tuple[list[DTypeLike], list[DTypeLike]]:
     """Element types to sample, and some outside the class."""
-    floats: list[DTypeLike] = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
+    floats: list[DTypeLike] = [np.float32, np.float64, np.float16, BF16.numpy]
     whole: list[DTypeLike] = [np.int32, np.int64, np.int8, np.uint8]
     if bound == "bool":
         return [np.bool_], [np.float32, np.int32]

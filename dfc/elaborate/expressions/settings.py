@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
@@ -18,6 +18,9 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import from_numpy
 from dfc.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 LARGEST_FILE = 1 << 30
 Arguments = Mapping[str, Argument]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.source import Span
@@ -43,6 +43,9 @@ from dfc.ir.types import TensorType
 from dfc.ops import registry
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.operators import op_between
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Element = DType | DTypeVariable
 _FLOAT_LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38}

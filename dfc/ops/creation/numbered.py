@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import F16, F32, F64, I32, I64, U64, DType
@@ -19,6 +19,9 @@ from dfc.ops.creation.rules import RANDOM_AT
 from dfc.ops.creation.sources import require_distribution
 from dfc.ops.record import Array, Elementwise, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 _KEY = TensorType(U64)
 

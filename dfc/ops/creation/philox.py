@@ -25,20 +25,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dfc.ir.dtypes import DType
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 MASK64 = (1 << 64) - 1
-_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
+_LOW = 0xFFFFFFFF
+_HALF = 32
 _ROUNDS = 10
 
-Words = NDArray[np.uint64]
+Words: TypeAlias = "NDArray[np.uint64]"
 
 
 def stream_hash(name: str) -> int:
@@ -60,13 +63,14 @@ def philox(counter: Sequence[Words], key: tuple[int, int]) -> list[Words]:
     """The four output words (each below 2^32, held in u64) for each point of the counter."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
+    low, half = np.uint64(_LOW), np.uint64(_HALF)
     for _ in range(_ROUNDS):
-        first, second = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        first, second = c0 * np.uint64(_MULTIPLIERS[0]), c2 * np.uint64(_MULTIPLIERS[1])
         c0, c1, c2, c3 = (
-            (second >> _HALF) ^ c1 ^ np.uint64(k0),
-            second & _LOW,
-            (first >> _HALF) ^ c3 ^ np.uint64(k1),
-            first & _LOW,
+            (second >> half) ^ c1 ^ np.uint64(k0),
+            second & low,
+            (first >> half) ^ c3 ^ np.uint64(k1),
+            first & low,
         )
         k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
     return [c0, c1, c2, c3]
@@ -102,13 +106,15 @@ def _words(block: Words, key: tuple[int, int], draw: int) -> Words:
     combined = (key[0] ^ key[1]) & MASK64
     low = np.full(block.shape, draw & 0xFFFFFFFF, dtype=np.uint64)
     high = np.full(block.shape, (draw >> 32) & 0xFFFFFFFF, dtype=np.uint64)
-    words = philox((block & _LOW, block >> _HALF, low, high), (combined & 0xFFFFFFFF, combined >> 32))
+    words = philox(
+        (block & np.uint64(_LOW), block >> np.uint64(_HALF), low, high), (combined & 0xFFFFFFFF, combined >> 32)
+    )
     return np.stack(words, axis=1)
 
 
 def _wide(words: Words) -> Words:
     """Pairs of words as 64-bit numbers: two a block."""
-    return words[:, 0::2] | (words[:, 1::2] << _HALF)
+    return words[:, 0::2] | (words[:, 1::2] << np.uint64(_HALF))
 
 
 def _uniform(dtype: DType, words: Words) -> NDArray[np.float64]:

@@ -6,10 +6,11 @@ Here a token stands for its resource: `infer` gets and returns the resource's ty
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
+from dfc.deferred.modules import numpy_function
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import F32, U64
@@ -36,14 +37,17 @@ from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc_runtime.errors import RunError, UnsupportedError
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
 RNG = tensor(U64, 4)
-Indices = NDArray[np.int64]
-MODES: dict[str, np.ufunc | None] = {
+Indices: TypeAlias = "NDArray[np.int64]"
+MODES: dict[str, Callable[..., object] | None] = {
     ":=": None,
-    "+=": np.add,
-    "-=": np.subtract,
-    "*=": np.multiply,
-    "/=": np.divide,
+    "+=": numpy_function("add.at"),
+    "-=": numpy_function("subtract.at"),
+    "*=": numpy_function("multiply.at"),
+    "/=": numpy_function("divide.at"),
 }
 THROUGH_STATE = "a gradient does not pass through a variable"
 
@@ -102,13 +106,13 @@ def _evaluate_assign(operands: Sequence[Array], attributes: Attributes, sizes: S
     mesh, shape = _places(variable, how.index, operands[1:-1], sizes)
     spread = np.broadcast_to(value, shape)
     result: Numeric = variable.astype(accumulator(variable.dtype), order="C")
-    ufunc = MODES[how.mode]
+    change = MODES[how.mode]
     with np.errstate(all="ignore"):
-        if ufunc is None:
+        if change is None:
             result[mesh] = spread
         else:
             flat = np.ravel_multi_index([np.broadcast_to(m, shape) for m in mesh], variable.shape) if mesh else 0
-            ufunc.at(result.reshape(-1), flat, widen(spread))
+            change(result.reshape(-1), flat, widen(spread))
     return (narrow(result, variable.dtype),)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dfc.deferred.modules import numpy_function
 from dfc.ir.attributes import Attributes
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
@@ -182,7 +183,7 @@ binary(
     "add",
     "number",
     "The sum; integers wrap.",
-    np.add,
+    numpy_function("add"),
     lambda _b, _x, _y, _r, dy: (dy, dy),
     operator="+",
     identities=("commutative", "neutral 0"),
@@ -192,7 +193,7 @@ binary(
     "sub",
     "number",
     "The difference; integers wrap.",
-    np.subtract,
+    numpy_function("subtract"),
     lambda b, _x, _y, _r, dy: (dy, b.apply("neg", dy)),
     operator="-",
     identities=("right neutral 0",),
@@ -202,7 +203,7 @@ binary(
     "mul",
     "number",
     "The product; integers wrap.",
-    np.multiply,
+    numpy_function("multiply"),
     lambda b, x, y, _r, dy: (mul(b, dy, y), mul(b, dy, x)),
     operator="*",
     identities=("commutative", "neutral 1", "integer absorbing 0"),
@@ -212,7 +213,7 @@ binary(
     "div",
     "float",
     "The quotient; x / 0 is infinite or NaN.",
-    np.divide,
+    numpy_function("divide"),
     lambda b, _x, y, r, dy: (div(b, dy, y), b.apply("neg", div(b, mul(b, dy, r), y))),
     operator="/",
     identities=("right neutral 1",),
@@ -259,7 +260,7 @@ binary(
     "minimum",
     "number",
     "The smaller one; NaN if one is NaN. At a tie each gets half of the slope.",
-    np.minimum,
+    numpy_function("minimum"),
     _choice_row("less"),
     identities=("commutative", "idempotent"),
     smooth=False,
@@ -269,7 +270,7 @@ binary(
     "maximum",
     "number",
     "The larger one; NaN if one is NaN. At a tie each gets half of the slope.",
-    np.maximum,
+    numpy_function("maximum"),
     _choice_row("greater"),
     identities=("commutative", "idempotent"),
     smooth=False,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dfc.deferred.modules import numpy_function
 from dfc.ops import samples
 from dfc.ops.elementwise.arithmetic import WHOLE, binary
 from dfc.ops.elementwise.unary import unary
@@ -72,18 +73,20 @@ def _bits(
 _bits(
     "bit_and",
     "The bits that are set in both.",
-    np.bitwise_and,
+    numpy_function("bitwise_and"),
     lambda x, y: x.apply("and", y),
     ("commutative", "idempotent"),
 )
 _bits(
     "bit_or",
     "The bits that are set in either.",
-    np.bitwise_or,
+    numpy_function("bitwise_or"),
     lambda x, y: x.apply("or", y),
     ("commutative", "idempotent"),
 )
-_bits("bit_xor", "The bits that differ.", np.bitwise_xor, lambda x, y: x.apply("xor", y), ("commutative",))
+_bits(
+    "bit_xor", "The bits that differ.", numpy_function("bitwise_xor"), lambda x, y: x.apply("xor", y), ("commutative",)
+)
 _bits(
     "shift_left",
     "The bits of `a` moved `b` places up; 0 for a count outside 0 .. width - 1.",
@@ -101,7 +104,7 @@ unary(
     "bit_not",
     "int",
     "Every bit flipped: -1 - x, and the largest number minus x for unsigned types.",
-    np.invert,
+    numpy_function("invert"),
     emit="not",
     no_gradient=WHOLE,
     identities=("involution",),
@@ -111,7 +114,7 @@ binary(
     "xor",
     "bool",
     "True where exactly one is.",
-    np.logical_xor,
+    numpy_function("logical_xor"),
     no_gradient="`xor` returns truth values",
     identities=("commutative",),
     smooth=False,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dfc.deferred.modules import numpy_function
 from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import BOOL
 from dfc.ir.types import TensorType
@@ -75,23 +76,32 @@ comparison(
     "==",
     "any",
     "True where the operands are equal; -0 equals 0, NaN nothing.",
-    np.equal,
+    numpy_function("equal"),
     "commutative",
     rules=EQUAL,
 )
 comparison(
-    "not_equal", "!=", "any", "True where the operands differ; NaN differs from itself.", np.not_equal, "commutative"
+    "not_equal",
+    "!=",
+    "any",
+    "True where the operands differ; NaN differs from itself.",
+    numpy_function("not_equal"),
+    "commutative",
 )
-comparison("less", "<", "number", "True where a is below b.", np.less)
-comparison("less_equal", "<=", "number", "True where a is not above b, and neither is NaN.", np.less_equal)
-comparison("greater", ">", "number", "True where a is above b.", np.greater)
-comparison("greater_equal", ">=", "number", "True where a is not below b, and neither is NaN.", np.greater_equal)
+comparison("less", "<", "number", "True where a is below b.", numpy_function("less"))
+comparison(
+    "less_equal", "<=", "number", "True where a is not above b, and neither is NaN.", numpy_function("less_equal")
+)
+comparison("greater", ">", "number", "True where a is above b.", numpy_function("greater"))
+comparison(
+    "greater_equal", ">=", "number", "True where a is not below b, and neither is NaN.", numpy_function("greater_equal")
+)
 comparison(
     "and",
     "and",
     "bool",
     "True where both are true. Both are computed.",
-    np.logical_and,
+    numpy_function("logical_and"),
     "commutative",
     "neutral true",
     "absorbing false",
@@ -102,7 +112,7 @@ comparison(
     "or",
     "bool",
     "True where one is true. Both are computed.",
-    np.logical_or,
+    numpy_function("logical_or"),
     "commutative",
     "neutral false",
     "absorbing true",

@@ -10,6 +10,7 @@ from math import log, pi
 
 import numpy as np
 
+from dfc.deferred.modules import numpy_function
 from dfc.ir.dtypes import BOOL
 from dfc.ir.graph import Value
 from dfc.ops import samples
@@ -116,14 +117,14 @@ def _pair(
 _pair(
     "atan2",
     "The angle of the point (b, a), from -pi to pi: atan(a / b) in the right quadrant.",
-    np.arctan2,
+    numpy_function("arctan2"),
     _arctangent2,
     _arctangent2_row,
 )
 _pair(
     "hypot",
     "sqrt(a * a + b * b) without overflow; its slope at the origin is 0.",
-    np.hypot,
+    numpy_function("hypot"),
     _hypotenuse,
     _hypotenuse_row,
     identities=("commutative",),
@@ -131,7 +132,7 @@ _pair(
 _pair(
     "logaddexp",
     "log(exp(a) + exp(b)) without overflow.",
-    np.logaddexp,
+    numpy_function("logaddexp"),
     _log_add,
     _log_add_row,
     identities=("commutative",),
@@ -139,7 +140,7 @@ _pair(
 _pair(
     "fmod",
     "The remainder of a / b rounded towards 0: the sign is that of a.",
-    np.fmod,
+    numpy_function("fmod"),
     _remainder,
     _remainder_row,
     smooth=False,
@@ -157,7 +158,7 @@ unary(
     "trunc",
     "float",
     "The whole number next to x towards 0.",
-    np.trunc,
+    numpy_function("trunc"),
     no_gradient=STEPS.format("trunc"),
     identities=("idempotent",),
     smooth=False,
@@ -167,7 +168,7 @@ unary(
     "is_nan",
     "float",
     "True where x is no number.",
-    np.isnan,
+    numpy_function("isnan"),
     emit=lambda body, x: body.apply("not_equal", x, x),
     no_gradient="is_nan returns truth values",
     smooth=False,
@@ -177,7 +178,7 @@ unary(
     "is_infinite",
     "float",
     "True where x is inf or -inf.",
-    np.isinf,
+    numpy_function("isinf"),
     emit=emit1(lambda x: abs(x).equals(INFINITE)),
     no_gradient="is_infinite returns truth values",
     smooth=False,

@@ -12,6 +12,7 @@ from math import pi, sqrt
 
 import numpy as np
 
+from dfc.deferred.modules import numpy_function
 from dfc.ir.dtypes import F64
 from dfc.ir.graph import Value
 from dfc.ops import samples
@@ -156,21 +157,21 @@ def _smooth(
 _smooth(
     "expm1",
     "exp(x) - 1, exact for small x.",
-    np.expm1,
+    numpy_function("expm1"),
     _expm1,
     lambda b, x, y, dy: mul(b, dy, add(b, y, b.scalar_like(1, x))),
 )
 _smooth(
     "exp2",
     "2 to the power x.",
-    np.exp2,
+    numpy_function("exp2"),
     lambda x: x.like(2).apply("pow", x),
     lambda b, _x, y, dy: mul(b, dy, scaled(b, y, natural(2))),
 )
 _smooth(
     "log2",
     "The logarithm to base 2; -inf at 0, NaN below.",
-    np.log2,
+    numpy_function("log2"),
     lambda x: x.apply("log") * (1 / natural(2)),
     lambda b, x, _y, dy: div(b, scaled(b, dy, 1 / natural(2)), x),
     POSITIVE,
@@ -178,7 +179,7 @@ _smooth(
 _smooth(
     "log10",
     "The logarithm to base 10; -inf at 0, NaN below.",
-    np.log10,
+    numpy_function("log10"),
     lambda x: x.apply("log") * (1 / natural(10)),
     lambda b, x, _y, dy: div(b, scaled(b, dy, 1 / natural(10)), x),
     POSITIVE,
@@ -186,7 +187,7 @@ _smooth(
 _smooth(
     "tan",
     "The tangent (radians).",
-    np.tan,
+    numpy_function("tan"),
     lambda x: x.apply("sin") / x.apply("cos"),
     lambda b, _x, y, dy: mul(b, dy, _one_plus_square(b, y)),
     INSIDE,
@@ -194,7 +195,7 @@ _smooth(
 _smooth(
     "asin",
     "The angle from -pi/2 to pi/2 with this sine; NaN outside -1 .. 1.",
-    np.arcsin,
+    numpy_function("arcsin"),
     _arcsine,
     lambda b, x, _y, dy: mul(b, dy, b.apply("rsqrt", _one_plus_square(b, x, -1))),
     INSIDE,
@@ -202,7 +203,7 @@ _smooth(
 _smooth(
     "acos",
     "The angle from 0 to pi with this cosine; NaN outside -1 .. 1.",
-    np.arccos,
+    numpy_function("arccos"),
     _arccosine,
     lambda b, x, _y, dy: b.apply("neg", mul(b, dy, b.apply("rsqrt", _one_plus_square(b, x, -1)))),
     INSIDE,
@@ -210,23 +211,27 @@ _smooth(
 _smooth(
     "atan",
     "The angle from -pi/2 to pi/2 with this tangent.",
-    np.arctan,
+    numpy_function("arctan"),
     arctangent,
     lambda b, x, _y, dy: div(b, dy, _one_plus_square(b, x)),
 )
-_smooth("sinh", "The hyperbolic sine.", np.sinh, _sinh, lambda b, x, _y, dy: mul(b, dy, b.apply("cosh", x)))
-_smooth("cosh", "The hyperbolic cosine.", np.cosh, _cosh, lambda b, x, _y, dy: mul(b, dy, b.apply("sinh", x)))
+_smooth(
+    "sinh", "The hyperbolic sine.", numpy_function("sinh"), _sinh, lambda b, x, _y, dy: mul(b, dy, b.apply("cosh", x))
+)
+_smooth(
+    "cosh", "The hyperbolic cosine.", numpy_function("cosh"), _cosh, lambda b, x, _y, dy: mul(b, dy, b.apply("sinh", x))
+)
 _smooth(
     "asinh",
     "The inverse of `sinh`.",
-    np.arcsinh,
+    numpy_function("arcsinh"),
     _arsinh,
     lambda b, x, _y, dy: mul(b, dy, b.apply("rsqrt", _one_plus_square(b, x))),
 )
 _smooth(
     "acosh",
     "The inverse of `cosh`, from 0 up; NaN below 1.",
-    np.arccosh,
+    numpy_function("arccosh"),
     _arcosh,
     lambda b, x, _y, dy: mul(b, dy, b.apply("rsqrt", sub(b, b.apply("square", x), b.scalar_like(1, x)))),
     ABOVE_ONE,
@@ -234,7 +239,7 @@ _smooth(
 _smooth(
     "atanh",
     "The inverse of `tanh`; infinite at -1 and 1, NaN outside.",
-    np.arctanh,
+    numpy_function("arctanh"),
     _artanh,
     lambda b, x, _y, dy: div(b, dy, _one_plus_square(b, x, -1)),
     INSIDE,

@@ -7,6 +7,7 @@ from math import pi, sqrt
 
 import numpy as np
 
+from dfc.deferred.modules import numpy_function
 from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import BOOL, DType
 from dfc.ir.graph import Node, Value
@@ -96,7 +97,7 @@ def unary(
             signature=f"fn {declared(name)}[{generics}](x: {element}[..S]) -> {result or element}[..S]",
             parameters=(Parameter("x"),),
             infer=_infer(bound, result),
-            evaluate=pointwise(meaning, None if result is None else result.numpy),
+            evaluate=pointwise(meaning, result),
             lowering=_emitter(emit or name),
             constraints=(f"the element type of `x` is {CLASS_WORDS[bound]}.",),
             gradient=_gradient(row) if row is not None else None,
@@ -158,7 +159,7 @@ unary(
     "neg",
     "number",
     "The negative; unsigned numbers wrap.",
-    np.negative,
+    numpy_function("negative"),
     lambda b, _x, _y, dy: b.apply("neg", dy),
     operator="-",
     identities=("involution",),
@@ -168,7 +169,7 @@ unary(
     "abs",
     "number",
     "The absolute value; the slope at 0 is 0.",
-    np.abs,
+    numpy_function("abs"),
     lambda b, x, _y, dy: mul(b, dy, b.apply("sign", x)),
     identities=("idempotent",),
     smooth=False,
@@ -188,7 +189,7 @@ unary(
     "exp",
     "float",
     "The exponential function.",
-    np.exp,
+    numpy_function("exp"),
     lambda b, _x, y, dy: mul(b, dy, y),
     rules=POSITIVE_FUNCTION,
 )
@@ -196,7 +197,7 @@ unary(
     "log",
     "float",
     "The natural logarithm; -inf at 0, NaN below.",
-    np.log,
+    numpy_function("log"),
     lambda b, x, _y, dy: div(b, dy, x),
     inputs=POSITIVE,
     rules=FUNCTION,
@@ -205,7 +206,7 @@ unary(
     "log1p",
     "float",
     "log(1 + x), exact for small x.",
-    np.log1p,
+    numpy_function("log1p"),
     lambda b, x, _y, dy: div(b, dy, add(b, x, b.scalar_like(1, x))),
     inputs=POSITIVE,
     rules=FUNCTION,
@@ -214,7 +215,7 @@ unary(
     "sqrt",
     "float",
     "The square root; NaN below 0.",
-    np.sqrt,
+    numpy_function("sqrt"),
     lambda b, _x, y, dy: div(b, scaled(b, dy, 0.5), y),
     inputs=POSITIVE,
     rules=SQRT,
@@ -232,17 +233,24 @@ unary(
     "square",
     "number",
     "x * x.",
-    np.square,
+    numpy_function("square"),
     lambda b, x, _y, dy: mul(b, dy, scaled(b, x, 2)),
     emit=lambda body, x: body.apply("mul", x, x),
     rules=SQUARE,
 )
-unary("sin", "float", "The sine (radians).", np.sin, lambda b, x, _y, dy: mul(b, dy, b.apply("cos", x)), rules=FUNCTION)
+unary(
+    "sin",
+    "float",
+    "The sine (radians).",
+    numpy_function("sin"),
+    lambda b, x, _y, dy: mul(b, dy, b.apply("cos", x)),
+    rules=FUNCTION,
+)
 unary(
     "cos",
     "float",
     "The cosine (radians).",
-    np.cos,
+    numpy_function("cos"),
     lambda b, x, _y, dy: b.apply("neg", mul(b, dy, b.apply("sin", x))),
     rules=FUNCTION,
 )
@@ -250,7 +258,7 @@ unary(
     "tanh",
     "float",
     "The hyperbolic tangent.",
-    np.tanh,
+    numpy_function("tanh"),
     lambda b, _x, y, dy: mul(b, dy, _one_minus(b, b.apply("square", y))),
     rules=FUNCTION,
 )
@@ -295,7 +303,7 @@ unary(
     "floor",
     "float",
     "The largest whole number not above x.",
-    np.floor,
+    numpy_function("floor"),
     no_gradient=STEPS.format("floor"),
     identities=("idempotent",),
     smooth=False,
@@ -305,7 +313,7 @@ unary(
     "ceil",
     "float",
     "The smallest whole number not below x.",
-    np.ceil,
+    numpy_function("ceil"),
     no_gradient=STEPS.format("ceil"),
     identities=("idempotent",),
     smooth=False,
@@ -315,7 +323,7 @@ unary(
     "round",
     "float",
     "The nearest whole number; halves go to the even one.",
-    np.rint,
+    numpy_function("rint"),
     no_gradient=STEPS.format("round"),
     identities=("idempotent",),
     smooth=False,
@@ -325,7 +333,7 @@ unary(
     "not",
     "bool",
     "True where x is false.",
-    np.logical_not,
+    numpy_function("logical_not"),
     no_gradient="`not` returns truth values",
     operator="not",
     identities=("involution",),
@@ -346,7 +354,7 @@ unary(
     "is_finite",
     "float",
     "True where x is neither infinite nor NaN.",
-    np.isfinite,
+    numpy_function("isfinite"),
     no_gradient="is_finite returns truth values",
     smooth=False,
     result=BOOL,

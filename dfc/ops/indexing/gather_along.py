@@ -7,9 +7,9 @@ elements laid out in one line.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim, product
@@ -28,6 +28,9 @@ from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sampl
 from dfc.ops.reduction.ordering import bind_last_axis
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 

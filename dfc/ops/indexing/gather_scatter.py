@@ -6,9 +6,9 @@ Indices are checked where they are used: one outside is a `RunError`, negative o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import dim
@@ -26,6 +26,9 @@ from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 Cotangents = Sequence[Value | None]
 INDEX_OUT_OF_RANGE = "E0904"

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import ZERO, Dim, dim
@@ -26,6 +26,9 @@ from dfc.ops.pieces import part
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 WRONG_SIZE = "E0903"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim, dim
@@ -21,6 +21,9 @@ from dfc.ops.indexing.gather_scatter import checked_indices
 from dfc.ops.numeric import concrete, narrow, widen
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 

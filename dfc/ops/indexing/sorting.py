@@ -204,14 +204,13 @@ def _axis_and_order(arguments: Arguments, types: Sequence[TensorType]) -> tuple[
 
 
 def _orders(make: Callable[[int, bool], Attributes]) -> Callable[[], Sequence[Sample]]:
-    ties = np.array([[3, 1, 3, 0, 1], [2, 2, 2, 2, 2]], np.int32)
-    special = np.array([np.nan, 1.0, -np.inf, np.nan, np.inf, -0.0, 0.0], np.float64)
-
     def case(x: Array, axis: int = 0, descending: bool = False, kind: str = "regular") -> Sample:
         return samples.sample(x, attributes=make(axis, descending), kind=kind)
 
     def make_samples() -> Sequence[Sample]:
         inside, outside = samples.dtypes("number")
+        ties = np.array([[3, 1, 3, 0, 1], [2, 2, 2, 2, 2]], np.int32)
+        special = np.array([np.nan, 1.0, -np.inf, np.nan, np.inf, -0.0, 0.0], np.float64)
         return [
             *(case(samples.numbers((7,), d)) for d in inside),
             case(samples.numbers((2, 5)), 1, True),

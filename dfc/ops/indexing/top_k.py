@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, dim
@@ -35,6 +35,9 @@ from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sampl
 from dfc.ops.regions import count_loop, while_loop
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 Cotangents = Sequence[Value | None]
 SEARCH_LIMIT = 64  # elements that `top_k` looks for one by one

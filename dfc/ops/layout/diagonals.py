@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim, dim, minimum
@@ -22,6 +22,9 @@ from dfc.ops.pieces import in_front, part, surrounded
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 
@@ -110,7 +113,7 @@ def _diagonal_samples() -> Sequence[Sample]:
         columns: int,
         offset: int = 0,
         kind: str = "regular",
-        dtype: DTypeLike = np.float32,
+        dtype: DTypeLike = "float32",
     ) -> Sample:
         attributes = DiagonalAttributes(rows, columns, offset)
         return samples.sample(samples.numbers(shape, dtype), attributes=attributes, kind=kind)
@@ -243,7 +246,7 @@ def _keep(b: Builder, x: Value, comparison: str, offset: int) -> Value:
 
 
 def _register_triangle(name: str, words: str, comparison: str, keep: Callable[[Array, int], Array]) -> None:
-    def case(shape: tuple[int, ...], offset: int = 0, kind: str = "regular", dtype: DTypeLike = np.float32) -> Sample:
+    def case(shape: tuple[int, ...], offset: int = 0, kind: str = "regular", dtype: DTypeLike = "float32") -> Sample:
         attributes = TriangleAttributes(offset)
         return samples.sample(samples.numbers(shape, dtype), attributes=attributes, kind=kind)
 

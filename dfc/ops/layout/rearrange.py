@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim, dim
@@ -72,7 +71,7 @@ def _bind_roll(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
 
 def _roll_samples() -> Sequence[Sample]:
     def case(
-        extents: tuple[int, ...], axis: int, shift: int, kind: str = "regular", dtype: DTypeLike = np.float32
+        extents: tuple[int, ...], axis: int, shift: int, kind: str = "regular", dtype: type[np.generic] = np.float32
     ) -> Sample:
         return samples.sample(samples.numbers(extents, dtype), attributes=RollAttributes(axis, shift), kind=kind)
 
@@ -157,7 +156,7 @@ def _gradient_tile(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents
 
 def _tile_samples() -> Sequence[Sample]:
     def case(
-        extents: tuple[int, ...], times: tuple[int, ...], kind: str = "regular", dtype: DTypeLike = np.float32
+        extents: tuple[int, ...], times: tuple[int, ...], kind: str = "regular", dtype: type[np.generic] = np.float32
     ) -> Sample:
         attributes = TileAttributes(tuple(map(dim, times)))
         return samples.sample(samples.numbers(extents, dtype), attributes=attributes, kind=kind)
@@ -239,7 +238,7 @@ def _bind_repeat(arguments: Arguments, types: Sequence[TensorType]) -> Attribute
 
 def _repeat_samples() -> Sequence[Sample]:
     def case(
-        extents: tuple[int, ...], axis: int, times: int, kind: str = "regular", dtype: DTypeLike = np.float32
+        extents: tuple[int, ...], axis: int, times: int, kind: str = "regular", dtype: type[np.generic] = np.float32
     ) -> Sample:
         attributes = RepeatAttributes(axis, dim(times))
         return samples.sample(samples.numbers(extents, dtype), attributes=attributes, kind=kind)

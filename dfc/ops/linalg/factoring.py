@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ZERO
@@ -44,6 +44,9 @@ from dfc.ops.numeric import narrow
 from dfc.ops.pieces import part
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.regions import count_loop
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 WHOLE = ReduceAttributes((0, 1))

@@ -6,10 +6,9 @@ These ops compute in f64 whatever the element type, and take single matrices (tw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim
@@ -25,7 +24,10 @@ from dfc.ops.gradients import count_up, mul
 from dfc.ops.numeric import narrow
 from dfc.ops.record import Array, OpError, Sample
 
-Matrix = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+Matrix: TypeAlias = "NDArray[Any]"
 FIRST, SECOND = AxisAttributes(0), AxisAttributes(1)
 
 
@@ -124,13 +126,13 @@ def given(b: Builder, node: Node, cotangents: Sequence[Value | None]) -> list[Va
     ]
 
 
-def some_matrix(rows: int, columns: int, dtype: DTypeLike = np.float64) -> Array:
+def some_matrix(rows: int, columns: int, dtype: DTypeLike = "float64") -> Array:
     """Well conditioned: the diagonal is large and its elements are far apart."""
     x: Matrix = samples.numbers((rows, columns), np.float64)
     return (x * 0.4 + np.eye(rows, columns) * (1.5 + np.arange(columns))).astype(np.dtype(dtype))
 
 
-def symmetric_matrix(size: int, dtype: DTypeLike = np.float64) -> Array:
+def symmetric_matrix(size: int, dtype: DTypeLike = "float64") -> Array:
     x: Matrix = some_matrix(size, size)
     return ((x + x.T) / 2).astype(np.dtype(dtype))
 

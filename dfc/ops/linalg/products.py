@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, product
@@ -30,6 +30,9 @@ from dfc.ops.record import (
     Structural,
 )
 from dfc.ops.registry import register
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 

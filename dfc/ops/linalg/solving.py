@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE
@@ -22,6 +22,9 @@ from dfc.ops.linalg.stacks import register_stacked
 from dfc.ops.numeric import Numeric, narrow, widen
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.regions import Body, count_loop
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 FIRST, SECOND = AxisAttributes(0), AxisAttributes(1)

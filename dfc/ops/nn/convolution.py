@@ -8,9 +8,9 @@ that for each group of channels (`dfc.ops.nn.grouped`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim, ceil_divide, dim, maximum, product
@@ -41,6 +41,9 @@ from dfc.ops.record import (
     Sizes,
 )
 from dfc.ops.registry import register
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 Padding = tuple[Dim, Dim, Dim]  # before, behind, number of windows
@@ -286,7 +289,7 @@ def _case(
     pad: ConstArgument = "valid",
     dilation: int = 1,
     kind: str = "regular",
-    dtype: DTypeLike = np.float32,
+    dtype: DTypeLike = "float32",
     groups: int = 1,
 ) -> Sample:
     each = [(size, stride, dilation) for size in kernel[:-2]]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE
@@ -25,6 +25,9 @@ from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sampl
 from dfc.ops.reduction.ordering import axis_samples, bind_last_axis
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 AXIS = Parameter("axis", "const", "int", "-1")

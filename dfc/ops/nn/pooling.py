@@ -7,9 +7,9 @@ largest and counts in no mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, ZERO, Dim, dim
@@ -40,6 +40,9 @@ from dfc.ops.record import (
 )
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS, OpRules
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 
@@ -218,7 +221,7 @@ def _samples(bound: str) -> Callable[[], Sequence[Sample]]:
         stride: int = 0,
         pad: ConstArgument = "valid",
         kind: str = "regular",
-        dtype: DTypeLike = np.float32,
+        dtype: DTypeLike = "float32",
     ) -> Sample:
         sizes = size if isinstance(size, tuple) else (size,) * (len(shape) - 2)
         strides = (stride,) * len(sizes) if stride else sizes

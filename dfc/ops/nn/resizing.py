@@ -7,9 +7,9 @@ the border counts. Slopes go back with the same weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim, dim
@@ -26,6 +26,9 @@ from dfc.ops.gradients import add, count_up, div, mul, sub, widened
 from dfc.ops.numeric import Numeric, concrete, narrow, widen
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Cotangents = Sequence[Value | None]
 METHODS = ("linear", "nearest")

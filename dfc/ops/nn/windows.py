@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim, dim, maximum
@@ -26,6 +26,9 @@ from dfc.ops.numeric import Numeric, concrete
 from dfc.ops.pieces import element, surrounded, zeros
 from dfc.ops.record import Arguments, Array, ConstArgument, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.registry import register
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 Cotangents = Sequence[Value | None]
 

@@ -4,9 +4,9 @@ element (0, 1, -inf or the lowest integer, +inf or the highest, false, true; the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import product
@@ -25,6 +25,9 @@ from dfc.ops.reduction.rules import ALL_OF, ANY_OF, MAX, MEAN, MIN, PROD, SUMS
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.samples import Samples
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Row = Callable[[Builder, Node, Value, Value], Value]  # builder, node, y and dy with the reduced axes kept -> dx
 PARAMETERS = (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dfc.deferred.modules import numpy_function
 from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Node, Value
@@ -121,7 +122,7 @@ _register(
 _register(
     "cummax",
     "largest (NaN from the first on)",
-    np.maximum.accumulate,
+    numpy_function("maximum.accumulate"),
     _extreme_gradient,
     Scan("maximum", lambda dtype: lowest(dtype.numpy)),
     CUMULATIVE_EXTREME,
@@ -129,7 +130,7 @@ _register(
 _register(
     "cummin",
     "smallest (NaN from the first on)",
-    np.minimum.accumulate,
+    numpy_function("minimum.accumulate"),
     _extreme_gradient,
     Scan("minimum", lambda dtype: highest(dtype.numpy)),
     CUMULATIVE_EXTREME,

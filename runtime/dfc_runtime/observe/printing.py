@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dfc_runtime.terminal import visible
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _SIGNS = re.compile(r"\{\{|\}\}|\{\}|[{}]")
 

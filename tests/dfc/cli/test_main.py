@@ -126,6 +126,16 @@ def test_the_help_needs_neither_compiler_nor_numpy() -> None:
         assert f"'{name}'" not in loaded
 
 
+def test_a_check_of_the_training_program_needs_no_arrays_and_no_deployments() -> None:
+    words = ["check", "samples/digits.dfg"]
+    script = f"import sys, dfc.cli.main as m; m.cli.main({words}, standalone_mode=False); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    loaded = done.stdout.splitlines()[-1]
+    assert "'dfc.elaborate.build'" in loaded
+    for name in ("numpy.linalg", "ml_dtypes", "llvmlite", "dfc.distribute", "dfc.transforms", "dfc.lower"):
+        assert f"'{name}'" not in loaded
+
+
 def test_what_works_on_bundles_needs_no_parser(tmp_path: Path) -> None:
     bundle = tmp_path / "one.bundle"
     bundle.write_bytes(compiler.compile(text="dfg 1\nentry f() -> i32 { return 1 }\n").to_bytes())
