@@ -57,6 +57,7 @@ LIBRARIES = ("nvvm", "nvJitLink")
 
 SOURCES = (
     "code/compile.py",
+    "code/condense*.py",
     "code/device_*.py",
     "code/link.py",
     "code/worker.py",

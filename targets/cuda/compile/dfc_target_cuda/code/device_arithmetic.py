@@ -9,20 +9,24 @@ and f64, of floats and integers.
 
 from __future__ import annotations
 
-import ast
 import operator
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from dfc_target_cuda.kernels.prelude_intrinsics import LONG, fits, ir, plain, refuse, types, with_parameters
+from dfc_target_cuda.kernels.prelude_intrinsics import (
+    LONG,
+    fits,
+    ir,
+    lower_builtin,
+    plain,
+    refuse,
+    templates,
+    types,
+)
 
-# None of these describes its types.
-templates: Any = import_module("numba.cuda.typing.templates")
-lower_builtin: Any = import_module("numba.cuda.extending").lower_builtin
-
-_I64, _U64, _BOOLEAN = types.int64, types.uint64, types.boolean
-_FLOATS = (types.float32, types.float64)
+I64, U64, BOOLEAN = types.int64, types.uint64, types.boolean
+FLOATS = (types.float32, types.float64)
 _NUMBERS = (types.Integer, types.Float, types.Boolean)
 
 Operator: TypeAlias = Callable[..., Any]
@@ -34,21 +38,21 @@ def install() -> None:
     """Makes the rules those that are asked first. Once a process."""
     registry = templates.Registry()
     for one, name in _OPERATORS.items():
-        _register(registry, one, _arithmetic, _implementation(name))
+        _register(registry, one, arithmetic, _implementation(name))
     for one in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
         _register(registry, one, _comparison)
     for one in (_STANDARD.and_, _STANDARD.or_, _STANDARD.xor):
-        _register(registry, one, _bits)
+        _register(registry, one, bits)
     for one in (_STANDARD.lshift, _STANDARD.rshift):
-        _register(registry, one, _shift)
-    _register(registry, _STANDARD.floordiv, _bits, _lowered(_quotient, _I64, _U64))
-    _register(registry, operator.mod, _bits, _lowered(_remainder, _I64, _U64))
-    _register(registry, _STANDARD.truediv, _floating)
+        _register(registry, one, shift)
+    _register(registry, _STANDARD.floordiv, bits, _lowered(_quotient, I64, U64))
+    _register(registry, operator.mod, bits, _lowered(_remainder, I64, U64))
+    _register(registry, _STANDARD.truediv, floating)
     _register(registry, operator.neg, _sign, _negation())
-    _register(registry, operator.getitem, _load)
-    _register(registry, operator.setitem, _store)
-    _register(registry, operator.not_, _condition)
-    _register(registry, bool, _condition)
+    _register(registry, operator.getitem, load)
+    _register(registry, operator.setitem, store)
+    _register(registry, operator.not_, condition)
+    _register(registry, bool, condition)
     import_module("numba.cuda.descriptor").cuda_target.typing_context.install_registry(registry)
 
 
@@ -88,42 +92,22 @@ def _implementation(name: str) -> Any:
     """An index stays within i64, of which the compiler makes loops whose length it knows."""
 
     def compute(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if signature.return_type in _FLOATS:
+        if signature.return_type in FLOATS:
             return getattr(builder, f"f{name}")(*arguments)
-        flags = ("nsw",) if signature.return_type == _I64 else ()
+        flags = ("nsw",) if signature.return_type == I64 else ()
         return getattr(builder, name)(*arguments, flags=flags)
 
-    return _lowered(compute, _I64, _U64, *_FLOATS)
-
-
-WRAPPING: dict[type[ast.operator], str] = {ast.Add: "_add", ast.Sub: "_sub", ast.Mult: "_mul"}
-"""What stands for an operator whose result is cast to an integer: `i64(_add(x, y))` for `i64(x + y)`."""
-
-
-def wrapping_functions() -> dict[str, Any]:
-    """The same on integers that may wrap, and on floats."""
-
-    def function(name: str) -> Any:
-        def typing(_: Any, x: Any, y: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                is_float = signature.return_type in _FLOATS
-                return getattr(builder, f"f{name}" if is_float else name)(*arguments)
-
-            return _arithmetic(x, y), generate
-
-        return with_parameters(f"_{name}", 2, typing)
-
-    return {f"_{name}": function(name) for name in ("add", "sub", "mul")}
+    return _lowered(compute, I64, U64, *FLOATS)
 
 
 def _negation() -> Any:
     def compute(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (x,) = arguments
-        if signature.return_type in _FLOATS:
+        if signature.return_type in FLOATS:
             return builder.fsub(ir.Constant(x.type, -0.0), x)
         return builder.sub(ir.Constant(x.type, 0), x)
 
-    return _lowered(compute, _I64, _U64, *_FLOATS, operands=1)
+    return _lowered(compute, I64, U64, *FLOATS, operands=1)
 
 
 # --- which types go together
@@ -133,76 +117,76 @@ def _common(x: Any, y: Any) -> Any:
     """The 64-bit type in which two integers meet."""
     a, b = plain(x), plain(y)
     if a.signed == b.signed:
-        return _I64 if a.signed else _U64
+        return I64 if a.signed else U64
     for one, other in ((x, b), (y, a)):
-        if isinstance(one, types.IntegerLiteral) and one.literal_value >= 0 and other == _U64:
-            return _U64
-    if _U64 in (a, b):
+        if isinstance(one, types.IntegerLiteral) and one.literal_value >= 0 and other == U64:
+            return U64
+    if U64 in (a, b):
         refuse(f"{a} and {b} do not go together")
-    return _I64
+    return I64
 
 
 def _are(kind: Any, x: Any, y: Any) -> bool:
     return isinstance(plain(x), kind) and isinstance(plain(y), kind)
 
 
-def _arithmetic(x: Any, y: Any) -> Any:
+def arithmetic(x: Any, y: Any) -> Any:
     if _are(types.Integer, x, y):
         wide = _common(x, y)
         return wide(wide, wide)
-    return _floating(x, y)
+    return floating(x, y)
 
 
-def _floating(x: Any, y: Any) -> Any:
-    if x in _FLOATS and x == y:
+def floating(x: Any, y: Any) -> Any:
+    if x in FLOATS and x == y:
         return x(x, x)
     return refuse(f"{x} and {y} do not go together") if _are(_NUMBERS, x, y) else None
 
 
-def _condition(x: Any) -> Any:
-    return _BOOLEAN(x) if plain(x) == _BOOLEAN else refuse(f"a condition is a boolean, and this is {plain(x)}")
+def condition(x: Any) -> Any:
+    return BOOLEAN(x) if plain(x) == BOOLEAN else refuse(f"a condition is a boolean, and this is {plain(x)}")
 
 
 def _sign(x: Any) -> Any:
     if isinstance(plain(x), types.Integer):
-        wide = _I64 if plain(x).signed else _U64
+        wide = I64 if plain(x).signed else U64
         return wide(wide)
-    return x(x) if x in _FLOATS else None
+    return x(x) if x in FLOATS else None
 
 
 def _comparison(x: Any, y: Any) -> Any:
     if _are(types.Integer, x, y):
         a, b = plain(x), plain(y)
         wide = a if a == b else _common(x, y)
-        return _BOOLEAN(wide, wide)
+        return BOOLEAN(wide, wide)
     if _are(types.Boolean, x, y):
-        return _BOOLEAN(x, y)
-    found = _floating(x, y)
-    return None if found is None else _BOOLEAN(x, y)
+        return BOOLEAN(x, y)
+    found = floating(x, y)
+    return None if found is None else BOOLEAN(x, y)
 
 
-def _bits(x: Any, y: Any) -> Any:
+def bits(x: Any, y: Any) -> Any:
     if _are(types.Integer, x, y):
         wide = _common(x, y)
         return wide(wide, wide)
     return refuse(f"{x} and {y} do not go together") if _are(_NUMBERS, x, y) else None
 
 
-def _shift(x: Any, y: Any) -> Any:
+def shift(x: Any, y: Any) -> Any:
     if _are(types.Integer, x, y):
-        wide = _I64 if plain(x).signed else _U64
+        wide = I64 if plain(x).signed else U64
         return wide(wide, wide)
     return refuse(f"{x} and {y} do not go together") if _are(_NUMBERS, x, y) else None
 
 
-def _load(memory: Any, index: Any) -> Any:
+def load(memory: Any, index: Any) -> Any:
     if not isinstance(memory, types.CPointer):
         return None
     _check_index(index)
     return memory.dtype(memory, types.intp)
 
 
-def _store(memory: Any, index: Any, value: Any) -> Any:
+def store(memory: Any, index: Any, value: Any) -> Any:
     if not isinstance(memory, types.CPointer):
         return None
     _check_index(index)
@@ -212,8 +196,8 @@ def _store(memory: Any, index: Any, value: Any) -> Any:
 
 
 def _check_index(index: Any) -> None:
-    if not fits(index, _I64):
-        refuse(f"an index is {_I64}, and this is {index}")
+    if not fits(index, I64):
+        refuse(f"an index is {I64}, and this is {index}")
 
 
 # --- division: rounded down; by 0 it is 0, and the smallest number by -1 wraps
@@ -232,7 +216,7 @@ def _divided(builder: Any, signature: Any, arguments: Any, *, remainder: bool) -
     zero, one = ir.Constant(LONG, 0), ir.Constant(LONG, 1)
     by_zero = builder.icmp_signed("==", y, zero)
     safe = builder.select(by_zero, one, y)
-    if signature.return_type == _U64:
+    if signature.return_type == U64:
         made = builder.urem(x, safe) if remainder else builder.udiv(x, safe)
         return builder.select(by_zero, zero, made)
     by_minus_one = builder.icmp_signed("==", y, ir.Constant(LONG, -1))

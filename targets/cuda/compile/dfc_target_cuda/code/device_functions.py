@@ -18,6 +18,7 @@ from typing import Any
 
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code import device_arithmetic
+from dfc_target_cuda.code.condense import condensed
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.prelude_intrinsics import TYPES, RefusedTypesError, call, fixed, types
@@ -36,27 +37,13 @@ def names() -> dict[str, Any]:
     device_arithmetic.install()
     primitives: dict[str, Any] = import_module("dfc_target_cuda.kernels.prelude_device").primitives()
     declared = {name: _declared(name) for name in prelude.definitions()}
-    return primitives | device_arithmetic.wrapping_functions() | declared
-
-
-class _Wrapping(ast.NodeTransformer):
-    """`i64(x + y)` as `i64(_add(x, y))`: what is cast to an integer at once may wrap, and else is an index."""
-
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        self.generic_visit(node)
-        match node:
-            case ast.Call(func=ast.Name(id=name), args=[ast.BinOp(left=left, op=operator, right=right) as inside]):
-                function = device_arithmetic.WRAPPING.get(type(operator))
-                if function and name in TYPES and isinstance(TYPES[name], types.Integer):
-                    called = ast.Call(ast.Name(function, ast.Load()), [left, right], [])
-                    node.args = [ast.fix_missing_locations(ast.copy_location(called, inside))]
-            case _:
-                pass
-        return node
+    return primitives | declared
 
 
 def _function(definition: ast.FunctionDef, file: str) -> Any:
-    return functions([_Wrapping().visit(copy.deepcopy(definition))], file, names())[definition.name]
+    """`definition` is changed."""
+    made, more = condensed(definition)
+    return functions([made], file, names() | more)[definition.name]
 
 
 def _declared(name: str) -> Any:
@@ -100,7 +87,7 @@ def kernel_function(key: TextKey) -> tuple[Any, Any]:
 def prelude_function(name: str) -> tuple[Any, Any]:
     """The Python function of a name of the prelude, and its signature."""
     definition = prelude.definitions()[name]
-    return _function(definition, prelude.FILE), _signature(definition)
+    return _function(copy.deepcopy(definition), prelude.FILE), _signature(definition)
 
 
 def kernel_code(key: TextKey, architecture: str) -> bytes:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from inspect import Parameter, Signature
 from typing import Any, NoReturn
 
 # None of these describes its types.
 ir: Any = import_module("llvmlite.ir")
 types: Any = import_module("numba.cuda.types")
-intrinsic: Any = import_module("numba.cuda.extending").intrinsic
+templates: Any = import_module("numba.cuda.typing.templates")
+lower_builtin: Any = import_module("numba.cuda.extending").lower_builtin
 
 TYPES: dict[str, Any] = {
     "boolean": types.boolean,
@@ -24,6 +24,15 @@ TYPES: dict[str, Any] = {
 }
 WORD = ir.IntType(32)
 LONG = ir.IntType(64)
+
+
+class DeviceFunction:
+    """A function of kernel text, which only numba calls: it asks a value for its type by this name."""
+
+    def __init__(self, name: str, kind: Any) -> None:
+        self.__name__ = name
+        self._numba_type_ = kind
+
 
 Emit = Callable[[Any, Any, Sequence[Any]], Any]
 """(context, builder, arguments) -> the value; None where there is no result."""
@@ -74,16 +83,30 @@ def fixed(name: str, signature: Any, emit: Emit) -> Any:
 
 
 def with_parameters(name: str, count: int, typing: Callable[..., Any]) -> Any:
-    """A function whose signature `typing(context, a0, a1, ...)` says. Numba asks it for the names of its parameters."""
+    """A function whose signature, and what makes its instructions, `typing(context, a0, a1, ...)` says.
 
-    def describe(*given: Any) -> Any:
-        return typing(*given)
+    As numba's `intrinsic`, but for what that does anew at each call: it reads the rules of its target again.
+    """
+    lowered: dict[tuple[Any, ...], Any] = {}
+    signatures: dict[tuple[Any, ...], Any] = {}
 
-    names = ["context", *(f"a{number}" for number in range(count))]
-    described: Any = describe
-    described.__name__ = described.__qualname__ = name
-    described.__signature__ = Signature([Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in names])
-    return intrinsic(described)
+    def generic(self: Any, given: Any, _: Any) -> Any:
+        known = signatures.get(given)
+        if known is None and len(given) != count:
+            refuse(f"{name}: {count} arguments are expected, and these are {len(given)}")
+        if known is None and (said := typing(self.context, *given)) is not None:
+            known, generate = said
+            signatures[given] = known
+            if known.args not in lowered:
+                lowered[known.args] = lower_builtin(generate, *known.args)(generate)
+        return known
+
+    def get_impl_key(self: Any, signature: Any) -> Any:
+        return lowered[signature.args]
+
+    body = {"key": name, "generic": generic, "get_impl_key": get_impl_key, "prefer_literal": True}
+    template = type(f"Rule_{name}", (templates.AbstractTemplate,), {**body, "metadata": {"target": "cuda"}})
+    return DeviceFunction(name, types.Function(template))
 
 
 def call(builder: Any, name: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
