@@ -31,7 +31,7 @@ def outcomes_of(
     follow: Work | None = None,
     *,
     jobs: Mapping[str, int] | None = None,
-    seconds: float = 20,
+    seconds: float = 100,
     faults: Faults | None = None,
     eager: int = 0,
 ) -> list[object]:

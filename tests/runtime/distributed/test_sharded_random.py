@@ -53,7 +53,8 @@ def test_blocks_of_a_batch_give_the_same_bits_on_any_number_of_workers(monkeypat
     monkeypatch.setattr(row_sparsity, "MANY", 0)
     monkeypatch.setattr(row_sparsity, "FEW", 0)
     accepted = 0
-    for seed in few(range(8), 4):
+    seeds = few(range(8), 4)
+    for seed in seeds:
         found = []
         for workers in (1, 2):
             data = replicated(seed, workers)
@@ -68,7 +69,7 @@ def test_blocks_of_a_batch_give_the_same_bits_on_any_number_of_workers(monkeypat
         for number, (a, b) in enumerate(zip(wanted, found[0], strict=True)):
             tolerance = 1e-5 if a.dtype == np.float32 or number < 2 else 1e-10
             np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance, err_msg=f"seed {seed}")
-    assert accepted > 2
+    assert accepted > len(seeds) // 3
 
 
 @pytest.mark.parametrize("block", few(range(2), 1))
