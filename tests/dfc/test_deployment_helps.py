@@ -22,6 +22,7 @@ from dfc.ir.options import CompileOptions
 from tests.support.deploying import PROGRAM, diagnosed
 from tests.support.documents import code_blocks
 from tests.support.golden import read_cases
+from tests.support.sweeping import few
 
 HERE = Path(__file__).parent
 PAGES = HERE.parents[1] / "dfc" / "diagnostics" / "explanations"
@@ -162,7 +163,7 @@ def test_a_deployment_that_followed_a_help_resolves(name: str, tmp_path: Path) -
         assert {code for code, title in said if (code, title) not in before} <= LEFT.get(name, set()), fix.help
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if deployments()[name].program is not None])
+@pytest.mark.parametrize("name", few([name for name in NAMES if deployments()[name].program is not None], 9))
 def test_a_program_with_a_deployment_that_followed_a_help_compiles(name: str, tmp_path: Path) -> None:
     deployed = deployments()[name]
     for _, fix, text, left in followed(deployed, tmp_path):

@@ -10,6 +10,7 @@ import dfc
 from dfc_runtime.distributed.transport.in_process import Faults
 from dfc_runtime.errors import RunError
 from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.sweeping import few
 
 ROWS = 11
 PROGRAM = f"""dfg 1
@@ -121,7 +122,7 @@ def used(module):
     return [*found, *(np.array(module.state[name]) for name in ("table", "w", "counts"))]
 
 
-@pytest.mark.parametrize(("shards", "rule"), [(1, "blocks"), (2, "modulo"), (3, "hash")])
+@pytest.mark.parametrize(("shards", "rule"), few([(1, "blocks"), (2, "modulo"), (3, "hash")], 2))
 def test_rounds_use_rows_where_they_lie(shards, rule):
     wanted = used(dfc.loads(dfc.compile(text=PROGRAM).to_bytes()))
     data = cluster_bundle(PROGRAM, DEPLOYMENT.format(shards=shards, rule=rule))
@@ -209,7 +210,7 @@ def test_rounds_of_a_batch_in_blocks_give_the_bits_of_any_number_of_workers(shar
     wanted = trained(dfc.loads(dfc.compile(text=TRAINED).to_bytes()))
     lines = "".join(LINE.format(entry=entry) for entry in ("known", "found", "steps"))
     bits = []
-    for workers in numbers:
+    for workers in few(numbers, 2):
         data = cluster_bundle(TRAINED, SPREAD.format(shards=shards, workers=workers, rule=rule) + lines)
         found = on_cluster(data, shards + workers, trained, faults=Faults(workers, delay=workers % 2))
         for number, (a, b) in enumerate(zip(wanted, found, strict=True)):

@@ -10,6 +10,7 @@ import dfc
 from dfc_runtime.distributed.transport.in_process import Faults
 from dfc_runtime.errors import RunError
 from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
+from tests.support.sweeping import few
 
 ROWS = 11
 PROGRAM = f"""dfg 1
@@ -67,7 +68,7 @@ def used(module):
     return [*found, np.array(module.state["table"]), module.rows(IDS)]
 
 
-@pytest.mark.parametrize(("shards", "rule"), [(1, "blocks"), (2, "modulo"), (2, "hash"), (3, "blocks")])
+@pytest.mark.parametrize(("shards", "rule"), few([(1, "blocks"), (2, "modulo"), (2, "hash"), (3, "blocks")], 2))
 def test_rows_are_used_where_they_lie(shards, rule):
     data = cluster_bundle(PROGRAM, DEPLOYMENT.format(shards=shards, rule=rule))
     wanted = used(dfc.loads(dfc.compile(text=PROGRAM).to_bytes()))
@@ -149,7 +150,7 @@ def trained(module):
 def test_training_gives_the_bits_of_any_number_of_workers(rule, shards, numbers):
     wanted = trained(dfc.loads(dfc.compile(text=TRAINED).to_bytes()))
     first = None
-    for workers in numbers:
+    for workers in few(numbers, 2):
         data = cluster_bundle(TRAINED, SPREAD.format(shards=shards, workers=workers, rule=rule))
         found = on_cluster(data, shards + workers, trained, faults=Faults(workers, delay=workers % 2))
         for a, b in zip(wanted, found, strict=True):
@@ -206,12 +207,12 @@ def softmax_trained(module):
     return [np.array(losses), *(np.array(module.state[name]) for name in ("table", "output", "bias"))]
 
 
-@pytest.mark.parametrize("tables", ["table output bias", "output"])
+@pytest.mark.parametrize("tables", few(["table output bias", "output"], 1))
 @pytest.mark.parametrize(("loss", "combine"), [("mean", "mean"), ("sum", "sum")])
 def test_workers_train_a_softmax_over_their_own_tables(tables, loss, combine):
     text = SOFTMAX.replace("LOSS", loss)
     wanted = softmax_trained(dfc.loads(dfc.compile(text=text).to_bytes()))
-    for workers in (1, 2, 3):
+    for workers in few((1, 3, 2), 2):
         found = on_cluster(cluster_bundle(text, own_tables(workers, combine, tables)), workers, softmax_trained)
         for a, b in zip(wanted, found, strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-14)

@@ -13,6 +13,7 @@ from dfc.ops.check import check_node
 from dfc.transforms.autodiff.autodiff import autodiff
 from dfc_runtime import loads
 from tests.support.building import graph_of, run
+from tests.support.sweeping import few
 
 STEP = 1e-6
 TOLERANCE = 2e-6
@@ -161,7 +162,7 @@ def source(name: str) -> str:
     )
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", few(PROGRAMS, 12))
 def test_slopes_are_differences_and_compiled_code_finds_them_too(name: str) -> None:
     _, feeds, _ = PROGRAMS[name]
     graph = graph_of(source(name))

@@ -14,6 +14,7 @@ from dfc.kernels.program import Program
 from tests.support.building import graph_of
 from tests.support.direct_convolution import Form, by_data, by_weights, forward
 from tests.support.native_run import NativeRun
+from tests.support.sweeping import few
 
 Array = np.ndarray[Any, Any]
 TYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
@@ -71,7 +72,7 @@ def assert_close(found: Array, expected: Array, dtype: str, terms: int) -> None:
     np.testing.assert_allclose(found.astype(np.float64), expected, rtol=2 * rounded, atol=8 * accumulated + 1e-30)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize("dtype", few(["f32", "f64", "bf16"], 1))
 @pytest.mark.parametrize("name", FORMS)
 def test_a_convolution_and_its_gradients_follow_their_definition(name: str, dtype: str) -> None:
     x_shape, w_shape, form = FORMS[name]

@@ -15,6 +15,7 @@ from dfc_target_cuda.kernels.simulation import simulate
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import blocks_of, run_text
 from tests.support.programs import KernelMaker, axis_index
+from tests.support.sweeping import few
 from tests.targets.cpu.test_lower_map import sample
 from tests.targets.cpu.test_lower_reduce import reduction, whole
 from tests.targets.cuda.compile.kernels.test_write_map import agree
@@ -49,7 +50,7 @@ def rows(combine: str, dtype: DType, over: int, result: DType | None, shape: tup
 
 
 @pytest.mark.parametrize("over", [1, 0])
-@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, I64, U8], ids=str)
+@pytest.mark.parametrize("dtype", few([F32, F64, BF16, I8, I64, U8], 3), ids=str)
 def test_folds_of_rows_and_columns(dtype: DType, over: int) -> None:
     for combine in ("add", "max", "min"):
         for shape in SHAPES:
@@ -66,7 +67,7 @@ def test_products_logic_and_wider_results(over: int) -> None:
 
 
 @pytest.mark.parametrize("over", [1, 0])
-@pytest.mark.parametrize("dtype", [F32, I32, U8, F16], ids=str)
+@pytest.mark.parametrize("dtype", few([F32, I32, F16, U8], 2), ids=str)
 def test_searches_take_the_first_and_nan(over: int, dtype: DType) -> None:
     for shape in SHAPES:
         x = sample(dtype, shape[0] * shape[1]).reshape(shape)
