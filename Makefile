@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Tests start some thousand processes; without compiled modules each of these would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-gpu lint fast gate bench bench-gpu clean
+.PHONY: help demo test test-gpu lint style types simulated fast gate bench bench-gpu clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -19,18 +19,25 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## Compile, train and try the handwritten digits
 	$(BIN)/python samples/demo.py
 
-lint: $(STAMP)  ## Style, types and layer contracts
+lint: style types  ## Style, types and layer contracts
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/basedpyright --level error
 	$(BIN)/lint-imports --no-cache
+
+types: $(STAMP)
+	$(BIN)/basedpyright --level error
+
+simulated: $(STAMP)
+	NUMBA_ENABLE_CUDASIM=1 $(BIN)/pytest -q tests/simulated
 
 fast: $(STAMP)  ## The tests that take seconds
 	$(BIN)/pytest -q -m 'not slow'
 
-test: lint  ## Lint, then all tests
+test: $(STAMP)  ## Lint, then all tests
+	$(MAKE) --jobs 2 --output-sync=target types style simulated
 	$(BIN)/pytest -q -n 2 --dist loadgroup --durations 20 --durations-min 1
-	NUMBA_ENABLE_CUDASIM=1 $(BIN)/pytest -q -n 2 tests/simulated
 
 gate: $(STAMP)  ## Attacks and sweeps that take an hour or more; with new seeds each time
 	$(BIN)/python -m tests.gate
