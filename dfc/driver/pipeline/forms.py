@@ -138,7 +138,8 @@ class OneBundle:
 class Context:
     """What stages know besides the program. `text` and `modules` are what the bundle keeps of the source: that of the
     program, and of imported files by path ("" and none for a part of another program). `diagnostics` gets the warnings
-    of the front end. A run ends early behind the stage `options.stop_after`."""
+    of the front end. A run ends early behind the stage `options.stop_after`. `verified` is the last graph that was
+    found whole: stages that hand it on as it is, and the next run, need not look at it again."""
 
     options: CompileOptions = field(default_factory=CompileOptions)
     distribution: Distribution = field(default_factory=OneRank)
@@ -146,3 +147,4 @@ class Context:
     text: str = ""
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    verified: Graph | None = None

@@ -35,7 +35,7 @@ Numbered = tuple[int, AnyStage]
 def run(form: Any, context: Context, first: str = "", last: str = "") -> Any:
     """What the stages from `first` to `last` (both included; "" for the ends of the list) make of a form, or those up
     to the last run of `stop_after`."""
-    if first == FIRST_PASS:
+    if first == FIRST_PASS and form is not context.verified:
         check(form, "elaborate")  # what somebody cut out of a program, say
     graph = _graph_of(form, None)
     stages = selected(context.options, first, last)
@@ -105,7 +105,9 @@ def _run_stage(
     must_verify = context.options.verify_each
     match stage:
         case Phase():
-            return run_phase(stage, number, form, context.watch, must_verify=must_verify or is_last_pass)
+            made = run_phase(stage, number, form, context.watch, must_verify=must_verify or is_last_pass)
+            context.verified = made if must_verify or is_last_pass else None
+            return made
         case PartStage():
             parts = tuple(_run_part(stage, part, context) for part in form.parts)
             return replace(form, parts=parts)
@@ -113,10 +115,16 @@ def _run_stage(
             start = time.perf_counter()
             with guarded(stage.name, 0, graph):
                 after = stage.run(form, context)
-                if must_verify or stage.always:
+                if must_verify or (stage.always and not _holds_only(after, context.verified)):
                     stage.verify(after)
+                    context.verified = after if isinstance(after, Graph) else context.verified
             context.watch(Event(0, stage.name, after, time.perf_counter() - start, partial(stage.show, after)))
             return after
+
+
+def _holds_only(form: object, graph: Graph | None) -> bool:
+    """Whether a divided program is one graph and nothing else, as it is for one rank."""
+    return isinstance(form, Divided) and all(part.form is graph for part in form.parts)
 
 
 def _run_part(stage: PartStage[Any, Any], part: Part[Any], context: Context) -> Part[Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dfc.diagnostics.diagnostic import CompileError, error
 from dfc.diagnostics.source import NOWHERE, SourceFile
-from dfc.driver import pipeline, reproducer
+from dfc.driver import api, internal_errors, pipeline, reproducer
 from dfc.driver.pipeline import Event, InternalError, Phase
 from dfc.driver.watching import watcher
 from dfc.elaborate.build import build
@@ -127,6 +128,19 @@ def test_a_pass_that_breaks_the_graph_is_found_when_every_pass_is_verified() -> 
     with pytest.raises(InternalError, match="shake failed: VerifyError"):
         pipeline.run_phase(phase(broken), 1, graph(), pipeline.ignore, must_verify=True)
     pipeline.run_phase(phase(broken), 1, graph(), pipeline.ignore, must_verify=False)
+
+
+def test_a_graph_is_verified_once_however_many_stages_hand_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    verified: list[Graph] = []
+    whole = internal_errors.verify
+
+    def noted(graph: Graph, *others: Any) -> None:
+        verified.append(graph)
+        whole(graph, *others)
+
+    monkeypatch.setattr(internal_errors, "verify", noted)
+    api.compile(text="dfg 1\n\nentry double(x: f32) -> f32 {\n  return 1 * x\n}\n")
+    assert len(verified) == len({id(graph) for graph in verified}) == 2  # of the elaborated one, and behind all passes
 
 
 def test_a_graph_that_is_broken_from_the_start_is_found() -> None:
