@@ -97,7 +97,9 @@ class _Deferred:
         """What the standard library adds to the class as it was declared."""
         made = self.made
         before = {**self._body, "__doc__": "-"}  # without, one is made of the signature, which takes long
-        after = vars(dataclasses.dataclass(**options)(type(made)(made.__name__, made.__bases__, dict(before))))
+        model: Any = type(made)(made.__name__, made.__bases__, dict(before))
+        made_at_once: Any = dataclasses.dataclass(**options)
+        after: dict[str, Any] = dict(vars(made_at_once(model)))
         kept = {"__doc__", "__dict__", "__weakref__", *self._body.get("__annotations__", ())}
         return {n: value for n, value in after.items() if n not in kept and value is not before.get(n, _MISSING)}
 
