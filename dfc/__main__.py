@@ -15,7 +15,10 @@ def main() -> None:
     if is_heeded:
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
     # Only now: importing takes tens of milliseconds, in which Ctrl-C would end in a traceback without the line above.
-    from dfc.cli.main import main as run
+    from dfc.deferred.collection import uncollected
+
+    with uncollected():
+        from dfc.cli.main import main as run
 
     try:
         if is_heeded:

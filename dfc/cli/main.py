@@ -14,6 +14,7 @@ from importlib import import_module
 import click
 
 from dfc.cli import failures, output
+from dfc.deferred.collection import uncollected
 from dfc.deferred.modules import defer
 
 COMMANDS: dict[str, str] = {
@@ -47,7 +48,8 @@ class LazyGroup(click.Group):
             return None
         if cmd_name in WITHOUT_ARRAYS:
             defer("numpy")
-        command: click.Command = import_module(f"dfc.cli.commands.{cmd_name}_command").command
+        with uncollected():
+            command: click.Command = import_module(f"dfc.cli.commands.{cmd_name}_command").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -7,7 +7,6 @@ several independent ones, and that a graph is only given for a program without e
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
+from dfc.deferred.collection import uncollected
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics, error
 from dfc.diagnostics.source import NOWHERE, SourceFile, Span
 from dfc.elaborate import entries
@@ -208,18 +208,6 @@ def deep_recursion() -> Generator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
-
-
-@contextmanager
-def uncollected() -> Generator[None]:
-    """Looking for garbage among millions of new nodes, all of them needed, would take a third of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _loader(program: Program, folder: Path) -> Loader:
