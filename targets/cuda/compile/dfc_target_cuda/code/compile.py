@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import dfc
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code.disk_cache import digest, file_identity, user_cache
 from dfc_target_cuda.code.fragments import Fragments, TextKey
 from dfc_target_cuda.code.worker import compile_texts, missing_compiler, needed
-from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import KernelText
 
 KERNEL = "kernel"
@@ -61,10 +61,15 @@ SOURCES = (
     "code/device_*.py",
     "code/link.py",
     "code/worker.py",
+    "kernels/device_functions.py",
     "kernels/prelude*.py",
     "kernels/text_functions.py",
+    "kernels/write_types.py",
 )
-"""Of this package, what decides on the PTX of a text; beside it, the text of the prelude does."""
+"""Of this package, what decides on the PTX of a text."""
+
+COMPILER_SOURCES = ("ir/dims.py", "ir/dtypes.py", "kernels/*.py", "lower/legalise/*.py")
+"""Of the package `dfc`, what the prelude's text is made of."""
 
 
 def check_installed() -> None:
@@ -88,18 +93,28 @@ def compiler_versions() -> dict[str, str]:
 
 @once
 def _compiler() -> str:
-    """What PTX depends on beside a text: all that takes part. Empty if one of that is not known."""
-    package = Path(__file__).resolve().parents[1]
-    own = [path for pattern in SOURCES for path in sorted(package.glob(pattern))]
+    """What PTX depends on beside a text: all that takes part. Empty if one of that is not known.
+
+    Neither numba nor a library is loaded for that, nor is the prelude written: most often what is asked for was
+    compiled before.
+    """
+    package, compiler = Path(__file__).resolve().parents[1], Path(dfc.__file__).resolve().parent
+    patterns = [(package, SOURCES), (compiler, COMPILER_SOURCES)]
+    own = [path for root, names in patterns for name in names for path in sorted(root.glob(name))]
     versions, libraries = compiler_versions(), [_library_identity(name) for name in LIBRARIES]
     if not versions or not all(libraries):
         return ""
     told = [f"{name} {version}" for name, version in versions.items()]
-    return digest(prelude.text(), *told, *libraries, *(path.read_bytes() for path in own))
+    return digest(*told, *libraries, *(path.read_bytes() for path in own))
 
 
 def _library_identity(name: str) -> str:
     """What tells this library from every other; empty if that is not known."""
+    spec = find_spec("nvidia")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    installed = [path for folder in folders for path in sorted(Path(folder).glob(f"cu*/lib/lib{name}.so*"))]
+    if installed:  # which is where numba's own search begins
+        return " ".join(file_identity(str(path)) for path in installed)
     try:
         finder: Any = import_module("cuda.pathfinder")
         return file_identity(finder.load_nvidia_dynamic_lib(name).abs_path or "")

@@ -189,7 +189,8 @@ class _Suites:
                 statement.orelse = self.condense(statement.orelse, known) if statement.orelse else []
                 return self._unconditional(statement, known) or [statement]
             case ast.While() | ast.For():
-                inside = known | (_names([statement.target], ast.Store) if isinstance(statement, ast.For) else set())
+                target: list[ast.AST] = [statement.target] if isinstance(statement, ast.For) else []
+                inside = known | _names(target, ast.Store)
                 statement.body = self.condense(statement.body, inside)
                 return self._counted(statement) if isinstance(statement, ast.For) else [statement]
             case _:

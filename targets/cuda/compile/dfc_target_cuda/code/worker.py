@@ -1,9 +1,10 @@
-"""The process that compiles: numba is loaded and prepared once, then each function is compiled in a fork of its own.
+"""The process that compiles: numba is loaded and prepared once, then functions are compiled in forks, one a core.
 
 A request is one JSON document on standard input: the architecture, the texts, code of prelude functions that is known
 already, and how many to compile at once. The answer is one on standard output. Guarantees that code depends on its text
-alone: numba numbers functions, so that its names depend on what the process compiled before, and here that is always
-the same. `python -m dfc_target_cuda.code.worker` runs it; `compile_texts` is what others call.
+alone: numba numbers functions, so that its names depend on what the process compiled before, but `link` gives names of
+its own to all that is left in PTX. `python -m dfc_target_cuda.code.worker` runs it; `compile_texts` is what others
+call.
 """
 
 from __future__ import annotations
@@ -143,33 +144,29 @@ def _answer(keys: Sequence[TextKey], architecture: str, known: Library, at_once:
     device.kernel_code(_WARM_UP, architecture)
     gc.freeze()
     new = sorted({name for names in parts for name in names} - known.keys())
-    library = known | _prelude_codes(device, new, architecture, at_once)
+    codes = _compiled(device, keys, new, architecture, at_once)
+    library = known | dict(zip(new, codes[len(keys) :], strict=True))
 
     def linked(number: int) -> bytes:
-        code = device.kernel_code(keys[number], architecture)
-        ptx: str = linker.link([code, *(library[name] for name in parts[number])], architecture)
+        used = [library[name] for name in parts[number]]
+        ptx: str = linker.link([codes[number], *used], architecture)
         return ptx.encode()
 
-    longest_first = sorted(range(len(keys)), key=lambda number: -len(keys[number].source))
-    jobs = [partial(linked, number) for number in range(len(keys))]
     return {
-        "ptx": [ptx.decode() for ptx in run_forked(jobs, at_once, longest_first)],
+        "ptx": [ptx.decode() for ptx in run_forked([partial(linked, number) for number in range(len(keys))], at_once)],
         "made": {name: base64.b64encode(library[name]).decode() for name in new},
     }
 
 
-def _prelude_codes(device: Any, names: Sequence[str], architecture: str, at_once: int) -> Library:
-    """LTO-IR of these functions: small ones with names of their own, so that some of them share a fork."""
-
-    def several(part: Sequence[str]) -> bytes:
-        made = {name: base64.b64encode(device.prelude_code(name, architecture)).decode() for name in part}
-        return json.dumps(made).encode()
-
-    parts = [names[number::at_once] for number in range(min(at_once, len(names)))]
-    found: dict[str, str] = {}
-    for made in run_forked([partial(several, part) for part in parts], at_once):
-        found |= json.loads(made)
-    return {name: base64.b64decode(code) for name, code in found.items()}
+def _compiled(
+    device: Any, keys: Sequence[TextKey], functions: Sequence[str], architecture: str, at_once: int
+) -> list[bytes]:
+    """LTO-IR of the kernels, and behind them of prelude functions; the longest texts first, so that none is left alone
+    at the end."""
+    jobs = [partial(device.kernel_code, key, architecture) for key in keys]
+    jobs += [partial(device.prelude_code, name, architecture) for name in functions]
+    texts = [len(key.source) for key in keys] + [0] * len(functions)
+    return run_forked(jobs, at_once, sorted(range(len(jobs)), key=lambda number: -texts[number]))
 
 
 def _check_libraries() -> None:

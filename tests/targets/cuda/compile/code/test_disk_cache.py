@@ -9,10 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import dfc
 from dfc_target_cuda.code import compile as compiling
 from dfc_target_cuda.code import disk_cache
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
@@ -203,17 +205,48 @@ def test_all_that_decides_on_code_decides_on_what_is_kept() -> None:
 import sys
 from dfc_target_cuda.code import compile, device_functions, link, worker
 device_functions.names()
-print(*sorted(n for n in sys.modules if 'dfc_target_cuda.' in n))
+print(*sorted(n for n in sys.modules if n.startswith(('dfc.', 'dfc_target_cuda.'))))
 """
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    package = Path(compiling.__file__).parents[1]
-    own = {path for pattern in compiling.SOURCES for path in package.glob(pattern)}
-    loaded = {package / f"{name.split('.', 1)[1].replace('.', '/')}.py" for name in told.split()}
-    others = {path.name for path in loaded - own}
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    package, compiler = Path(compiling.__file__).parents[1], Path(dfc.__file__).parent
+    own = _matching(package, compiling.SOURCES)
+    loaded = {_file(package, name) for name in told if name.startswith("dfc_target_cuda.")}
     carriers = {"code.py", "kernels.py", "disk_cache.py", "forks.py", "fragments.py", "kernel_text.py"}
-    carriers |= {"write_types.py", "device_functions.py"}  # what they write is part of the prelude's text, or of a key
-    assert others == carriers | {"simulation.py", "simulation_tensor.py"}
+    assert {path.name for path in loaded - own} == carriers | {"simulation.py", "simulation_tensor.py"}
     assert own - loaded == set(), "a file that does not matter"
+    shared = {_file(compiler, name) for name in told if name.startswith("dfc.")}
+    others = {str(path.relative_to(compiler)) for path in shared - _matching(compiler, compiling.COMPILER_SOURCES)}
+    assert others == {"ir.py", "kernels.py", "lower.py", "lower/legalise.py", "version.py"}, "packages, and no code"
+
+
+def _matching(folder: Path, patterns: Sequence[str]) -> set[Path]:
+    return {path for pattern in patterns for path in folder.glob(pattern)}
+
+
+def _file(folder: Path, module: str) -> Path:
+    return folder / f"{module.split('.', 1)[1].replace('.', '/')}.py"
+
+
+CACHED = """
+import sys
+from dfc.ir.dims import dim
+from dfc.ir.dtypes import F64
+from dfc_target_cuda.code import compile
+from dfc_target_cuda.kernels.kernel_text import Geometry, KernelText
+source = "def k0(a, error):\\n    a[0] = f64_exp(a[0])\\n"
+compile.ptx_module([KernelText("k0", source, (F64,), 0, Geometry(dim(1), 1, 256, 1))], "compute_80")
+print(*sorted({name.split(".")[0] for name in sys.modules} & {"numba", "numba_cuda", "llvmlite", "cuda"}))
+"""
+
+
+def test_what_was_compiled_before_needs_neither_numba_nor_a_library(tmp_path: Path) -> None:
+    pytest.importorskip("numba.cuda")
+    environment = {**os.environ, disk_cache.VARIABLE: str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", CACHED]
+    told = [
+        subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout for _ in range(2)
+    ]
+    assert told == ["\n", "\n"], "which a process of its own has, and only the first time"
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")

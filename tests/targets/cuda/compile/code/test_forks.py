@@ -3,6 +3,8 @@
 import os
 import signal
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -25,15 +27,37 @@ def test_results_come_in_the_order_of_the_jobs(at_once: int) -> None:
     assert run_forked([], at_once) == []
 
 
-def test_each_job_begins_with_what_this_process_knows() -> None:
+def test_a_job_leaves_nothing_behind_in_this_process() -> None:
     known: list[int] = []
 
     def count() -> bytes:
         known.append(1)
         return bytes(known)
 
-    assert run_forked([count, count, count], 1) == [b"\1"] * 3
+    assert run_forked([count], 1) == [b"\1"]
     assert known == []
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+def test_there_are_as_many_processes_as_run_at_once(at_once: int) -> None:
+    def who() -> bytes:
+        return str(os.getpid()).encode()
+
+    found = run_forked([who] * 40, at_once)
+    assert str(os.getpid()).encode() not in found and 1 <= len(set(found)) <= at_once
+
+
+def test_jobs_behind_one_that_dies_are_done() -> None:
+    def write(folder: Path, name: str) -> bytes:
+        (folder / name).write_text("done")
+        return b""
+
+    with TemporaryDirectory() as folder:
+        jobs = [lambda: os._exit(4), *(partial(write, Path(folder), name) for name in "abc")]
+        with pytest.raises(CodeGenerationError, match="ended with 4"):
+            run_forked(jobs, 1)
+        done = sorted(os.listdir(folder))
+    assert done == ["a", "b", "c"]
 
 
 def test_the_first_refused_job_is_the_one_reported() -> None:
