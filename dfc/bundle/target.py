@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
@@ -60,7 +61,8 @@ class Generated(Protocol):
 class Target(Protocol):
     """The compile half of a target. One that has no code for some ops says so in a mapping `lacks`, from their names to
     the reasons. One that links what it has generated in a step of its own has a method
-    `generate(program, options) -> Generated` as well, and `lower` is both."""
+    `generate(program, options) -> Generated` as well, and `lower` is both. One that takes long to load has a method
+    `prepare(program, options) -> AbstractContextManager[None]`, which is entered while the program is read."""
 
     name: str
 
@@ -87,6 +89,17 @@ def generate(target: Target, program: Program, options: TargetOptions) -> Genera
     """The code of a program, not yet linked; of a target that does not tell these apart, linked already."""
     own: Callable[[Program, TargetOptions], Generated] | None = getattr(target, "generate", None)
     return own(program, options) if own is not None else Whole(target.lower(program, options))
+
+
+def preparing(name: str, program: str, options: TargetOptions) -> AbstractContextManager[None]:
+    """To be entered before a program is read, and left when it is compiled: the target may get ready meanwhile.
+    `program` tells it from others. What is wrong with the target is said where it is asked for code."""
+    try:
+        target = load_target(name)
+        own: Callable[[str, TargetOptions], AbstractContextManager[None]] | None = getattr(target, "prepare", None)
+        return own(program, options) if own is not None else nullcontext()
+    except UnsupportedError:
+        return nullcontext()
 
 
 def installed_targets() -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from dfc.bundle.target import preparing
 from dfc.bundle.writing import Bundle
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.source import SourceFile
@@ -112,6 +113,19 @@ def compile_source(
 ) -> Bundle:
     """The bundle of a program that was read already; with a deployment file, one for many ranks, placed by measured
     costs if there is a profile."""
+    if deploy is None and options.target != CompileOptions().target:  # the usual one has nothing to get ready
+        identity = "\n".join((source.text, repr(options.settings), str(options.check_finite)))
+        with preparing(options.target, identity, options.target_options):
+            return _compiled(source, options, None, None)
+    return _compiled(source, options, deploy, profile)
+
+
+def _compiled(
+    source: SourceFile,
+    options: CompileOptions,
+    deploy: SourceFile | None,
+    profile: str | os.PathLike[str] | None,
+) -> Bundle:
     context = Context(options, distribution_of(options), watcher(options))
     built: Graph = pipeline.run(source, context, last="elaborate")
     if deploy is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 
 import pytest
 
 from dfc.bundle import target
-from dfc.bundle.target import INCOMPLETE, Lowered, generate, installed_targets, load_target
+from dfc.bundle.target import INCOMPLETE, Lowered, generate, installed_targets, load_target, preparing
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
 from dfc.lower.program import lower_graph
@@ -78,3 +80,34 @@ def test_a_target_that_only_lowers_is_generated_and_linked_at_once() -> None:
     generated = generate(AtOnce(), Program("p"), TargetOptions())
     assert generated.text() == "what it made"
     assert generated.link().constants == b"p"
+
+
+class Slow(AtOnce):
+    """Has something to get ready."""
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    @contextmanager
+    def prepare(self, program: str, options: TargetOptions) -> Iterator[None]:
+        self._log.append(f"{program} {options.isas}")
+        try:
+            yield
+        finally:
+            self._log.append("done")
+
+
+def test_a_target_gets_ready_while_a_program_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    monkeypatch.setattr(target, "load_target", lambda _: Slow(log))
+    with pytest.raises(KeyError), preparing("slow", "a text", TargetOptions(("sm_80",))):
+        log.append("read")
+        raise KeyError
+    assert log == ["a text ('sm_80',)", "read", "done"]
+
+
+def test_a_target_that_is_not_there_is_told_of_where_it_is_asked_for_code() -> None:
+    with preparing("no_such_target", "", TargetOptions()), preparing("cpu", "", TargetOptions()):
+        pass
+    with preparing("cuda", "", TargetOptions(("no_such_variant",))):
+        pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from dfc.bundle.constants import lay_out_constants
@@ -16,7 +17,7 @@ from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
 from dfc_runtime.errors import UnsupportedError
 from dfc_target_cuda.code.assemble import Assembled, assemble_all, assembler_release
-from dfc_target_cuda.code.compile import ptx_module
+from dfc_target_cuda.code.compile import prepared, ptx_module
 from dfc_target_cuda.code.compilers import compilers
 from dfc_target_cuda.kernels.kernel_code import KernelCode, kernel_code
 from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED, KernelText
@@ -44,6 +45,13 @@ class CudaTarget:
     """The compile half of the target `cuda`."""
 
     name = "cuda"
+
+    def prepare(self, program: str, options: TargetOptions) -> AbstractContextManager[None]:
+        """Begins what compiles kernels, which takes as long to load as a program to be read."""
+        wanted = architectures(options)
+        if wanted == (SIMULATOR,):
+            return nullcontext()
+        return prepared(program, f"compute_{number(wanted[0])}")
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Code and plan for every entry."""

@@ -8,7 +8,8 @@ without numba-cuda or one of NVIDIA's libraries.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import cache as once
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -17,9 +18,10 @@ from typing import Any
 
 import dfc
 from dfc.kernels.errors import CodeGenerationError
+from dfc_target_cuda.code.compiler_process import begun, compile_texts, missing_compiler
 from dfc_target_cuda.code.disk_cache import digest, file_identity, user_cache
 from dfc_target_cuda.code.fragments import Fragments, TextKey
-from dfc_target_cuda.code.worker import compile_texts, missing_compiler, needed
+from dfc_target_cuda.code.worker import needed
 from dfc_target_cuda.kernels.kernel_text import KernelText
 
 KERNEL = "kernel"
@@ -39,6 +41,21 @@ def ptx_module(texts: Sequence[KernelText], architecture: str) -> str:
     parts = [re.sub(rf"\b{KERNEL}(?=\b|_)", text.name, part) for text, part in named]
     header = "".join(_HEADER.findall(parts[0]))
     return header + "\n" + "\n".join(_HEADER.sub("", part).strip("\n") + "\n" for part in parts)
+
+
+@contextmanager
+def prepared(program: str, architecture: str) -> Generator[None]:
+    """While a program is read: has the process begin that will compile its kernels, unless the cache says that this
+    program was compiled before. `program` is its text and all else that tells it from others."""
+    cache, compiler = user_cache(), _compiler()
+    name = digest("program", compiler, architecture, program)
+    if (compiler and cache.get(name) is not None) or find_spec("numba_cuda") is None:
+        yield
+        return
+    with begun(architecture):
+        yield
+    if compiler:
+        cache.put({name: b"compiled"})
 
 
 def key_of(text: KernelText) -> TextKey:

@@ -1,10 +1,10 @@
 """The process that compiles: numba is loaded and prepared once, then functions are compiled in forks, one a core.
 
-A request is one JSON document on standard input: the architecture, the texts, code of prelude functions that is known
-already, and how many to compile at once. The answer is one on standard output. Guarantees that code depends on its text
-alone: numba numbers functions, so that its names depend on what the process compiled before, but `link` gives names of
-its own to all that is left in PTX. `python -m dfc_target_cuda.code.worker` runs it; `compile_texts` is what others
-call.
+The architecture is an argument. A request is one JSON document on standard input: the texts, code of prelude functions
+that is known already, and how many to compile at once. The answer is one on standard output. Guarantees that code
+depends on its text alone: numba numbers functions, so that its names depend on what the process compiled before, but
+`link` gives names of its own to all that is left in PTX. `python -m dfc_target_cuda.code.worker compute_80` runs it;
+others call `compiler_process`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,13 @@ import base64
 import gc
 import json
 import os
-import subprocess
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from typing import IO, Any
 
 from dfc.kernels.errors import CodeGenerationError
-from dfc_runtime.errors import UnsupportedError
 from dfc_target_cuda.code.forks import run_forked
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.kernels import prelude
@@ -54,11 +50,6 @@ Library = dict[str, bytes]
 """LTO-IR of prelude functions by name."""
 
 
-def missing_compiler(reason: str) -> UnsupportedError:
-    text = f"the target cuda needs the package numba-cuda ({reason}): pip install 'dfc[cuda]', or --target cpu"
-    return UnsupportedError(text, code="E1004")
-
-
 def needed(source: str) -> list[str]:
     """The prelude functions that a text calls, and those that they call."""
     definitions = prelude.definitions()
@@ -71,62 +62,30 @@ def needed(source: str) -> list[str]:
     return sorted(found)
 
 
-# --- the side that asks
-
-
-def compile_texts(
-    keys: Sequence[TextKey], architecture: str, known: Mapping[str, bytes], at_once: int
-) -> tuple[list[str], Library]:
-    """The PTX of each text, and the prelude functions that were compiled for it beside those known."""
-    request = {
-        "architecture": architecture,
-        "texts": [asdict(key) for key in keys],
-        "known": {name: base64.b64encode(code).decode() for name, code in known.items()},
-        "at_once": at_once,
-    }
-    with tempfile.TemporaryDirectory(prefix="dfc-") as folder:  # where no file configures numba
-        done = subprocess.run(
-            [sys.executable, "-m", __name__],
-            input=json.dumps(request).encode(),
-            capture_output=True,
-            env=_environment(),
-            cwd=folder,
-            check=False,
-        )
-    if done.returncode != 0 or not done.stdout:
-        last = done.stderr.decode(errors="replace").strip()
-        raise CodeGenerationError(f"the compiler of kernels ended with {done.returncode}: {last}")
-    answer = json.loads(done.stdout)
-    if "missing" in answer:
-        raise missing_compiler(answer["missing"])
-    if "refused" in answer:
-        raise CodeGenerationError(answer["refused"])
-    return answer["ptx"], {name: base64.b64decode(code) for name, code in answer["made"].items()}
-
-
-def _environment() -> dict[str, str]:
-    """That of this process, but for what would make numba's code another one; modules are found where they are here."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
-    return {**kept, "PYTHONPATH": paths, "PYTHONHASHSEED": "0"}
-
-
-# --- the side that answers
-
-
-def serve(given: IO[bytes], made: IO[bytes]) -> None:
-    """Reads a request, writes the answer."""
-    request = json.loads(given.read())
-    texts: list[dict[str, Any]] = request["texts"]
-    keys = [_key(text) for text in texts]
-    known = {name: base64.b64decode(code) for name, code in request["known"].items()}
+def serve(given: IO[bytes], made: IO[bytes], architecture: str) -> None:
+    """Gets ready for an architecture such as compute_80, then reads a request and writes the answer."""
     try:
-        answer = _answer(keys, request["architecture"], known, request["at_once"])
+        device = _ready(architecture)
+        request = json.loads(given.read())
+        texts: list[dict[str, Any]] = request["texts"]
+        known = {name: base64.b64decode(code) for name, code in request["known"].items()}
+        answer = _answer(device, [_key(text) for text in texts], architecture, known, request["at_once"])
     except ImportError as error:
         answer = {"missing": str(error)}
     except CodeGenerationError as error:
         answer = {"refused": str(error)}
     made.write(json.dumps(answer).encode())
+
+
+def _ready(architecture: str) -> Any:
+    """`device_functions`, with all of numba's rules read."""
+    device: Any = import_module("dfc_target_cuda.code.device_functions")
+    import_module("dfc_target_cuda.code.link")
+    _check_libraries()
+    gc.disable()  # a fork is short-lived, and what it makes is kept until its end anyway
+    device.kernel_code(_WARM_UP, architecture)
+    gc.freeze()
+    return device
 
 
 def _key(text: dict[str, Any]) -> TextKey:
@@ -135,14 +94,9 @@ def _key(text: dict[str, Any]) -> TextKey:
     return TextKey(**fields)
 
 
-def _answer(keys: Sequence[TextKey], architecture: str, known: Library, at_once: int) -> dict[str, Any]:
-    device: Any = import_module("dfc_target_cuda.code.device_functions")
+def _answer(device: Any, keys: Sequence[TextKey], architecture: str, known: Library, at_once: int) -> dict[str, Any]:
     linker: Any = import_module("dfc_target_cuda.code.link")
-    _check_libraries()
-    gc.disable()  # a fork is short-lived, and what it makes is kept until its end anyway
     parts = [needed(key.source) for key in keys]
-    device.kernel_code(_WARM_UP, architecture)
-    gc.freeze()
     new = sorted({name for names in parts for name in names} - known.keys())
     codes = _compiled(device, keys, new, architecture, at_once)
     library = known | dict(zip(new, codes[len(keys) :], strict=True))
@@ -183,7 +137,7 @@ def _main() -> None:
     made = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else prints does not belong to the answer
     with made:
-        serve(sys.stdin.buffer, made)
+        serve(sys.stdin.buffer, made, sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -3,14 +3,19 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import ALL, BOOL, F32, F64, DType
 from dfc.kernels.errors import CodeGenerationError
+from dfc_target_cuda.code import compile as compiling
+from dfc_target_cuda.code import disk_cache
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
-from dfc_target_cuda.code.compile import ptx_module
+from dfc_target_cuda.code.compile import prepared, ptx_module
 from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import Geometry, KernelText
 from tests.support.sweeping import few
@@ -145,3 +150,27 @@ except Exception as error:
 def test_a_module_has_kernels() -> None:
     with pytest.raises(CodeGenerationError, match="without kernels"):
         ptx_module([], "compute_80")
+
+
+def test_the_compiler_begins_early_for_a_program_that_was_not_compiled_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    @contextmanager
+    def begin(architecture: str) -> Iterator[None]:
+        begun.append(architecture)
+        yield
+
+    monkeypatch.setattr(compiling, "begun", begin)
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
+    with pytest.raises(KeyError), prepared("a program", "compute_80"):
+        raise KeyError  # which is no reason to think that it was compiled
+    for _ in range(2):
+        with prepared("a program", "compute_80"):
+            assert begun == ["compute_80"] * 2
+    with prepared("another", "compute_80"), prepared("a program", "compute_90"):
+        assert begun == [*["compute_80"] * 3, "compute_90"]
+    monkeypatch.setenv(disk_cache.VARIABLE, "0")
+    with prepared("another", "compute_80"):
+        assert len(begun) == 5

@@ -178,14 +178,14 @@ def test_builds_are_told_apart(tmp_path: Path) -> None:
 
 PROGRAM = """
 import sys
-from dfc_target_cuda.code import assemble, compile, disk_cache, worker
+from dfc_target_cuda.code import assemble, compile, compiler_process, disk_cache
 from tests.targets.cuda.compile.code.test_compile import EXP, SCALE
 
 def refuse(*_):
     raise SystemExit("compiled again")
 
 if sys.argv[1] == "kept":
-    worker.subprocess.run = assemble._run = refuse
+    compiler_process.CompilerProcess = assemble._run = refuse
 ptx = compile.ptx_module([EXP, SCALE], "compute_80")
 made = assemble.assemble(ptx, "sm_90")
 print(disk_cache.digest(ptx, made.code, repr(made.reports)))
@@ -211,7 +211,15 @@ print(*sorted(n for n in sys.modules if n.startswith(('dfc.', 'dfc_target_cuda.'
     package, compiler = Path(compiling.__file__).parents[1], Path(dfc.__file__).parent
     own = _matching(package, compiling.SOURCES)
     loaded = {_file(package, name) for name in told if name.startswith("dfc_target_cuda.")}
-    carriers = {"code.py", "kernels.py", "disk_cache.py", "forks.py", "fragments.py", "kernel_text.py"}
+    carriers = {
+        "code.py",
+        "kernels.py",
+        "compiler_process.py",
+        "disk_cache.py",
+        "forks.py",
+        "fragments.py",
+        "kernel_text.py",
+    }
     assert {path.name for path in loaded - own} == carriers | {"simulation.py", "simulation_tensor.py"}
     assert own - loaded == set(), "a file that does not matter"
     shared = {_file(compiler, name) for name in told if name.startswith("dfc.")}

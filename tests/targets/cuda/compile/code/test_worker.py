@@ -10,9 +10,10 @@ import pytest
 
 from dfc.kernels.errors import CodeGenerationError
 from dfc_runtime.errors import UnsupportedError
-from dfc_target_cuda.code import worker
+from dfc_target_cuda.code import compiler_process, worker
+from dfc_target_cuda.code.compiler_process import begun, compile_texts
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.code.worker import compile_texts, needed
+from dfc_target_cuda.code.worker import needed
 
 pytest.importorskip("numba.cuda")
 
@@ -58,32 +59,49 @@ def test_the_first_wrong_text_is_the_one_reported() -> None:
 
 
 def test_a_missing_library_is_an_answer_that_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    request = {"architecture": "compute_80", "texts": [], "known": {}, "at_once": 1}
+    request = {"texts": [], "known": {}, "at_once": 1}
     program = f"""import io, sys
 sys.modules["cuda.bindings.nvjitlink"] = None
 from dfc_target_cuda.code import worker
 made = io.BytesIO()
-worker.serve(io.BytesIO({json.dumps(request).encode()!r}), made)
+worker.serve(io.BytesIO({json.dumps(request).encode()!r}), made, "compute_80")
 print(made.getvalue().decode())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)
     assert "nvjitlink" in answer["missing"]
-    told = subprocess.CompletedProcess([], 0, done.stdout.encode(), b"")
-    monkeypatch.setattr(worker.subprocess, "run", lambda *_, **__: told)
+    monkeypatch.setattr(compiler_process.CompilerProcess, "ask", lambda *_: done.stdout.encode())
     with pytest.raises(UnsupportedError, match=r"E1004.*nvjitlink.*pip install 'dfc\[cuda\]'"):
         compile_texts([ADD], "compute_80", {}, 1)
 
 
 def test_a_worker_that_breaks_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = subprocess.CompletedProcess([], 1, b"", b"out of memory\n")
-    monkeypatch.setattr(worker.subprocess, "run", lambda *_, **__: told)
-    with pytest.raises(CodeGenerationError, match="ended with 1: out of memory"):
+    monkeypatch.setattr(compiler_process, "WORKER", "no_such_module")
+    with pytest.raises(CodeGenerationError, match=r"ended with 1: .*No module named no_such_module"):
         compile_texts([ADD], "compute_80", {}, 1)
 
 
 def test_an_answer_to_no_texts_is_empty() -> None:
     made = io.BytesIO()
-    request = {"architecture": "compute_80", "texts": [], "known": {}, "at_once": 1}
-    worker.serve(io.BytesIO(json.dumps(request).encode()), made)
+    request = {"texts": [], "known": {}, "at_once": 1}
+    worker.serve(io.BytesIO(json.dumps(request).encode()), made, "compute_80")
     assert json.loads(made.getvalue()) == {"ptx": [], "made": {}}
+
+
+def test_a_process_that_began_before_is_asked_and_one_that_is_not_asked_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[compiler_process.CompilerProcess] = []
+    plain = compiler_process.CompilerProcess.__init__
+
+    def count(self: compiler_process.CompilerProcess, architecture: str) -> None:
+        plain(self, architecture)
+        made.append(self)
+
+    monkeypatch.setattr(compiler_process.CompilerProcess, "__init__", count)
+    with begun("compute_80"), begun("compute_90"):
+        (ptx,), _ = compile_texts([ADD], "compute_80", {}, 1)
+        assert ".target sm_80" in ptx and len(made) == 2
+        ends = [one._process.poll() for one in made]
+        assert ends == [0, None]
+    assert made[1]._process.poll() == -9 and not Path(made[1]._folder.name).exists()
+    compile_texts([ADD], "compute_80", {}, 1)
+    assert len(made) == 3
