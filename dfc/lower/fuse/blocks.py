@@ -14,21 +14,23 @@ from dfc.diagnostics.source import Span
 from dfc.ir.dtypes import BOOL
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured
+from dfc.ir.regions import ForView, bodies, controls, for_view, if_view, while_view
 from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.emit.effects import isolated
-from dfc.lower.fuse.emit.loops import Emitter, Made
+from dfc.lower.fuse.emit.loops import BoundKernel, Emitter
 from dfc.lower.fuse.emit.ordered import ordered
 from dfc.lower.fuse.emit.products import product
 from dfc.lower.fuse.fused import FusedBlock, FusedKernel, FusedNode
-from dfc.lower.fuse.groups.groups import Group
+from dfc.lower.fuse.groups.groups import KernelGroup, LoopGroup, OrderedGroup, ProductGroup, StepGroup
 from dfc.lower.fuse.groups.join import join
-from dfc.lower.fuse.groups.memory import settle
+from dfc.lower.fuse.groups.memory import assign_memory
 from dfc.lower.fuse.indexing import along
 from dfc.lower.fuse.items.analyse import analyse
-from dfc.lower.fuse.items.collect import Collected, Exit, Regions, collect
-from dfc.lower.fuse.items.items import Item, Kind, Selector, Target
-from dfc.lower.fuse.items.materialise import absorb
+from dfc.lower.fuse.items.collect import Collected, Exit, RegionMemory, collect
+from dfc.lower.fuse.items.hazards import without_hazards
+from dfc.lower.fuse.items.items import Selector, StepItem, Target, result_of
+from dfc.lower.fuse.items.materialise import materialise
 from dfc.lower.fuse.items.targets import whole
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView, fresh, place_of
@@ -38,46 +40,48 @@ from dfc.ops.effects.effects import is_host_call
 
 def fuse_block(scope: Scope, block: Block, exits: Sequence[Exit]) -> FusedBlock:
     """The kernels and nodes of a block in an order of execution; afterwards each exit value is in its target."""
-    found = collect(scope, block, exits)
-    absorb(scope, found)
-    analyse(scope, found)
-    groups = join(scope, found)
-    homed = settle(scope, found, groups)
+    collected = collect(scope, block, exits)
+    materialise(scope, collected)
+    items = without_hazards(scope, collected, analyse(scope, collected))
+    groups = join(scope, collected, items)
+    stored = assign_memory(scope, collected, groups)
     parts: list[FusedKernel | FusedNode] = []
     for group in groups:
-        if group.kind is Kind.STEP:
-            parts.append(_node(scope, found, group.items[0]))
+        if isinstance(group, StepGroup):
+            parts.append(_node(scope, collected, group.item))
         else:
-            parts += [_kernel(made, group) for made in _kernels(scope, found, group, homed)]
-    for value in found.adopted:
+            parts += [_kernel(bound, group) for bound in _kernels(scope, collected, group, stored)]
+    for value in collected.adopted:
         scope.places.pop(value, None)
     return tuple(parts)
 
 
-def _kernels(scope: Scope, found: Collected, group: Group, homed: set[Value]) -> list[Made]:
-    first = group.items[0]
-    if len(group.items) == 1 and first.result is not None and first.result not in scope.places:
+def _kernels(scope: Scope, collected: Collected, group: KernelGroup, stored: set[Value]) -> list[BoundKernel]:
+    result = result_of(group.members[0].item)
+    if len(group.members) == 1 and result is not None and result not in scope.places:
         return []  # nobody reads it
-    if group.kind is Kind.CONTRACT:
-        return [product(scope, found, group, homed)]
-    if group.closed:
-        return ordered(scope, found, first)
-    made = Emitter(scope, found, group, homed).kernel()
-    return [made] if made.places else []
+    match group:
+        case ProductGroup():
+            return [product(scope, collected, group, stored)]
+        case OrderedGroup():
+            return ordered(scope, collected, group.item)
+        case LoopGroup():
+            bound = Emitter(scope, collected, group, stored).kernel()
+            return [bound] if bound.places else []
 
 
-def _kernel(made: Made, group: Group) -> FusedKernel:
+def _kernel(bound: BoundKernel, group: KernelGroup) -> FusedKernel:
     names: dict[str, None] = {}
-    for item in group.items:
-        names.update((node.name, None) for node in item.nodes)
-        names[item.name] = None
-    span = next((item.span for item in group.items if not item.span.is_nowhere), Span.nowhere())
-    return FusedKernel(made.kernel, made.places, tuple(name for name in names if name), span, tuple(group.reasons))
+    for member in group.members:
+        names.update((node.name, None) for node in member.analysed.nodes)
+        names[member.item.name] = None
+    spans = (member.item.span for member in group.members)
+    span = next((span for span in spans if not span.is_nowhere), Span.nowhere())
+    return FusedKernel(bound.kernel, bound.places, tuple(name for name in names if name), span, group.reasons)
 
 
-def _node(scope: Scope, found: Collected, item: Item) -> FusedNode:
+def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
     node = item.node
-    assert node is not None
     match node.op:
         case "assert":
             attributes = node.attributes
@@ -89,13 +93,13 @@ def _node(scope: Scope, found: Collected, item: Item) -> FusedNode:
             fault = scope.fault(node, "size", f"the size {measured(node)}", node.span)
             return FusedNode(node, (_place(scope, node.operands[0]),), fault=fault)
         case "if":
-            return _if(scope, found.regions[node], node)
+            return _if(scope, collected.regions[node], node)
         case "while":
-            return _while(scope, found.regions[node], node)
+            return _while(scope, collected.regions[node], node)
         case "for":
-            return _for(scope, found.regions[node], node)
+            return _for(scope, collected.regions[node], node)
         case "read" | "assign" | "draw":
-            return isolated(scope, found, item)
+            return isolated(scope, collected, item)
         case _ if is_host_call(node):
             operands, results = (tuple(_place(scope, v) for v in _tensors(vs)) for vs in (node.operands, node.results))
             return FusedNode(node, operands, results)
@@ -114,41 +118,42 @@ def _tensors(values: Sequence[Value]) -> list[Value]:
 
 
 def _bind(scope: Scope, parameters: Sequence[Value], places: Sequence[BufferView]) -> None:
-    scope.places.update(zip(_tensors(parameters), places, strict=True))
+    scope.places.update(zip(parameters, places, strict=True))
 
 
-def _if(scope: Scope, memory: Regions, node: Node) -> FusedNode:
+def _if(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
+    parts = if_view(node)
     branches: list[FusedBlock] = []
-    for region in node.regions:
-        outputs = _tensors(region.outputs)
-        exits = [(v, whole(place)) for v, place in zip(outputs, memory.carried, strict=True)]
-        branches.append(fuse_block(scope, region, exits))
-    return FusedNode(node, (_place(scope, node.operands[0]),), regions=tuple(branches))
+    for region, after in zip(bodies(parts), parts.after, strict=True):
+        branches.append(fuse_block(scope, region, _exits(after.values, memory.carried)))
+    return FusedNode(node, (_place(scope, parts.condition),), regions=tuple(branches))
 
 
-def _while(scope: Scope, memory: Regions, node: Node) -> FusedNode:
-    condition, body = node.regions
+def _exits(values: Sequence[Value], places: Sequence[BufferView]) -> list[Exit]:
+    return [(value, whole(place)) for value, place in zip(values, places, strict=True)]
+
+
+def _while(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
+    parts = while_view(node)
     test = place_of(fresh(BOOL, (), f"{node.name}/condition"))
-    _bind(scope, condition.parameters, memory.carried)
-    _bind(scope, body.parameters, memory.carried)
-    before = fuse_block(scope, condition, [(_tensors(condition.outputs)[0], whole(test))])
-    exits = [(v, whole(place)) for v, place in zip(_tensors(body.outputs), memory.carried, strict=True)]
-    return FusedNode(node, regions=(before, fuse_block(scope, body, exits)), control=test)
+    _bind(scope, parts.condition_inside.values, memory.carried)
+    _bind(scope, parts.inside.values, memory.carried)
+    before = fuse_block(scope, parts.condition, [(parts.test, whole(test))])
+    body = fuse_block(scope, parts.body, _exits(parts.after.values, memory.carried))
+    return FusedNode(node, regions=(before, body), control=test)
 
 
-def _for(scope: Scope, memory: Regions, node: Node) -> FusedNode:
-    (body,) = node.regions
-    index = body.parameters[0]
+def _for(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
+    parts = for_view(node)
+    body, index = parts.body, parts.index
     place = place_of(fresh(index.tensor.machine, (), index.name))
-    _bind(scope, body.parameters, [place, *memory.carried])
-    outputs = _tensors(body.outputs)
-    carried = len(memory.carried)
-    exits: list[Exit] = [(v, whole(place)) for v, place in zip(outputs[:carried], memory.carried, strict=True)]
+    _bind(scope, (index, *parts.inside.values), [place, *memory.carried])
+    exits = _exits(parts.after.values, memory.carried)
     if memory.stacked:
-        row, body = _row_number(node, body)
-        emits = zip(outputs[carried:], memory.stacked, strict=True)
+        row, body = _row_number(parts)
+        emits = zip(parts.after.emitted, memory.stacked, strict=True)
         exits = [*((v, _row_of(stacked, row)) for v, stacked in emits), *exits]
-    start, stop = (_place(scope, v) for v in node.operands[:2])
+    start, stop = (_place(scope, v) for v in controls(parts))
     return FusedNode(node, (start, stop), regions=(fuse_block(scope, body, exits),), control=place)
 
 
@@ -159,9 +164,9 @@ def _row_of(place: BufferView, row: Value) -> Target:
     return Target(place, index, region=place.shape[1:])
 
 
-def _row_number(node: Node, body: Block) -> tuple[Value, Block]:
+def _row_number(parts: ForView) -> tuple[Value, Block]:
     """The number of the iteration: the index minus where it started."""
-    index, start = body.parameters[0], node.operands[0]
+    node, body, index, start = parts.node, parts.body, parts.index, parts.start
     if _is_zero(start):
         return index, body
     row = Node("sub", (index, start), (index.type,), name=f"{node.name}/round", span=node.span)

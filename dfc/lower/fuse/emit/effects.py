@@ -18,7 +18,7 @@ from dfc.kernels.program import DEFAULT_CONTAINER
 from dfc.lower.fuse.emit.ordered import assignment
 from dfc.lower.fuse.fused import FusedKernel, FusedNode
 from dfc.lower.fuse.items.collect import Collected, counter, one_more
-from dfc.lower.fuse.items.items import Item, Kind
+from dfc.lower.fuse.items.items import StepItem, StoreItem
 from dfc.lower.fuse.items.part_reads import part_store
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView, place_of
@@ -34,25 +34,24 @@ def names_to_isolate(entry: Entry, resources: Mapping[str, Resource]) -> frozens
     return frozenset(resource.name for resource in shared)
 
 
-def isolated(scope: Scope, found: Collected, item: Item) -> FusedNode:
+def isolated(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
     """A read, an assignment or a draw, with the kernels that its lock is held for. A read of the whole variable and a
     draw copy from their operand to their result first."""
     node = item.node
-    assert node is not None
     match node.attributes:
-        case ResourceAttributes() if parts := found.part_reads.parts.get(node):
-            return FusedNode(
-                node, kernels=tuple(_kernel(scope, found, part_store(each, item.key, scope)) for each in parts)
-            )
+        case ResourceAttributes() if parts := collected.part_reads.parts.get(node):
+            stores = (part_store(each, item.order, scope) for each in parts)
+            return FusedNode(node, kernels=tuple(_kernel(scope, collected, store) for store in stores))
         case ResourceAttributes(name):
             return FusedNode(node, (place_of(scope.state(name)),), (_place(scope, node.result),))
         case AssignAttributes():
-            return FusedNode(node, kernels=(_kernel(scope, found, item),))
+            assert item.store is not None
+            return FusedNode(node, kernels=(_kernel(scope, collected, item.store),))
         case DrawAttributes(name):
             state = scope.state(name)
-            count = Item(item.key, Kind.STORE, item.name, item.span, value=one_more(), target=counter(state))
-            counted = (_kernel(scope, found, count),)
-            return FusedNode(node, (place_of(state),), (_place(scope, found.draws[node]),), kernels=counted)
+            count = StoreItem(item.order, item.name, item.span, one_more(), counter(state), (), ())
+            counted = (_kernel(scope, collected, count),)
+            return FusedNode(node, (place_of(state),), (_place(scope, collected.draws[node]),), kernels=counted)
         case _:
             raise AssertionError(node)
 
@@ -63,6 +62,6 @@ def _place(scope: Scope, value: Value) -> BufferView:
     return place
 
 
-def _kernel(scope: Scope, found: Collected, item: Item) -> FusedKernel:
-    made = assignment(scope, found, item)
-    return FusedKernel(made.kernel, made.places, (item.name,), item.span)
+def _kernel(scope: Scope, collected: Collected, item: StoreItem) -> FusedKernel:
+    bound = assignment(scope, collected, item)
+    return FusedKernel(bound.kernel, bound.places, (item.name,), item.span)

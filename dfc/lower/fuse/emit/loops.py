@@ -1,7 +1,7 @@
-"""Groups of loop items become kernels with the places of their operands.
+"""Groups of loop items become kernels with the memory of their operands.
 
-Assumes settled places. Guarantees that an operand is read and written at the same point, or written in one stage and
-read back by later stages at the same outer point, so that outer points are independent.
+Assumes that values which others read have memory. Guarantees that an operand is read and written at the same point, or
+written in one stage and read back by later stages at the same outer point, so that outer points are independent.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dfc.kernels.body import Instruction, Reduced
 from dfc.kernels.form import Axis, Kernel, LoopKernel, Reduction, Stage, Store
 from dfc.lower.fuse.emit.expressions import Expressions
 from dfc.lower.fuse.emit.operands import Slots
-from dfc.lower.fuse.emit.reductions import fold, folded
+from dfc.lower.fuse.emit.reductions import reduced, reduction
 from dfc.lower.fuse.emit.stores import store
-from dfc.lower.fuse.groups.groups import Group
+from dfc.lower.fuse.groups.groups import LoopGroup
 from dfc.lower.fuse.indexing import Point, renamed
 from dfc.lower.fuse.items.collect import Collected
-from dfc.lower.fuse.items.items import Item, Kind
+from dfc.lower.fuse.items.items import ComputeItem, CopyItem, Item, Member, ReduceItem, StoreItem
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView
 
@@ -28,15 +28,15 @@ StageKey = tuple[int, tuple[int, ...]]  # level, inner axes
 
 
 @dataclass(slots=True)
-class Made:
-    """A kernel over places, before its sizes are renamed."""
+class BoundKernel:
+    """A kernel and the memory of its operands, before its sizes are renamed."""
 
     kernel: Kernel
     places: tuple[BufferView, ...]
 
 
 @dataclass(slots=True)
-class _Draft:
+class _OpenStage:
     """A stage under construction."""
 
     axes: tuple[int, ...]
@@ -53,83 +53,81 @@ class _Draft:
 class Emitter:
     """Makes the kernel of a group of loop items."""
 
-    def __init__(self, scope: Scope, found: Collected, group: Group, homed: set[Value]) -> None:
+    def __init__(self, scope: Scope, collected: Collected, group: LoopGroup, stored: set[Value]) -> None:
         self.scope = scope
-        self.found = found
+        self.collected = collected
         self.group = group
-        self.homed = homed
+        self.stored = stored
         self.slots = Slots()
         inner = [axis for axis in range(len(group.extents)) if axis not in group.outer]
         self.order = [*group.outer, *inner]
         self.names = [self.order.index(axis) for axis in range(len(group.extents))]
-        self.stages: dict[StageKey, _Draft] = {}
-        self.folds: dict[Item, tuple[int, int]] = {}
+        self.stages: dict[StageKey, _OpenStage] = {}
+        self.reductions: dict[Item, tuple[int, int]] = {}
 
-    def kernel(self) -> Made:
-        jobs = sorted(self._jobs(), key=lambda job: (job[0], job[1].number))
+    def kernel(self) -> BoundKernel:
+        jobs = sorted(self._jobs(), key=lambda job: job[0])
         for number, key in enumerate(sorted({job[0] for job in jobs})):
-            expressions = Expressions(self.scope, self.slots, self.found.draws, _Resolver(self, key))
-            self.stages[key] = _Draft(key[1], number, expressions)
-        for key, item in jobs:
-            self._emit(item, self.stages[key], key == self.key(item))
+            expressions = Expressions(self.scope, self.slots, self.collected.draws, _Resolver(self, key))
+            self.stages[key] = _OpenStage(key[1], number, expressions)
+        for key, member in jobs:
+            self._emit(member, self.stages[key], key == self.key(member))
         axes = named_axes([self.group.extents[axis] for axis in self.order])
-        drafts = [draft for draft in self.stages.values() if draft.reductions or draft.stores]
-        renumbered = {draft.number: position for position, draft in enumerate(drafts)}
-        stages = tuple(_with_stages(draft.finished(), renumbered) for draft in drafts)
+        open_stages = [stage for stage in self.stages.values() if stage.reductions or stage.stores]
+        renumbered = {stage.number: position for position, stage in enumerate(open_stages)}
+        stages = tuple(_with_stages(stage.finished(), renumbered) for stage in open_stages)
         kernel = LoopKernel(self.slots.operands(), axes, len(self.group.outer), stages)
-        return Made(kernel, self.slots.places)
+        return BoundKernel(kernel, self.slots.places)
 
-    def _jobs(self) -> Iterator[tuple[StageKey, Item]]:
-        """Each item with its stage; a fold whose result goes to memory is stored in a stage behind it."""
-        for item in self.group.items:
-            yield self.key(item), item
-            if item.kind is Kind.REDUCE and self._place(item) is not None:
-                yield (item.level + 1, ()), item
+    def _jobs(self) -> Iterator[tuple[StageKey, Member]]:
+        """Each member with its stage; a reduction whose result goes to memory is stored in a stage behind it."""
+        for member in self.group.members:
+            yield self.key(member), member
+            if isinstance(member.item, ReduceItem) and self._place(member.item.result) is not None:
+                yield (member.level + 1, ()), member
 
-    def key(self, item: Item) -> StageKey:
-        axes = tuple(sorted(self.names[axis] for axis in item.axes if axis not in self.group.outer))
-        return item.level, axes
+    def key(self, member: Member) -> StageKey:
+        axes = tuple(sorted(self.names[axis] for axis in member.axes if axis not in self.group.outer))
+        return member.level, axes
 
-    def _place(self, item: Item) -> BufferView | None:
-        """Where the item itself stores its value."""
-        assert item.result is not None
-        return None if item.result in self.homed else self.scope.places.get(item.result)
+    def _place(self, result: Value) -> BufferView | None:
+        """Where an item itself stores its value."""
+        return None if result in self.stored else self.scope.places.get(result)
 
-    def _emit(self, item: Item, draft: _Draft, first: bool) -> None:
-        assert item.value is not None
-        names = [self.names[axis] for axis in item.axes]
-        point = renamed(item.point, names)
-        expressions = draft.expressions
-        if item.kind is Kind.REDUCE:
-            if first:
-                self._fold(item, draft, expressions.emit(item.value, point))
-            else:
-                self._store(item, draft, self.fold_result(item, expressions), renamed(item.result_point, names))
-        elif item.kind is Kind.STORE:
-            value = expressions.emit(item.value, point)
-            assert item.target is not None
-            draft.stores += store(self.scope, item, item.target, expressions, value, names)
-        elif item.source is not None:
-            self._store(item, draft, expressions.load(item.source, point), point)
-        else:
-            self._store(item, draft, expressions.emit(item.value, point, inside=True), point)
+    def _emit(self, member: Member, stage: _OpenStage, first: bool) -> None:
+        item, expressions = member.item, stage.expressions
+        names = [self.names[axis] for axis in member.axes]
+        match item:
+            case ReduceItem() if first:
+                self._reduce(item, stage, expressions.emit(item.operand, renamed(item.point, names)))
+            case ReduceItem():
+                total = self.reduced(item, expressions)
+                self._store(item.result, stage, total, renamed(item.result_point, names))
+            case StoreItem():
+                value = expressions.emit(item.value, renamed(item.point, names))
+                stage.stores += store(self.scope, item, expressions, value, names)
+            case CopyItem():
+                point = renamed(item.point, names)
+                self._store(item.result, stage, expressions.load(item.source, point), point)
+            case _:
+                assert isinstance(item, ComputeItem), item
+                point = renamed(item.point, names)
+                self._store(item.result, stage, expressions.emit(item.result, point, inside=True), point)
 
-    def _store(self, item: Item, draft: _Draft, value: int, point: Point) -> None:
-        place = self._place(item)
+    def _store(self, result: Value, stage: _OpenStage, value: int, point: Point) -> None:
+        place = self._place(result)
         if place is not None:
-            draft.stores.append(Store(self.slots.write(place), point, value))
+            stage.stores.append(Store(self.slots.write(place), point, value))
 
-    def _fold(self, item: Item, draft: _Draft, element: int) -> None:
-        assert item.node is not None
-        reduction = fold(draft.expressions.body, item.node, element)
-        if reduction not in draft.reductions:
-            draft.reductions.append(reduction)
-        self.folds[item] = draft.number, draft.reductions.index(reduction)
+    def _reduce(self, item: ReduceItem, stage: _OpenStage, element: int) -> None:
+        found = reduction(stage.expressions.body, item.node, element)
+        if found not in stage.reductions:
+            stage.reductions.append(found)
+        self.reductions[item] = stage.number, stage.reductions.index(found)
 
-    def fold_result(self, item: Item, expressions: Expressions) -> int:
-        """The finished result of a fold of an earlier stage."""
-        assert item.node is not None
-        return folded(expressions.body, item.node, *self.folds[item])
+    def reduced(self, item: ReduceItem, expressions: Expressions) -> int:
+        """The finished result of a reduction of an earlier stage."""
+        return reduced(expressions.body, item.node, *self.reductions[item])
 
 
 class _Resolver:
@@ -141,15 +139,15 @@ class _Resolver:
 
     def __call__(self, expressions: Expressions, value: Value, point: Point) -> int | None:
         emitter = self.emitter
-        item = emitter.group.values.get(value)
+        member = emitter.group.values.get(value)
         place = emitter.scope.place(value)
-        if item is None:
+        if member is None:
             return None if place is None else expressions.load(place, point)
-        if item.kind is Kind.REDUCE:
-            return emitter.fold_result(item, expressions)
-        if place is not None and self.key > emitter.key(item):
+        if isinstance(member.item, ReduceItem):
+            return emitter.reduced(member.item, expressions)
+        if place is not None and self.key > emitter.key(member):
             return expressions.load(place, point)
-        return None if item.source is None else expressions.load(item.source, point)
+        return expressions.load(member.item.source, point) if isinstance(member.item, CopyItem) else None
 
 
 def _with_stages(stage: Stage, numbers: Mapping[int, int]) -> Stage:

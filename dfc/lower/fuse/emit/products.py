@@ -6,26 +6,25 @@ from dfc.ir.graph import Value
 from dfc.kernels.body import Accumulated
 from dfc.kernels.form import ContractKernel, Store
 from dfc.lower.fuse.emit.expressions import Expressions
-from dfc.lower.fuse.emit.loops import Made, named_axes
+from dfc.lower.fuse.emit.loops import BoundKernel, named_axes
 from dfc.lower.fuse.emit.operands import Slots
 from dfc.lower.fuse.emit.stores import store
-from dfc.lower.fuse.groups.groups import Group
+from dfc.lower.fuse.groups.groups import ProductGroup
 from dfc.lower.fuse.indexing import Point, renamed
 from dfc.lower.fuse.items.collect import Collected
 from dfc.lower.fuse.items.factors import Factor, factors
-from dfc.lower.fuse.items.items import Item, Kind
+from dfc.lower.fuse.items.items import ComputeItem, ContractItem, Member, StoreItem, result_point
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView
 
 
-def product(scope: Scope, found: Collected, group: Group, homed: set[Value]) -> Made:
+def product(scope: Scope, collected: Collected, group: ProductGroup, stored: set[Value]) -> BoundKernel:
     """The kernel of a product and what is computed at each finished point."""
-    first = group.items[0]
-    assert first.node is not None
+    first = group.product
     slots = Slots()
     a, b = (
         one.operand(slots.read(_place(scope, one)))
-        for one in factors(first, lambda value: scope.place(value) is not None, found.passed)
+        for one in factors(first, lambda value: scope.place(value) is not None, collected.passed)
     )
     accumulator = first.node.operands[0].tensor.machine.accumulator
 
@@ -36,27 +35,27 @@ def product(scope: Scope, found: Collected, group: Group, homed: set[Value]) -> 
         place = None if value in group.values else scope.place(value)
         return None if place is None else body.load(place, point)
 
-    expressions = Expressions(scope, slots, found.draws, resolve)
+    expressions = Expressions(scope, slots, collected.draws, resolve)
     stores: list[Store] = []
-    for item in group.items:
-        stores += _stores(scope, item, expressions, homed)
+    for member in group.members:
+        stores += _stores(scope, member, expressions, stored)
     axes = named_axes(group.extents)
     body = tuple(expressions.body.instructions)
     kernel = ContractKernel(slots.operands(), axes, a, b, accumulator, body, tuple(stores))
-    return Made(kernel, slots.places)
+    return BoundKernel(kernel, slots.places)
 
 
-def _stores(scope: Scope, item: Item, expressions: Expressions, homed: set[Value]) -> list[Store]:
-    if item.kind is Kind.STORE:
-        assert item.value is not None and item.target is not None
-        value = expressions.emit(item.value, renamed(item.point, item.axes))
-        return store(scope, item, item.target, expressions, value, item.axes)
-    assert item.result is not None
+def _stores(scope: Scope, member: Member, expressions: Expressions, stored: set[Value]) -> list[Store]:
+    item = member.item
+    if isinstance(item, StoreItem):
+        value = expressions.emit(item.value, renamed(item.point, member.axes))
+        return store(scope, item, expressions, value, member.axes)
+    assert isinstance(item, ContractItem | ComputeItem), item
     place = scope.places.get(item.result)
-    if place is None or item.result in homed:
+    if place is None or item.result in stored:
         return []
-    point = renamed(item.result_point, item.axes)
-    value = expressions.emit(item.result, point, inside=item.kind is Kind.VALUE)
+    point = renamed(result_point(item), member.axes)
+    value = expressions.emit(item.result, point, inside=isinstance(item, ComputeItem))
     return [Store(expressions.slots.write(place), point, value)]
 
 

@@ -1,4 +1,4 @@
-"""Folds: what an op's record says becomes a reduction of a stage and the use of its result."""
+"""Reductions: what an op's record says becomes a reduction of a stage and the use of its result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dfc.ops.attributes import ArgAttributes
 from dfc.ops.record import Reduce
 
 
-def fold(body: BodyBuilder, node: Node, element: int) -> Reduction:
+def reduction(body: BodyBuilder, node: Node, element: int) -> Reduction:
     """The reduction over one element of the operand."""
     if isinstance(node.attributes, ArgAttributes):
         return Reduction(node.op, element, node.attributes.dtype)
@@ -21,7 +21,7 @@ def fold(body: BodyBuilder, node: Node, element: int) -> Reduction:
     return Reduction(lowering.combine, body.cast(element, dtype), dtype)
 
 
-def folded(body: BodyBuilder, node: Node, stage: int, number: int) -> int:
+def reduced(body: BodyBuilder, node: Node, stage: int, number: int) -> int:
     """The value of the op from the finished reduction."""
     kind = node.result.tensor.machine
     if isinstance(node.attributes, ArgAttributes):

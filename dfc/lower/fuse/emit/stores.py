@@ -8,17 +8,16 @@ from dfc.kernels.body import Computed, Index
 from dfc.kernels.form import Store
 from dfc.lower.fuse.emit.expressions import OUT_OF_RANGE, Expressions
 from dfc.lower.fuse.indexing import renamed
-from dfc.lower.fuse.items.items import Item, Selector, Target
+from dfc.lower.fuse.items.items import Selector, StoreItem
 from dfc.lower.fuse.scope import Scope
 from dfc.ops.operators import UPDATES
 
 UNCHECKED = -1  # the fault site of an index that is known to be inside
 
 
-def store(
-    scope: Scope, item: Item, target: Target, expressions: Expressions, value: int, names: Sequence[int]
-) -> list[Store]:
+def store(scope: Scope, item: StoreItem, expressions: Expressions, value: int, names: Sequence[int]) -> list[Store]:
     """The store of an instruction; with a mode other than `:=` the old element is loaded at the same index first."""
+    target = item.target
     index: list[Index] = []
     for axis, i in enumerate(target.index):
         if isinstance(i, Selector):
@@ -33,7 +32,7 @@ def store(
     return [Store(expressions.slots.write(target.place), at, value)]
 
 
-def _site(scope: Scope, item: Item, axis: int) -> int:
+def _site(scope: Scope, item: StoreItem, axis: int) -> int:
     if item.node is None:
         return UNCHECKED
     return scope.fault(item.node, "index", OUT_OF_RANGE, item.span, axis)

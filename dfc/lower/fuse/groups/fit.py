@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.kernels.body import Affine
-from dfc.lower.fuse.groups.groups import Fit, Group
+from dfc.lower.fuse.groups.groups import Fit, OpenGroup
 from dfc.lower.fuse.indexing import Point, plain_axis
 from dfc.lower.fuse.inline import is_memory_first
-from dfc.lower.fuse.items.items import Item, Kind
+from dfc.lower.fuse.items.items import (
+    Analysed,
+    CopyItem,
+    Item,
+    Member,
+    ReduceItem,
+    StepItem,
+    StoreItem,
+    extents_of,
+    result_point,
+)
 from dfc.ops.attributes import DrawAttributes, RandomAttributes
 
 RANDOM = (RandomAttributes, DrawAttributes)
@@ -20,27 +30,27 @@ PARALLEL = 16  # outer points that are enough for a kernel with several stages
 EPILOGUE_LIMIT = 64  # nodes after a product
 
 
-def fit(item: Item, group: Group) -> Fit | None:
+def fit(each: Analysed, group: OpenGroup) -> Fit | None:
     """How the item can join the group whose values it reads, or None."""
-    return _fit(item, group, _known_axes(item, group))
+    return _fit(each, group, _known_axes(each, group))
 
 
-def fit_sibling(item: Item, group: Group) -> Fit | None:
+def fit_sibling(each: Analysed, group: OpenGroup) -> Fit | None:
     """How the item can join a group that reads the same memory at the same points, or None."""
     known: dict[int, int] = {}
-    for value, point in item.leaves:
+    for value, point in each.leaves:
         shared = group.points.get(value)
         if shared is not None and point is not None and not _overlay(point, shared, known):
             return None
-    found = _fit(item, group, known if len(set(known.values())) == len(known) else None) if known else None
-    return found
+    return _fit(each, group, known if len(set(known.values())) == len(known) else None) if known else None
 
 
-def fit_total(item: Item, group: Group) -> Fit | None:
+def fit_total(each: Analysed, group: OpenGroup) -> Fit | None:
     """How a fold to a scalar joins another one over the same axes."""
-    if item.kind is not Kind.REDUCE or group.outer or len(item.folded) != len(item.extents):
+    item = each.item
+    if not isinstance(item, ReduceItem) or group.outer or len(item.folded) != len(item.extents):
         return None
-    if list(item.extents) != group.extents or any(value in group.values for value, _ in item.leaves):
+    if list(item.extents) != group.extents or any(value in group.values for value, _ in each.leaves):
         return None
     return Fit(tuple(range(len(item.extents))), 0)
 
@@ -57,24 +67,25 @@ def _overlay(point: Point, shared: Point, known: dict[int, int]) -> bool:
     return True
 
 
-def _fit(item: Item, group: Group, known: dict[int, int] | None) -> Fit | None:
-    if known is None or any(item.extents[axis] != group.extents[own] for axis, own in known.items()):
+def _fit(each: Analysed, group: OpenGroup, known: dict[int, int] | None) -> Fit | None:
+    extents = extents_of(each.item)
+    if known is None or any(extents[axis] != group.extents[own] for axis, own in known.items()):
         return None
-    if not item.extents:
-        return _fit_scalar(item, group)
-    if group.kind is Kind.CONTRACT:
-        return _fit_epilogue(item, group, known)
+    if not extents:
+        return _fit_scalar(each, group)
+    if group.is_product:
+        return _fit_epilogue(each, group, known)
     if group.folds:
-        return _fit_rows(item, group, known) if known or not group.outer else None
-    if item.kind is Kind.REDUCE:
-        return _fit_fold(item, group, known)
-    return _fit_map(item, group, known)
+        return _fit_rows(each, group, known) if known or not group.outer else None
+    if isinstance(each.item, ReduceItem):
+        return _fit_fold(each, each.item, group, known)
+    return _fit_map(each.item, group, known)
 
 
-def _known_axes(item: Item, group: Group) -> dict[int, int] | None:
+def _known_axes(each: Analysed, group: OpenGroup) -> dict[int, int] | None:
     """Which axis of the group each local axis must be, from the values of the group that the item reads."""
     known: dict[int, int] = {}
-    for value, point in item.leaves:
+    for value, point in each.leaves:
         producer = group.values.get(value)
         if producer is None:
             continue
@@ -85,8 +96,8 @@ def _known_axes(item: Item, group: Group) -> dict[int, int] | None:
     return known if len(set(known.values())) == len(known) else None
 
 
-def _agree(point: Point, producer: Item, known: dict[int, int]) -> bool:
-    for index, own in zip(point, producer.result_point, strict=True):
+def _agree(point: Point, producer: Member, known: dict[int, int]) -> bool:
+    for index, own in zip(point, _result_point(producer), strict=True):
         if not own.terms:
             if index.terms or index.offset != ZERO:
                 return False
@@ -98,32 +109,40 @@ def _agree(point: Point, producer: Item, known: dict[int, int]) -> bool:
     return True
 
 
-def level_in(item: Item, group: Group) -> int:
+def _result_point(producer: Member) -> Point:
+    """Where the result of a member stands, over its local axes."""
+    item = producer.item
+    assert not isinstance(item, StoreItem | StepItem), item
+    return result_point(item)
+
+
+def level_in(each: Analysed, group: OpenGroup) -> int:
     """The earliest level at which everything the item reads from the group is known."""
     level = 0
-    for value, _ in item.leaves:
+    for value, _ in each.leaves:
         producer = group.values.get(value)
         if producer is not None:
-            level = max(level, producer.level + (producer.kind is Kind.REDUCE))
+            level = max(level, producer.level + isinstance(producer.item, ReduceItem))
     return level
 
 
-def _fit_scalar(item: Item, group: Group) -> Fit | None:
+def _fit_scalar(each: Analysed, group: OpenGroup) -> Fit | None:
     """A scalar item after a scalar group or after a fold to a scalar."""
-    reads = any(value in group.values for value, _ in item.leaves)
-    if group.outer or group.kind is Kind.CONTRACT or not (reads or not group.extents):
+    reads = any(value in group.values for value, _ in each.leaves)
+    if group.outer or group.is_product or not (reads or not group.extents):
         return None
-    return Fit((), level_in(item, group))
+    return Fit((), level_in(each, group))
 
 
-def _fit_map(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
-    if len(known) != len(item.extents) or set(known.values()) != set(range(len(group.extents))):
+def _fit_map(item: Item, group: OpenGroup, known: dict[int, int]) -> Fit | None:
+    extents = extents_of(item)
+    if len(known) != len(extents) or set(known.values()) != set(range(len(group.extents))):
         return None
-    return Fit(tuple(known[axis] for axis in range(len(item.extents))), 0)
+    return Fit(tuple(known[axis] for axis in range(len(extents))), 0)
 
 
-def _fit_fold(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
-    """A fold of what an element-wise group computes: kept axes become outer, folded ones inner."""
+def _fit_fold(each: Analysed, item: ReduceItem, group: OpenGroup, known: dict[int, int]) -> Fit | None:
+    """A reduction of what an element-wise group computes: kept axes become outer, folded ones inner."""
     folded = item.folded
     if set(known.values()) != set(range(len(group.extents))):
         return None
@@ -133,36 +152,37 @@ def _fit_fold(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
     inner = [known[axis] for axis in folded if axis in known]
     if inner and len(group.extents) - 1 not in inner:
         return None  # the rows would be columns of what the group stores
-    axes, added = _complete(item, group, known, outer)
+    axes, added = _complete(item.extents, group, known, outer)
     if not _worth_rows(outer, [*group.extents, *added]):
         return None
-    return Fit(axes, level_in(item, group), outer, added)
+    return Fit(axes, level_in(each, group), outer, added)
 
 
-def _fit_rows(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
+def _fit_rows(each: Analysed, group: OpenGroup, known: dict[int, int]) -> Fit | None:
     """An item after a fold, at the same outer point."""
     outer = set(group.outer)
     image = set(known.values())
     if not outer <= image:
         return None
-    if item.kind is Kind.REDUCE:
+    item = each.item
+    if isinstance(item, ReduceItem):
         kept = {known.get(axis, -1) for axis in range(len(item.extents)) if axis not in item.folded}
         if kept != outer:
             return None
-    axes, added = _complete(item, group, known, tuple(group.outer))
+    axes, added = _complete(extents_of(item), group, known, tuple(group.outer))
     if len(axes) > len(outer) and not _worth_rows(tuple(group.outer), [*group.extents, *added]):
         return None
-    return Fit(axes, level_in(item, group), None, added)
+    return Fit(axes, level_in(each, group), None, added)
 
 
 def _complete(
-    item: Item, group: Group, known: dict[int, int], outer: tuple[int, ...]
+    extents: tuple[Dim, ...], group: OpenGroup, known: dict[int, int], outer: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[Dim, ...]]:
     """Axes for all local axes: inner axes of equal extent are shared, missing ones are added."""
     axes: list[int] = []
     added: list[Dim] = []
     taken = set(known.values()) | set(outer)
-    for local, extent in enumerate(item.extents):
+    for local, extent in enumerate(extents):
         axis = known.get(local)
         if axis is None:
             free = (a for a, e in enumerate(group.extents) if a not in taken and e == extent)
@@ -185,24 +205,23 @@ def _worth_rows(outer: tuple[int, ...], extents: list[Dim]) -> bool:
     return not outer or points is None or points >= PARALLEL or (total is not None and total <= ROW_LIMIT)
 
 
-def _fit_epilogue(item: Item, group: Group, known: dict[int, int]) -> Fit | None:
-    if item.kind is Kind.REDUCE or group.nodes + len(item.nodes) > EPILOGUE_LIMIT:
+def _fit_epilogue(each: Analysed, group: OpenGroup, known: dict[int, int]) -> Fit | None:
+    item, extents = each.item, extents_of(each.item)
+    if isinstance(item, ReduceItem | CopyItem) or group.nodes + len(each.nodes) > EPILOGUE_LIMIT:
         return None
     result = {axis for axis, extent in enumerate(group.extents[:-1]) if extent != ONE}
-    if len(known) != len(item.extents) or set(known.values()) != result:
+    if len(known) != len(extents) or set(known.values()) != result:
         return None
-    if any(is_memory_first(n) or isinstance(n.attributes, RANDOM) for n in item.nodes) or item.faults:
+    if any(is_memory_first(n) or isinstance(n.attributes, RANDOM) for n in each.nodes) or each.faults:
         return None
-    for point in item.points:
+    for point in each.points:
         if point is None or any(index.terms and plain_axis(index) is None for index in point):
             return None
-    if item.source is not None or not _stores_plainly(item):
-        return None
-    return Fit(tuple(known[axis] for axis in range(len(item.extents))), 0)
+    return Fit(tuple(known[axis] for axis in range(len(extents))), 0) if _stores_plainly(item) else None
 
 
 def _stores_plainly(item: Item) -> bool:
     """Whether a store, if the item is one, writes element (i, j) of something at (i, j) or at a fixed distance."""
-    if item.target is None:
+    if not isinstance(item, StoreItem):
         return True
     return all(isinstance(i, Affine) and all(c == 1 for _, c in i.terms) for i in item.target.index)

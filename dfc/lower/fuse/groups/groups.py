@@ -1,13 +1,34 @@
-"""Groups: items that become one kernel, and the index space they share."""
+"""Groups: items that become one kernel, and the index space they share.
+
+While items join, a group is an `OpenGroup`. What comes of it is one of a closed union, by what makes a kernel of it:
+`LoopGroup` (stages of element-wise work and reductions), `ProductGroup` (a product and its epilogue), `OrderedGroup`
+(one item whose inner axes run in ascending order), `StepGroup` (no kernel).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.lower.fuse.indexing import Point, renamed
-from dfc.lower.fuse.items.items import Item, Kind
+from dfc.lower.fuse.items.items import (
+    Analysed,
+    ComputeItem,
+    ContractItem,
+    CopyItem,
+    Item,
+    Member,
+    ReduceItem,
+    ScanItem,
+    ScatterItem,
+    StepItem,
+    StoreItem,
+    extents_of,
+    result_of,
+)
 from dfc.lower.storage import Storage
 
 
@@ -24,57 +45,147 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An item reads or stores memory that changes over time, at a point of the group's axes (None: anywhere)."""
+    """A member reads or stores memory that changes over time, at a point of the group's axes (None: anywhere)."""
 
     storage: Storage
     point: Point | None
     stored: bool
-    item: Item
+    member: Member
 
 
 @dataclass(slots=True, eq=False)
-class Group:
-    """`extents` are the axes of the kernel; `outer` those common to all stages. `rank` is the order of execution.
+class OpenGroup:
+    """A group that items join. `rank` is its place in the order of execution, an integer; `extents` are the axes of the
+    kernel, `outer` those common to all stages; `touched` has every access to memory that changes over time, `points`
+    where memory is read, over the axes."""
 
-    `touched` has every access to memory that changes over time.
-    """
-
-    rank: float
-    kind: Kind
+    rank: int
     extents: list[Dim]
     outer: list[int]
-    items: list[Item] = field(default_factory=list[Item])
-    values: dict[Value, Item] = field(default_factory=dict[Value, Item])
+    members: list[Member] = field(default_factory=list[Member])
+    values: dict[Value, Member] = field(default_factory=dict[Value, Member])
     loads: set[Value] = field(default_factory=set[Value])
     touched: list[Access] = field(default_factory=list[Access])
-    points: dict[Value, Point] = field(default_factory=dict[Value, Point])  # where memory is read, over the axes
+    points: dict[Value, Point] = field(default_factory=dict[Value, Point])
     nodes: int = 0
     reasons: list[str] = field(default_factory=list[str])
-    closed: bool = False
+    folds: bool = False
+
+    @classmethod
+    def opened(cls, rank: int, item: Item) -> OpenGroup:
+        """A group over the axes of its first item."""
+        folded = item.folded if isinstance(item, ReduceItem) else frozenset[int]()
+        extents = list(extents_of(item))
+        return cls(rank, extents, [axis for axis in range(len(extents)) if axis not in folded])
 
     @property
-    def folds(self) -> bool:
-        return any(item.kind is Kind.REDUCE for item in self.items)
+    def first(self) -> Item:
+        return self.members[0].item
 
-    def inner(self, item: Item) -> frozenset[int]:
+    @property
+    def closed(self) -> bool:
+        """Whether nothing else may join."""
+        return not may_share(self.first)
+
+    @property
+    def is_product(self) -> bool:
+        return isinstance(self.first, ContractItem)
+
+    def inner(self, axes: tuple[int, ...]) -> frozenset[int]:
         """The axes of an item that its stage iterates."""
-        return frozenset(item.axes).difference(self.outer)
+        return frozenset(axes).difference(self.outer)
 
-    def add(self, item: Item, fit: Fit) -> None:
+    def add(self, analysed: Analysed, fit: Fit) -> Member:
         """Takes an item as the fit says."""
+        member = Member(analysed, fit.axes, fit.level)
         self.extents.extend(fit.added)
         if fit.outer is not None:
             self.outer = list(fit.outer)
-        item.axes = fit.axes
-        item.level = fit.level
-        self.items.append(item)
-        self.nodes += 1 + len(item.nodes)
-        if item.result is not None:
-            self.values[item.result] = item
-        for value, point in item.leaves:
+        self.members.append(member)
+        self.nodes += 1 + len(analysed.nodes)
+        self.folds = self.folds or isinstance(analysed.item, ReduceItem)
+        result = result_of(analysed.item)
+        if result is not None:
+            self.values[result] = member
+        for value, point in analysed.leaves:
             self.loads.add(value)
             if point is not None and value not in self.values:
-                self.points.setdefault(value, renamed(point, item.axes))
+                self.points.setdefault(value, renamed(point, fit.axes))
+        return member
 
-    def __repr__(self) -> str:
-        return f"<group {self.rank} {self.kind.value} {self.items}>"
+    def finished(self) -> Group:
+        """The group as it stays."""
+        first = self.members[0]
+        shared = tuple(self.members), tuple(self.extents), self.values, tuple(self.touched), tuple(self.reasons)
+        match first.item:
+            case StepItem():
+                return StepGroup(first.item, tuple(self.members))
+            case ContractItem():
+                return ProductGroup(first.item, *shared)
+            case ComputeItem() | CopyItem() | ReduceItem() | StoreItem() if may_share(first.item):
+                return LoopGroup(tuple(self.outer), *shared)
+            case ScanItem() | ScatterItem() | StoreItem():
+                return OrderedGroup(first.item, *shared)
+            case _:
+                raise AssertionError(first.item)
+
+
+def may_share(item: Item) -> bool:
+    """Whether other items may join the group that an item opens."""
+    if isinstance(item, StoreItem):
+        return not item.target.ordered
+    return isinstance(item, ComputeItem | CopyItem | ReduceItem | ContractItem)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopGroup:
+    """Stages over `outer` axes, which all of them share, and inner ones of their own."""
+
+    outer: tuple[int, ...]
+    members: tuple[Member, ...]
+    extents: tuple[Dim, ...]
+    values: Mapping[Value, Member]
+    touched: tuple[Access, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProductGroup:
+    """A product, and what is computed at each of its finished points."""
+
+    product: ContractItem
+    members: tuple[Member, ...]
+    extents: tuple[Dim, ...]
+    values: Mapping[Value, Member]
+    touched: tuple[Access, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedGroup:
+    """One item whose inner axes run in ascending order."""
+
+    item: ScanItem | ScatterItem | StoreItem
+    members: tuple[Member, ...]
+    extents: tuple[Dim, ...]
+    values: Mapping[Value, Member]
+    touched: tuple[Access, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepGroup:
+    """A step alone."""
+
+    item: StepItem
+    members: tuple[Member, ...]
+
+
+KernelGroup: TypeAlias = LoopGroup | ProductGroup | OrderedGroup
+Group: TypeAlias = KernelGroup | StepGroup
+
+
+def inner_axes(group: KernelGroup, member: Member) -> frozenset[int]:
+    """The axes of a member that its stage iterates."""
+    outer = group.outer if isinstance(group, LoopGroup) else range(len(group.extents))
+    return frozenset(member.axes).difference(outer)

@@ -16,14 +16,31 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import ONE, ZERO, dim
 from dfc.ir.dtypes import U64
 from dfc.ir.graph import Block, Node, Value
-from dfc.ir.types import TensorType, tensor
-from dfc.ir.walk import free_values, nodes
+from dfc.ir.regions import captured, carried, view
+from dfc.ir.types import tensor
 from dfc.kernels.body import Affine
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.indexing import ORIGIN, along, broadcast_point, shifted
 from dfc.lower.fuse.inline import is_alias, is_generator, is_inline, is_reshape
-from dfc.lower.fuse.items.items import Item, Kind, Selector, Target, domain, reduced_domain
+from dfc.lower.fuse.items.items import (
+    ComputeItem,
+    ContractItem,
+    Item,
+    Producer,
+    ReduceItem,
+    ScanItem,
+    ScatterItem,
+    StepItem,
+    StoreItem,
+    Target,
+    domain,
+    own_reads,
+    reduced_domain,
+    writes_of,
+)
+from dfc.lower.fuse.items.order import STEP, at, position_of
 from dfc.lower.fuse.items.part_reads import PartReads, part_reads, part_step
+from dfc.lower.fuse.items.steps import is_tensor, state_effects, step_operands
 from dfc.lower.fuse.items.targets import everything, region_shape, selected, whole, with_axes
 from dfc.lower.fuse.scope import Scope, base_of
 from dfc.lower.storage import BufferView, Storage, fresh, place_of
@@ -34,8 +51,6 @@ from dfc.ops.attributes import (
     AxisAttributes,
     ConstantAttributes,
     DrawAttributes,
-    ForAttributes,
-    HostAttributes,
     ReduceAttributes,
     ResourceAttributes,
     ScatterAttributes,
@@ -46,13 +61,12 @@ from dfc.ops.record import Reduce, Scan
 User = Node | Item
 
 
-@dataclass(slots=True)
-class Regions:
-    """The memory of a node with regions: `carried` (results of `if` too), stacked emits, and the bool of a `while`."""
+@dataclass(frozen=True, slots=True)
+class RegionMemory:
+    """The memory of the results of a node with regions: `carried` (or handed out by branches), and stacked emits."""
 
-    carried: list[BufferView] = field(default_factory=list[BufferView])
-    stacked: list[BufferView] = field(default_factory=list[BufferView])
-    test: BufferView | None = None
+    carried: tuple[BufferView, ...]
+    stacked: tuple[BufferView, ...]
 
 
 @dataclass(slots=True)
@@ -62,11 +76,11 @@ class Collected:
     block: Block
     items: list[Item] = field(default_factory=list[Item])
     inline: list[tuple[int, Node]] = field(default_factory=list[tuple[int, Node]])
-    roots: dict[Value, Item] = field(default_factory=dict[Value, Item])
+    roots: dict[Value, Producer] = field(default_factory=dict[Value, Producer])
     users: dict[Value, list[User]] = field(default_factory=dict[Value, list[User]])
     positions: dict[Value, int] = field(default_factory=dict[Value, int])
-    regions: dict[Node, Regions] = field(default_factory=dict["Node", Regions])
-    homes: dict[Value, set[Storage]] = field(
+    regions: dict[Node, RegionMemory] = field(default_factory=dict["Node", RegionMemory])
+    stored: dict[Value, set[Storage]] = field(
         default_factory=dict[Value, "set[Storage]"]
     )  # where values are stored whole
     adopted: dict[Value, int] = field(default_factory=dict[Value, int])  # results of nodes of outer blocks, in order
@@ -83,14 +97,14 @@ Exit = tuple[Value, Target]
 
 def collect(scope: Scope, block: Block, exits: Sequence[Exit]) -> Collected:
     """The items of a block; each exit is a value and the memory it must be in when the block ends."""
-    found = _Collector(scope, block)
+    collector = _Collector(scope, block)
     for position, node in enumerate(block.nodes):
-        found.visit(position, node)
+        collector.visit(position, node)
     for number, (value, target) in enumerate(exits):
-        if not found.claim(value, target):
-            found.store((len(block.nodes), number), value, target, value.name, Span.nowhere())
-    found.result.items.sort(key=lambda item: item.key)
-    return found.result
+        if not collector.claim(value, target):
+            collector.store(at(len(block.nodes), number), value, target, value.name, Span.nowhere())
+    collector.result.items.sort(key=lambda item: item.order)
+    return collector.result
 
 
 class _Collector:
@@ -172,32 +186,31 @@ class _Collector:
         self.scope.claimed[result] = place
         return True
 
-    def _add(self, item: Item, *used: Value) -> Item:
-        self._adopt(item.key[0], used)
-        item.used = used
+    def _add(self, item: Item, *used: Value) -> None:
+        self._adopt(position_of(item.order), used)
         self.result.items.append(item)
-        if item.result is not None:
+        if not isinstance(item, StoreItem | StepItem):
             self.result.roots[item.result] = item
         for value in used:
             self.result.use(value, item)
-        return item
 
-    def store(self, key: tuple[int, int], value: Value, target: Target, name: str, span: Span) -> Item:
-        """An item that stores a value, broadcast to the region that the target selects."""
+    def store(self, order: int, value: Value, target: Target, name: str, span: Span, node: Node | None = None) -> None:
+        """Adds a store of a value, broadcast to the region that the target selects."""
+        item = self._store(order, value, target, name, span, node)
+        self._add(item, item.value, *(index.ids for index in item.target.selectors))
+
+    def _store(
+        self, order: int, value: Value, target: Target, name: str, span: Span, node: Node | None = None
+    ) -> StoreItem:
         base = base_of(value)
         if target.whole and base is not value and value.tensor.shape == target.place.shape:
             value, target = base, whole(BufferView(target.place.storage, base.tensor.shape))
         shape = region_shape(target)
         extents, point = domain(shape)
-        item = Item(key, Kind.STORE, name, span, value=value, target=with_axes(target, point), extents=extents)
-        item.point = broadcast_point(point, shape, value.tensor.shape)
-        item.writes.add(target.place.storage)
         if target.whole:
-            self.result.homes.setdefault(value, set()).add(target.place.storage)
-        if target.mode != ":=":
-            item.reads.add(target.place.storage)
-        ids = [index.ids for index in target.index if isinstance(index, Selector)]
-        return self._add(item, value, *ids)
+            self.result.stored.setdefault(value, set()).add(target.place.storage)
+        where = broadcast_point(point, shape, value.tensor.shape)
+        return StoreItem(order, name, span, value, with_axes(target, point), extents, where, node)
 
     def _read(self, position: int, node: Node) -> None:
         """A value where the variable is; a copy where other calls may change it."""
@@ -206,22 +219,21 @@ class _Collector:
         state = self.scope.state(attributes.resource)
         self.scope.places[node.result] = place_of(state)
         if attributes.resource in self.scope.isolated:
-            self.scope.places[node.result] = self._copied((position, 0), node, state)
+            self.scope.places[node.result] = self._copied(at(position), node, state)
 
     def _read_parts(self, position: int, node: Node) -> None:
         """At the first part of a read, the step that copies all of them."""
         reader = self.result.part_reads.first.get(node)
         if reader is not None:
-            self._add(*part_step(reader, self.result.part_reads, (position, 0), self.scope))
+            step = part_step(reader, self.result.part_reads, at(position), self.scope)
+            self._add(step, *step.used)
 
-    def _copied(self, key: tuple[int, int], node: Node, state: Storage) -> BufferView:
-        """Memory that a step of its own copies state to."""
+    def _copied(self, order: int, node: Node, state: Storage) -> BufferView:
+        """Memory that a step of its own copies state to; that of a draw counts it as well."""
         place = place_of(fresh(state.dtype, state.shape, node.name))
-        item = self._add(Item(key, Kind.STEP, node.name, node.span, node=node))
-        item.reads.add(state)
-        item.writes.add(place.storage)
-        if node.op == "draw":
-            item.writes.add(state)  # the same step counts the draw
+        writes = {place.storage, state} if node.op == "draw" else {place.storage}
+        reads = frozenset((state,))
+        self._add(StepItem(order, node.name, node.span, node, reads=reads, writes=frozenset(writes)))
         return place
 
     def _assign(self, position: int, node: Node) -> None:
@@ -233,9 +245,13 @@ class _Collector:
             target = selected(storage, node, attributes)
         else:
             target = everything(storage, attributes.mode) if isolated else whole(place_of(storage))
-        item = self.store((position, 0), node.operands[0], target, attributes.resource, node.span)
-        item.node = node
-        item.kind = Kind.STEP if isolated else item.kind
+        if not isolated:
+            self.store(at(position), node.operands[0], target, attributes.resource, node.span, node)
+            return
+        store = self._store(at(position), node.operands[0], target, attributes.resource, node.span, node)
+        used = (store.value, *(index.ids for index in store.target.selectors))
+        step = StepItem(store.order, store.name, node.span, node, used, own_reads(store), writes_of(store), store)
+        self._add(step, *used)
 
     def _draw(self, position: int, node: Node) -> None:
         attributes = node.attributes
@@ -243,27 +259,21 @@ class _Collector:
         state = self.scope.state(attributes.resource)
         source = Value(tensor(U64, 4), attributes.resource)
         isolated = attributes.resource in self.scope.isolated
-        self.scope.places[source] = self._copied((position, -1), node, state) if isolated else place_of(state)
+        self.scope.places[source] = self._copied(at(position, -1), node, state) if isolated else place_of(state)
         self.result.draws[node] = source
         self.result.positions[source] = position
         extents, point = domain(node.result.tensor.shape)
-        item = Item((position, 0), Kind.VALUE, node.name, node.span, value=node.result, result=node.result, node=node)
-        item.extents, item.point, item.result_point = extents, point, point
-        self._add(item, source)
+        self._add(ComputeItem(at(position), node.name, node.span, node, extents, point), source)
         if not isolated:
-            self.store((position, 1), one_more(), counter(state), attributes.resource, node.span)
+            self.store(at(position, 1), one_more(), counter(state), attributes.resource, node.span)
 
     def _contract(self, position: int, node: Node) -> None:
         a, b = node.operands
         *batch, m, k = a.tensor.shape
         n = b.tensor.shape[-1]
-        item = Item((position, 0), Kind.CONTRACT, node.name, node.span, result=node.result, node=node)
-        item.extents = (*batch, m, n, k)
-        result = tuple(along(axis) for axis in range(len(batch) + 2))
-        item.result_point = tuple(
-            ORIGIN if d == ONE else index for index, d in zip(result, node.result.tensor.shape, strict=True)
-        )
-        self._add(item, a, b)
+        axes = (along(axis) for axis in range(len(batch) + 2))
+        point = tuple(ORIGIN if d == ONE else index for index, d in zip(axes, node.result.tensor.shape, strict=True))
+        self._add(ContractItem(at(position), node.name, node.span, node, (*batch, m, n, k), point), a, b)
 
     def _concat(self, position: int, node: Node) -> None:
         """Every part is stored into its own piece of the result."""
@@ -277,25 +287,23 @@ class _Collector:
             index = tuple(
                 shifted(along(axis), start) if axis == attributes.axis else along(axis) for axis in range(len(shape))
             )
-            self.store((position, number), part, Target(place, index, region=shape), node.name, node.span)
+            self.store(at(position, number), part, Target(place, index, region=shape), node.name, node.span)
             start = start + shape[attributes.axis]
 
     def _scan(self, position: int, node: Node) -> None:
         attributes = node.attributes
         assert isinstance(attributes, AxisAttributes)
-        item = Item((position, 0), Kind.SCAN, node.name, node.span, node.operands[0], node.result, node)
         shape = node.result.tensor.shape
-        item.extents = shape
-        item.point = item.result_point = tuple(along(axis) for axis in range(len(shape)))
-        self._add(item, node.operands[0])
+        point = tuple(along(axis) for axis in range(len(shape)))
+        self._add(ScanItem(at(position), node.name, node.span, node, shape, point), node.operands[0])
 
     def _scatter(self, position: int, node: Node) -> None:
         attributes = node.attributes
         assert isinstance(attributes, ScatterAttributes)
         ids, rows = node.operands
-        item = Item((position, 0), Kind.SCATTER, node.name, node.span, rows, node.result, node)
-        item.extents = rows.tensor.shape
-        item.point = tuple(along(axis) for axis in range(len(item.extents)))
+        point = tuple(along(axis) for axis in range(rows.tensor.rank))
+        where = point[attributes.axis : attributes.axis + ids.tensor.rank]
+        item = ScatterItem(at(position), node.name, node.span, node, rows.tensor.shape, point, where)
         self._add(item, ids, rows)
 
     def _reduce(self, position: int, node: Node) -> None:
@@ -308,46 +316,41 @@ class _Collector:
             assert isinstance(lowering, Reduce), f"{node.op} reaches fusion"
             assert isinstance(attributes, ReduceAttributes)
             axes, keep = attributes.axes, attributes.keep_dims
-        item = Item((position, 0), Kind.REDUCE, node.name, node.span, operand, node.result, node)
-        item.extents, item.point = reduced_domain(operand.tensor, axes)
-        kept = [ORIGIN if axis in axes else i for axis, i in enumerate(item.point) if keep or axis not in axes]
-        item.result_point = tuple(kept)
-        self._add(item, operand)
+        extents, point = reduced_domain(operand.tensor, axes)
+        kept = [ORIGIN if axis in axes else i for axis, i in enumerate(point) if keep or axis not in axes]
+        self._add(ReduceItem(at(position), node.name, node.span, node, extents, point, tuple(kept)), operand)
 
     def _step(self, position: int, node: Node) -> None:
-        item = Item((position, 9), Kind.STEP, node.name, node.span, node=node)
-        captured = list(dict.fromkeys(v for region in node.regions for v in free_values(region) if _is_tensor(v)))
-        used = dict.fromkeys([*_step_operands(node), *captured])
-        for name, written in _state_effects(node):
-            (item.writes if written else item.reads).add(self.scope.state(name))
+        used = tuple(dict.fromkeys([*step_operands(node), *filter(is_tensor, captured(node))]))
+        effects = state_effects(node)
+        reads = frozenset(self.scope.state(name) for name, written in effects if not written)
+        writes = {self.scope.state(name) for name, written in effects if written}
         if node.regions:
-            self._regions(position, node, item)
-        self._add(item, *used)
+            writes |= self._regions(position, node)
+        order = at(position, STEP)
+        self._add(StepItem(order, node.name, node.span, node, used, reads, frozenset(writes)), *used)
 
     def _host_call(self, position: int, node: Node) -> None:
         """What the run side gives has memory of its own."""
-        item = Item((position, 9), Kind.STEP, node.name, node.span, node=node)
-        for value in filter(_is_tensor, node.results):
-            place = self.scope.places[value] = place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
-            item.writes.add(place.storage)
-        self._add(item, *filter(_is_tensor, node.operands))
+        writes = frozenset(self._own(value).storage for value in node.results if is_tensor(value))
+        used = step_operands(node)
+        order = at(position, STEP)
+        self._add(StepItem(order, node.name, node.span, node, used, writes=writes), *used)
 
-    def _regions(self, position: int, node: Node, item: Item) -> None:
-        memory = self.result.regions[node] = Regions()
-        first = 2 if node.op == "for" else 0
-        carries = [v for v in node.operands[first:] if _is_tensor(v)] if node.op != "if" else []
-        kept = [v for v in node.results if _is_tensor(v)]
-        count = len(kept)
-        if node.op == "for":
-            assert isinstance(node.attributes, ForAttributes)
-            count = node.attributes.carries
-        for number, result in enumerate(kept):
-            storage = fresh(result.tensor.machine, result.tensor.shape, result.name)
-            place = self.scope.places[result] = place_of(storage)
-            (memory.carried if number < count else memory.stacked).append(place)
-            item.writes.add(storage)
-        for number, (value, place) in enumerate(zip(carries, memory.carried, strict=False)):
-            self.store((position, number - len(carries)), value, whole(place), node.name, node.span)
+    def _own(self, value: Value) -> BufferView:
+        """Gives a value memory of its own."""
+        place = self.scope.places[value] = place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
+        return place
+
+    def _regions(self, position: int, node: Node) -> set[Storage]:
+        """Gives results of a node with regions their memory, and stores there what a loop begins with."""
+        parts = view(node)
+        carries, stacked = (tuple(map(self._own, v)) for v in (parts.results.values, parts.results.emitted))
+        self.result.regions[node] = RegionMemory(carries, stacked)
+        initial = [flow.initial for flow in carried(parts) if flow.initial is not None]
+        for number, (value, place) in enumerate(zip(initial, carries, strict=False)):
+            self.store(at(position, number - len(initial)), value, whole(place), node.name, node.span)
+        return {place.storage for place in (*carries, *stacked)}
 
 
 def one_more() -> Value:
@@ -362,35 +365,3 @@ def counter(state: Storage) -> Target:
 
 def is_alias_node(node: Node) -> bool:
     return is_reshape(node) and is_alias(node)
-
-
-def _is_tensor(value: Value) -> bool:
-    return isinstance(value.type, TensorType)
-
-
-def _step_operands(node: Node) -> list[Value]:
-    """The operands a step looks at itself; carried values were stored before it."""
-    match node.op:
-        case "if" | "assert" | "range":
-            return [node.operands[0]]
-        case "for":
-            return list(node.operands[:2])
-        case _:
-            return []
-
-
-def _state_effects(node: Node) -> list[tuple[str, bool]]:
-    """Which state a step reads (False) or writes (True), nested regions included."""
-    effects: dict[tuple[str, bool], None] = {}
-    for inner in (node, *(n for region in node.regions for n in nodes(region))):
-        attributes = inner.attributes
-        match attributes:
-            case ResourceAttributes():
-                effects[attributes.resource, False] = None
-            case AssignAttributes() | DrawAttributes():
-                effects[attributes.resource, True] = None
-            case HostAttributes():
-                effects.update(((name, inner.op == "checkpoint_restore"), None) for name in attributes.resources)
-            case _:
-                pass
-    return list(effects)

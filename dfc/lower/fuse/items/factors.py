@@ -19,7 +19,7 @@ from dfc.kernels.body import Affine
 from dfc.kernels.form import MatrixOperand, Split
 from dfc.lower.fuse.indexing import ORIGIN, Point, along, plain_axis, shifted
 from dfc.lower.fuse.inline import inputs_at, is_alias, is_view
-from dfc.lower.fuse.items.items import Item, Kind
+from dfc.lower.fuse.items.items import ContractItem, Item
 from dfc.ops.attributes import ConstantAttributes, PadAttributes, PermutationAttributes
 
 FACTORS_AFTER_BATCH = 3
@@ -41,17 +41,16 @@ class Factor:
         return MatrixOperand(slot, self.point, self.splits, self.inside)
 
 
-def contract_points(item: Item) -> tuple[Point, Point]:
+def contract_points(item: ContractItem) -> tuple[Point, Point]:
     """Where the factors of a product are read, over the local axes (batch.., m, n, k)."""
     k = len(item.extents) - 1
     batch = tuple(along(axis) for axis in range(k - 2))
     return (*batch, along(k - 2), along(k)), (*batch, along(k), along(k - 1))
 
 
-def factors(item: Item, has_memory: Callable[[Value], bool], passed: set[Node] | None) -> tuple[Factor, Factor]:
+def factors(item: ContractItem, has_memory: Callable[[Value], bool], passed: set[Node] | None) -> tuple[Factor, Factor]:
     """Both factors of a product, each down to the first value in memory; `passed` are the reshapes and pads that may be
     seen through (None: all that a map can say)."""
-    assert item.node is not None
     first, second = (
         _factor(Factor(value, point), len(item.extents), has_memory, passed)
         for value, point in zip(item.node.operands, contract_points(item), strict=True)
@@ -170,7 +169,7 @@ def nodes_to_pass(
     seen: set[Node] = set()
     ends: set[Value] = set()
     for item in items:
-        if item.kind is not Kind.CONTRACT:
+        if not isinstance(item, ContractItem):
             continue
         through = factors(item, has_memory, None)
         if not any(node.op == "windows" for factor in through for node in factor.through):
@@ -186,4 +185,4 @@ def nodes_to_pass(
 
 
 def _is_product(user: Node | Item) -> bool:
-    return isinstance(user, Item) and user.kind is Kind.CONTRACT
+    return isinstance(user, ContractItem)

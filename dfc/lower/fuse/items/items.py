@@ -1,14 +1,20 @@
 """Items: the units that fusion groups into kernels.
 
-An item makes one thing that must exist: a value in memory, a fold, a product, a store to memory that others own, or a
-step that is no kernel. Everything else in a block (`inline` nodes) is computed inside the items that use it.
+An item makes one thing that must exist: a value in memory, a reduction, a product, a store to memory that others own,
+or a step that is no kernel. Everything else in a block (`inline` nodes) is computed inside the items that use it. Each
+kind is a class of its own, and what later stages find out about an item stands beside it, never in it:
+
+    collect, materialise: Item    analyse: Analysed (what it reads, and where)    join: Member (its place in a group)
+
+An item has local axes with `extents`; a point is one index for each axis of a value, over the local axes. `order` is
+its place in the order of the program (`order`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import ONE, Dim
@@ -17,16 +23,6 @@ from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.indexing import ORIGIN, Point, along
 from dfc.lower.storage import BufferView, Storage
-
-
-class Kind(Enum):
-    VALUE = "value"  # an inline node, or a copy of something, that gets memory
-    REDUCE = "reduce"
-    CONTRACT = "contract"
-    SCAN = "scan"
-    SCATTER = "scatter"
-    STORE = "store"
-    STEP = "step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +35,10 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a store writes: one index per axis of the place, over the local axes of the item.
+    """Where a store writes: one index per axis of the buffer, over the local axes of the item.
 
     `mode` is an assignment operator; with another one than `:=` the old element takes part. `whole` says that every
-    element of the place is written, each at its own point. `ordered` stores may hit an element several times. `region`
+    element of the buffer is written, each at its own point. `ordered` stores may hit an element several times. `region`
     is the shape of what is written if not all of it is.
     """
 
@@ -53,52 +49,238 @@ class Target:
     ordered: bool = False
     region: tuple[Dim, ...] = ()
 
+    @property
+    def selectors(self) -> tuple[Selector, ...]:
+        return tuple(index for index in self.index if isinstance(index, Selector))
 
-Leaf = tuple[Value, Point | None]  # something in memory (or another item's value) and where it is read; None: anywhere
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputeItem:
+    """An inline node whose value gets memory."""
 
-@dataclass(slots=True, eq=False)
-class Item:
-    """`key` is the place in program order: position of the node, then a tie-break; `number` the rank by key.
-
-    `extents` are the local axes; `point` is where `value` (for folds and scans: the operand) is taken.
-
-    `result` is the value others may use (None for stores and steps); `result_point` its index over the local axes.
-    After grouping, `axes[i]` is the axis of the group that local axis i became.
-    """
-
-    key: tuple[int, int]
-    kind: Kind
+    order: int
     name: str
     span: Span
-    value: Value | None = None
-    result: Value | None = None
-    node: Node | None = None
-    target: Target | None = None
-    extents: tuple[Dim, ...] = ()
-    point: Point = ()
-    result_point: Point = ()
-    source: BufferView | None = None  # VALUE items that copy memory
-    used: tuple[Value, ...] = ()
-    leaves: list[Leaf] = field(default_factory=list[Leaf])  # memory under another shape counts as read anywhere
-    points: list[Point | None] = field(default_factory=list["Point | None"])  # where everything is really read
-    nodes: list[Node] = field(default_factory=list[Node])  # inline nodes computed inside, for names and costs
-    reads: set[Storage] = field(default_factory=set[Storage])  # memory with several values over time
-    writes: set[Storage] = field(default_factory=set[Storage])
-    number: int = -1
-    weight: int = 0
-    faults: bool = False
-    axes: tuple[int, ...] = ()
-    level: int = 0
+    node: Node
+    extents: tuple[Dim, ...]
+    point: Point
+
+    @property
+    def result(self) -> Value:
+        return self.node.result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyItem:
+    """Keeps the present value of memory that is about to be overwritten."""
+
+    order: int
+    name: str
+    span: Span
+    result: Value
+    source: BufferView
+    extents: tuple[Dim, ...]
+    point: Point
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReduceItem:
+    """A reduction of `operand`, taken at `point`; the axes that `result_point` does not mention are folded."""
+
+    order: int
+    name: str
+    span: Span
+    node: Node
+    extents: tuple[Dim, ...]
+    point: Point
+    result_point: Point
+
+    @property
+    def operand(self) -> Value:
+        return self.node.operands[0]
+
+    @property
+    def result(self) -> Value:
+        return self.node.result
 
     @property
     def folded(self) -> frozenset[int]:
-        """Local axes that a fold removes."""
+        """Local axes that the reduction removes."""
         kept = {axis for index in self.result_point for axis, _ in index.terms}
-        return frozenset(range(len(self.extents))) - kept if self.kind is Kind.REDUCE else frozenset()
+        return frozenset(range(len(self.extents))) - kept
 
-    def __repr__(self) -> str:
-        return f"<{self.key} {self.kind.value} {self.name}>"
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContractItem:
+    """A product, over the axes of its batch, rows, columns and depth."""
+
+    order: int
+    name: str
+    span: Span
+    node: Node
+    extents: tuple[Dim, ...]
+    result_point: Point
+
+    @property
+    def result(self) -> Value:
+        return self.node.result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanItem:
+    """All prefixes along one axis."""
+
+    order: int
+    name: str
+    span: Span
+    node: Node
+    extents: tuple[Dim, ...]
+    point: Point
+
+    @property
+    def operand(self) -> Value:
+        return self.node.operands[0]
+
+    @property
+    def result(self) -> Value:
+        return self.node.result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScatterItem:
+    """Rows, taken at `point`, added where their ids say; `ids_point` is where these are read."""
+
+    order: int
+    name: str
+    span: Span
+    node: Node
+    extents: tuple[Dim, ...]
+    point: Point
+    ids_point: Point
+
+    @property
+    def ids(self) -> Value:
+        return self.node.operands[0]
+
+    @property
+    def rows(self) -> Value:
+        return self.node.operands[1]
+
+    @property
+    def result(self) -> Value:
+        return self.node.result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoreItem:
+    """A value, taken at `point`, stored to memory that others own. `node` is the assignment, if it is one."""
+
+    order: int
+    name: str
+    span: Span
+    value: Value
+    target: Target
+    extents: tuple[Dim, ...]
+    point: Point
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepItem:
+    """A node that is no kernel. `used` has to be in memory before it; `reads` and `writes` are memory that changes.
+    `store` is what an effect that stands alone does under its lock."""
+
+    order: int
+    name: str
+    span: Span
+    node: Node
+    used: tuple[Value, ...] = ()
+    reads: frozenset[Storage] = frozenset()
+    writes: frozenset[Storage] = frozenset()
+    store: StoreItem | None = None
+
+
+Producer: TypeAlias = ComputeItem | CopyItem | ReduceItem | ContractItem | ScanItem | ScatterItem
+"""Items that make a value others may use."""
+LoopItem: TypeAlias = ComputeItem | CopyItem | ReduceItem | StoreItem
+"""Items that may share a kernel with others."""
+Item: TypeAlias = Producer | StoreItem | StepItem
+
+Leaf = tuple[Value, Point | None]
+"""Something in memory (or another item's value) and where it is read; None: anywhere."""
+
+
+def result_of(item: Item) -> Value | None:
+    """The value that others may use; None of stores and steps."""
+    return None if isinstance(item, StoreItem | StepItem) else item.result
+
+
+def result_point(item: Producer) -> Point:
+    """The index of the result over the local axes."""
+    match item:
+        case ReduceItem() | ContractItem():
+            return item.result_point
+        case ScatterItem():
+            return ()
+        case _:
+            return item.point
+
+
+def extents_of(item: Item) -> tuple[Dim, ...]:
+    return () if isinstance(item, StepItem) else item.extents
+
+
+def writes_of(item: Item) -> frozenset[Storage]:
+    """The memory that others own which an item changes."""
+    match item:
+        case StoreItem():
+            return frozenset((item.target.place.storage,))
+        case StepItem():
+            return item.writes
+        case _:
+            return frozenset()
+
+
+def own_reads(item: Item) -> frozenset[Storage]:
+    """The memory that changes which an item reads whatever its values are."""
+    match item:
+        case StoreItem() if item.target.mode != ":=":
+            return frozenset((item.target.place.storage,))
+        case CopyItem():
+            return frozenset((item.source.storage,))
+        case StepItem():
+            return item.reads
+        case _:
+            return frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysed:
+    """An item with what it reads: `leaves` are what is in memory or will be (under another shape that counts as read
+    anywhere), `points` where everything is really read; `nodes` are computed inside, `weight` is their cost for an
+    element; `reads` is memory with several values over time. `order` may be earlier than that of the item."""
+
+    item: Item
+    order: int
+    leaves: tuple[Leaf, ...] = ()
+    points: tuple[Point | None, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    reads: frozenset[Storage] = frozenset()
+    weight: int = 0
+    faults: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """An item in a group: `axes[i]` is the axis of the group that local axis i became, `level` the stage."""
+
+    analysed: Analysed
+    axes: tuple[int, ...]
+    level: int
+
+    @property
+    def item(self) -> Item:
+        return self.analysed.item
 
 
 def domain(shape: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], Point]:
@@ -113,7 +295,7 @@ def domain(shape: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], Point]:
 
 
 def reduced_domain(operand: TensorType, axes: Sequence[int]) -> tuple[tuple[Dim, ...], Point]:
-    """Local axes of a fold: as `domain`, but a folded axis of length one stays an axis."""
+    """Local axes of a reduction: as `domain`, but a folded axis of length one stays an axis."""
     extents: list[Dim] = []
     point: list[Affine] = []
     for axis, d in enumerate(operand.shape):

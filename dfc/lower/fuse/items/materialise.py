@@ -1,11 +1,11 @@
-"""Which inline nodes get memory (become VALUE items) and which are computed inside the items that use them.
+"""Which inline nodes get memory (become items) and which are computed inside the items that use them.
 
-The rule: an inline node is absorbed when one item alone uses it; views and generators always; cheap nodes over at most
-two loads also when several items use them (the repeated work costs less than memory traffic). It gets memory when a
-user needs it there (gather, pad and reshape operands, captured by a region), when several items use it and it is
-expensive or follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses, when the
-item has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads; so does a
-small slice of a variable then, which would otherwise be copied whole.
+The rule: an inline node is computed inside an item when that alone uses it; views and generators always; cheap nodes
+over at most two loads also when several items use them (the repeated work costs less than memory traffic). It gets
+memory when a user needs it there (gather, pad and reshape operands, captured by a region), when several items use it
+and it is expensive or follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses,
+when the item has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads; so
+does a small slice of a variable then, which would otherwise be copied whole.
 
 Before: `d = x - m` used by `exp(d)` and `d * y`, in two items.
 After: no memory for `d` (cheap, two loads); memory for `exp(d)` if two items use it.
@@ -24,10 +24,20 @@ from dfc.ir.graph import Node, Value
 from dfc.lower.fuse.inline import is_generator, is_table, is_view, needs_memory, weight
 from dfc.lower.fuse.items.collect import Collected, User, is_alias_node
 from dfc.lower.fuse.items.factors import factors, nodes_to_pass
-from dfc.lower.fuse.items.items import Item, Kind, domain
+from dfc.lower.fuse.items.items import (
+    ComputeItem,
+    ContractItem,
+    Item,
+    StepItem,
+    domain,
+    extents_of,
+    result_of,
+    writes_of,
+)
+from dfc.lower.fuse.items.order import FIRST, at, position_of
+from dfc.lower.fuse.items.steps import step_operands
 from dfc.lower.fuse.scope import Scope, base_of
 from dfc.lower.storage import Storage
-from dfc.ops.effects.effects import is_host_call
 
 LIMIT = 200  # nodes in one item
 CHEAP = 3  # weight of a cone that may be repeated
@@ -35,7 +45,6 @@ LOADS = 2  # loads of such a cone
 SMALL = 4  # a part of a variable is at most one of so many
 REPEATS = 4  # items that may repeat it
 NEVER = 1 << 60
-FIRST = 1 << 30  # adopted nodes come before everything else at their position
 
 
 @dataclass(slots=True)
@@ -67,9 +76,7 @@ class _Absorber:
             if not is_alias_node(node):
                 self._place(position, node)
         self._drop_unused()
-        self.found.items.sort(key=lambda item: item.key)
-        for number, item in enumerate(self.found.items):
-            item.number = number
+        self.found.items.sort(key=lambda item: item.order)
 
     def _pass_factors(self) -> None:
         """Finds what products see through."""
@@ -114,13 +121,14 @@ class _Absorber:
             if any(_wants_memory(user, value) for user in users):
                 self._force_base(value, any(_wants_itself(user, value) for user in users))
         for item in self.found.items:
-            if item.kind is Kind.CONTRACT:
+            if isinstance(item, ContractItem):
                 self._force_factors(item)
 
-    def _force_factors(self, item: Item) -> None:
+    def _force_factors(self, item: ContractItem) -> None:
         """What a product reads. A factor that is made from its index alone, a broadcast constant say, has to be laid
         out."""
-        for factor, operand in zip(factors(item, self._has_memory, self.found.passed), item.used, strict=True):
+        read = factors(item, self._has_memory, self.found.passed)
+        for factor, operand in zip(read, item.node.operands, strict=True):
             value = base_of(factor.value)
             if value in self.cones:
                 generated = value.node is not None and is_generator(value.node)
@@ -153,7 +161,7 @@ class _Absorber:
     def _items_using(self, value: Value) -> tuple[Item, ...]:
         items: dict[Item, None] = {}
         for user in self.found.users.get(value, ()):
-            if isinstance(user, Item):
+            if not isinstance(user, Node):
                 items[user] = None
             elif user.result in self.found.roots:
                 items[self.found.roots[user.result]] = None
@@ -165,13 +173,13 @@ class _Absorber:
         cone = self.cones[node.result]
         if not self.scope.fusing:
             return False
-        if any(item.kind in (Kind.STEP, Kind.CONTRACT) for item in items):
+        if any(isinstance(item, StepItem | ContractItem) for item in items):
             return False
-        if any(item.key[0] > cone.deadline for item in items) and not self._cut_below(node):
+        if any(position_of(item.order) > cone.deadline for item in items) and not self._cut_below(node):
             return False
         if any(self.sizes.get(item, 0) >= LIMIT for item in items):
             return False
-        if not node.result.tensor.shape and any(item.extents for item in items):
+        if not node.result.tensor.shape and any(extents_of(item) for item in items):
             return False
         if len(items) == 1:
             return True
@@ -180,7 +188,7 @@ class _Absorber:
 
     def _is_late_piece(self, node: Node, items: tuple[Item, ...]) -> bool:
         """Whether a small part of a variable is used after the variable was overwritten: better the part is kept."""
-        if node.op != "slice" or all(item.key[0] <= self.cones[node.result].deadline for item in items):
+        if node.op != "slice" or all(position_of(item.order) <= self.cones[node.result].deadline for item in items):
             return False
         part, whole = (product(v.tensor.shape).constant for v in (node.result, node.operands[0]))
         return part is None or whole is None or part * SMALL <= whole
@@ -209,28 +217,21 @@ class _Absorber:
             return
         extents, point = domain(value.tensor.shape)
         adopted = self.found.adopted.get(value)
-        item = Item(
-            (position, 0 if adopted is None else adopted - FIRST),
-            Kind.VALUE,
-            node.name,
-            node.span,
-            value=value,
-            result=value,
-            node=node,
-        )
-        item.extents, item.point, item.result_point = extents, point, point
+        order = at(position, 0 if adopted is None else adopted + FIRST)
+        item = ComputeItem(order, node.name, node.span, node, extents, point)
         self.sizes[item] = 1
         self.found.roots[value] = item
         self.found.items.append(item)
 
     def _drop_unused(self) -> None:
         """A draw whose numbers nobody uses still advances its rng, but makes no numbers."""
-        self.found.items = [i for i in self.found.items if i.result is None or self.found.users.get(i.result)]
+        results = ((item, result_of(item)) for item in self.found.items)
+        self.found.items = [item for item, result in results if result is None or self.found.users.get(result)]
         kept = set(self.found.items)
         self.found.roots = {value: item for value, item in self.found.roots.items() if item in kept}
 
 
-def absorb(scope: Scope, found: Collected) -> None:
+def materialise(scope: Scope, found: Collected) -> None:
     """Adds a VALUE item for every inline node that gets memory, and numbers all items."""
     _Absorber(scope, found, write_positions(found.items)).run()
 
@@ -239,36 +240,22 @@ def write_positions(items: Iterable[Item]) -> dict[Storage, list[int]]:
     """The positions at which each piece of memory is overwritten, ascending."""
     writes: dict[Storage, list[int]] = {}
     for item in items:
-        for storage in item.writes:
-            writes.setdefault(storage, []).append(item.key[0])
+        for storage in writes_of(item):
+            writes.setdefault(storage, []).append(position_of(item.order))
     return {storage: sorted(positions) for storage, positions in writes.items()}
 
 
 def _wants_memory(user: User, value: Value) -> bool:
-    if isinstance(user, Item):
-        return user.kind is Kind.STEP
-    return _wants_itself(user, value)
+    return isinstance(user, StepItem) if not isinstance(user, Node) else _wants_itself(user, value)
 
 
 def _wants_itself(user: User, value: Value) -> bool:
     """Whether the user can't look through a view at the operand."""
-    if isinstance(user, Item):
-        node = user.node
-        return user.kind is Kind.STEP and node is not None and value in step_scalars(node)
+    if not isinstance(user, Node):
+        return isinstance(user, StepItem) and value in step_operands(user.node)
     return any(operand is value and needs_memory(user, i) for i, operand in enumerate(user.operands))
 
 
 def _node(value: Value) -> Node:
     assert value.node is not None, value
     return value.node
-
-
-def step_scalars(node: Node) -> tuple[Value, ...]:
-    """What a step itself looks at: scalars, and all operands of a call of the run side."""
-    match node.op:
-        case "if" | "assert" | "range":
-            return node.operands[:1]
-        case "for":
-            return node.operands[:2]
-        case _:
-            return node.operands if is_host_call(node) else ()

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.walk import free_values
 from dfc.lower.fuse.inline import PICK
-from dfc.lower.fuse.items.items import Item, Kind, domain
+from dfc.lower.fuse.items.items import StepItem, StoreItem, domain
 from dfc.lower.fuse.items.targets import whole, with_axes
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.storage import fresh, place_of
+from dfc.lower.storage import Storage, fresh, place_of
 from dfc.ops.attributes import ResourceAttributes
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.movements import Movement
@@ -91,29 +91,26 @@ class _Uses:
         return tuple(node for _, node in sorted(users, key=lambda each: each[0]))
 
 
-def part_step(read: Node, reads: PartReads, key: tuple[int, int], scope: Scope) -> tuple[Item, *tuple[Value, ...]]:
-    """The step that copies the parts of a read into places of their own, and the row numbers it needs for that."""
-    item = Item(key, Kind.STEP, read.name, read.span, node=read)
+def part_step(read: Node, reads: PartReads, order: int, scope: Scope) -> StepItem:
+    """The step that copies the parts of a read into memory of their own; it uses the row numbers that take."""
     attributes = read.attributes
     assert isinstance(attributes, ResourceAttributes)
     state = scope.state(attributes.resource)
     scope.places[read.result] = place_of(state)
-    item.reads.add(state)
+    writes: list[Storage] = []
     numbers: list[Value] = []
     for part in reads.parts[read]:
         kind = part.result.tensor
         place = scope.places[part.result] = place_of(fresh(kind.machine, kind.shape, part.name))
-        item.writes.add(place.storage)
+        writes.append(place.storage)
         numbers += part.operands[1:]
-    return item, *numbers
+    return StepItem(order, read.name, read.span, read, tuple(numbers), frozenset((state,)), frozenset(writes))
 
 
-def part_store(part: Node, key: tuple[int, int], scope: Scope) -> Item:
+def part_store(part: Node, order: int, scope: Scope) -> StoreItem:
     """The store of one part into its place. A copy of the node, as what the node makes is looked up in that place."""
     types = (part.result.type,)
     copy = Node(part.op, part.operands, types, attributes=part.attributes, name=part.name, span=part.span)
     target = whole(scope.places[part.result])
-    item = Item(key, Kind.STORE, part.name, part.span, value=copy.result)
-    item.extents, item.point = domain(target.place.shape)
-    item.target = with_axes(target, item.point)
-    return item
+    extents, point = domain(target.place.shape)
+    return StoreItem(order, part.name, part.span, copy.result, with_axes(target, point), extents, point)

@@ -1,0 +1,43 @@
+"""What nodes that are no kernels look at, and which state they touch."""
+
+from __future__ import annotations
+
+from dfc.ir.graph import Node, Value
+from dfc.ir.regions import controls, view
+from dfc.ir.types import TensorType
+from dfc.ir.walk import nodes
+from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
+from dfc.ops.effects.effects import is_host_call
+
+
+def is_tensor(value: Value) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+def step_operands(node: Node) -> tuple[Value, ...]:
+    """What a step itself looks at: numbers that control it, and all operands of a call of the run side; carried values
+    were stored before it."""
+    match node.op:
+        case "if" | "for":
+            return controls(view(node))
+        case "assert" | "range":
+            return node.operands[:1]
+        case _:
+            return tuple(filter(is_tensor, node.operands)) if is_host_call(node) else ()
+
+
+def state_effects(node: Node) -> list[tuple[str, bool]]:
+    """Which state a step reads (False) or writes (True), nested regions included."""
+    effects: dict[tuple[str, bool], None] = {}
+    for inner in (node, *(n for region in node.regions for n in nodes(region))):
+        attributes = inner.attributes
+        match attributes:
+            case ResourceAttributes():
+                effects[attributes.resource, False] = None
+            case AssignAttributes() | DrawAttributes():
+                effects[attributes.resource, True] = None
+            case HostAttributes():
+                effects.update(((name, inner.op == "checkpoint_restore"), None) for name in attributes.resources)
+            case _:
+                pass
+    return list(effects)
