@@ -163,6 +163,12 @@ def test_a_point_infinitely_far_away_does_not_turn() -> None:
     np.testing.assert_allclose(slopes, [weights * [0, 0, 0, 0, 4 / 25], weights * [0, 0, 0, 0, -3 / 25]], rtol=1e-12)
 
 
+def test_a_power_of_zero_is_constant_also_of_infinities() -> None:
+    x, y = np.array([np.inf, -np.inf, 0.0, -3.0]), np.zeros(4)
+    of_base, _ = (gradient for gradient, _, _ in _slopes(registry.record("pow"), [x, y], NoAttributes()))
+    np.testing.assert_array_equal(of_base, np.zeros(4))
+
+
 def test_powers_that_infinities_make_nothing_have_no_slope() -> None:
     x, y = np.array([0.5, -0.25, -np.inf, 3.0, 2.0]), np.array([np.inf, np.inf, -0.5, -np.inf, 3.0])
     slopes = [gradient for gradient, _, _ in _slopes(registry.record("pow"), [x, y], NoAttributes())]
