@@ -152,7 +152,8 @@ def _constant_exponent(node: Node) -> float | None:
 
 def _pow_row(b: Builder, x: Value, y: Value, result: Value, dy: Value) -> Pair:
     """y x^(y-1), which is 0 for y = 0 also at x = 0 and inf; log(x) x^y, which is 0 at x = 0. Where an infinite operand
-    makes it 0, and all around it, the slope is 0, not inf * 0 or log(-inf) * 0."""
+    makes it 0, and all around it, the slope is 0, not inf * 0 or log(-inf) * 0; so it is along infinite powers of -1,
+    which are all 1."""
     zero, one = b.scalar_like(0, x), b.scalar_like(1, x)
     is_far = b.apply("or", b.apply("is_infinite", x), b.apply("is_infinite", y))
     is_gone = b.apply("and", is_far, b.apply("equal", result, zero))
@@ -160,7 +161,9 @@ def _pow_row(b: Builder, x: Value, y: Value, result: Value, dy: Value) -> Pair:
     is_constant = b.apply("equal", y, zero)
     base, lower = select(b, is_constant, one, x), select(b, is_constant, one, sub(b, y, one))
     dx = mul(b, dy, mul(b, y, b.apply("pow", base, lower)))
-    logarithm = b.apply("log", select(b, b.apply("equal", x, zero), one, x))
+    is_minus_one = b.apply("and", b.apply("is_infinite", y), b.apply("equal", x, b.scalar_like(-1, x)))
+    is_still = b.apply("or", b.apply("equal", x, zero), is_minus_one)
+    logarithm = b.apply("log", select(b, is_still, one, x))
     return dx, mul(b, dy, mul(b, logarithm, result))
 
 

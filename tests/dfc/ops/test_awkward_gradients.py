@@ -169,6 +169,12 @@ def test_a_power_of_zero_is_constant_also_of_infinities() -> None:
     np.testing.assert_array_equal(of_base, np.zeros(4))
 
 
+def test_infinite_powers_of_minus_one_are_all_one() -> None:
+    x, y = np.array([-1.0, -1.0]), np.array([np.inf, -np.inf])
+    _, of_exponent = (gradient for gradient, _, _ in _slopes(registry.record("pow"), [x, y], NoAttributes()))
+    np.testing.assert_array_equal(of_exponent, np.zeros(2))
+
+
 def test_powers_that_infinities_make_nothing_have_no_slope() -> None:
     x, y = np.array([0.5, -0.25, -np.inf, 3.0, 2.0]), np.array([np.inf, np.inf, -0.5, -np.inf, 3.0])
     slopes = [gradient for gradient, _, _ in _slopes(registry.record("pow"), [x, y], NoAttributes())]
