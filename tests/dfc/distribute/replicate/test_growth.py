@@ -16,6 +16,7 @@ from dfc.ops.evaluate import evaluate, initial_state
 from dfc.ops.rules.degrees import ANY, FLAT, Degree, Sizes, more, same, times, to_the
 from tests.support.losses import LINES, VECTOR, text_of
 from tests.support.replicating import statement
+from tests.support.sweeping import few
 
 SEED = 3
 
@@ -47,7 +48,7 @@ def accepts(graph: Graph, combine: str) -> bool:
 
 
 @pytest.mark.parametrize("loss", ["mean", "sum"])
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", few(LINES, 9))
 def test_the_word_that_stands_is_the_one_that_the_numbers_say(name: str, loss: str) -> None:
     graph = program(*LINES[name], f"{loss}(e)")
     assert power(graph) == pytest.approx(float(loss == "sum"), abs=0.1), f"seed {SEED}"

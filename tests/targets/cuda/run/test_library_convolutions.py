@@ -57,7 +57,7 @@ def wanted(text: str, feeds: list[Any], sizes: dict[str, int], state: dict[str, 
 
 
 @pytest.mark.parametrize("what", WHAT)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", few(FORMS, 7))
 def test_every_form_goes_through_the_library(form: str, what: str) -> None:
     x, w, y, _ = FORMS[form]
     feeds, text = [numbers(f"B, {x}", 2), numbers(w, 2), numbers(f"B, {y}", 2)], text_of(form, what)

@@ -17,6 +17,7 @@ from dfc_target_cuda.kernels.tiling import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.dfc.kernels.test_operand_maps import windows
 from tests.support.kernel_texts import blocks_of, interpret, run_text
+from tests.support.sweeping import few
 from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
 from tests.targets.cpu.test_lower_contract import Maker, plain
 from tests.targets.cpu.test_lower_map import sample
@@ -174,13 +175,16 @@ def test_nothing_is_written_after_a_fault() -> None:
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 @pytest.mark.parametrize(
     ("sizes", "dtype", "turned", "most"),
-    [
-        ((2048, 2048, 2048), F32, False, 128),
-        ((2048, 2048, 2048), F32, True, 128),
-        ((None, 1024, 512), F32, False, 64),
-        ((1024, 1024, 1024), BF16, False, 72),
-        ((64, 64, 65536), F32, False, 64),
-    ],
+    few(
+        [
+            ((2048, 2048, 2048), F32, False, 128),
+            ((2048, 2048, 2048), F32, True, 128),
+            ((None, 1024, 512), F32, False, 64),
+            ((1024, 1024, 1024), BF16, False, 72),
+            ((64, 64, 65536), F32, False, 64),
+        ],
+        2,
+    ),
 )
 def test_products_take_16_byte_accesses_and_no_stack(
     sizes: tuple[int | None, int, int], dtype: DType, turned: bool, most: int

@@ -18,6 +18,7 @@ from dfc_target_cuda.kernels.text_functions import define
 from dfc_target_cuda.kernels.tiling import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import interpret, run_text
+from tests.support.sweeping import few
 from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
 from tests.targets.cpu.test_lower_contract import Maker, plain
 from tests.targets.cuda.compile.kernels.test_write_contract import LAYOUTS, fixed, operands
@@ -114,11 +115,14 @@ def k0(a, b, c):
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 @pytest.mark.parametrize(
     ("sizes", "dtype", "turned", "most"),
-    [
-        ((2048, 2048, 2048), BF16, False, 128),
-        ((2048, 2048, 2048), F16, True, 128),
-        ((None, 1024, 512), BF16, False, 128),
-    ],
+    few(
+        [
+            ((2048, 2048, 2048), F16, True, 128),
+            ((2048, 2048, 2048), BF16, False, 128),
+            ((None, 1024, 512), BF16, False, 128),
+        ],
+        1,
+    ),
 )
 def test_code_is_instructions_of_tensor_cores(
     sizes: tuple[int | None, int, int], dtype: DType, turned: bool, most: int

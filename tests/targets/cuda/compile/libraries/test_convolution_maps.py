@@ -15,6 +15,7 @@ from dfc_target_cuda.libraries.convolution_maps import convolutions
 from tests.support.convolving import run_convolving
 from tests.support.kernel_interpreter import run
 from tests.support.simulated_programs import program_of
+from tests.support.sweeping import few
 
 X2, X1 = "7, 6, 4", "9, 4"
 FORMS = {
@@ -70,7 +71,7 @@ def agree(text: str, feeds: list[Any], sizes: dict[str, int], state: dict[str, A
 
 
 @pytest.mark.parametrize("what", WHAT)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", few(FORMS, 7))
 def test_every_form_is_one_convolution(form: str, what: str) -> None:
     x, w, y, _ = FORMS[form]
     machine = agree(text_of(form, what), [numbers(f"B, {x}", 2), numbers(w, 2), numbers(f"B, {y}", 2)], {"B": 2})
