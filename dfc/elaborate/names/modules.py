@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from dfc.diagnostics.diagnostic import CompileError
-from dfc.diagnostics.source import Span
+from dfc.diagnostics.source import SourceFile, Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.elaborate.context import Program
 from dfc.elaborate.mistakes import Mistake, mistake
@@ -64,7 +65,8 @@ class Loader:
             return found
         self._loading.append((key, span))
         try:
-            module = parse(read_source(path, shown))
+            source = read_source(path, shown)
+            module = library_tree(source) if library else parse(source)
             self.loaded[key] = self._declare(name.lstrip("."), module, folder=path.parent, library=library)
         except CompileError as problem:
             for diagnostic in problem.diagnostics:
@@ -79,7 +81,7 @@ class Loader:
         path = PACKAGE / "std" / "core.dfg"
         found = self.loaded.get(str(path))
         if found is None:
-            module = parse(read_source(path, "std/core.dfg"))
+            module = library_tree(read_source(path, "std/core.dfg"))
             found = self._declare("std.core", module, folder=path.parent, library=True)
             self.loaded[str(path)] = found
         return found
@@ -195,6 +197,12 @@ class Loader:
         if found.is_resolved:
             return found.value
         return Pending(once(self.program, name, lambda: found.value))
+
+
+@cache
+def library_tree(source: SourceFile) -> tree.Module:
+    """The tree of a file of the library, parsed once in a process: trees never change, and many programs ask."""
+    return parse(source)
 
 
 def items_of(module: tree.Module) -> Iterator[Declared]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dfc.cli.commands import check_command
+from dfc.elaborate.names.modules import library_tree
 from dfc.syntax.reader.language import Language
 from dfc.syntax.reader.tokens import Lexed
 from tests.support.command_line import Command
@@ -47,10 +48,12 @@ def test_a_text_is_read_once(
         return lex(language, text)
 
     monkeypatch.setattr(Language, "lex", noted)
+    library_tree.cache_clear()
     text = "dfg 1\n\nimport std.losses\n\nfn total[N](x: f32[N]) -> f32 = sum(x)\n"
     assert dfc("check", *options, write(folder, "once.dfg", text)).code == 0
     assert read.count(text) == 1
-    assert len(read) == len(set(read)) > 1
+    assert dfc("check", *options, write(folder, "again.dfg", text + "# another file\n")).code == 0
+    assert len(read) == len(set(read)) == 3  # both, and that of the library
 
 
 def test_mistakes_of_several_files_are_counted_together(folder: Path, dfc: Command) -> None:
