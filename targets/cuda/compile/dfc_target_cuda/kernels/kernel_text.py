@@ -20,7 +20,6 @@ class Schedule:
     the lanes that exchange values by shuffles (32 on every device; fewer in a simulation, where a lane costs a thread
     of the host). `vector_bytes` is the widest access, `blocks` the most blocks of a grid that strides over its points.
     A product works on tiles of `tile_m` x `tile_n` x `tile_k`; each thread has `thread_m` x `thread_n` sums.
-    `split` is the least number of elements that makes a reduction to few results worth several blocks.
     `tensor_cores`: whether warps multiply f16 and bf16 in small matrices; `tf32`: f32 too, rounded to 11 bits.
     """
 
@@ -33,7 +32,6 @@ class Schedule:
     tile_k: int = 16
     thread_m: int = 4
     thread_n: int = 4
-    split: int = 1 << 14
     tensor_cores: bool = True
     tf32: bool = False
 
@@ -42,7 +40,7 @@ ZEROED = 4096
 """Bytes at the start of a workspace that are zero when a kernel begins."""
 
 DEVICE = Schedule()
-SIMULATED = Schedule(threads=8, warp=4, blocks=4, tile_m=4, tile_n=4, tile_k=2, thread_m=2, thread_n=2, split=64)
+SIMULATED = Schedule(threads=8, warp=4, blocks=4, tile_m=4, tile_n=4, tile_k=2, thread_m=2, thread_n=2)
 """Small blocks: a simulation runs each lane in a thread of the host."""
 
 

@@ -1,4 +1,4 @@
-"""The axes of a loop kernel as a device walks them: merged where accesses allow, numbered, cut for wide accesses.
+"""The axes of a loop kernel as a device walks them: numbered, cut for wide accesses.
 
 Pure analysis and index arithmetic. Guarantees that what comes out is a function of the kernel and the schedule alone.
 """
@@ -8,42 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dfc.ir.dims import ONE, ZERO, Dim, product
-from dfc.kernels.access import NONE, Access, StageAccess, dependencies, named_axes
+from dfc.ir.dims import ZERO, Dim, product
+from dfc.kernels import axes as memory
+from dfc.kernels.access import NONE, Access, StageAccess
 from dfc.kernels.body import Instruction
-from dfc.kernels.form import Kernel, LoopKernel
+from dfc.kernels.form import Kernel
+from dfc.kernels.levels import varying
 from dfc_target_cuda.kernels.write_points import AxisPlace
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 _SMALL = 1 << 31
 _MOST_LANES = 8
-
-
-class Merging:
-    """Neighbouring axes as one, where every access steps through them alike."""
-
-    def __init__(self, kernel: LoopKernel, access: Sequence[StageAccess]) -> None:
-        pairs = zip(kernel.stages, access, strict=True)
-        self._named = set[int]().union(*(named_axes(stage.body, one) for stage, one in pairs))
-
-    def merge(self, axes: Sequence[int], accesses: Iterable[StageAccess], extents: list[Dim]) -> tuple[int, ...]:
-        """What is left of `axes`: those of extent 1 go, of neighbours that merge the inner one stays and has the
-        product as its extent. Changes `extents`."""
-        every = [one for access in accesses for one in access.all()]
-        kept: list[int] = []
-        for axis in axes:
-            if extents[axis] == ONE:
-                continue
-            if kept and self._mergeable(kept[-1], axis, every, extents[axis]):
-                outer = kept.pop()
-                extents[axis] = extents[outer] * extents[axis]
-            kept.append(axis)
-        return tuple(kept)
-
-    def _mergeable(self, outer: int, inner: int, every: Iterable[Access], extent: Dim) -> bool:
-        if outer in self._named or inner in self._named:
-            return False
-        return all(one.coefficients[outer] == one.coefficients[inner] * extent for one in every)
 
 
 def is_small(extents: Iterable[Dim]) -> bool:
@@ -64,18 +39,6 @@ def split(
         number = lines.let(f"quotient{suffix}({number}, {extent})", "j")
     if axes:
         found[axes[0]] = number, 0
-    return found
-
-
-def varies_along(body: Sequence[Instruction], access: StageAccess, axes: frozenset[int]) -> list[bool]:
-    """Which instructions differ between points that differ along these axes only."""
-    found: list[bool] = []
-    for position, one in enumerate(body):
-        load = access.loads.get(position)
-        direct = load is not None and not axes.isdisjoint(load.axes())
-        direct = direct or getattr(one.operation, "axis", NONE) in axes
-        direct = direct or type(one.operation).__name__ == "Accumulated"
-        found.append(direct or any(found[i] for i in dependencies(one, load)))
     return found
 
 
@@ -117,7 +80,7 @@ def find_wide(
     the length of groups, where it is given."""
     reached: list[_Reach] = []
     for body, access in stages:
-        varies = varies_along(body, access, frozenset((axis,)))
+        varies = varying(body, access, (axis,), reduced=False, accumulated=True)
         reached += [_reach(one, axis, varies) for one in access.all()]
     wide = frozenset(one.access for one in reached if one.kind == "wide")
     if not wide or any(one.kind == "odd" for one in reached):
@@ -161,17 +124,5 @@ def _is_multiple(formula: Dim, lanes: int) -> bool:
 
 
 def misfits(stages: Sequence[tuple[Sequence[Instruction], StageAccess]], axis: int) -> int:
-    """How badly accesses suit threads that are neighbours along the axis: 0 where they are neighbours in memory, or
-    read one element."""
-    badness = 0
-    for body, access in stages:
-        varies = varies_along(body, access, frozenset((axis,)))
-        badness += sum(2 * _misfit(one, axis, varies, stored=False) for one in access.loads.values())
-        badness += sum(3 * _misfit(one, axis, varies, stored=True) for one in access.stores)
-    return badness
-
-
-def _misfit(one: Access, axis: int, varies: Sequence[bool], *, stored: bool) -> int:
-    looked_up = any(lookup.instruction != NONE and varies[lookup.instruction] for lookup in one.lookups)
-    step = one.coefficients[axis].constant
-    return int(looked_up or not (step in (1, -1) or (step == 0 and not stored)))
+    """How badly accesses suit threads that are neighbours along the axis."""
+    return sum(memory.misfits(body, access, axis, either_way=True) for body, access in stages)

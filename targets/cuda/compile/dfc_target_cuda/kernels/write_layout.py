@@ -1,110 +1,105 @@
 """The layout of a kernel with stages: teams along rows or columns, groups of neighbours, rows kept in registers.
 
-Pure analysis. Guarantees that the layout, and with it the tree of every reduction, is a function of the kernel and the
-schedule alone.
+Pure analysis. Guarantees that the layout is a function of the kernel and the schedule alone, and that it is one for the
+order of `dfc.kernels.reduction_order`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dfc.ir.dims import ONE, Dim, product
-from dfc.kernels.access import Access, StageAccess, kernel_access, written_operands
+from dfc.ir.dims import ONE, Dim
+from dfc.kernels.access import Access, StageAccess, written_operands
+from dfc.kernels.axes import misfits
 from dfc.kernels.form import LoopKernel, Stage
+from dfc.kernels.reduction_order import StageOrder, kernel_order
 from dfc_target_cuda.kernels.kernel_text import Schedule
-from dfc_target_cuda.kernels.write_axes import NARROW, Merging, Wide, find_wide, misfits
-from dfc_target_cuda.kernels.write_teams import GROUP, Team, column_team, longest_row, row_team, split_team
+from dfc_target_cuda.kernels.write_axes import NARROW, Wide, find_wide
+from dfc_target_cuda.kernels.write_teams import Team, column_team, power_of_two, row_team, split_team
 
+_GROUP = 2
+"""Neighbours that a lane takes at once where that is one access."""
 _REGISTERS = 16
 """Most elements of a row that a lane keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage: its inner axes (merged; `extents` are its own), the number of inner points, how many of them a lane
-    takes at once, and through which accesses at once. `once`: it runs once at an outer point and folds nothing."""
+    """One stage in its order: how many accumulators a lane has (`copies`), and how many of these are neighbours
+    (`group`), taken through the accesses of `wide`. `once`: it runs once at an outer point and folds nothing."""
 
-    stage: Stage
-    access: StageAccess
-    inner: tuple[int, ...]
-    extents: tuple[Dim, ...]
+    order: StageOrder
     once: bool
     group: int = 1
+    copies: int = 1
     wide: Wide = NARROW
 
     @property
+    def stage(self) -> Stage:
+        return self.order.stage
+
+    @property
+    def access(self) -> StageAccess:
+        return self.order.access
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        return self.order.axes
+
+    @property
+    def extents(self) -> tuple[Dim, ...]:
+        return self.order.extents
+
+    @property
     def size(self) -> Dim:
-        return product(self.extents[axis] for axis in self.inner)
+        return self.order.points
 
 
 class ThreadLayout:
     """How a kernel is spread over threads."""
 
     def __init__(self, kernel: LoopKernel, schedule: Schedule, *, short: bool = False) -> None:
-        """`short`: for rows of no more than `longest_short_row`, where their length is not known yet."""
+        """`short`: for rows of one block, where their length is not known yet."""
         self.kernel, self.schedule, self.short = kernel, schedule, short
-        access = kernel_access(kernel)
         self.written = written_operands(kernel.stages)
-        merging = Merging(kernel, access)
-        extents = [axis.extent for axis in kernel.axes]
-        outer = merging.merge(range(kernel.outer), access, extents)
-        plans: list[StagePlan] = []
-        for stage, one in zip(kernel.stages, access, strict=True):
-            own = list(extents)
-            inner = merging.merge(stage.axes, [one], own)
-            once = not stage.axes and not stage.reductions
-            plans.append(StagePlan(stage, one, inner, tuple(own), once))
-        self.extents = tuple(extents)
-        by_rows = self._by_rows(outer, plans)
-        self.by_rows = by_rows
-        self.outer = outer if by_rows else self._fastest_last(outer, plans)
-        self.points = product(extents[axis] for axis in outer)
-        self.stages = [self._grouped(plan, by_rows=by_rows) for plan in plans]
-        self.team = self._team(by_rows=by_rows)
-        self.registers = by_rows and self._fits_registers()
+        order = kernel_order(kernel)
+        plans = [StagePlan(one, not one.stage.axes and not one.stage.reductions) for one in order.stages]
+        self.extents = order.extents
+        self.by_rows = order.by_rows and not all(plan.once for plan in plans)
+        self.outer = order.outer if self.by_rows else self._fastest_last(order.outer, plans)
+        self.points = order.points
+        self.looped = [plan.order for plan in plans if not plan.once]
+        self.team = self._team()
+        self.stages = self._with_lanes(plans) if self.by_rows else plans
+        self.registers = self.by_rows and self._fits_registers()
 
     # --- rows or columns
-
-    def _by_rows(self, outer: tuple[int, ...], plans: list[StagePlan]) -> bool:
-        if self.kernel.ordered or all(plan.once for plan in plans):
-            return False
-        looped = [plan for plan in plans if plan.inner]
-        rows = sum(min(misfits([(p.stage.body, p.access)], axis) for axis in p.inner) for p in looped)
-        return not outer or rows <= min(self._misfits(axis, plans) for axis in outer)
-
-    def _misfits(self, axis: int, plans: list[StagePlan]) -> int:
-        return sum(misfits([(plan.stage.body, plan.access)], axis) for plan in plans if plan.inner or plan.once)
 
     def _fastest_last(self, outer: tuple[int, ...], plans: list[StagePlan]) -> tuple[int, ...]:
         """Neighbouring threads along the axis that suits memory best; of equal ones the last."""
         if not outer:
             return outer
-        best = min(reversed(outer), key=lambda axis: self._misfits(axis, plans))
+        looped = [plan for plan in plans if plan.inner or plan.once]
+
+        def misfit(axis: int) -> int:
+            return sum(misfits(plan.stage.body, plan.access, axis, either_way=True) for plan in looped)
+
+        best = min(reversed(outer), key=misfit)
         return (*(axis for axis in outer if axis != best), best)
 
-    def _team(self, *, by_rows: bool) -> Team:
-        looped = [plan for plan in self.stages if not plan.once]
-        lengths = [plan.size.constant for plan in looped]
-        length = None if None in lengths else max([n for n in lengths if n is not None], default=1)
-        if not by_rows:
-            team = column_team(length, self.schedule, alone=self.kernel.ordered or not looped)
+    def _team(self) -> Team:
+        if self.by_rows:
+            team = row_team(self.looped, self.schedule, short=self.short)
         else:
-            team = row_team(self.longest_short_row if self.short and length is None else length, self.schedule)
-        if self.short:
+            team = column_team(self.looped, self.schedule, alone=self.kernel.ordered or not self.looped)
+        if self.short or not self._can_split():
             return team
-        return split_team(team, looped[0].size, self.points, self.schedule) if self._can_split() else team
+        return split_team(team, self.looped[0], self.points, self.schedule)
 
     @property
     def has_rows_of_any_length(self) -> bool:
         """Whether only the sizes of a call say how many threads suit a row."""
-        if not self.by_rows or self.points == ONE:
-            return False
-        return any(plan.size.constant is None for plan in self.stages if not plan.once)
-
-    @property
-    def longest_short_row(self) -> int:
-        """The longest row for one warp."""
-        return longest_row(self.schedule)
+        return self.by_rows and self.points != ONE and any(one.points.constant is None for one in self.looped)
 
     def _can_split(self) -> bool:
         """Only where one stage folds, before all others: what comes later is done by the block that is last."""
@@ -113,29 +108,41 @@ class ThreadLayout:
 
     # --- groups and registers
 
-    def _grouped(self, plan: StagePlan, *, by_rows: bool) -> StagePlan:
-        """Lanes take groups of neighbours where the innermost extent is a whole number of them: a matter of the length
-        alone, whether or not the group is one access."""
-        if not by_rows or not plan.inner:
-            return plan
-        last = plan.extents[plan.inner[-1]]
-        if any(coefficient % GROUP for _, coefficient in last.terms) or last.constant == 0:
-            return plan
-        axis = plan.inner[-1]
+    def _with_lanes(self, plans: list[StagePlan]) -> list[StagePlan]:
+        """The stages with the accumulators of a lane; all of them in groups, or none."""
+        wides = [self._wide(plan) for plan in plans if not plan.once]
+        group = _GROUP if wides and all(wide.lanes == _GROUP for wide in wides) else 1
+        found: list[StagePlan] = []
+        for plan in plans:
+            if plan.once or not plan.inner:
+                found.append(plan)
+                continue
+            lanes, length = self.team.lanes, plan.order.row.constant
+            most = plan.order.accumulators // lanes
+            needed = most if length is None else group * power_of_two(-(-length // (group * lanes)))
+            wide = self._wide(plan) if group > 1 else NARROW
+            found.append(replace(plan, group=group, copies=max(group, min(most, needed)), wide=wide))
+        return found
+
+    def _wide(self, plan: StagePlan) -> Wide:
+        """Groups of neighbours as one access; never where the rows themselves are no whole number of them."""
+        last = plan.order.row
+        if not plan.inner or any(coefficient % _GROUP for _, coefficient in last.terms) or last.constant == 0:
+            return NARROW
         bodies = [(plan.stage.body, plan.access)]
-        most = self.schedule.vector_bytes
-        wide = find_wide(self.kernel, bodies, axis, [], most, lanes=GROUP)
-        wide = wide if not wide.multiples else NARROW
-        return StagePlan(plan.stage, plan.access, plan.inner, plan.extents, plan.once, GROUP, wide)
+        wide = find_wide(self.kernel, bodies, plan.inner[-1], [], self.schedule.vector_bytes, lanes=_GROUP)
+        return NARROW if wide.multiples else wide
 
     def _fits_registers(self) -> bool:
-        """Several passes over one row of known length that fits."""
+        """Several passes over one row of known length that fits: each worker has one block at most."""
         looped = [plan for plan in self.stages if not plan.once]
         if len(looped) < 2 or self.team.splits != ONE:
             return False
         first = looped[0]
-        size = first.size.constant
-        if not size or len(first.inner) != 1 or size > _REGISTERS * self.team.lanes:
+        size, block = first.size.constant, first.order.block.constant or 0
+        if not size or len(first.inner) != 1 or size > block * self.team.workers:
+            return False
+        if min(size, block) > _REGISTERS * self.team.lanes:
             return False
         return all((plan.inner, plan.size, plan.group) == (first.inner, first.size, first.group) for plan in looped)
 

@@ -7,25 +7,16 @@ compiling, or asked when the kernel runs where sizes decide it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, product
 from dfc.kernels.access import NONE, StageAccess, kernel_access
+from dfc.kernels.axes import Merging, all_outer
 from dfc.kernels.body import Instruction
 from dfc.kernels.form import LoopKernel
 from dfc_target_cuda.kernels.kernel_text import Geometry, Schedule
-from dfc_target_cuda.kernels.write_axes import NARROW, Merging, Wide, find_wide, is_small, misfits, split
+from dfc_target_cuda.kernels.write_axes import NARROW, Wide, find_wide, is_small, misfits, split
 from dfc_target_cuda.kernels.write_body import BodyWriter
 from dfc_target_cuda.kernels.write_points import AxisPlace, Lane, Point
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
-
-
-def all_outer(kernel: LoopKernel) -> LoopKernel:
-    """A single stage that folds nothing is parallel in all its axes."""
-    stage = kernel.stages[0]
-    if stage.axes != tuple(range(kernel.outer, len(kernel.axes))):
-        return kernel
-    return replace(kernel, outer=len(kernel.axes), stages=(replace(stage, axes=()),))
 
 
 def is_map(kernel: LoopKernel) -> bool:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, maximum, minimum, product
 from dfc.kernels.access import Access, kernel_access
+from dfc.kernels.axes import Merging
 from dfc.kernels.body import Load
 from dfc.kernels.form import LoopKernel
+from dfc.kernels.levels import varying
 from dfc_target_cuda.kernels.kernel_text import Geometry, Schedule
-from dfc_target_cuda.kernels.write_axes import Merging, is_small, misfits, split, varies_along
+from dfc_target_cuda.kernels.write_axes import is_small, misfits, split
 from dfc_target_cuda.kernels.write_body import BodyWriter
 from dfc_target_cuda.kernels.write_points import Point, at, both
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
@@ -28,7 +30,7 @@ def is_scatter(kernel: LoopKernel) -> bool:
         return False
     stage, access = kernel.stages[0], kernel_access(kernel)[0]
     loaded = {one.operation.operand for one in stage.body if isinstance(one.operation, Load)}
-    varies = varies_along(stage.body, access, frozenset(range(kernel.outer)))
+    varies = varying(stage.body, access, range(kernel.outer), reduced=False, accumulated=True)
     first = access.stores[0]
     return (
         not stage.reductions

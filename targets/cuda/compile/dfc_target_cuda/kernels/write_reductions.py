@@ -2,7 +2,7 @@
 
 Guarantees that minimum and maximum propagate NaN; argmin and argmax take NaN first, then the lowest index of equal
 values; integers wrap. A step does not depend on the order of its two sides (but for the sign of a zero that is the
-minimum or maximum), so that lanes which exchange partial results all have the same.
+minimum or maximum: `has_sides`), so that lanes which exchange partial results all have the same.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class TypedReduction:
         return self.reduction.combine in ("argmax", "argmin")
 
     @property
-    def is_chain(self) -> bool:
-        """Whether long chains of steps lose precision."""
-        return self.reduction.combine in ("add", "mul") and self.dtype.is_float
+    def has_sides(self) -> bool:
+        """Whether a step may give the zero of the one side or of the other."""
+        return self.reduction.combine in ("min", "max") and self.dtype.is_float
 
     @property
     def types(self) -> tuple[DType, ...]:

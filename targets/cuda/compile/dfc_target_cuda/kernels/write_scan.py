@@ -15,19 +15,20 @@ from dataclasses import dataclass
 
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, product
 from dfc.kernels.access import Access, StageAccess, kernel_access
+from dfc.kernels.axes import Merging
 from dfc.kernels.body import Affine, Apply, Instruction, Number
 from dfc.kernels.form import LoopKernel, Reduction
 from dfc_target_cuda.kernels.kernel_text import Geometry, Schedule
-from dfc_target_cuda.kernels.write_axes import Merging, is_small, misfits, split
+from dfc_target_cuda.kernels.write_axes import is_small, misfits, split
 from dfc_target_cuda.kernels.write_body import BodyWriter
 from dfc_target_cuda.kernels.write_points import Point
 from dfc_target_cuda.kernels.write_reductions import TypedReduction
-from dfc_target_cuda.kernels.write_teams import Team, column_team, row_team
+from dfc_target_cuda.kernels.write_teams import Team, power_of_two
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 from dfc_target_cuda.kernels.write_types import computing_type, number, rounded
 
 _FOLDS = {"add": "add", "mul": "mul", "minimum": "min", "maximum": "max"}
-_BLOCKS, _ODD = 8, 100
+_BLOCKS, _ODD, _STEPS = 8, 100, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +112,12 @@ class ScanWriter:
         self.shared: list[str] = []
 
     def _team(self) -> Team:
-        """At least a warp to a row."""
+        """A thread to a column; at least a warp to a row."""
+        threads, warp, length = self.schedule.threads, self.schedule.warp, self.length.constant
         if not self.by_rows:
-            return column_team(self.length.constant, self.schedule, alone=True)
-        team = row_team(self.length.constant, self.schedule)
-        lanes = max(team.lanes, team.warp)
-        return Team(lanes, self.schedule.threads // lanes, team.warp, rows=True)
+            return Team(1, 1, threads, warp, rows=False)
+        lanes = threads if length is None else min(threads, max(warp, power_of_two(-(-length // _STEPS))))
+        return Team(lanes, 1, threads // lanes, warp, rows=True)
 
     def geometry(self) -> Geometry:
         return Geometry(self._tiles(), 1, self.team.threads, self.schedule.blocks * _BLOCKS)
@@ -140,7 +141,7 @@ class ScanWriter:
         self.body = BodyWriter(lines, self.sizes, self.kernel.operands, self.stage.body, self.access, levels=levels)
         start = Point()
         self.body.emit(0, start)
-        lines.add(f"lane = {team.lane() if team.lanes > 1 else '0'}")
+        lines.add(f"lane = {team.lane()}")
         lines.add("item = block_index()")
         with lines.block(f"while item < {self.sizes.text(self._tiles())}"):
             lines.add(f"point = item * {team.points} + {team.point()}" if team.points > 1 else "point = item")

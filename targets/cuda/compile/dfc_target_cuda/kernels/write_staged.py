@@ -1,8 +1,8 @@
 """Kernels with folds, several stages, or an order of points, as device code: the walk of a grid over outer points.
 
 Each block takes tiles of outer points, one for each of its teams; where few points have many elements, several blocks
-take parts of one tile, leave their partial results in the workspace, and the block that comes last puts them together
-in the order of the parts and does what is left. Guarantees results that depend on the shape and the schedule alone.
+take parts of one tile, leave their results in the workspace, and the block that comes last puts them together in the
+order of the parts and does what is left. Guarantees the bits of the order that the kernel states.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dfc_target_cuda.kernels.write_layout import ThreadLayout
 from dfc_target_cuda.kernels.write_points import Point, both
 from dfc_target_cuda.kernels.write_reductions import from_memory, place_type, to_memory
 from dfc_target_cuda.kernels.write_stages import Item, StageWriter
-from dfc_target_cuda.kernels.write_teams import Kept, TeamFolds
+from dfc_target_cuda.kernels.write_teams import Running, TeamFolds, begin_running
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 _PARTIAL = 8
@@ -28,9 +28,8 @@ _TICKET = 4
 
 @dataclass(frozen=True, slots=True)
 class _Partial:
-    """A kept value with its memory."""
+    """Where the parts of a value lie."""
 
-    name: str
     memory: str
     dtype: DType
 
@@ -44,7 +43,7 @@ class ReduceWriter:
         layout = ThreadLayout(kernel, schedule)
         self.walk = _Walk(layout, lines, sizes, guarded=guarded)
         self.short: _Walk | None = None
-        if layout.has_rows_of_any_length:
+        if layout.has_rows_of_any_length and any(one.has_blocks for one in layout.looped):
             self.short = _Walk(ThreadLayout(kernel, schedule, short=True), lines, sizes, guarded=guarded)
 
     def geometry(self) -> Geometry:
@@ -64,9 +63,8 @@ class ReduceWriter:
     def write(self) -> None:
         if self.short is None:
             return self.walk.write()
-        most = self.walk.layout.longest_short_row
-        lengths = [plan.size for plan in self.walk.layout.stages if not plan.once]
-        known = dict.fromkeys(f"{self.sizes.text(n)} <= {most}" for n in lengths if n.constant is None)
+        several = [one for one in self.walk.layout.looped if one.has_blocks]
+        known = dict.fromkeys(f"{self.sizes.text(one.first)} <= {self.sizes.text(one.block)}" for one in several)
         with self.lines.block(f"if {' and '.join(known)}"):
             self.short.write()
         with self.lines.block("else"):
@@ -94,12 +92,12 @@ class _Walk:
         return self.schedule.blocks * 8
 
     def workspace(self) -> Dim:
-        """Bytes: a ticket for each tile that is split, and the partial results of each point."""
+        """Bytes: a ticket for each tile that is split, and what each part makes of each point."""
         if not self.is_split:
             return ZERO
         kept = sum(2 if reduction.combine.startswith("arg") else 1 for reduction in self.stages[0].stage.reductions)
         splits = self.team.splits
-        needed = dim(ZEROED) + dim(_PARTIAL * kept) * self.layout.points * splits
+        needed = dim(ZEROED) + dim(_PARTIAL * kept) * self.layout.points * self.stages[0].plan.order.parts
         return needed * minimum(splits - 1, ONE)
 
     def _guard(self) -> None:
@@ -107,13 +105,15 @@ class _Walk:
         if self.is_split or not self.guarded:
             return
         stopped = "error[0] != 0"
-        with self.lines.block(f"if {f'barrier_any({stopped})' if self.team.lanes > 1 else stopped}"):
+        with self.lines.block(f"if {f'barrier_any({stopped})' if self.team.members > 1 else stopped}"):
             self.lines.add("return")
 
     def write(self) -> None:
         lines, team = self.lines, self.team
         self._guard()
-        lines.add(f"lane = {team.lane() if team.lanes > 1 else '0'}")
+        lines.add(f"lane = {team.lane()}")
+        if team.workers > 1:
+            lines.add(f"worker = {team.worker()}")
         for stage in self.stages:
             stage.begin()
         count = self.tiles * team.splits
@@ -161,59 +161,61 @@ class _Walk:
     def _stage(self, stage: StageWriter, outer: Point, item: Item) -> None:
         stage.barrier()
         kept = stage.run(outer, item)
-        if kept:
-            self.folds.total(kept)
-            stage.finish(kept, item)
+        stage.finish(kept, item)
 
     # --- several blocks for one tile
 
     def _split_item(self, outer: Point, item: Item, numbers: tuple[str, str, str]) -> None:
+        """Every so many parts of a tile; their results to the totals if no other block takes part, else to the
+        workspace."""
         lines, team = self.lines, self.team
-        tile, part, point = numbers
+        tile, number, point = numbers
         first, *later = self.stages
-        groups = first.plan.size // first.plan.group
-        span = self.sizes.text(ceil_divide(groups, team.splits * team.lanes) * team.lanes)
-        item.first = lines.let(f"{part} * {span} + lane", "first")
-        end = f"min({self.sizes.text(groups)}, {part} * {span} + {span})"
-        item.end = lines.let(f"{end} if {item.on} else 0" if item.on else end, "end")
-        kept = first.run(outer, item)
-        self.folds.total(kept)
-        item.first = item.end = ""
-        splits = self.sizes.text(team.splits)
+        order, splits = first.plan.order, self.sizes.text(team.splits)
+        before = first.at(outer, item)
+        totals = first.begin_totals()
+        memory = self._memory(totals)
+        extent, size = self.sizes.text(order.first), self.sizes.text(order.part)
+        part = lines.let(number, "part")
+        with lines.block(f"while {part} < {self.sizes.text(order.parts)}"):
+            start = lines.let(f"{part} * {size}", "start")
+            made = first.part(before, item, start, lines.let(f"min({start} + {size}, {extent})", "end"))
+            for total, one in zip(totals, made, strict=True):
+                total.fold.step(lines, total.names, one.names)
+            with lines.guarded(both([f"{splits} > 1", item.on, *team.alone()])):
+                place = lines.let(f"{part} * {self.sizes.text(self.layout.points)} + {point}", "place")
+                for kept, one in zip([n for each in made for n in each.names], memory, strict=True):
+                    lines.add(f"{one.memory}[{place}] = {to_memory(kept, one.dtype)}")
+            lines.add(f"{part} = {part} + {splits}")
         lines.add("last = True")
         with lines.block(f"if {splits} > 1"):
-            partials = self._places(kept)
-            self._hand_in(partials, item, (tile, part, point))
+            self._take_ticket(tile)
             with lines.block("if last"):
-                first.clear(kept)
-                self._gather(kept, partials, item, point)
+                for total in totals:
+                    total.clear(lines)
+                self._gather(totals, memory, item, point)
                 lines.add(f"u32_pointer(workspace, 0)[{tile}] = u32(0)")
         if self.guarded:
             lines.add("last = last and not barrier_any(error[0] != 0)")
         with lines.block("if last"):
-            first.finish(kept, item)
+            first.finish(totals, item)
             for stage in later:
                 self._stage(stage, outer, item)
 
-    def _places(self, kept: Kept) -> list[_Partial]:
-        """Memory for partial results: those of neighbouring points are neighbours."""
+    def _memory(self, totals: list[Running]) -> list[_Partial]:
+        """Memory for the results of parts: those of neighbouring points are neighbours."""
         found: list[_Partial] = []
         offset = dim(ZEROED)
-        for fold, names in kept:
-            for name, dtype in zip(names, fold.types, strict=True):
+        for total in totals:
+            for dtype in total.fold.types:
                 memory = self.lines.let(f"{place_type(dtype)}_pointer(workspace, {self.sizes.text(offset)})", "partial")
-                found.append(_Partial(name, memory, dtype))
-                offset = offset + _PARTIAL * self.layout.points * self.team.splits
+                found.append(_Partial(memory, dtype))
+                offset = offset + _PARTIAL * self.layout.points * self.stages[0].plan.order.parts
         return found
 
-    def _hand_in(self, partials: list[_Partial], item: Item, numbers: tuple[str, str, str]) -> None:
-        """Partial results to the workspace; `last` is whether all other parts of the tile are there."""
+    def _take_ticket(self, tile: str) -> None:
+        """`last` is whether all other parts of the tile are there."""
         lines = self.lines
-        tile, part, point = numbers
-        with lines.guarded(both([item.on, "lane == 0"])):
-            place = lines.let(f"{part} * {self.sizes.text(self.layout.points)} + {point}", "place")
-            for one in partials:
-                lines.add(f"{one.memory}[{place}] = {to_memory(one.name, one.dtype)}")
         ticket = lines.name("ticket")
         self.folds.shared.append(f"{ticket} = shared_u32(1)")
         lines.add("fence()")
@@ -223,18 +225,19 @@ class _Walk:
         lines.add("barrier()")
         lines.add(f"last = i64({ticket}[0]) == {self.sizes.text(self.team.splits)} - 1")
 
-    def _gather(self, kept: Kept, partials: list[_Partial], item: Item, point: str) -> None:
-        """The partial results of all parts, by each lane in order and then by the team."""
+    def _gather(self, totals: list[Running], memory: list[_Partial], item: Item, point: str) -> None:
+        """The results of all parts in their order: as many at a time as the team has threads."""
         lines, team = self.lines, self.team
         lines.add("fence()")
-        q = lines.let("lane", "q")
-        end = self.sizes.text(team.splits)
-        if item.on:
-            end = lines.let(f"{end} if {item.on} else 0", "end")
-        with lines.block(f"while {q} < {end}"):
-            place = lines.let(f"{q} * {self.sizes.text(self.layout.points)} + {point}", "place")
-            loaded = [lines.let(from_memory(f"{one.memory}[{place}]", one.dtype), "other") for one in partials]
-            for fold, names in kept:
-                fold.step(lines, names, [loaded.pop(0) for _ in names])
-            lines.add(f"{q} = {q} + {team.lanes}")
-        self.folds.total(kept)
+        parts = self.sizes.text(self.stages[0].plan.order.parts)
+        member = f"worker * {team.lanes} + lane" if team.workers > 1 else "lane"
+        base = lines.let("0", "base")
+        with lines.block(f"while {base} < {parts}"):
+            part = lines.let(f"{base} + {member}", "part")
+            loaded = [begin_running(lines, total.fold, 1, 1) for total in totals]
+            with lines.block(f"if {both([item.on, f'{part} < {parts}'])}"):
+                place = lines.let(f"{part} * {self.sizes.text(self.layout.points)} + {point}", "place")
+                for name, one in zip([n for each in loaded for n in each.names], memory, strict=True):
+                    lines.add(f"{name} = {from_memory(f'{one.memory}[{place}]', one.dtype)}")
+            self.folds.add_members(totals, [one.names for one in loaded])
+            lines.add(f"{base} = {base} + {team.members}")

@@ -1,7 +1,7 @@
 """Stages of a kernel at one outer point: a team's loop over the inner axes, folds, stores.
 
-Assumes what `write_layout` decided. Guarantees the order of stages, that partial results are brought together in an
-order that the shape alone decides, and that a team sees what it stored itself in earlier stages.
+Assumes what `write_layout` decided. Guarantees the order of stages, that values are combined in the order of
+`dfc.kernels.reduction_order`, and that a team sees what it stored itself in earlier stages.
 """
 
 from __future__ import annotations
@@ -9,29 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dfc.ir.dims import Dim
+from dfc.ir.dims import Dim, product
 from dfc.kernels.access import Access
-from dfc.kernels.form import Stage, Store
-from dfc_target_cuda.kernels.write_axes import NARROW, is_small, split
+from dfc.kernels.form import Stage
+from dfc_target_cuda.kernels.write_axes import is_small, split
 from dfc_target_cuda.kernels.write_body import BodyWriter
 from dfc_target_cuda.kernels.write_layout import StagePlan, ThreadLayout
 from dfc_target_cuda.kernels.write_points import Lane, Point, both
 from dfc_target_cuda.kernels.write_reductions import TypedReduction
-from dfc_target_cuda.kernels.write_teams import Kept, TeamFolds, barrier_of
+from dfc_target_cuda.kernels.write_teams import Running, TeamFolds, barrier_of, begin_running
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
-
-_CHAIN = 1024
-"""Most values that one partial sum takes before it is added to another."""
 
 
 @dataclass(slots=True)
 class Item:
-    """One outer point of a team, or a part of its inner points: `first` and `end` number groups of inner points (for
-    the stage that is split), `on` says where there is a point at all (always, if empty)."""
+    """One outer point of a team; `on` says where there is a point at all (always, if empty)."""
 
     on: str = ""
-    first: str = ""
-    end: str = ""
     kept: dict[Access, list[str]] | None = None
     reduced: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
 
@@ -62,51 +56,59 @@ class StageWriter:
         """What no point changes."""
         self.body.emit(0, self.start)
 
-    def run(self, outer: Point, item: Item) -> Kept:
-        """All of the stage at the outer point of `outer`; what its folds keep, in each lane."""
+    def run(self, outer: Point, item: Item) -> list[Running]:
+        """All of the stage at the outer point of `outer`; what its reductions make of it, in each thread."""
         if self.plan.once:
             self._once(outer, item)
             return []
-        point = self._at(outer, item)
-        self.body.emit(1, point)
-        kept = self._start()
+        point = self.at(outer, item)
         if self.layout.registers:
-            self._in_registers(point, kept)
-        else:
-            self._loop(point, item, kept)
-        return kept
+            return self._in_registers(point)
+        if not self.plan.order.has_parts or self.layout.short:
+            return self.part(point, item, "", "")
+        totals = self.begin_totals()
+        first, size = self.sizes.text(self.plan.order.first), self.sizes.text(self.plan.order.part)
+        start = self.lines.let("0", "start")
+        with self.lines.block(f"while {start} < {first}"):
+            part = self.part(point, item, start, self.lines.let(f"min({start} + {size}, {first})", "end"))
+            for total, one in zip(totals, part, strict=True):
+                total.fold.step(self.lines, total.names, one.names)
+            self.lines.add(f"{start} = {start} + {size}")
+        return totals
 
-    def _at(self, outer: Point, item: Item) -> Point:
+    def at(self, outer: Point, item: Item) -> Point:
+        """The outer point, with what is known there."""
+        point = self._point(outer, item)
+        self.body.emit(1, point)
+        return point
+
+    def _point(self, outer: Point, item: Item) -> Point:
         point = self.start.inner(outer.indices)
         point.condition, point.kept, point.reduced = item.on, item.kept, item.reduced
         return point
 
-    def _start(self) -> Kept:
-        kept: Kept = []
-        for reduction in self.stage.reductions:
-            fold = TypedReduction(reduction, self.stage.body[reduction.value].dtype)
-            kept.append((fold, [self.lines.let(value, "kept") for value in fold.identity()]))
-        return kept
+    def begin_totals(self) -> list[Running]:
+        """One value for each reduction."""
+        return [begin_running(self.lines, fold, 1, 1) for fold in self._typed()]
 
-    def clear(self, kept: Kept) -> None:
-        """Begin again with nothing folded."""
-        for fold, names in kept:
-            for name, value in zip(names, fold.identity(), strict=True):
-                self.lines.add(f"{name} = {value}")
+    def _begin(self) -> list[Running]:
+        """The accumulators of a lane."""
+        return [begin_running(self.lines, fold, self.plan.copies, self.plan.group) for fold in self._typed()]
 
-    def finish(self, kept: Kept, item: Item) -> None:
+    def _typed(self) -> list[TypedReduction]:
+        return [TypedReduction(one, self.stage.body[one.value].dtype) for one in self.stage.reductions]
+
+    def finish(self, totals: Sequence[Running], item: Item) -> None:
         """Results for later stages."""
-        for number, (fold, names) in enumerate(kept):
-            item.reduced[self.number, number] = fold.result(self.lines, names)
+        for number, one in enumerate(totals):
+            item.reduced[self.number, number] = one.fold.result(self.lines, one.names)
 
     # --- a stage without inner axes
 
     def _once(self, outer: Point, item: Item) -> None:
         """One lane does it."""
-        team = self.layout.team
-        alone = "lane == 0" if team.lanes > 1 else ""
-        with self.lines.guarded(both([item.on, alone])):
-            point = self._at(outer, item)
+        with self.lines.guarded(both([item.on, *self.layout.team.alone()])):
+            point = self._point(outer, item)
             point.condition, point.kept = "", None
             self.body.emit(1, point)
             self.body.emit(2, point)
@@ -118,88 +120,135 @@ class StageWriter:
 
     # --- a row in registers
 
-    def _in_registers(self, before: Point, kept: Kept) -> None:
+    def _in_registers(self, before: Point) -> list[Running]:
         """Every element of the row in a register of its lane, in all stages at once."""
-        plan, team = self.plan, self.layout.team
-        length = plan.size.constant or 0
-        start = self.lines.let("lane" if plan.group == 1 else f"lane * {plan.group}", "j")
+        plan, team, lines = self.plan, self.layout.team, self.lines
+        length, block, axis = plan.size.constant or 0, plan.order.block.constant or 0, plan.inner[-1]
+        start = lines.let(self._own_place("" if team.workers == 1 else f"worker * {block}"), "j")
+        last = block * (team.workers - 1)
         lanes: list[Lane] = []
-        axis = plan.inner[-1]
-        span = team.lanes * plan.group
-        for first in range(0, length, span):
-            condition = ""
-            if first + span > length:
-                condition = self.lines.let(f"{start} < {length - first}", "on")
-            lanes += [Lane({axis: (start, first + lane)}, condition) for lane in range(plan.group)]
+        for turn in range(0, min(length, block), self._turn):
+            for offset in self._offsets():
+                known = last + turn + offset + team.lanes * plan.group <= length
+                on = "" if known else lines.let(f"{start} < {length - turn - offset}", "on")
+                lanes += [Lane({axis: (start, turn + offset + each)}, on) for each in range(plan.group)]
         point = before.inner(lanes=tuple(lanes), axes=(axis,), vector=axis, group=plan.group, wide=plan.wide.accesses)
         self.body.emit(2, point)
-        self._fold(point, kept)
+        running = self._begin()
+        self._fold(point, running)
         self.body.write_stores(point, self.stage.stores, self.layout.dead_stores(self.number))
+        totals = running
+        if team.workers > 1 and running:
+            totals = self._begin()
+            self.folds.add_blocks(totals, running)
+        self.folds.halves(totals)
+        return totals
 
     # --- a loop over the inner points
 
-    def _loop(self, before: Point, item: Item, kept: Kept) -> None:
-        lines, plan, team = self.lines, self.plan, self.layout.team
-        groups = self.sizes.text(plan.size // plan.group)
-        first = item.first or "lane"
-        end = item.end or groups
-        if item.on and not item.end:
-            end = lines.let(f"{end} if {item.on} else 0", "end")
-        q = lines.let(first, "q")
-        if not self._has_long_chains(kept):
-            with lines.block(f"while {q} < {end}"):
-                self._pass(before, q, kept)
-                lines.add(f"{q} = {q} + {team.lanes}")
-            return
-        with lines.block(f"while {q} < {end}"):
-            part = self._start()
-            steps = team.lanes * (_CHAIN // plan.group)
-            stop = lines.let(f"min({q} + {steps}, {end})", "stop")
-            with lines.block(f"while {q} < {stop}"):
-                self._pass(before, q, part)
-                lines.add(f"{q} = {q} + {team.lanes}")
-            for (fold, names), (_, new) in zip(kept, part, strict=True):
-                fold.step(lines, names, new)
+    @property
+    def _turn(self) -> int:
+        """Neighbours of a row that a worker takes at once."""
+        return self.plan.copies * self.layout.team.lanes
 
-    def _has_long_chains(self, kept: Kept) -> bool:
-        if self.layout.short or not any(fold.is_chain for fold, _ in kept):
-            return False
-        size = self.plan.size.constant
-        return size is None or size > _CHAIN * self.layout.team.lanes
+    def _offsets(self) -> range:
+        """Where the groups of a lane begin, seen from its first one."""
+        span = self.plan.group * self.layout.team.lanes
+        return range(0, self.plan.copies // self.plan.group * span, span)
 
-    def _pass(self, before: Point, q: str, kept: Kept) -> None:
-        """One group of neighbouring inner points."""
-        plan = self.plan
-        extents: list[Dim] = list(plan.extents)
-        inner = plan.inner
-        if plan.group > 1:
-            extents[inner[-1]] = extents[inner[-1]] // plan.group
-        small = is_small([plan.size])
-        indices = split(self.lines, self.sizes, q, inner, extents, small=small) if inner else {}
-        if plan.group > 1:
-            last = inner[-1]
-            start = self.lines.let(f"{indices[last][0]} * {plan.group}", "j")
-            lanes = tuple(Lane({last: (start, lane)}) for lane in range(plan.group))
-            others = {axis: place for axis, place in indices.items() if axis != last}
-            wide = plan.wide if plan.wide.lanes == plan.group else NARROW
-            point = before.inner(others, lanes, axes=(last,), vector=last, group=plan.group, wide=wide.accesses)
+    def _own_place(self, first: str) -> str:
+        """Where a lane begins in a row of which its worker begins at `first`."""
+        own = "" if self.layout.team.lanes == 1 else "lane" if self.plan.group == 1 else f"lane * {self.plan.group}"
+        return " + ".join(one for one in (first, own) if one) or "0"
+
+    def part(self, before: Point, item: Item, start: str, end: str) -> list[Running]:
+        """The points of the first inner axis from `start` to `end` (of all of it, without these)."""
+        order, team, lines = self.plan.order, self.layout.team, self.lines
+        totals: list[Running] = []
+        first = end or self.sizes.text(order.first)
+        if self.layout.short or not order.has_blocks:
+            totals = self._block(before, item, start or "0", first)
+            if team.workers > 1 and totals:
+                alone, totals = totals, self._begin()
+                self.folds.add_blocks(totals, alone)
         else:
-            point = before.inner(indices)
+            totals, size = self._begin(), self.sizes.text(order.block)
+            base = lines.let(start or "0", "base")
+            with lines.block(f"while {base} < {first}"):
+                own = base if team.workers == 1 else lines.let(f"{base} + worker * {size}", "own")
+                block = self._block(before, item, own, lines.let(f"min({own} + {size}, {first})", "stop"))
+                if totals:
+                    self.folds.add_blocks(totals, block)
+                lines.add(f"{base} = {base} + {self.sizes.text(order.block * team.workers)}")
+        self.folds.halves(totals)
+        return totals
+
+    def _block(self, before: Point, item: Item, start: str, end: str) -> list[Running]:
+        """One block, by one worker."""
+        plan, lines = self.plan, self.lines
+        running = self._begin()
+        alone = self.layout.team.workers > 1 and (self.layout.short or not plan.order.has_blocks)
+        on = both([item.on, *(["worker == 0"] if alone else [])])
+        if on:
+            end = lines.let(f"{end} if {on} else 0", "end")
+        if not self.layout.by_rows:
+            self._points(before, running, start, end)
+        elif len(plan.inner) <= 1:
+            self._row(before, running, start, end)
+        else:
+            others = plan.inner[:-1]
+            rest = product(plan.extents[axis] for axis in others[1:])
+            number = lines.let(start if rest.constant == 1 else f"({start}) * {self.sizes.text(rest)}", "q")
+            with lines.block(f"while {number} < {self._times(end, rest)}"):
+                indices = split(lines, self.sizes, number, others, plan.extents, small=is_small([plan.size]))
+                self._row(before.inner(indices), running, "0", self.sizes.text(plan.order.row))
+                lines.add(f"{number} = {number} + 1")
+        return running
+
+    def _times(self, end: str, rest: Dim) -> str:
+        return end if rest.constant == 1 else self.lines.let(f"{end} * {self.sizes.text(rest)}", "end")
+
+    def _row(self, before: Point, running: list[Running], start: str, end: str) -> None:
+        """A row, or a piece of it that begins with the first accumulator: the lanes side by side."""
+        plan, team, lines = self.plan, self.layout.team, self.lines
+        if not plan.inner:
+            return self._points(before, running, f"{start} + lane" if team.lanes > 1 else start, end)
+        axis, last = plan.inner[-1], plan.order.row
+        place = lines.let(self._own_place("" if start == "0" else start), "j")
+        whole = all(coefficient % self._turn == 0 for _, coefficient in last.terms)
+        with lines.block(f"while {place} < {end}"):
+            lanes: list[Lane] = []
+            for offset in self._offsets():
+                on = "" if not offset or whole else lines.let(f"{place} + {offset} < {end}", "on")
+                lanes += [Lane({axis: (place, offset + each)}, on) for each in range(plan.group)]
+            point = before.inner({}, tuple(lanes), axes=(axis,), vector=axis, group=plan.group, wide=plan.wide.accesses)
+            self._visit(point, running)
+            lines.add(f"{place} = {place} + {self._turn}")
+        return None
+
+    def _points(self, before: Point, running: list[Running], start: str, end: str) -> None:
+        """One inner point after the other."""
+        plan, lines = self.plan, self.lines
+        rest = product(plan.extents[axis] for axis in plan.inner[1:])
+        number = lines.let(start if rest.constant == 1 else f"({start}) * {self.sizes.text(rest)}", "q")
+        with lines.block(f"while {number} < {self._times(end, rest)}"):
+            indices = split(lines, self.sizes, number, plan.inner, plan.extents, small=is_small([plan.size]))
+            self._visit(before.inner(indices), running)
+            lines.add(f"{number} = {number} + 1")
+
+    def _visit(self, point: Point, running: list[Running]) -> None:
         point.condition = ""
         self.body.emit(2, point)
-        self._fold(point, kept)
-        self._store(point, self.stage.stores)
+        self._fold(point, running)
+        self.body.write_stores(point, self.stage.stores)
 
-    def _store(self, point: Point, stores: Sequence[Store]) -> None:
-        self.body.write_stores(point, stores)
-
-    def _fold(self, point: Point, kept: Kept) -> None:
-        for fold, names in kept:
-            values = self.body.stored(fold.reduction.value, point)
+    def _fold(self, point: Point, running: Sequence[Running]) -> None:
+        for one in running:
+            values = self.body.stored(one.fold.reduction.value, point)
             for lane, value in enumerate(values):
                 with self.lines.guarded(point.lanes[lane].condition):
-                    new = [value, self._position(point, lane)] if fold.is_search else [value]
-                    fold.step(self.lines, names, new)
+                    new = [value, self._position(point, lane)] if one.fold.is_search else [value]
+                    one.fold.step(self.lines, one.copies[lane % len(one.copies)], new)
 
     def _position(self, point: Point, lane: int) -> str:
         """The index along the single inner axis."""

@@ -1,9 +1,10 @@
-"""Which threads work on which outer points of a kernel, and how they bring their partial results together.
+"""Which threads work on which outer points of a kernel, and how they bring their running values together.
 
-A team of `lanes` threads works on one outer point; a block has `points` teams. Teams are neighbouring threads (`rows`:
-lanes read neighbours in memory, partial results go through shuffles) or threads far apart (`columns`: neighbouring
-threads have neighbouring outer points, partial results go through shared memory). With `splits` several blocks share
-the points of one block. All of it is a function of the kernel's shape and the schedule.
+A team of `workers` times `lanes` threads works on one outer point; a block of threads has `points` teams. A worker
+takes one block of the order of `dfc.kernels.reduction_order` at a time; its lanes, which are neighbouring threads of a
+warp, have the accumulators of that order between them (`rows`: lanes read neighbours in memory), or it is one thread
+with one accumulator (`columns`: neighbouring threads have neighbouring outer points). With `splits` several blocks of
+threads share the parts of an outer point. None of it changes a bit: the order says what is combined with what.
 """
 
 from __future__ import annotations
@@ -11,24 +12,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dfc.ir.dims import ONE, Dim, ceil_divide, dim, floor_divide, maximum, minimum
+from dfc.kernels.reduction_order import StageOrder
 from dfc_target_cuda.kernels.kernel_text import Schedule
 from dfc_target_cuda.kernels.write_reductions import TypedReduction, from_memory, place_type, to_memory
 from dfc_target_cuda.kernels.write_text import Lines
+from dfc_target_cuda.kernels.write_types import computing_type
 
-_ROW_STEPS, _WARP_STEPS, _COLUMN_STEPS = 8, 16, 4
-_SPLIT_ROWS, _SPLIT_COLUMNS = 4 * 4, 16
-GROUP = 4
-"""Neighbours that a lane takes at once where rows are whole numbers of them."""
-
-Kept = list[tuple[TypedReduction, list[str]]]
-"""Folds with the names of what they keep."""
+_ELEMENTS = 4
+"""Of a short row that a lane has, at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """`lanes` and `points` are powers of two whose product is the size of a block."""
+    """`lanes`, `workers` and `points` are powers of two whose product is the number of threads of a block."""
 
     lanes: int
+    workers: int
     points: int
     warp: int
     rows: bool
@@ -36,137 +35,189 @@ class Team:
 
     @property
     def threads(self) -> int:
-        return self.lanes * self.points
+        return self.lanes * self.workers * self.points
+
+    @property
+    def members(self) -> int:
+        return self.lanes * self.workers
 
     @property
     def has_barriers(self) -> bool:
-        """Whether lanes of a team exchange more than shuffles can."""
-        return self.lanes > 1 and (not self.rows or self.lanes > self.warp)
+        """Whether its threads exchange more than shuffles can."""
+        return self.workers > 1 or self.lanes > self.warp or self.splits != ONE
 
     def lane(self) -> str:
-        """The number of a thread in its team."""
-        if self.rows:
-            return f"thread() & {self.lanes - 1}" if self.points > 1 else "thread()"
-        return f"thread() >> {self.points.bit_length() - 1}" if self.points > 1 else "thread()"
+        """The number of a thread in its worker."""
+        return "0" if self.lanes == 1 else f"thread() & {self.lanes - 1}" if self.threads > self.lanes else "thread()"
+
+    def worker(self) -> str:
+        """That of its worker in the team."""
+        if self.workers == 1:
+            return "0"
+        number = f"thread() >> {((self.lanes if self.rows else self.points) - 1).bit_length()}"
+        return f"({number}) & {self.workers - 1}" if self.rows and self.points > 1 else number
+
+    def alone(self) -> list[str]:
+        """What holds for one thread of a team only."""
+        return [f"{name} == 0" for name, count in (("lane", self.lanes), ("worker", self.workers)) if count > 1]
 
     def point(self) -> str:
-        """The number of a thread's team in its block."""
+        """That of its team in the block."""
         if self.rows:
-            return f"(thread() >> {self.lanes.bit_length() - 1})"
-        return f"(thread() & {self.points - 1})" if self.lanes > 1 else "thread()"
+            return f"(thread() >> {self.members.bit_length() - 1})"
+        return f"(thread() & {self.points - 1})" if self.members > 1 else "thread()"
+
+    def member(self, number: str) -> str:
+        """The thread with this number in the team, as its number in the block."""
+        if self.rows:
+            return f"{self.point()} * {self.members} + {number}" if self.points > 1 else number
+        return f"{number} * {self.points} + {self.point()}" if self.points > 1 else number
 
 
-def longest_row(schedule: Schedule) -> int:
-    """The longest row that one warp works on."""
-    return _WARP_STEPS * schedule.warp
+def row_team(orders: list[StageOrder], schedule: Schedule, *, short: bool) -> Team:
+    """A team for rows; `short`: each stage is surely one block."""
+    length = _longest([one.row for one in orders])
+    lanes = schedule.warp if length is None else min(schedule.warp, power_of_two(-(-length // _ELEMENTS)))
+    most = schedule.threads // schedule.warp
+    workers = 1 if short else _workers(orders, most)
+    return Team(lanes, workers, schedule.threads // (lanes * workers), schedule.warp, rows=True)
 
 
-def row_team(length: int | None, schedule: Schedule) -> Team:
-    """A team for rows of so many elements (None: known when the kernel runs)."""
-    threads, warp = schedule.threads, schedule.warp
-    if length is None:
-        lanes = threads
-    elif length <= longest_row(schedule):
-        lanes = min(warp, _power_of_two(-(-length // GROUP)))
-    else:
-        lanes = min(threads, _power_of_two(-(-length // _ROW_STEPS)))
-    return Team(lanes, threads // lanes, warp, rows=True)
+def column_team(orders: list[StageOrder], schedule: Schedule, *, alone: bool) -> Team:
+    """A team for columns; `alone`: one thread for each."""
+    workers = 1 if alone else _workers(orders, schedule.threads // schedule.warp)
+    return Team(1, workers, schedule.threads // workers, schedule.warp, rows=False)
 
 
-def column_team(length: int | None, schedule: Schedule, *, alone: bool) -> Team:
-    """A team for columns of so many elements; `alone`: one thread for each."""
-    threads, warp = schedule.threads, schedule.warp
-    most = threads // warp
-    lanes = 1 if alone else most if length is None else min(most, _power_of_two(-(-length // _COLUMN_STEPS)))
-    return Team(lanes, threads // lanes, warp, rows=False)
+def _workers(orders: list[StageOrder], most: int) -> int:
+    blocks = _longest([ceil_divide(one.first, one.block) for one in orders])
+    return most if blocks is None else min(most, power_of_two(blocks))
 
 
-def split_team(team: Team, length: Dim, points: Dim, schedule: Schedule) -> Team:
-    """The team with its elements split over blocks, where there are many elements and few points."""
-    unit = team.lanes * (_SPLIT_ROWS if team.rows else _SPLIT_COLUMNS)
-    known = length.constant
-    if known is not None and (known * team.points < schedule.split or known <= unit):
+def _longest(lengths: list[Dim]) -> int | None:
+    known = [one.constant for one in lengths]
+    return None if None in known else max([n for n in known if n is not None], default=1)
+
+
+def split_team(team: Team, order: StageOrder, points: Dim, schedule: Schedule) -> Team:
+    """The team with its parts shared by blocks of threads, where there are several and few points."""
+    if not order.has_parts:
         return team
     tiles = maximum(ceil_divide(points, dim(team.points)), ONE)
     most = maximum(floor_divide(dim(schedule.blocks), tiles), ONE)
-    splits = maximum(minimum(ceil_divide(length, dim(unit)), most), ONE)
-    return Team(team.lanes, team.points, team.warp, team.rows, splits)
+    splits = maximum(minimum(order.parts, most), ONE)
+    return Team(team.lanes, team.workers, team.points, team.warp, team.rows, splits)
 
 
-def _power_of_two(count: int) -> int:
+def power_of_two(count: int) -> int:
     """The smallest that is not below."""
     return 1 << max(0, count - 1).bit_length()
 
 
 @dataclass(frozen=True, slots=True)
-class _Exchange:
-    """Partial results in shared memory of `size` elements: who writes (under `condition`) writes to `place`; everyone
-    reads `count` of them from `first` on, `step` apart."""
+class Running:
+    """The running values of one reduction in a lane: `copies` of what it keeps (a value; of a search its index, too),
+    of which `group` lie side by side in the order of accumulators."""
 
-    place: str
-    condition: str
-    first: str
-    step: int
-    count: int
-    size: int
+    fold: TypedReduction
+    copies: list[list[str]]
+    group: int
+
+    @property
+    def names(self) -> list[str]:
+        """Of the first, which has the total in the end."""
+        return self.copies[0]
+
+    def clear(self, lines: Lines) -> None:
+        for names in self.copies:
+            for name, value in zip(names, self.fold.identity(), strict=True):
+                lines.add(f"{name} = {value}")
+
+    def add_all(self, lines: Lines, later: Running) -> None:
+        for kept, new in zip(self.copies, later.copies, strict=True):
+            self.fold.step(lines, kept, new)
+
+
+def begin_running(lines: Lines, fold: TypedReduction, copies: int, group: int) -> Running:
+    """With nothing combined yet."""
+    named = [[lines.let(value, "kept") for value in fold.identity()] for _ in range(copies)]
+    return Running(fold, named, group)
 
 
 class TeamFolds:
-    """Brings the partial results of a team together: afterwards every lane has the total."""
+    """Brings the running values of a team together: afterwards every thread of it has them."""
 
     def __init__(self, team: Team, lines: Lines) -> None:
         self.team, self.lines = team, lines
         self.shared: list[str] = []
 
-    def total(self, kept: Kept) -> None:
-        team = self.team
-        if team.lanes == 1:
+    def halves(self, running: list[Running]) -> None:
+        """The accumulators of a worker as one, halves on halves: those in a lane that are far apart, then lanes, then
+        neighbours in a lane."""
+        lines, team = self.lines, self.team
+        for one in running:
+            copies = one.copies
+            while len(copies) > one.group:
+                half = len(copies) // 2
+                for kept, new in zip(copies[:half], copies[half:], strict=True):
+                    one.fold.step(lines, kept, new)
+                copies = copies[:half]
+            if team.lanes > 1:
+                for names in copies:
+                    one.fold.exchange(lines, names, team.lanes // 2)
+            if one.group > 1:
+                one.fold.step(lines, copies[0], copies[1])
+            if team.lanes > 1 and one.fold.has_sides:
+                kind, first = computing_type(one.fold.dtype), team.warp - team.lanes
+                source = f"thread() & {first}" if first else "0"
+                lines.add(f"{one.names[0]} = shuffle_{kind}({one.names[0]}, {source})")
+
+    def add_blocks(self, totals: list[Running], blocks: list[Running]) -> None:
+        """What each worker has of its block goes to the totals, in the order of workers."""
+        if self.team.workers == 1:
+            for total, one in zip(totals, blocks, strict=True):
+                total.add_all(self.lines, one)
             return
-        if not team.rows:
-            every = _Exchange("thread()", "", team.point(), team.points, team.lanes, team.threads)
-            return self._through_memory(kept, every)
-        for fold, names in kept:
-            fold.exchange(self.lines, names, min(team.lanes, team.warp) // 2)
-        warps = team.lanes // team.warp
-        if warps > 1:
-            self._warps(kept, warps)
-        return None
-
-    def _warps(self, kept: Kept, warps: int) -> None:
-        """The totals of the warps of a team, in order."""
-        team = self.team
-        mine = f"(thread() >> {team.warp.bit_length() - 1})"
-        first = f"{team.point()} * {warps}" if team.points > 1 else "0"
-        one_lane = f"(thread() & {team.warp - 1}) == 0"
-        self._through_memory(kept, _Exchange(mine, one_lane, first, 1, warps, team.threads // team.warp))
-
-    def _through_memory(self, kept: Kept, exchange: _Exchange) -> None:
-        """Everyone folds partial results in order."""
-        lines = self.lines
-        places = [[self._memory(place_type(t), exchange.size) for t in fold.types] for fold, _ in kept]
-        with lines.guarded(exchange.condition):
-            for memory, (fold, names) in zip(places, kept, strict=True):
-                for one, name, dtype in zip(memory, names, fold.types, strict=True):
-                    lines.add(f"{one}[{exchange.place}] = {to_memory(name, dtype)}")
+        lines, step = self.lines, self.team.lanes
+        places = [[self._hand_in(names, one.fold) for names in one.copies] for one in blocks]
         lines.add("barrier()")
-        at = lines.let(exchange.first, "at")
-        for memory, (fold, names) in zip(places, kept, strict=True):
-            for one, name, dtype in zip(memory, names, fold.types, strict=True):
-                lines.add(f"{name} = {from_memory(f'{one}[{at}]', dtype)}")
-        with lines.block(f"for _ in range({exchange.count - 1})"):
-            lines.add(f"{at} = {at} + {exchange.step}")
-            for memory, (fold, names) in zip(places, kept, strict=True):
-                pairs = zip(memory, fold.types, strict=True)
-                fold.step(lines, names, [lines.let(from_memory(f"{one}[{at}]", t), "other") for one, t in pairs])
+        number = lines.let("lane" if self.team.lanes > 1 else "0", "member")
+        with lines.block(f"for _ in range({self.team.workers})"):
+            at = lines.let(self.team.member(number), "at")
+            for total, memory in zip(totals, places, strict=True):
+                for kept, one in zip(total.copies, memory, strict=True):
+                    self._take(total.fold, kept, one, at)
+            lines.add(f"{number} = {number} + {step}")
+        lines.add("barrier()")
 
-    def _memory(self, kind: str, count: int) -> str:
-        name = self.lines.name("shared")
-        self.shared.append(f"{name} = shared_{kind}({count})")
-        return name
+    def add_members(self, totals: list[Running], values: list[list[str]]) -> None:
+        """A value of each thread of the team goes to the totals, in their order."""
+        lines = self.lines
+        places = [self._hand_in(names, total.fold) for total, names in zip(totals, values, strict=True)]
+        lines.add("barrier()")
+        with lines.block(f"for member in range({self.team.members})"):
+            at = lines.let(self.team.member("member"), "at")
+            for total, memory in zip(totals, places, strict=True):
+                self._take(total.fold, total.names, memory, at)
+        lines.add("barrier()")
+
+    def _hand_in(self, names: list[str], fold: TypedReduction) -> list[str]:
+        """A thread's values in shared memory."""
+        found: list[str] = []
+        for name, dtype in zip(names, fold.types, strict=True):
+            memory = self.lines.name("shared")
+            self.shared.append(f"{memory} = shared_{place_type(dtype)}({self.team.threads})")
+            self.lines.add(f"{memory}[thread()] = {to_memory(name, dtype)}")
+            found.append(memory)
+        return found
+
+    def _take(self, fold: TypedReduction, kept: list[str], memory: list[str], at: str) -> None:
+        pairs = zip(memory, fold.types, strict=True)
+        fold.step(self.lines, kept, [self.lines.let(from_memory(f"{one}[{at}]", t), "other") for one, t in pairs])
 
 
 def barrier_of(team: Team) -> str:
-    """What makes a team's stores visible to all its lanes; nothing for a team of one."""
-    if team.lanes == 1:
+    """What makes a team's stores visible to all its threads; nothing for a team of one."""
+    if team.members == 1:
         return ""
     return "barrier()" if team.has_barriers else "warp_barrier()"

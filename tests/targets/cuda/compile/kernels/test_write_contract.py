@@ -22,7 +22,7 @@ from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
 from tests.targets.cpu.test_lower_contract import Maker, plain
 from tests.targets.cpu.test_lower_map import sample
 
-VECTORS = Schedule(threads=4, warp=4, blocks=4, tile_m=8, tile_n=8, tile_k=4, thread_m=4, thread_n=4, split=64)
+VECTORS = Schedule(threads=4, warp=4, blocks=4, tile_m=8, tile_n=8, tile_k=4, thread_m=4, thread_n=4)
 """Small tiles with accesses as wide as on a device."""
 LAYOUTS = [(a, b, c) for a in (False, True) for b in (False, True) for c in (False, True)]
 SIZES = [(5, 7, 3), (8, 8, 8), (16, 12, 9), (3, 17, 20), (1, 9, 6), (5, 7, 0), (0, 3, 4)]

@@ -103,17 +103,17 @@ def test_softmax_in_registers_and_in_passes(fixed: dict[int, int], by_rows: bool
 
 def test_a_row_that_fits_is_read_and_written_once() -> None:
     source = write_kernel(softmax(True, {1: 128}), "k0", DEVICE, guarded=True).source
-    assert source.count("load4_f32(a, ") == 1 and source.count("store4_f32(b, ") == 1
-    assert "(b, " not in source.replace("store4_f32(b, ", ""), "what was stored is not read back"
+    assert source.count("load2_f32(a, ") == 2 and source.count("store2_f32(b, ") == 2
+    assert "(b, " not in source.replace("store2_f32(b, ", ""), "what was stored is not read back"
     passes = write_kernel(softmax(True, {1: 100_000}), "k0", DEVICE, guarded=True).source
-    assert passes.count("load4_f32(a, ") == 2 and passes.count("load4_f32(b, ") == 1
+    assert passes.count("load2_f32(a, ") == 2 and passes.count("load2_f32(b, ") == 1
 
 
 def test_the_length_of_a_row_decides_between_a_warp_and_a_block() -> None:
     source = write_kernel(softmax(True), "k0", DEVICE, guarded=True).source
     short, long = source.split("else:")
     assert "if d1 <= 512:" in short and "barrier()" not in short and "barrier()" in long
-    for length in (127, 128, 129, 300):
+    for length in (127, 128, 300, 600):
         for schedule in (SIMULATED, Schedule(threads=16, warp=2, blocks=4)):
             x = sample(F32, 3 * length).reshape(3, length)
             out = np.zeros_like(x)
@@ -127,17 +127,17 @@ def test_whole_arrays_by_one_block_and_by_several(dtype: DType) -> None:
     kernel = whole(("add", "max"), dtype, 1)
     text = write_kernel(kernel, "k0", SIMULATED, guarded=True)
     assert text.workspace.evaluate({Symbol("d0"): 3}) == 0
-    for count in (0, 1, 3, 100, 700, 5000):
+    for count in (0, 1, 3, 100, 700, 9000, 40_000):
         outs = [np.zeros((), dtype.numpy), np.zeros((), dtype.numpy)]
         agree(kernel, [sample(dtype, count), *outs], [count])
-    assert blocks_of(text, {Symbol("d0"): 5000}) == SIMULATED.blocks
-    agree(whole(("argmax",), dtype, 1, I64), [sample(dtype, 3000) // 2, np.zeros((), np.int64)], [3000], exact=True)
+    assert blocks_of(text, {Symbol("d0"): 40_000}) == SIMULATED.blocks
+    agree(whole(("argmax",), dtype, 1, I64), [sample(dtype, 20_000) // 2, np.zeros((), np.int64)], [20_000], exact=True)
 
 
 def test_parts_of_many_blocks_that_take_turns_have_the_same_bits() -> None:
     kernel = whole(("add",), F32, 1)
     text = write_kernel(kernel, "k0", SIMULATED, guarded=True)
-    x = sample(F32, 4000)
+    x = sample(F32, 40_000)
     results: list[bytes] = []
 
     for blocks in (1, 3, 4):
@@ -146,12 +146,12 @@ def test_parts_of_many_blocks_that_take_turns_have_the_same_bits() -> None:
             simulate(function, few, threads, arguments)
 
         out = np.zeros((), np.float32)
-        run_text(text, [x, out], [4000], run=on_few)
+        run_text(text, [x, out], [40_000], run=on_few)
         results.append(out.tobytes())
     assert len(set(results)) == 1
 
 
-@pytest.mark.parametrize("shape", [(5, 600), (3, 2001), (600, 3), (2001, 5)])
+@pytest.mark.parametrize("shape", [(5, 600), (2, 9001), (600, 3), (2001, 5)])
 def test_few_rows_and_columns_with_many_elements(shape: tuple[int, int]) -> None:
     over = 1 if shape[1] > shape[0] else 0
     for combine, dtype in (("add", F32), ("max", F64), ("argmin", F32)):
@@ -162,7 +162,7 @@ def test_few_rows_and_columns_with_many_elements(shape: tuple[int, int]) -> None
 def test_a_split_kernel_writes_nothing_after_a_fault_and_leaves_no_ticket() -> None:
     text = write_kernel(whole(("add",), F32, 1), "k0", SIMULATED, guarded=True)
     out, error = np.full((), 7, np.float32), np.array([3, 0, 0], np.int64)
-    run_text(text, [sample(F32, 900), out], [900], error=error)
+    run_text(text, [sample(F32, 20_000), out], [20_000], error=error)
     assert out == 7 and error.tolist() == [3, 0, 0]
     rows_text = write_kernel(softmax(True, {1: 16}), "k0", SIMULATED, guarded=True)
     out = np.full((3, 16), 7, np.float32)
@@ -219,7 +219,7 @@ def test_an_index_out_of_range_in_a_fold_is_reported_and_hangs_nothing(length: i
     agree(kernel, [sample(F32, 20), numbers, np.zeros(9, np.float32)], [9, 12, 20])
 
 
-@pytest.mark.parametrize("schedule", [SIMULATED, Schedule(threads=16, warp=4, blocks=8, split=32)], ids=["8", "16"])
+@pytest.mark.parametrize("schedule", [SIMULATED, Schedule(threads=16, warp=4, blocks=8)], ids=["8", "16"])
 def test_sums_stay_within_their_bound_on_other_blocks(schedule: Schedule) -> None:
     for kernel, shape in ((reduction("add", F32, 1), (3, 300)), (reduction("add", F32, 0), (300, 3))):
         x, out = sample(F32, 900).reshape(shape), np.zeros(3, np.float32)
