@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -98,8 +98,8 @@ class _Deferred:
         made = self.made
         before = {**self._body, "__doc__": "-"}  # without, one is made of the signature, which takes long
         model: Any = type(made)(made.__name__, made.__bases__, dict(before))
-        made_at_once: Any = dataclasses.dataclass(**options)
-        after: dict[str, Any] = dict(vars(made_at_once(model)))
+        complete = cast("Callable[[type], type]", dataclasses.dataclass(**options))
+        after = vars(complete(model))
         kept = {"__doc__", "__dict__", "__weakref__", *self._body.get("__annotations__", ())}
         return {n: value for n, value in after.items() if n not in kept and value is not before.get(n, _MISSING)}
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from dfc.bundle.target import Lowered, load_target
 from dfc.driver.internal_errors import check, guarded
@@ -124,7 +124,7 @@ def _run_stage(
 
 def _holds_only(form: object, graph: Graph | None) -> bool:
     """Whether a divided program is one graph and nothing else, as it is for one rank."""
-    return isinstance(form, Divided) and all(part.form is graph for part in form.parts)
+    return isinstance(form, Divided) and all(part.form is graph for part in cast("Divided[Any]", form).parts)
 
 
 def _run_part(stage: PartStage[Any, Any], part: Part[Any], context: Context) -> Part[Any]:
