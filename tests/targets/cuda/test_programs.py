@@ -145,9 +145,9 @@ entry draw() -> (u: f32[5], n: f32[5]) {
 def test_sums_in_several_blocks_may_share_their_scratch_memory(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     """Where it is scarce they wait for each other; else they may run at the same time."""
     monkeypatch.setattr(arena, "WORKSPACE", room)
-    text = "readonly entry f(x: f32[600], y: f32[400]) -> (a: f32, b: f32) { return sum(x), sum(y * y) }"
+    text = "readonly entry f(x: f32[20000], y: f32[9000]) -> (a: f32, b: f32) { return sum(x), sum(y * y) }"
     rng = np.random.default_rng(4)
-    x, y = rng.integers(-9, 9, 600).astype(np.float32), rng.integers(-9, 9, 400).astype(np.float32)
+    x, y = rng.integers(-9, 9, 20000).astype(np.float32), rng.integers(-9, 9, 9000).astype(np.float32)
     run = SimulatedRun(program_of(text), lower=in_text)
     workspaces = [kernel["workspace"] for kernel in run.lowered.notes["plan"]["kernels"]]
     assert len(workspaces) == 2 and all(workspaces), "both sums take several blocks"

@@ -5,11 +5,9 @@ The only way into the writers. Guarantees that equal kernels under equal schedul
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from dfc.ir.dims import ZERO, Dim
+from dfc.ir.dims import ZERO
 from dfc.kernels.access import can_fault, kernel_access
-from dfc.kernels.body import Affine, Index, Load, Size
+from dfc.kernels.canonical import sizes as sizes_of
 from dfc.kernels.contractions import as_loops, contract_faults
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.printer import slot
@@ -81,29 +79,5 @@ def signature(name: str, operands: int, sizes: int, *, has_workspace: bool) -> s
 
 def symbol_count(kernel: Kernel) -> int:
     """How many symbols d0, d1, ... a kernel has: launches bind all of them."""
-    symbols = {symbol.name for formula in _formulas(kernel) for symbol in formula.symbols()}
+    symbols = {symbol.name for formula in sizes_of(kernel) for symbol in formula.symbols()}
     return max((int(name[1:]) + 1 for name in symbols), default=0)
-
-
-def _formulas(kernel: Kernel) -> Iterable[Dim]:
-    yield from (axis.extent for axis in kernel.axes)
-    for operand in kernel.operands:
-        yield from operand.shape
-    if isinstance(kernel, ContractKernel):
-        bodies = [(kernel.epilogue, kernel.stores)]
-        yield from _offsets((*kernel.a.index, *kernel.b.index))
-        yield from (extent for one in (kernel.a, kernel.b) for split in one.splits for extent in split.extents)
-    else:
-        bodies = [(stage.body, stage.stores) for stage in kernel.stages]
-    for body, stores in bodies:
-        for one in body:
-            if isinstance(one.operation, Size):
-                yield one.operation.size
-            if isinstance(one.operation, Load):
-                yield from _offsets(one.operation.index)
-        for store in stores:
-            yield from _offsets(store.index)
-
-
-def _offsets(index: Iterable[Index]) -> Iterable[Dim]:
-    return (one.offset for one in index if isinstance(one, Affine))
