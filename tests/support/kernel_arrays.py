@@ -118,7 +118,7 @@ class _Tree:
         self.is_search = self.name.startswith("arg")
 
     def neutral(self, count: int) -> Kept:
-        kind = self.dtype.numpy
+        kind: np.dtype[Any] = self.dtype.numpy
         largest = self.name in ("min", "argmin")
         if self.name in ("min", "max") or self.is_search:
             if self.dtype.is_float:
@@ -126,7 +126,7 @@ class _Tree:
             elif self.dtype == BOOL:
                 extreme = largest
             else:
-                limits = np.iinfo(kind)
+                limits = np.iinfo(kind.name)
                 extreme = limits.max if largest else limits.min
             index = [np.full(count, _NO_INDEX)] if self.is_search else []
             return [np.full(count, extreme, kind), *index]
