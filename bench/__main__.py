@@ -52,10 +52,10 @@ class Contestant:
         return "absent: the process ended"
 
 
-def run_case(case: str, seconds: float, rounds: int) -> dict[str, tuple[float, float]]:
+def run_case(case: str, seconds: float, repeats: int) -> dict[str, tuple[float, float]]:
     """(best, median) microseconds of each system that has the case; systems take turns."""
     contestants = [c for c in (Contestant(system, case) for system in SYSTEMS) if c.present]
-    for _ in range(rounds):
+    for _ in range(repeats):
         for contestant in contestants:
             if contestant.present:
                 contestant.run(seconds)
@@ -64,13 +64,13 @@ def run_case(case: str, seconds: float, rounds: int) -> dict[str, tuple[float, f
     return {c.system: (min(c.times), statistics.median(c.times)) for c in contestants if c.times}
 
 
-def show(case: str, found: dict[str, tuple[float, float]]) -> None:
+def show(case: str, rates: dict[str, tuple[float, float]]) -> None:
     """One row: best (median) of each system, and how many times faster dfc is than the best peer."""
-    peers = [best for system, (best, _) in found.items() if system != "dfc"]
+    peers = [best for system, (best, _) in rates.items() if system != "dfc"]
     row = f"{case:<10}" + "".join(
-        f"{found[s][0]:>12.1f} ({found[s][1]:.1f})".rjust(26) if s in found else "-".rjust(26) for s in SYSTEMS
+        f"{rates[s][0]:>12.1f} ({rates[s][1]:.1f})".rjust(26) if s in rates else "-".rjust(26) for s in SYSTEMS
     )
-    ratio = f"{min(peers) / found['dfc'][0]:>8.2f}x" if peers and "dfc" in found else "       -"
+    ratio = f"{min(peers) / rates['dfc'][0]:>8.2f}x" if peers and "dfc" in rates else "       -"
     print(row + ratio, flush=True)
 
 
@@ -83,17 +83,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="slices for each system")
     parser.add_argument("--json", help="also write the table to this file")
     options = parser.parse_args()
-    wanted = options.cases or [*CASES, *figures.FIGURES]
+    cases = options.cases or [*CASES, *figures.FIGURES]
     table: dict[str, object] = {}
-    chosen = [c for c in wanted if c in CASES]
+    chosen = [c for c in cases if c in CASES]
     if chosen:
         print("microseconds per call, best (median); ratio = best peer / dfc")
         print(f"{'case':<10}" + "".join(s.rjust(26) for s in SYSTEMS) + "    ratio")
     for case in chosen:
-        found = run_case(case, options.seconds, options.rounds)
-        table[case] = found
-        show(case, found)
-    for name in (c for c in wanted if c in figures.FIGURES):
+        rates = run_case(case, options.seconds, options.rounds)
+        table[case] = rates
+        show(case, rates)
+    for name in (c for c in cases if c in figures.FIGURES):
         table[name] = figures.FIGURES[name]()
         print(f"{name:<28} {table[name]}", flush=True)
     if options.json:

@@ -51,7 +51,7 @@ SECONDS, SLICE = 0.4, 3e-4
 
 _PART = (Parameter("ptr", "context"), Parameter("ptr", "frame"), Parameter("i64", "part"), Parameter("i64", "parts"))
 _RUN = (Parameter("ptr", "context"), Parameter("ptr", "frame"), Parameter("i64", "parts"), Parameter("i64", "times"))
-_PEAK_CHAINS, _PEAK_ROUNDS = 24, 20_000
+_PEAK_CHAINS, _PEAK_REPEATS = 24, 20_000
 
 
 class Kernels:
@@ -118,7 +118,7 @@ def _peak(module: ModuleText, machine: Machine) -> str:
     f = module.function("peak", "void", _PART, attributes="nounwind noinline")
     vector = vector_type(machine.lanes(32), "float")
     factor = f.load(vector, f.argument("frame"))
-    with f.counted_loop(i64(0), i64(_PEAK_ROUNDS)) as loop:
+    with f.counted_loop(i64(0), i64(_PEAK_REPEATS)) as loop:
         chains = [loop.carry(constant(vector, i)) for i in range(_PEAK_CHAINS)]
         for chain in chains:
             loop.next(chain, f.multiply_add(chain, factor, factor))
@@ -176,7 +176,7 @@ def peak(kernels: Kernels, threads: int) -> float:
     frame = aligned(lanes * (threads + 1))
     frame[:lanes] = 0.5
     seconds = kernels.seconds("peak", frame.ctypes.data, threads)
-    return 2 * lanes * _PEAK_CHAINS * _PEAK_ROUNDS * threads / seconds / 1e9
+    return 2 * lanes * _PEAK_CHAINS * _PEAK_REPEATS * threads / seconds / 1e9
 
 
 def matrix(rows: int, columns: int, order: str) -> np.ndarray:

@@ -49,13 +49,13 @@ def bundle(comm: MPI.Intracomm, name: str) -> bytes:
 def main() -> None:
     comm = MPI.COMM_WORLD
     rates: dict[str, float] = {}
-    for name, given in feeds(comm.size).items():
+    for name, batch_feeds in feeds(comm.size).items():
         module = load_on(bundle(comm, name), comm, threads=1)
         if comm.rank:
             module.serve()
             continue
         train = module.entries["train"].function
-        rates[name] = round(best_rate(lambda train=train, given=given: train(**given)) * BATCH)
+        rates[name] = round(best_rate(lambda train=train, chosen=batch_feeds: train(**chosen)) * BATCH)
         module.close()
     if comm.rank == 0:
         print(json.dumps({"ranks": comm.size, "images_per_second_and_rank": rates}), flush=True)

@@ -61,10 +61,10 @@ def run(rank: int, size: int) -> None:
     distributed.init_process_group("gloo", rank=rank, world_size=size)
     rates: dict[str, int] = {}
     for name, network in (("digits", digits()), ("convnet", convnet())):
-        spread = DistributedDataParallel(network)
-        parameters = spread.parameters()
-        made = torch.optim.SGD(parameters, 0.1) if name == "digits" else torch.optim.Adam(parameters, 0.005)
-        rates[name] = round(rate(spread, made) * BATCH)
+        parallel = DistributedDataParallel(network)
+        parameters = parallel.parameters()
+        optimizer = torch.optim.SGD(parameters, 0.1) if name == "digits" else torch.optim.Adam(parameters, 0.005)
+        rates[name] = round(rate(parallel, optimizer) * BATCH)
     if rank == 0:
         print(json.dumps({"ranks": size, "images_per_second_and_rank": rates}), flush=True)
     distributed.destroy_process_group()

@@ -32,7 +32,7 @@ def cold_compile() -> Figure:
 def cuda_compile() -> Figure:
     """`dfc compile --target cuda` of samples for sm_90 as whole processes, in seconds of all processors: when nothing
     was compiled before, and again."""
-    found: Figure = {}
+    figure: Figure = {}
     for name in ("digits", "lstm", "transformer", "convnet"):
         with tempfile.TemporaryDirectory() as folder:
             command = [
@@ -46,8 +46,8 @@ def cuda_compile() -> Figure:
             ]
             command += ["--arch", "sm_90", "-o", f"{folder}/{name}.bundle"]
             for what in ("first", "again"):
-                found[f"{name}_{what}_s"] = round(_processor_seconds(command, DFC_CACHE=f"{folder}/cache"), 2)
-    return found
+                figure[f"{name}_{what}_s"] = round(_processor_seconds(command, DFC_CACHE=f"{folder}/cache"), 2)
+    return figure
 
 
 def command_start() -> Figure:
@@ -114,13 +114,13 @@ print(best * 1e6)
 
 def rows() -> Figure:
     """A training step that reads 32 rows of tables with 1e5, 1e6 and 1e7 rows, in microseconds."""
-    found: Figure = {}
+    figure: Figure = {}
     for optimiser in ("Sgd", "AdaGrad"):
         for power in (5, 6, 7):
             text = ROWS_PROGRAM.format(optimiser=optimiser, rows=10**power)
             microseconds = float(_output([sys.executable, "-c", ROWS_SCRIPT, text, str(10**power)]))
-            found[f"{optimiser.lower()}_1e{power}_us"] = round(microseconds, 1)
-    return found
+            figure[f"{optimiser.lower()}_1e{power}_us"] = round(microseconds, 1)
+    return figure
 
 
 def large_graph() -> Figure:

@@ -35,7 +35,7 @@ NAMES = (
 COPY_BYTES = 1 << 30
 Call = Callable[[], object]
 
-PLACE = """dfg 1
+TRANSFER = """dfg 1
 
 readonly entry floats[R, C](x: f32[R, C]) -> (y: f32[R, C]) {
   return x * 1
@@ -92,8 +92,8 @@ class Dfc:
     def __init__(self, architecture: str) -> None:
         self._options = TargetOptions((architecture,))
         self._models: dict[str, Any] = {}
-        self._place = dfc.loads(
-            dfc.compile(text=PLACE, target="cuda", variants=[architecture]).to_bytes(), results="device"
+        self._transfer = dfc.loads(
+            dfc.compile(text=TRANSFER, target="cuda", variants=[architecture]).to_bytes(), results="device"
         )
 
     def call(self, case: Case) -> Call:
@@ -102,30 +102,30 @@ class Dfc:
             bundle = compile_source(read(PROGRAMS / f"{case.program}.dfg"), options)
             self._models[case.program] = dfc.loads(bundle.to_bytes(), results="device")
         function = getattr(self._models[case.program], case.entry)
-        feeds = [self._placed(feed) for feed in case.feeds]
+        feeds = [self._on_device(feed) for feed in case.feeds]
         return lambda: function(*feeds)
 
-    def _placed(self, array: np.ndarray) -> object:
+    def _on_device(self, array: np.ndarray) -> object:
         if not array.shape:
             return array
         if array.dtype == np.int32:
-            return self._place.ids(array).y
-        made = self._place.floats(array.reshape(-1, array.shape[-1])).y
-        made.resize(array.shape)
-        return made
+            return self._transfer.ids(array).y
+        on_device = self._transfer.floats(array.reshape(-1, array.shape[-1])).y
+        on_device.resize(array.shape)
+        return on_device
 
 
 def times_of(call: Call, seconds: float) -> list[float]:
     """Seconds of each call, for so long."""
     for _ in range(WARM_UP):
         call()
-    found: list[float] = []
+    times: list[float] = []
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(found) < LEAST_CALLS:
+    while time.perf_counter() < end or len(times) < LEAST_CALLS:
         start = time.perf_counter()
         call()
-        found.append(time.perf_counter() - start)
-    return found
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def copy_rate() -> float:
@@ -149,33 +149,33 @@ def copy_rate() -> float:
 Row = Mapping[str, Sequence[float]]
 
 
-def measured(case: str, told: Case, systems: Sequence[Any], seconds: float) -> Row:
+def measured(case: str, spec: Case, systems: Sequence[Any], seconds: float) -> Row:
     """Times of each system that has the case, in turns; who fails says why and is left out."""
-    found: dict[str, list[float]] = {}
+    rates: dict[str, list[float]] = {}
     calls: dict[str, Call] = {}
     for turn in range(TURNS):
         for system in systems:
             try:
                 if turn == 0:
-                    call = system.call(told) if system.name == "dfc" else system.call(case, told.feeds)
+                    call = system.call(spec) if system.name == "dfc" else system.call(case, spec.feeds)
                     calls |= {system.name: call} if call is not None else {}
                 if system.name in calls:
-                    found.setdefault(system.name, []).extend(times_of(calls[system.name], seconds / TURNS))
+                    rates.setdefault(system.name, []).extend(times_of(calls[system.name], seconds / TURNS))
             except Exception as problem:  # of another library: whatever it is, the others are measured
                 calls.pop(system.name, None)
                 print(f"{case}: {system.name} failed: {type(problem).__name__}: {str(problem)[:100]}", flush=True)
-    return found
+    return rates
 
 
-def limits_of(told: Case, row: Row, copied: float, multiplied: float) -> str:
+def limits_of(spec: Case, row: Row, copied: float, multiplied: float) -> str:
     """How near the best call of dfc comes to what the device can."""
     if not row.get("dfc"):
         return ""
     best = min(row["dfc"])
-    if told.moved:
-        return f"{told.moved / best / 1e9:.0f} GB/s, {told.moved / best / copied:.0%} of copying"
-    if told.multiplied and multiplied:
-        rate = told.multiplied / best
+    if spec.moved:
+        return f"{spec.moved / best / 1e9:.0f} GB/s, {spec.moved / best / copied:.0%} of copying"
+    if spec.multiplied and multiplied:
+        rate = spec.multiplied / best
         return f"{rate / 1e12:.2f} Tflop/s, {rate / multiplied:.0%} of the fastest product"
     return ""
 

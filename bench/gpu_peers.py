@@ -48,8 +48,8 @@ class Torch(Peer):
         self.torch.backends.cudnn.deterministic = True
 
     def array(self, feed: np.ndarray) -> Any:
-        made = self.torch.from_numpy(np.asarray(feed)).cuda()
-        return made.long() if feed.dtype == np.int32 else made
+        array = self.torch.from_numpy(np.asarray(feed)).cuda()
+        return array.long() if feed.dtype == np.int32 else array
 
     def wait(self, result: Any) -> None:
         self.torch.cuda.synchronize()
@@ -141,7 +141,7 @@ class Jax(Peer):
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         np_, nn = self.numpy, self.jax.nn
-        made: dict[str, Callable[..., Any]] = {
+        functions: dict[str, Callable[..., Any]] = {
             "null": lambda a, b: a + b,
             "eltwise": lambda x: nn.gelu(x * 1.1 + 0.3, approximate=False) * nn.sigmoid(x),
             "softmax": lambda x: nn.softmax(x, -1),
@@ -152,10 +152,10 @@ class Jax(Peer):
             ),
         }
         p = [np_.asarray(w) for w in inputs.weights()]
-        made["mlp_predict"] = lambda x: nn.relu(x @ p[0] + p[1]) @ p[2] + p[3]
-        found = {name: self.jax.jit(each) for name, each in made.items()}
-        found["mlp_train"] = self._train()
-        return found
+        functions["mlp_predict"] = lambda x: nn.relu(x @ p[0] + p[1]) @ p[2] + p[3]
+        compiled = {name: self.jax.jit(each) for name, each in functions.items()}
+        compiled["mlp_train"] = self._train()
+        return compiled
 
     def _train(self) -> Callable[..., Any]:
         state: list[Any] = [[self.numpy.asarray(w) for w in inputs.weights()]]
@@ -166,9 +166,9 @@ class Jax(Peer):
             return -self.numpy.take_along_axis(scores, y[:, None], 1).mean()
 
         def step(p: Any, totals: Any, x: Any, y: Any) -> Any:
-            value, slopes = self.jax.value_and_grad(loss)(p, x, y)
-            totals = [t + g * g for t, g in zip(totals, slopes, strict=True)]
-            moved = [w - 0.01 * g / self.numpy.sqrt(t) for w, g, t in zip(p, slopes, totals, strict=True)]
+            value, gradients = self.jax.value_and_grad(loss)(p, x, y)
+            totals = [t + g * g for t, g in zip(totals, gradients, strict=True)]
+            moved = [w - 0.01 * g / self.numpy.sqrt(t) for w, g, t in zip(p, gradients, totals, strict=True)]
             return value, moved, totals
 
         compiled = self.jax.jit(step)
@@ -219,10 +219,10 @@ class Cupy(Peer):
 
 def present() -> list[Peer]:
     """Those that are installed and see a GPU."""
-    found: list[Peer] = []
+    peers: list[Peer] = []
     for kind in (Torch, TorchCompiled, Jax, Cupy):
         try:
-            found.append(kind())
+            peers.append(kind())
         except Exception:  # not installed, or without a GPU: each library has its own way to say so
             continue
-    return found
+    return peers

@@ -60,24 +60,24 @@ def calls(dtype: str, shape: tuple[int, int, int], architecture: str) -> dict[tu
     m, k, n = shape
     rng = np.random.default_rng(1)
     code = dfc.compile(text=TEXT.replace("TYPE", dtype), target="cuda", variants=[architecture]).to_bytes()
-    found: dict[tuple[str, str], Callable[[], object]] = {}
+    timed: dict[tuple[str, str], Callable[[], object]] = {}
     for maker in (KERNELS, LIBRARY):
         with products_by(maker):
             model = dfc.loads(code, results="device")
         x, w = (model.placed(rng.standard_normal(size, dtype=np.float32)).y for size in ((m, k), (k, n)))
         for entry in ("bare", "followed"):
             function = getattr(model, entry)
-            found[entry, maker] = lambda function=function, x=x, w=w: function(x, w)
-    return found
+            timed[entry, maker] = lambda function=function, x=x, w=w: function(x, w)
+    return timed
 
 
 def measure(dtype: str, shape: tuple[int, int, int], architecture: str, seconds: float) -> str:
     """One line."""
     m, k, n = shape
     best: dict[tuple[str, str], float] = {}
-    made = calls(dtype, shape, architecture)
+    systems = calls(dtype, shape, architecture)
     for _ in range(3):  # in turns
-        for which, call in made.items():
+        for which, call in systems.items():
             best[which] = min(best.get(which, 1e9), *times_of(call, seconds / 3))
     operations = 2 * m * k * n
     rates = [operations / best["bare", maker] / 1e12 for maker in (KERNELS, LIBRARY)]
@@ -101,9 +101,9 @@ def main() -> None:
         print(f"no device: {problem}")
         return
     device = libcuda.open_device(0)
-    found = device.matrix_library
+    library = device.matrix_library
     device.close()
-    if found is None:
+    if library is None:
         print("no library: cuBLASLt is not installed (pip install nvidia-cublas), or DFC_CUBLASLT=0")
         return
     print(f"{architecture}; copies {copy_rate() / 1e9:.0f} GB/s; times are those of whole calls")

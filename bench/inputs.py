@@ -11,7 +11,7 @@ ROWS, COLUMNS = 4096, 1024
 ELEMENTS = 16 * 1024 * 1024
 PRODUCT = 1024
 PLATE, PLATE_STEPS = 2048, 50
-ROUNDS = 1_000_000
+REPEATS = 1_000_000
 
 
 def normal(*shape: int, scale: float = 1.0, seed: int = 0) -> F32:

@@ -18,10 +18,10 @@ def transfers() -> Figure:
     """Steps that fetch state of other ranks, beside raw mpi4py in the same run: a number, in microseconds, with the
     bound of two raw round trips and 20; and as a part of raw bandwidth, 100 MB and, if there is memory, 1 GB. One rank
     has nobody to fetch from."""
-    found: Figure = {}
+    figure: Figure = {}
     if find_spec("mpi4py") is None:
         print("transfers: absent, mpi4py is not installed")
-        return found
+        return figure
     for ranks in RANKS:
         for megabytes in DENSE_MEGABYTES:
             if megabytes * 5_000_000 > _free_bytes():
@@ -29,12 +29,12 @@ def transfers() -> Figure:
             report = _run(ranks, "bench.transfers", str(megabytes))
             if megabytes == DENSE_MEGABYTES[0]:
                 scalar = report["scalar"]
-                found[f"scalar_{ranks}_us"] = scalar["dfc_us"]
-                found[f"scalar_{ranks}_raw_us"] = scalar["raw_us"]
-                found[f"scalar_{ranks}_bound_us"] = round(2 * scalar["raw_us"] + 20, 1)
+                figure[f"scalar_{ranks}_us"] = scalar["dfc_us"]
+                figure[f"scalar_{ranks}_raw_us"] = scalar["raw_us"]
+                figure[f"scalar_{ranks}_bound_us"] = round(2 * scalar["raw_us"] + 20, 1)
             if ranks > 1:
-                found[f"dense_{ranks}_{megabytes}mb_of_raw"] = report["dense"]["of_raw_bandwidth"]
-    return found
+                figure[f"dense_{ranks}_{megabytes}mb_of_raw"] = report["dense"]["of_raw_bandwidth"]
+    return figure
 
 
 def _free_bytes() -> int:
@@ -46,7 +46,7 @@ def _free_bytes() -> int:
 
 def _run(ranks: int, module: str, *arguments: str) -> dict[str, dict[str, float]]:
     """What rank 0 prints."""
-    beside = Path(sys.executable).parent / "mpiexec"
-    launcher = str(beside) if beside.exists() else shutil.which("mpiexec") or "mpiexec"
+    sibling = Path(sys.executable).parent / "mpiexec"
+    launcher = str(sibling) if sibling.exists() else shutil.which("mpiexec") or "mpiexec"
     command = [launcher, "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module, *arguments]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-WARM_UP, ROUNDS, STEPS = 20, 150, 5
+WARM_UP, REPEATS, STEPS = 20, 150, 5
 
 
 def best_rate(step: Callable[[], object]) -> float:
-    """The best number of steps a second, over `ROUNDS` rounds of `STEPS` after a warm-up."""
+    """The best number of steps a second, over `REPEATS` runs of `STEPS` after a warm-up."""
     for _ in range(WARM_UP):
         step()
-    found: list[float] = []
-    for _ in range(ROUNDS):
+    rates: list[float] = []
+    for _ in range(REPEATS):
         start = time.perf_counter()
         for _ in range(STEPS):
             step()
-        found.append(STEPS / (time.perf_counter() - start))
-    return max(found)
+        rates.append(STEPS / (time.perf_counter() - start))
+    return max(rates)

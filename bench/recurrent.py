@@ -24,7 +24,7 @@ def lstm_step() -> dict[str, float]:
     `extra` is what a step of the loop of 1,000 costs more than one of fifty calls of twenty straight steps, which take
     as long and are disturbed as often. Calls are measured in turns; the best of each counts, less an empty call.
     """
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for width in WIDTHS:
         model = loads(dfc.compile(PROGRAM, settings={"WIDTH": width}).to_bytes(), threads=1).entries
         xs = np.random.default_rng(0).standard_normal((max(LENGTHS), 1, width)).astype(np.float32)
@@ -32,15 +32,15 @@ def lstm_step() -> dict[str, float]:
         calls: dict[str, Callable[[], object]] = {
             "null": lambda null=model["null"]: null(np.float32(1)),
             "straight": lambda straight=model["straight"], x=xs[:STRAIGHT]: [straight(x) for _ in range(REPEATED)],
-            "back": lambda slopes=model["slopes"], x=xs[:1000]: slopes(x),
+            "back": lambda gradients=model["slopes"], x=xs[:1000]: gradients(x),
             **{str(n): lambda looped=model["looped"], x=xs[:n]: looped(x) for n in LENGTHS},
         }
         best = _in_turns(calls)
         empty = {name: best["null"] * (REPEATED if name == "straight" else 1) for name in steps}
         row = {name: (best[name] - empty[name]) / count * 1e6 for name, count in steps.items()}
         row["extra"] = row["1000"] - row["straight"]
-        found.update({f"{width}/{name}": round(value, 3) for name, value in row.items()})
-    return found
+        times.update({f"{width}/{name}": round(value, 3) for name, value in row.items()})
+    return times
 
 
 def _in_turns(calls: dict[str, Callable[[], object]]) -> dict[str, float]:

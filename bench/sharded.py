@@ -87,9 +87,9 @@ def main() -> None:
         if world.rank:
             module.serve()
         else:
-            train, given = module.entries["train"].function, batches(rows)
+            train, data = module.entries["train"].function, batches(rows)
             for _ in range(WARM_UP + STEPS):
-                center, context = next(given)
+                center, context = next(data)
                 start = time.perf_counter()
                 train(center, context, 0.1)
                 times.append(time.perf_counter() - start)
@@ -98,8 +98,8 @@ def main() -> None:
         if world.rank == 0 and sent is not None:
             step = {"microseconds": round(statistics.median(times[WARM_UP:]) * 1e6), "best": round(min(times) * 1e6)}
             needed = 2 * PAIRS * (8 + 2 * WIDTH * 4)
-            told = {"rows": rows, **step, "bytes": sent // (WARM_UP + STEPS), "ids_and_rows": needed}
-            print(json.dumps(told), flush=True)
+            row = {"rows": rows, **step, "bytes": sent // (WARM_UP + STEPS), "ids_and_rows": needed}
+            print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

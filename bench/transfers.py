@@ -27,8 +27,8 @@ from dfc_runtime.distributed.calls.rank import Answer, Data
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport.comm import Array
 
-ROUNDS = 9
-SHORT_ROUNDS = 60
+REPEATS = 9
+SHORT_REPEATS = 60
 Step = Callable[[], object]
 
 
@@ -50,9 +50,9 @@ readonly entry fetch() -> f32 {{
   return result
 }}
 """
-    places = "".join(f'place "far{i}" on ps task {i}\nplace "dense{i}" on ps task {i}\n' for i in numbers)
+    placements = "".join(f'place "far{i}" on ps task {i}\nplace "dense{i}" on ps task {i}\n' for i in numbers)
     jobs = "job worker tasks 1\n" + (f"job ps tasks {holders}\n" if holders else "")
-    return text, f'deploy 1 for "t.dfg"\n{jobs}place "**" on worker\n{places}'
+    return text, f'deploy 1 for "t.dfg"\n{jobs}place "**" on worker\n{placements}'
 
 
 def bundle(comm: MPI.Intracomm, elements: int) -> bytes:
@@ -101,14 +101,14 @@ def timed(step: Step, count: int) -> float:
     return (time.perf_counter() - start) / count * 1e6
 
 
-def compare(module: ClusterModule, step: Step, command: str, count: int, rounds: int) -> dict[str, float]:
+def compare(module: ClusterModule, step: Step, command: str, count: int, repeats: int) -> dict[str, float]:
     """Both in turns: the best and the median of each."""
 
     def raw(client: Client) -> Answer:
         return client.command({"command": command, "count": count})[0][0], []
 
     timed(step, count)
-    pairs = [(timed(step, count), float(str(module.together(command, raw)[0]["us"]))) for _ in range(rounds)]
+    pairs = [(timed(step, count), float(str(module.together(command, raw)[0]["us"]))) for _ in range(repeats)]
     ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
     return {
         "dfc_us": round(min(ours), 1),
@@ -127,8 +127,8 @@ def main() -> None:
     if comm.rank:
         module.serve()
         return
-    scalar = compare(module, module.scalar, "raw scalar", 30, SHORT_ROUNDS)
-    dense = compare(module, module.fetch, "raw dense", 3, ROUNDS)
+    scalar = compare(module, module.scalar, "raw scalar", 30, SHORT_REPEATS)
+    dense = compare(module, module.fetch, "raw dense", 3, REPEATS)
     if comm.size > 1:
         dense["of_raw_bandwidth"] = round(dense["raw_us"] / dense["dfc_us"], 2)
     print(json.dumps({"ranks": comm.size, "scalar": scalar, "dense": dense}), flush=True)

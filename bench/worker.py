@@ -20,14 +20,14 @@ def measure(call: Callable[[], object], seconds: float) -> list[float]:
     start = time.perf_counter()
     call()
     group = max(1, min(100, int(20e-6 / max(time.perf_counter() - start, 1e-7))))
-    found: list[float] = []
+    times: list[float] = []
     end = time.perf_counter() + seconds
-    while len(found) < LEAST_CALLS or time.perf_counter() < end:
+    while len(times) < LEAST_CALLS or time.perf_counter() < end:
         start = time.perf_counter()
         for _ in range(group):
             call()
-        found.append((time.perf_counter() - start) / group * 1e6)
-    return found
+        times.append((time.perf_counter() - start) / group * 1e6)
+    return times
 
 
 def main() -> None:

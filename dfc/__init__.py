@@ -59,12 +59,12 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {"Bundle": "dfc.bundle.writing", "CompileError": "dfc.diagnostics.diagnostic", "compile": "dfc.driver.api"}
+_MODULES = {"Bundle": "dfc.bundle.writing", "CompileError": "dfc.diagnostics.diagnostic", "compile": "dfc.driver.api"}
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_HOMES.get(name, "dfc_runtime")), name)
+    value: object = getattr(import_module(_MODULES.get(name, "dfc_runtime")), name)
     globals()[name] = value
     return value

@@ -45,8 +45,8 @@ def main() -> None:
         middle, half = (low + high) / 2, (high - low) / 2
 
         def shifted(t: Decimal, middle: Decimal = middle, of_root: bool = of_root) -> Decimal:
-            place = middle + t
-            return factor(max(place * place if of_root else place, D(10) ** -30))
+            target = middle + t
+            return factor(max(target * target if of_root else target, D(10) ** -30))
 
         coefficients = chebyshev_fit(shifted, -half, half, degree)
         print(f"\n{name} = [  # from {low} to {high}")

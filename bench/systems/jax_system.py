@@ -48,9 +48,9 @@ def mlp_train() -> Call:
         return -jnp.take_along_axis(jax.nn.log_softmax(_logits(p, x)), y[:, None], 1).mean()
 
     def step(p, totals, x, y):
-        value, slopes = jax.value_and_grad(loss)(p, x, y)
-        totals = [t + g * g for t, g in zip(totals, slopes, strict=True)]
-        return value, [w - 0.01 * g * lax.rsqrt(t) for w, g, t in zip(p, slopes, totals, strict=True)], totals
+        value, gradients = jax.value_and_grad(loss)(p, x, y)
+        totals = [t + g * g for t, g in zip(totals, gradients, strict=True)]
+        return value, [w - 0.01 * g * lax.rsqrt(t) for w, g, t in zip(p, gradients, totals, strict=True)], totals
 
     jitted = jax.jit(step, donate_argnums=(0, 1))
 
@@ -62,10 +62,10 @@ def mlp_train() -> Call:
 
 
 def loop() -> Call:
-    def rounds(x):
-        return lax.while_loop(lambda s: s[0] < inputs.ROUNDS, lambda s: (s[0] + 1, s[1] * 0.999999 + 1e-7), (0, x))[1]
+    def iterations(x):
+        return lax.while_loop(lambda s: s[0] < inputs.REPEATS, lambda s: (s[0] + 1, s[1] * 0.999999 + 1e-7), (0, x))[1]
 
-    jitted, one = jax.jit(rounds), np.float32(1)
+    jitted, one = jax.jit(iterations), np.float32(1)
     return lambda: np.asarray(jitted(one))
 
 
@@ -87,8 +87,8 @@ def softmax() -> Call:
 def layernorm() -> Call:
     def normalise(x):
         center = x.mean(-1, keepdims=True)
-        spread = ((x - center) ** 2).mean(-1, keepdims=True)
-        return (x - center) * lax.rsqrt(spread + 1e-5)
+        variance = ((x - center) ** 2).mean(-1, keepdims=True)
+        return (x - center) * lax.rsqrt(variance + 1e-5)
 
     return _unary(normalise, inputs.normal(inputs.ROWS, inputs.COLUMNS))
 

@@ -35,14 +35,14 @@ def mlp_train() -> Call:
     def step() -> float:
         hidden, logits = _forward(x, p)
         shifted = logits - logits.max(1, keepdims=True)
-        slope = np.exp(shifted)
-        sums = slope.sum(1, keepdims=True)
+        gradient = np.exp(shifted)
+        sums = gradient.sum(1, keepdims=True)
         loss = float((np.log(sums[:, 0]) - shifted[rows, labels]).mean())
-        slope /= sums
-        slope[rows, labels] -= 1
-        slope /= len(labels)
-        back = (slope @ p[2].T) * (hidden > 0)
-        for w, g, total in zip(p, (x.T @ back, back.sum(0), hidden.T @ slope, slope.sum(0)), totals, strict=True):
+        gradient /= sums
+        gradient[rows, labels] -= 1
+        gradient /= len(labels)
+        back = (gradient @ p[2].T) * (hidden > 0)
+        for w, g, total in zip(p, (x.T @ back, back.sum(0), hidden.T @ gradient, gradient.sum(0)), totals, strict=True):
             total += g * g
             w -= 0.01 * g / np.sqrt(total)
         return loss

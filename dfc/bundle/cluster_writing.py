@@ -16,7 +16,7 @@ from dfc.distribute.deployment.model import Deployment
 from dfc.distribute.deployment.placement import Placement
 from dfc.distribute.partition import RankGraphs, RankRole
 from dfc.distribute.replicate import Piece, Replication
-from dfc.distribute.shard import ResultRows, RowEdge, Sharded, Spreading
+from dfc.distribute.shard import ResultRows, RowEdge, Sharded, ShardedGraph
 from dfc.ir.graph import Graph
 from dfc.ir.measured import bounds_in
 from dfc.lower.signatures import signature
@@ -28,7 +28,6 @@ from dfc_runtime.formats.cluster import (
     ONE,
     PART,
     ROLE,
-    AheadPart,
     CheckpointPolicy,
     CheckpointStep,
     Cluster,
@@ -40,6 +39,7 @@ from dfc_runtime.formats.cluster import (
     ClusterState,
     CombineCheck,
     FeedPart,
+    PrecompiledPart,
     ResultPart,
 )
 from dfc_runtime.formats.manifest import Manifest
@@ -59,7 +59,7 @@ class Extras:
     source: str = ""
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     has_deployment: bool = False
-    ahead: Sequence[tuple[AheadPart, Bundle]] = ()
+    precompiled: Sequence[tuple[PrecompiledPart, Bundle]] = ()
     checks: Mapping[str, CombineCheck] = field(default_factory=dict[str, CombineCheck])
     early: Mapping[tuple[str, str], Formula] = field(default_factory=dict[tuple[str, str], Formula])
 
@@ -69,7 +69,7 @@ def write_cluster(
     deployment: Deployment,
     parts: RankGraphs,
     replicated: Replications,
-    divided: Spreading,
+    divided: ShardedGraph,
     inner: Mapping[RankRole, Bundle],
     placement: Placement,
     extras: Extras,
@@ -96,13 +96,13 @@ def write_cluster(
         cluster=replace(
             cluster,
             entries=tuple(replace(each, check=extras.checks.get(each.name)) for each in cluster.entries),
-            parts=tuple(part for part, _ in extras.ahead),
+            parts=tuple(part for part, _ in extras.precompiled),
             memory=tuple(_memory(inner, extras.early)),
         ),
     )
     note = {seal.PROGRAM: seal.program(manifest_writing.to_json(manifest))}
     inside = [_tensor(ROLE + role.name, _with_notes(bundle, note)) for role, bundle in inner.items()]
-    inside += [_tensor(f"{PART}{number}", bundle) for number, (_, bundle) in enumerate(extras.ahead)]
+    inside += [_tensor(f"{PART}{number}", bundle) for number, (_, bundle) in enumerate(extras.precompiled)]
     return Bundle(manifest, (*inside, *texts), tuple(diagnostics))
 
 
@@ -127,7 +127,7 @@ def _cluster(
     deployment: Deployment,
     parts: RankGraphs,
     replicated: Replications,
-    divided: Spreading,
+    divided: ShardedGraph,
     placement: Placement,
 ) -> Cluster:
     policy = deployment.checkpoint
@@ -147,7 +147,7 @@ def _cluster_role(role: RankRole) -> ClusterRole:
     return ClusterRole(role.name, role.job, () if role.task is None else (role.task,))
 
 
-def elastic_jobs(parts: RankGraphs, divided: Spreading) -> frozenset[str]:
+def elastic_jobs(parts: RankGraphs, divided: ShardedGraph) -> frozenset[str]:
     """The jobs that may have another number of tasks at start: nothing names a task of them by number, but their first
     one, and no state is divided over them."""
     owners = {each.division.job for each in divided.sharded.values()}
@@ -161,7 +161,7 @@ def _state(name: str, site: str, sharded: Sharded | None) -> ClusterState:
     )
 
 
-def _edges(parts: RankGraphs, replicated: Replications, divided: Spreading) -> tuple[ClusterEdge, ...]:
+def _edges(parts: RankGraphs, replicated: Replications, divided: ShardedGraph) -> tuple[ClusterEdge, ...]:
     """Messages of values, combinations and rows, in the order of their keys."""
     values = [ClusterEdge(e.key, "value", e.source, e.destinations, e.name, str(e.span)) for e in parts.edges]
     combined = [
@@ -178,29 +178,29 @@ def _row_edge(edge: RowEdge, kind: str) -> ClusterEdge:
     return ClusterEdge(edge.key, kind, edge.source, edge.destinations, edge.name, str(edge.span))
 
 
-def _entry(name: str, whole: Graph, parts: RankGraphs, replicated: Replications, divided: Spreading) -> ClusterEntry:
-    spread = parts.entries[name]
-    cut = replicated.get(name)
+def _entry(name: str, whole: Graph, parts: RankGraphs, replicated: Replications, divided: ShardedGraph) -> ClusterEntry:
+    entry_roles = parts.entries[name]
+    replication = replicated.get(name)
     names = name_symbols(whole.entries[name].dims)
-    feeds: Mapping[str, Piece] = cut.feeds if cut is not None else {}
-    pieces: Mapping[str, Piece] = cut.results if cut is not None else {}
+    feeds: Mapping[str, Piece] = replication.feeds if replication is not None else {}
+    pieces: Mapping[str, Piece] = replication.results if replication is not None else {}
     rows = divided.results.get(name, {})
-    blocks = ("NB", "FIRST") if cut is None else (str(cut.count), str(cut.first))
+    blocks = ("NB", "FIRST") if replication is None else (str(replication.count), str(replication.first))
     return ClusterEntry(
         name=name,
-        roles=tuple(role.name for role in spread.roles),
-        replicated_over=cut.job if cut is not None else "",
-        split=str(cut.symbol) if cut is not None else "",
-        blocks=cut.blocks if cut is not None else 0,
+        roles=tuple(role.name for role in entry_roles.roles),
+        replicated_over=replication.job if replication is not None else "",
+        split=str(replication.symbol) if replication is not None else "",
+        blocks=replication.blocks if replication is not None else 0,
         feeds=tuple(
             FeedPart(feed, tuple(role.name for role in roles), *_piece(feeds.get(feed), names))
-            for feed, roles in spread.feeds.items()
+            for feed, roles in entry_roles.feeds.items()
         ),
         results=tuple(
             _result(result, source, pieces.get(result), rows.get(result), names)
-            for result, source in spread.results.items()
+            for result, source in entry_roles.results.items()
         ),
-        steps=tuple(CheckpointStep(step.kind, step.feed, step.state) for step in spread.steps),
+        steps=tuple(CheckpointStep(step.kind, step.feed, step.state) for step in entry_roles.steps),
         count=blocks[0],
         first=blocks[1],
     )

@@ -109,8 +109,8 @@ def installed_targets() -> list[str]:
 
 def lacking(target: Target) -> Mapping[str, str]:
     """The ops a target has no code for, and why."""
-    found: Mapping[str, str] = getattr(target, "lacks", {})
-    return found
+    lacks: Mapping[str, str] = getattr(target, "lacks", {})
+    return lacks
 
 
 def load_target(name: str) -> Target:
@@ -129,10 +129,10 @@ def load_target(name: str) -> Target:
         offers = ", ".join(p.value for p in matching)
         raise UnsupportedError(f"the target {name!r} is offered more than once: {offers}", code="E1002")
     try:
-        made: Target = matching[0].load()()
+        target: Target = matching[0].load()()
     except ModuleNotFoundError as error:
         raise _incomplete(matching[0], error.name or "") from error
-    return made
+    return target
 
 
 def _incomplete(point: EntryPoint, package: str) -> UnsupportedError:

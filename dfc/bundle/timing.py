@@ -38,15 +38,15 @@ class _Entry:
         self._entry.steps = (*empty, *self._steps(self._entry.steps))
 
     def _steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        made: list[Step] = []
+        timed_steps: list[Step] = []
         for step in steps:
             if isinstance(step, Launch):
                 is_written = step.span is not None and not step.span.is_nowhere
                 span = step.span if step.span is not None and is_written else self._span
-                made += [self._tick(BEGIN, step.names, span), step, self._tick(END, step.names, span)]
+                timed_steps += [self._tick(BEGIN, step.names, span), step, self._tick(END, step.names, span)]
             else:
-                made.append(self._inside(step))
-        return tuple(made)
+                timed_steps.append(self._inside(step))
+        return tuple(timed_steps)
 
     def _inside(self, step: Step) -> Step:
         match step:

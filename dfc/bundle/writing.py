@@ -119,7 +119,7 @@ def write(
         settings=dict(settings),
         entries=tuple(_entry(entry, signatures[entry.name]) for entry in program.entries),
         state=tuple(state_entry(resource) for resource in program.resources.values()),
-        faults=tuple(FaultSite(fault.kind, fault.message, _place(fault.span)) for fault in program.faults),
+        faults=tuple(FaultSite(fault.kind, fault.message, _location(fault.span)) for fault in program.faults),
         images=tuple(ImageEntry(i.isa, dict(i.symbols), i.required_bits) for i in lowered.images),
         constant_offsets=lowered.constant_offsets,
         notes=dict(lowered.notes),
@@ -148,7 +148,7 @@ def _sites(program: Program) -> tuple[HostSite, ...]:
             inputs=tuple(map(_operand, site.inputs)),
             outputs=tuple(map(_operand, site.outputs)),
             names=site.names,
-            location=_place(site.span),
+            location=_location(site.span),
         )
         for number, site in enumerate(program.sites)
     )
@@ -156,7 +156,7 @@ def _sites(program: Program) -> tuple[HostSite, ...]:
 
 def _handed_over(entry: EntryProgram) -> dict[int, tuple[str, ...]]:
     """By the number of a host call the variables it is given, of an entry that does nothing but hand over variables."""
-    found: dict[int, tuple[str, ...]] = {}
+    handed: dict[int, tuple[str, ...]] = {}
     match entry.steps:
         case (Locked(containers=(container,), body=steps),) if container == DEFAULT_CONTAINER:
             pass  # the run side sees to it that nobody else is at the state meanwhile
@@ -168,8 +168,8 @@ def _handed_over(entry: EntryProgram) -> dict[int, tuple[str, ...]]:
         names = tuple(entry.buffers[number].resource for number in step.inputs)
         if "" in names:
             return {}
-        found[step.site] = names
-    return found
+        handed[step.site] = names
+    return handed
 
 
 def _operand(type_: SiteType) -> SiteOperand:
@@ -207,7 +207,7 @@ def signature_entry(signature: EntrySignature, bounds: Mapping[Symbol, Dim]) -> 
     return _entry(EntryProgram(signature.name, [], (), (), (), (), ZERO, ZERO, measured=measured), signature)
 
 
-def _place(span: Span) -> SourceLocation:
+def _location(span: Span) -> SourceLocation:
     """A place without the folder the program lies in, so that equal programs give equal bundles."""
     name = span.name if span.name.startswith("std/") else PurePath(span.name).name
     return SourceLocation(name, span.line, span.column, span.file.line_text(span.line))
@@ -226,7 +226,7 @@ def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
         concurrent=signature.concurrent,
         is_test=signature.is_test,
         unnamed_result=signature.unnamed_result,
-        location=_place(signature.span),
+        location=_location(signature.span),
         parameters=tuple(_parameter(name, type_, doc, names) for name, type_, doc in parameters),
         results=tuple(
             replace(_result(name, dtype, shape, names, most), over=_over(signature, name, names))
@@ -277,7 +277,7 @@ def _parameter(name: str, type_: tuple[DType, tuple[Dim, ...]] | None, doc: str,
 
 def _check(check: DimCheck, names: Names) -> SizeCheck:
     left, right = formula(check.left, names), formula(check.right, names)
-    return SizeCheck(left, check.relation, right, check.reason, _place(check.span))
+    return SizeCheck(left, check.relation, right, check.reason, _location(check.span))
 
 
 def state_entry(resource: Resource) -> StateEntry:
@@ -295,5 +295,5 @@ def state_entry(resource: Resource) -> StateEntry:
         container=resource.container,
         saved=resource.saved,
         doc=resource.doc,
-        location=_place(resource.span),
+        location=_location(resource.span),
     )

@@ -77,12 +77,12 @@ class Archive:
 
     def read(self, key: str) -> Array:
         """The array of that name; `KeyError` if there is none."""
-        found = self._members.get(key) or self._members.get(f"{key}.npy")
-        if found is None:
+        member = self._members.get(key) or self._members.get(f"{key}.npy")
+        if member is None:
             raise KeyError(key)
-        if len(found) > 1:
+        if len(member) > 1:
             raise ValueError(f"it has {key!r} more than once")
-        return _member(self._zip, found[0])
+        return _member(self._zip, member[0])
 
 
 def _regular(path: str) -> BinaryIO:
@@ -115,6 +115,7 @@ def _directory(file: BinaryIO) -> tuple[ZipFile, dict[str, list[ZipInfo]]]:
 
 def _member(archive: ZipFile, member: ZipInfo) -> Array:
     """The array of one member, its checksum compared."""
+    # `dfc run` reads few archives, and starts faster without these.
     import zipfile
     import zlib
 
@@ -139,24 +140,25 @@ def _member(archive: ZipFile, member: ZipInfo) -> Array:
 def _array(file: IO[bytes], size: int) -> Array:
     """The one array that a file of at most this size holds from its beginning to its end."""
     dtype, shape, is_turned, head = _head(file)
-    wanted = math.prod(shape) * dtype.itemsize
-    if wanted > size - head:
-        raise ValueError(f"its head announces {wanted} bytes, and at most {max(size - head, 0)} follow")
-    if wanted > machine_memory():
-        text = f"an array of {in_words(wanted)} is larger than the memory of this machine, {in_words(machine_memory())}"
+    size_in_bytes = math.prod(shape) * dtype.itemsize
+    if size_in_bytes > size - head:
+        raise ValueError(f"its head announces {size_in_bytes} bytes, and at most {max(size - head, 0)} follow")
+    if size_in_bytes > machine_memory():
+        text = f"an array of {in_words(size_in_bytes)} is larger than the memory of this machine, "
+        text += in_words(machine_memory())
         raise LimitError(text, code="E0905")
-    data = np.empty(wanted, np.uint8)
+    data = np.empty(size_in_bytes, np.uint8)
     done = 0
-    while done < wanted:
-        piece = file.read(min(CHUNK, wanted - done))
+    while done < size_in_bytes:
+        piece = file.read(min(CHUNK, size_in_bytes - done))
         if not piece:
-            raise ValueError(f"it ends {wanted - done} bytes too early")
+            raise ValueError(f"it ends {size_in_bytes - done} bytes too early")
         data[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
         done += len(piece)
     if file.read(1):  # at the end an archive compares the checksum
         raise ValueError("something follows its array: one file holds one array")
-    found = data.view(dtype) if wanted else np.empty(0, dtype)
-    return found.reshape(shape[::-1]).transpose() if is_turned else found.reshape(shape)
+    array = data.view(dtype) if size_in_bytes else np.empty(0, dtype)
+    return array.reshape(shape[::-1]).transpose() if is_turned else array.reshape(shape)
 
 
 def _head(file: IO[bytes]) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
@@ -176,34 +178,34 @@ def _head(file: IO[bytes]) -> tuple[np.dtype[np.generic], tuple[int, ...], bool,
 
 
 def _exactly(file: IO[bytes], count: int) -> bytes:
-    found = b""
-    while len(found) < count:
-        piece = file.read(count - len(found))
+    data = b""
+    while len(data) < count:
+        piece = file.read(count - len(data))
         if not piece:
-            raise ValueError("it ends within its head" if found else "it ends before its head")
-        found += piece
-    return found
+            raise ValueError("it ends within its head" if data else "it ends before its head")
+        data += piece
+    return data
 
 
 def _described(text: str) -> tuple[np.dtype[np.generic], tuple[int, ...], bool]:
     """The head as its three values. `ValueError` if there is anything else in it, or less."""
     words = _words(text)
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     _expect(words, "{")
     word = next(words, "")
     while word != "}":
         _expect(words, ":")
-        if word in found or word not in _VALUES:
+        if word in fields or word not in _VALUES:
             raise ValueError("its head is none of an array")
-        found[word] = _VALUES[word](words)
+        fields[word] = _VALUES[word](words)
         word = next(words, "")
         if word == ",":
             word = next(words, "")
         elif word != "}":
             raise ValueError("its head is none of an array")
-    if len(found) != len(_VALUES) or next(words, ""):
+    if len(fields) != len(_VALUES) or next(words, ""):
         raise ValueError("its head is none of an array")
-    return cast("tuple[np.dtype[np.generic], tuple[int, ...], bool]", tuple(found[name] for name in _VALUES))
+    return cast("tuple[np.dtype[np.generic], tuple[int, ...], bool]", tuple(fields[name] for name in _VALUES))
 
 
 def _words(text: str) -> Iterator[str]:
@@ -213,8 +215,8 @@ def _words(text: str) -> Iterator[str]:
         yield f"'{word[1:-1]}'" if word else match["number"] or match["name"] or match["sign"]
 
 
-def _expect(words: Iterator[str], wanted: str) -> None:
-    if next(words, "") != wanted:
+def _expect(words: Iterator[str], expected: str) -> None:
+    if next(words, "") != expected:
         raise ValueError("its head is none of an array")
 
 
@@ -226,14 +228,14 @@ def _dtype(words: Iterator[str]) -> np.dtype[np.generic]:
     if not _KIND.fullmatch(name) or text[:1] != "'":
         raise ValueError("its head names no element type")
     try:
-        found: np.dtype[np.generic] = np.dtype(name)
+        dtype: np.dtype[np.generic] = np.dtype(name)
     except (TypeError, ValueError, OverflowError, MemoryError):
         raise ValueError(f"its head names the unknown element type {name}") from None
-    if found.hasobject:
+    if dtype.hasobject:
         raise ValueError(_OBJECTS)
-    if not found.itemsize:
+    if not dtype.itemsize:
         raise ValueError("its elements have no bytes")
-    return found
+    return dtype
 
 
 def _flag(words: Iterator[str]) -> bool:

@@ -42,10 +42,10 @@ class LoadOptions:
 
 
 def open_module(
-    path: str, settings: Mapping[str, Setting], threads: int | None = None, wishes: LoadOptions | None = None
+    path: str, settings: Mapping[str, Setting], threads: int | None = None, load_options: LoadOptions | None = None
 ) -> dfc_runtime.Module:
     """A loaded bundle; a `.dfg` file is compiled in memory first."""
-    asked = wishes or LoadOptions()
+    asked = load_options or LoadOptions()
     if path.endswith(".dfg") or path == "-":
         # The compiler is imported only where a program has to be compiled.
         from dfc.cli.programs import print_warnings, source_of
@@ -114,6 +114,7 @@ def open_on(
 
 def measure_on(module: ClusterModule | dfc_runtime.Module, meter: Meter, path: str) -> None:
     """Has the kernels of all ranks measured from now on, and rank 0 write them to a file when the program is closed."""
+    # Runs that measure nothing do without the compiler's part in profiles.
     from dfc.driver import profiles
     from dfc_runtime.distributed.metering import Metering, RankTimes
 
@@ -144,9 +145,9 @@ def entry_of(path: str, name: str) -> Entry | None:
 
 def existing(path: str) -> Path:
     """The path of a file that is there."""
-    found = Path(path)
-    if not found.exists():
+    file = Path(path)
+    if not file.exists():
         raise click.UsageError(f"there is no file {path}")
-    if found.is_dir():
+    if file.is_dir():
         raise click.UsageError(f"{path} is a folder, not a bundle")
-    return found
+    return file

@@ -69,7 +69,7 @@ def _entry(entry: ClusterEntry, edges: list[ClusterEdge]) -> Iterator[str]:
         for step in entry.steps:
             yield f"{INDENT}{entry.name}: {step.kind}s {len(step.state)} pieces of state, from all ranks at once"
         return
-    yield f"{INDENT}{entry.name}: {', '.join(entry.roles) or 'no task'}{_cut(entry)}"
+    yield f"{INDENT}{entry.name}: {', '.join(entry.roles) or 'no task'}{_split_text(entry)}"
     for edge in edges:
         ends = f" -> {', '.join(edge.destinations)}" if edge.kind == "value" else f": {_KINDS[edge.kind]}"
         yield f"{INDENT * 3}{edge.source}{ends}  {edge.name}  ({edge.location})"
@@ -85,7 +85,7 @@ def _memory(memory: list[ClusterMemory]) -> Iterator[str]:
 _KINDS = {"combination": "blocks are combined", "rows": "rows travel"}
 
 
-def _cut(entry: ClusterEntry) -> str:
+def _split_text(entry: ClusterEntry) -> str:
     """What is cut into blocks."""
     if not entry.blocks:
         return ""

@@ -17,14 +17,14 @@ from dfc_runtime.formats.manifest import Entry
 _AGAIN = "--again makes it once more, from where it ended"
 
 
-def tell(entry: str, steps: int, ending: Ending, folder: Path | None, out: str | None, *, as_json: bool) -> int:
+def print_ending(entry: str, steps: int, ending: Ending, folder: Path | None, out: str | None, *, as_json: bool) -> int:
     """Tells it, and gives the exit code. `UsageError` if there was to be a file `out`, and there is none."""
     if out is not None and not Path(out).exists():
         text = f"this run was done before, and {out} is not there: what it gave is not kept with the state"
         raise click.UsageError(f"{text}\n  {_AGAIN}")
     data: dict[str, object] = {"entry": entry, "steps": steps, "seconds": 0.0, "stopped": False, "done_before": True}
     data |= {"results": dict(ending.results), **{n: v for n, v in ending.shares.items() if n not in data}}
-    text = f"{entry}: done before, {steps} step{'s' if steps != 1 else ''}  {ending.told}".rstrip()
+    text = f"{entry}: done before, {steps} step{'s' if steps != 1 else ''}  {ending.message}".rstrip()
     click.echo(json.dumps(data) if as_json else text)
     click.echo(f"this run was done before, and is saved in {folder}: {_AGAIN}", err=True)
     return 0
@@ -35,7 +35,9 @@ def warn_of_lost(out: str, entry: Entry, schedule: Schedule, feeds: Feeds, start
     if schedule.batch is None or not start:
         return
     one = batching_of(entry, feeds, schedule).batches(schedule.batch)
-    total = one * schedule.rounds() if schedule.steps is None else min(schedule.steps, one * schedule.rounds())
+    total = (
+        one * schedule.most_epochs() if schedule.steps is None else min(schedule.steps, one * schedule.most_epochs())
+    )
     lost = start - (total - 1) // one * one
     if lost > 0:
         text = f"{out} lacks the results of the first {lost} of {one} steps of the last epoch, which were made before"

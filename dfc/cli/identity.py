@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc.cli.running import Feeds, Report, Schedule, shares, told
+from dfc.cli.running import Feeds, Report, Schedule, results_line, shares
 from dfc.cli.running import described as described_results
 from dfc.cli.values import plain
 from dfc_runtime.checkpoints.format import Progress
@@ -71,7 +71,7 @@ def _ending(report: Report) -> dict[str, int | str]:
     """What a run that is over printed: the line as it was, and the data, of which long arrays are left out."""
     whole = {name: plain(value) for name, value in report.results.items()}
     single = {name: value for name, value in whole.items() if np.ndim(cast("float", report.results[name])) == 0}
-    texts = {"told": told(report), "results": next(filter(_fits, map(json.dumps, (whole, single))), "")}
+    texts = {"told": results_line(report), "results": next(filter(_fits, map(json.dumps, (whole, single))), "")}
     if report.over is not None:
         texts["shares"] = json.dumps(shares(report))
     return {name: text for name, text in texts.items() if _fits(text) and text not in ("", "{}")}
@@ -86,7 +86,7 @@ class Ending:
     """What a run that is over printed, as far as its checkpoint has it: the results in words and as data, and of what
     they are where feeds were cut into batches (`shares`)."""
 
-    told: str = ""
+    message: str = ""
     results: Mapping[str, object] = field(default_factory=dict[str, object])
     shares: Mapping[str, object] = field(default_factory=dict[str, object])
 
@@ -101,10 +101,10 @@ def ending_of(progress: Progress) -> Ending:
 def _table(progress: Progress, name: str) -> Mapping[str, object]:
     """JSON among the notes; nothing where it is none."""
     try:
-        found = strict_json.parse(str(progress.get(name, "{}")))
+        table = strict_json.parse(str(progress.get(name, "{}")))
     except ValueError:
         return {}
-    return cast("Mapping[str, object]", found) if isinstance(found, dict) else {}
+    return cast("Mapping[str, object]", table) if isinstance(table, dict) else {}
 
 
 def described(progress: Progress) -> str:

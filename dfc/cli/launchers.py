@@ -39,17 +39,17 @@ def is_rank(*, starts_ranks: bool, environment: Mapping[str, str] = os.environ) 
     start ranks is none: schedulers give such variables to shells."""
     if JOB_VARIABLE in environment:
         return True
-    found = launched(environment)
-    return found is not None and not (starts_ranks and found.size in (-1, 1))
+    launcher = launched(environment)
+    return launcher is not None and not (starts_ranks and launcher.size in (-1, 1))
 
 
 def separated(size: int, environment: Mapping[str, str] = os.environ) -> str:
     """What is to be told, by the first process, if the launcher has started more processes than MPI connects: each
     would think that it is alone. "" if that is not so."""
-    found = launched(environment)
-    if found is None or found.size <= 1 or size == found.size:
+    launcher = launched(environment)
+    if launcher is None or launcher.size <= 1 or size == launcher.size:
         return ""
-    text = f"{found.size} processes were started, but MPI connects {size} of them"
+    text = f"{launcher.size} processes were started, but MPI connects {size} of them"
     return f"{text}\n  start them with the launcher of the MPI that mpi4py uses; srun wants --mpi=pmi2 or --mpi=pmix"
 
 

@@ -9,7 +9,7 @@ from typing import Self
 import click
 
 from dfc.cli.output import escaping, raw
-from dfc.cli.running import Report, described, told
+from dfc.cli.running import Report, described, results_line
 from dfc_runtime.terminal import visible
 
 LINE_EVERY_S = 1.0
@@ -58,7 +58,7 @@ class Lines(Silent):
             self._next = time.monotonic() + LINE_EVERY_S
             click.echo(
                 f"epoch {report.epoch}  step {report.steps}/{report.total_steps}  "
-                f"{report.rate:.0f} steps/s  {told(report)}"
+                f"{report.rate:.0f} steps/s  {results_line(report)}"
             )
 
 

@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code if output.close_streams() else code or failures.INPUT_OUTPUT)
 
 
-def _show_warning(message: Warning | str, *_place: object, **_more: object) -> None:
+def _show_warning(message: Warning | str, *_positional: object, **_more: object) -> None:
     """In place of the library's own, which also prints a line of this program: that means nothing to its user."""
     click.echo(f"warning: {message}", err=True, color=True)
 

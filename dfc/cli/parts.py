@@ -24,7 +24,7 @@ from dfc_runtime.module import parts_of
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PartRequest:
     """What is fetched, and the feeds as they were typed, by name; where results go, and how they are told."""
 
     fetches: Sequence[str]
@@ -41,23 +41,23 @@ def check_once(plan: Plan, schedule: running.Schedule) -> None:
         raise click.UsageError("--fetch makes one call: --save-every, --best and --again are for an ENTRY")
 
 
-def run_part(module: ClusterModule | Module, wanted: Wanted, plan: Plan) -> int:
+def run_part(module: ClusterModule | Module, request: PartRequest, plan: Plan) -> int:
     """Computes what is fetched from what is fed, once, and tells it."""
-    names, given = list(wanted.fetches), feeds(wanted.texts, ())
+    names, feed_values = list(request.fetches), feeds(request.texts, ())
     cluster = module.manifest.cluster
     where = plan.or_else(cluster.checkpoint if cluster is not None else None)
-    keeper = Keeper(module, ", ".join(names), where, running.Schedule(), given, saves=False)
+    keeper = Keeper(module, ", ".join(names), where, running.Schedule(), feed_values, saves=False)
     keeper.restore()
     # An entry may be called `run`, and would then be found in its place.
     call = partial(ClusterModule.run if isinstance(module, ClusterModule) else Module.run, module)
-    values, number = running.once(lambda: call(names, given), alone=isinstance(module, Module))
-    found = dict(zip(names, cast("tuple[object, ...]", values), strict=True))
+    values, number = running.once(lambda: call(names, feed_values), alone=isinstance(module, Module))
+    results = dict(zip(names, cast("tuple[object, ...]", values), strict=True))
     parts = cluster_parts_of(module) if isinstance(module, ClusterModule) else parts_of(module)
-    if parts.signature(names, given).writes:
+    if parts.signature(names, feed_values).writes:
         keeper.save_after_all()
-        keeper.finish(running.Report(steps=1, total_steps=1, last=found))
-    if wanted.out is not None:
-        write_arrays(wanted.out, {name: np.asarray(value) for name, value in found.items()})
-    told = {name: plain(value) for name, value in found.items()}
-    click.echo(json.dumps({"fetch": names, "results": told}) if wanted.as_json else running.described(found))
+        keeper.finish(running.Report(steps=1, total_steps=1, last=results))
+    if request.out is not None:
+        write_arrays(request.out, {name: np.asarray(value) for name, value in results.items()})
+    plain_values = {name: plain(value) for name, value in results.items()}
+    click.echo(json.dumps({"fetch": names, "results": plain_values}) if request.as_json else running.described(results))
     return running.SIGNALLED + number if number else 0

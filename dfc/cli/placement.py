@@ -63,8 +63,8 @@ def _reason(row: Row) -> str:
 
 def _others(row: Row) -> list[str]:
     """The other devices of its task, with what speaks of them."""
-    found = row.on_device.alternatives if row.on_device is not None else ()
-    return [f"{device} {seconds(end) if isinstance(end, float) else end}" for device, end in found]
+    alternatives = row.on_device.alternatives if row.on_device is not None else ()
+    return [f"{device} {seconds(end) if isinstance(end, float) else end}" for device, end in alternatives]
 
 
 def _node_cells(report: Report, row: Row) -> list[str]:

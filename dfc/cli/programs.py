@@ -18,8 +18,8 @@ from dfc.syntax.reader.reading import decode_source, read_source
 def source_of(path: str) -> SourceFile:
     """The program of a file, or of standard input for `-`; a file that is no text is a diagnostic."""
     if path == "-":
-        given = sys.stdin is not None  # it is None if it was closed before the start
-        return decode_source(sys.stdin.buffer.read(SIZE_LIMIT + 1) if given else b"", "<stdin>")
+        is_open = sys.stdin is not None  # it is None if it was closed before the start
+        return decode_source(sys.stdin.buffer.read(SIZE_LIMIT + 1) if is_open else b"", "<stdin>")
     if not Path(path).exists():
         raise click.UsageError(f"there is no file {path}")
     if Path(path).is_dir():

@@ -16,17 +16,17 @@ OF_RANKS = OF_THE_LAUNCH | {"jobs", "deadline"}
 
 def check_for_ranks(context: click.Context) -> None:
     """Refuses what would be without effect, or make no sense, on many ranks."""
-    given = context.params
-    if given["settings_"]:
+    parameters = context.params
+    if parameters["settings_"]:
         raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
-    if given["target"] != "cpu":
+    if parameters["target"] != "cpu":
         raise click.UsageError("a bundle runs on what it was compiled for; its deployment file says what is on GPUs")
-    if given["check_finite"]:
+    if parameters["check_finite"]:
         text = "--check-finite is for programs on one rank in this version"
         raise UnsupportedError(f"{text}\n  ranks have it if it was given to `dfc compile --deploy`", code="E1001")
-    if not LEAST_SILENCE <= cast("float", given["silence"]) < float("inf"):
+    if not LEAST_SILENCE <= cast("float", parameters["silence"]) < float("inf"):
         raise click.UsageError(f"--silence wants seconds, at least {LEAST_SILENCE}")
-    ranks, least = given["ranks"], given["min_ranks"]
+    ranks, least = parameters["ranks"], parameters["min_ranks"]
     if ranks is not None and least is not None and least > ranks:
         raise click.UsageError(f"--min-ranks {least} is more than the {ranks} ranks to begin with")
 
@@ -43,7 +43,7 @@ def refuse(context: click.Context, names: frozenset[str]) -> None:
 def words(context: click.Context) -> list[str]:
     """The command line without what is for the process that starts the ranks. Launchers take a word `:` as the end of
     a command, wherever it stands: values are in one word with their option, and a file of this name is `./:`."""
-    given_words, named = ["run"], ["--"]
+    arguments, named = ["run"], ["--"]
     for parameter in context.command.params:
         value = context.params[parameter.name or ""]
         if isinstance(parameter, click.Argument):
@@ -51,8 +51,8 @@ def words(context: click.Context) -> list[str]:
         elif parameter.name not in OF_THE_LAUNCH and value is not None and value != parameter.default:
             flag = max(parameter.opts, key=len)
             if isinstance(parameter, click.Option) and parameter.is_flag:
-                given_words += [flag] if value else []
+                arguments += [flag] if value else []
             else:
-                given = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
-                given_words += [f"{flag}={each}" for each in given]
-    return [*given_words, *named]
+                values = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
+                arguments += [f"{flag}={each}" for each in values]
+    return [*arguments, *named]

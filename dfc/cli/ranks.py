@@ -28,7 +28,15 @@ from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule, batching_of
 from dfc.cli.saving import Plan
 from dfc_runtime.checkpoints import store
-from dfc_runtime.distributed.launch.records import STOPS, accept_signals
+from dfc_runtime.distributed.launch.records import (
+    STOPS,
+    Seen,
+    SupervisorLink,
+    accept_signals,
+    current_epoch,
+    unseen,
+    without_foreign_folders,
+)
 from dfc_runtime.errors import DfcError, FeedError, FileError, RankError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry
 
@@ -37,7 +45,6 @@ if TYPE_CHECKING:
 
     from dfc_runtime.distributed.calls.cluster_module import ClusterModule
     from dfc_runtime.distributed.calls.short_batches import ShortBatches
-    from dfc_runtime.distributed.launch.records import SupervisorLink
 
 STOPPED = (130, 143)
 FITS = "DFC_FIT_JOBS"
@@ -68,19 +75,20 @@ def communicator() -> MPI.Intracomm:
 def supervise(launch: Launch, arguments: Sequence[str], plan: Plan, *, claims: bool) -> int:
     """Starts ranks with this command line of `dfc`, sees to them, and gives the exit code of the job. `plan` says where
     its checkpoints lie; if it `claims` the folder, other runs that save there end."""
+    # Ranks themselves, and runs on one rank, supervise nobody.
     from dfc_runtime.distributed.launch.coordinator import Policy
     from dfc_runtime.distributed.launch.supervisor import Job, supervise
 
     policy = Policy(launch.ranks, launch.restarts, launch.least, launch.silence)
-    told = {FITS: "1"} if launch.least else {}
+    environment = {FITS: "1"} if launch.least else {}
     deaths: list[str] = []
 
-    def tell(text: str) -> None:
+    def log(text: str) -> None:
         deaths.append(text)
         click.echo(f"dfc: {text}", err=True)
 
-    job = Job(["dfc", *arguments], policy, plan.folder if claims else None, told)
-    code = supervise(job, tell, lambda text: click.echo(text, err=True, nl=False))
+    job = Job(["dfc", *arguments], policy, plan.folder if claims else None, environment)
+    code = supervise(job, log, lambda text: click.echo(text, err=True, nl=False))
     if code == RankError.exit_code and deaths:
         click.echo(f"  {_next(launch, plan)}", err=True)
     return code
@@ -100,8 +108,6 @@ def _next(launch: Launch, plan: Plan) -> str:
 def as_rank(body: Callable[[MPI.Intracomm, SupervisorLink], int]) -> int:
     """Runs one rank's part and gives its exit code. The supervisor, if there is one, is told that the rank lives and
     how it ends. A rank that fails ends all of them: the others would wait for it for ever."""
-    from dfc_runtime.distributed.launch.records import SupervisorLink, without_foreign_folders
-
     without_foreign_folders()
     comm = communicator()
     fault = launchers.separated(comm.size)
@@ -114,7 +120,7 @@ def as_rank(body: Callable[[MPI.Intracomm, SupervisorLink], int]) -> int:
         if code:
             records.end(code)
         else:
-            code = _reported(records, partial(_told_once, partial(body, comm, records), comm))
+            code = _reported(records, partial(_report_once, partial(body, comm, records), comm))
     if records.is_interrupted or code not in (0, *STOPPED):
         until_read()
         comm.Abort(code)
@@ -125,18 +131,18 @@ def _reported(records: SupervisorLink, work: Callable[[], int]) -> int:
     """Works, and gives the exit code. What is to be said of a failure goes to the supervisor with it, as launchers may
     lose what was printed just before the end; without a supervisor it is printed."""
     failure: BaseException | None = None
-    code, said = 0, StringIO()
+    code, output = 0, StringIO()
     try:
         accept_signals()
         code = work()
     except BaseException as problem:
         failure = problem
     if failure is not None:
-        with redirect_stderr(said):
+        with redirect_stderr(output):
             code = failures.guarded(partial(_fail, failure))
     if records.signal and (code == 0 or records.is_interrupted):
         code = 128 + records.signal
-    _end(records, code, said.getvalue())
+    _end(records, code, output.getvalue())
     return code
 
 
@@ -155,8 +161,6 @@ def _end(records: SupervisorLink, code: int, report: str) -> None:
 
 def _unwatched(comm: MPI.Intracomm, records: SupervisorLink) -> int:
     """An exit code, if the supervisor cannot hear how some of the ranks are: rank 0 has told it."""
-    from dfc_runtime.distributed.launch.records import Seen, current_epoch, unseen
-
     fault = unseen(comm.allgather(Seen.of(records))) if current_epoch() is not None else ""
     if not fault:
         return 0
@@ -169,8 +173,8 @@ def _unwatched(comm: MPI.Intracomm, records: SupervisorLink) -> int:
 
 def _stated_rank() -> int:
     """The rank that the launcher has given this process; MPI gives the same number if it connects them all."""
-    found = launchers.launched()
-    return found.rank if found is not None else 0
+    launcher = launchers.launched()
+    return launcher.rank if launcher is not None else 0
 
 
 def _heed_signals(records: SupervisorLink, rank: int) -> None:
@@ -187,10 +191,10 @@ def _heed_signals(records: SupervisorLink, rank: int) -> None:
         signal.signal(number, stop)
 
 
-def _told_once(body: Callable[[], int], comm: MPI.Intracomm) -> int:
+def _report_once(body: Callable[[], int], comm: MPI.Intracomm) -> int:
     """What ends a run is told once, by rank 0 if it can: it hears of what another rank has found, and what is wrong
     with a file all of them find. The others wait for the end, and speak, or end it, only if rank 0 is prevented."""
-    from dfc_runtime.distributed.transport.waiting import is_reported
+    from dfc_runtime.distributed.transport.waiting import is_reported  # ranks alone wait for messages
 
     try:
         return body()
@@ -208,14 +212,14 @@ def _told_once(body: Callable[[], int], comm: MPI.Intracomm) -> int:
 def watched(module: ClusterModule, records: SupervisorLink) -> Generator[None]:
     """While the block runs, the supervisor is told what this rank computes; and if that is more than the deadline
     allows, the rank says so and ends all of them, as it cannot be asked to stop."""
-    from dfc_runtime.distributed.launch.watching import Watchdog
+    from dfc_runtime.distributed.launch.watching import Watchdog  # ranks alone are watched
 
     def end(text: str) -> None:
         failure = RankError(f"{text}\n  if it is no endless loop: --deadline SECONDS allows for more", code="E0911")
-        said = StringIO()
-        with redirect_stderr(said):
+        output = StringIO()
+        with redirect_stderr(output):
             code = failures.report(failure)
-        _end(records, code, said.getvalue())
+        _end(records, code, output.getvalue())
         until_read()
         os._exit(code)
 
@@ -264,35 +268,35 @@ def fitting_counts(path: str, asked: Mapping[str, int], size: int) -> Mapping[st
     return {**asked, free[0]: size - others} if size > others else asked
 
 
-def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, given: Feeds) -> None:
+def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, feed_values: Feeds) -> None:
     """Refuses batches that cannot be cut into the blocks of an entry before the first of them runs."""
-    from dfc_runtime.distributed.calls.entry_plan import split_fault
+    from dfc_runtime.distributed.calls.entry_plan import split_fault  # only programs for ranks are cut
 
     cluster = module.manifest.cluster
-    cut = next((each for each in cluster.entries if each.name == entry.name), None) if cluster else None
-    if cut is None or schedule.batch is None:
+    split = next((each for each in cluster.entries if each.name == entry.name), None) if cluster else None
+    if split is None or schedule.batch is None:
         return
-    found = batching_of(entry, given, schedule)
-    if found.dim != cut.split:
+    batching = batching_of(entry, feed_values, schedule)
+    if batching.dim != split.split:
         return
-    reached = schedule.steps is None or schedule.steps >= found.batches(schedule.batch)
-    first, last = min(schedule.batch, found.total), found.short(schedule.batch) if reached else 0
+    reached = schedule.steps is None or schedule.steps >= batching.batches(schedule.batch)
+    first, last = min(schedule.batch, batching.total), batching.short(schedule.batch) if reached else 0
     short = module.entries[entry.name].short
     for size in (first, last):
-        fault = split_fault(cut, size)
+        fault = split_fault(split, size)
         if not fault:
             continue
         is_short = size == last
         if is_short and schedule.last == "pad" and short is not None:
             short.compile()  # what is wrong with it is told before the first step
             continue
-        can_drop = is_short and not split_fault(cut, first) and found.total > schedule.batch
+        can_drop = is_short and not split_fault(split, first) and batching.total > schedule.batch
         remedies = ["leave it out of every epoch: --last drop"] if can_drop else []
         if is_short and schedule.last != "pad" and short is not None and _can_fill(short):
             remedies.append("fill it up with rows that count for nothing: --last pad")
         remedy = "\n  " + "\n  or ".join(remedies) if remedies else ""
         reason = fault.partition("\n")[0] if remedies else fault  # which sizes could be cut is no help here
-        text = f"{found.total} rows in batches of {schedule.batch} make one of {size}: {reason}"
+        text = f"{batching.total} rows in batches of {schedule.batch} make one of {size}: {reason}"
         raise FeedError(text + remedy, code="E0901", spans=[entry.location])
 
 
@@ -307,10 +311,10 @@ def _can_fill(short: ShortBatches) -> bool:
 
 def job_counts(pairs: Sequence[str]) -> Mapping[str, int]:
     """`worker=2` as numbers of tasks by job."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for pair in pairs:
         name, equals, number = pair.partition("=")
         if not equals or not name or not number.isascii() or not number.isdigit() or int(number) < 1:
             raise click.UsageError(f"--job wants NAME=TASKS, such as worker=2, not {pair!r}")
-        found[name] = int(number)
-    return found
+        counts[name] = int(number)
+    return counts

@@ -27,7 +27,7 @@ from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.manifest import Entry
 
 Results = dict[str, object]
-SAME_WISH = 1.0
+SAME_REQUEST = 1.0
 """Seconds in which a repeated signal is the same wish to stop, and no impatience."""
 LOOK_EVERY_S = 0.1
 Feeds = Mapping[str, object]
@@ -49,7 +49,7 @@ class Schedule:
         """Whether more than one call was asked for."""
         return self != Schedule()
 
-    def rounds(self) -> int:
+    def most_epochs(self) -> int:
         """Epochs to run at the most; a number of steps goes through the data as often as it needs."""
         if self.epochs is not None:
             return self.epochs
@@ -142,7 +142,7 @@ class Stopper:
             self.signal, self._at = number, time.monotonic()
             return
         can_interrupt = self.patience is not None and self.signals == 2
-        if is_left and not can_interrupt and time.monotonic() - self._at >= SAME_WISH:
+        if is_left and not can_interrupt and time.monotonic() - self._at >= SAME_REQUEST:
             end_at_once(number)
 
     @contextmanager
@@ -160,7 +160,9 @@ class Stopper:
 
 def run(entry: Entry, call: Call, feeds: Feeds, loop: Loop) -> tuple[Report, Gathered]:
     """Calls the entry as scheduled, and can be stopped meanwhile."""
-    return _beside(lambda stopper: _run(entry, call, feeds, loop, stopper), alone=loop.alone, on_stop=loop.on_stop)
+    return _in_background(
+        lambda stopper: _run(entry, call, feeds, loop, stopper), alone=loop.alone, on_stop=loop.on_stop
+    )
 
 
 def once(call: Callable[[], T], *, alone: bool = True) -> tuple[T, int]:
@@ -174,22 +176,22 @@ def once(call: Callable[[], T], *, alone: bool = True) -> tuple[T, int]:
             click.echo("error: stopped", err=True)
             raise click.exceptions.Exit(SIGNALLED + stopper.signal) from None
 
-    return _beside(work, alone=alone)
+    return _in_background(work, alone=alone)
 
 
-def _beside(work: Callable[[Stopper], T], *, alone: bool, on_stop: Callable[[int], bool] | None = None) -> T:
+def _in_background(work: Callable[[Stopper], T], *, alone: bool, on_stop: Callable[[int], bool] | None = None) -> T:
     """Works in a thread of its own, while this one hears signals, and sees to it that the call ends if it is alone."""
     with Stopper(on_stop) as stopper, ThreadPoolExecutor(1, "dfc-run") as calls:
         if alone:
             thread = calls.submit(threading.get_ident).result()
             stopper.patience = Patience(lambda: stopper.signal, lambda: stopper.signals, thread)
-        made = calls.submit(work, stopper)
+        future = calls.submit(work, stopper)
         try:
             while True:
                 try:
-                    return made.result(timeout=LOOK_EVERY_S)
+                    return future.result(timeout=LOOK_EVERY_S)
                 except TimeoutError:
-                    if made.done():
+                    if future.done():
                         raise
                     if stopper.patience is not None:
                         stopper.patience.look()
@@ -206,7 +208,7 @@ def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -
     gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
     start = time.perf_counter()
     over = {} if dim is None else {r.name: how for r in entry.results for each, how in r.over if each == dim}
-    for report.epoch in range(1, schedule.rounds() + 1):
+    for report.epoch in range(1, schedule.most_epochs() + 1):
         report.over = Epoch(over) if batching is not None else None
         gathered = Gathered(dim, {r.name: [f.symbol for f in r.shape] for r in entry.results})
         for batch in _epoch(feeds, batching, schedule.batch):
@@ -256,13 +258,13 @@ def named(entry: Entry, value: object) -> Results:
 def batching_of(entry: Entry, feeds: Feeds, schedule: Schedule) -> Batching:
     """How feeds of an entry are cut into batches; raises `FeedError` where they make no batch at all."""
     axes = {p.name: [f.symbol for f in p.shape] for p in entry.parameters}
-    found = plan_batches(entry.name, axes, feeds, drops=schedule.last == "drop")
-    if found.drops and found.total and schedule.batch is not None and not found.batches(schedule.batch):
-        text = f"{found.total} rows make no whole batch of {schedule.batch}, and --last drop leaves out shorter ones"
+    batching = plan_batches(entry.name, axes, feeds, drops=schedule.last == "drop")
+    if batching.drops and batching.total and schedule.batch is not None and not batching.batches(schedule.batch):
+        text = f"{batching.total} rows make no whole batch of {schedule.batch}, and --last drop leaves out shorter ones"
         raise FeedError(
-            f"{text}\n  give a smaller --batch: {found.total} or less", code="E0901", spans=[entry.location]
+            f"{text}\n  give a smaller --batch: {batching.total} or less", code="E0901", spans=[entry.location]
         )
-    return found
+    return batching
 
 
 def _epoch(feeds: Feeds, batching: Batching | None, size: int | None) -> Iterator[Feeds]:
@@ -274,7 +276,7 @@ def _epoch(feeds: Feeds, batching: Batching | None, size: int | None) -> Iterato
 
 def _total(schedule: Schedule, batching: Batching | None) -> int:
     one = batching.batches(schedule.batch) if batching and schedule.batch else 1
-    whole = schedule.rounds() * one
+    whole = schedule.most_epochs() * one
     return min(whole, schedule.steps) if schedule.steps is not None else whole
 
 
@@ -283,7 +285,7 @@ def described(results: Mapping[str, object]) -> str:
     return "  ".join(f"{name} {_value(value)}" for name, value in results.items())
 
 
-def told(report: Report) -> str:
+def results_line(report: Report) -> str:
     """The results in one line, with what they are of: of how many examples together, or of the last batch alone."""
     whole = report.over
     if whole is None or not report.last:

@@ -97,10 +97,10 @@ def refuse_checkpoint(folder: Path) -> None:
         raise click.UsageError(text)
     if not store.is_checkpoint(folder):
         return
-    beside = store.folder_of(folder)
+    parent = store.folder_of(folder)
     if not folder.exists():
-        raise click.UsageError(f"{folder} would be one of the checkpoints in {beside}: name another folder")
-    words = f"--from {shlex.quote(str(folder))} --state {shlex.quote(str(beside))}"
+        raise click.UsageError(f"{folder} would be one of the checkpoints in {parent}: name another folder")
+    words = f"--from {shlex.quote(str(folder))} --state {shlex.quote(str(parent))}"
     raise click.UsageError(f"{folder} is one checkpoint, and state is saved beside it\n  {words} goes on from it")
 
 
@@ -252,7 +252,7 @@ class Keeper(Silent):
         if report.steps >= report.total_steps or not self._is_time(report):
             return
         self._collect()
-        self._begun = self._begin(plan.folder, keep=plan.keep, **self._said(report))
+        self._begun = self._begin(plan.folder, keep=plan.keep, **self._progress_record(report))
         self._saved_at = report.steps
         self._last = time.monotonic()
 
@@ -277,7 +277,7 @@ class Keeper(Silent):
         self._collect()
         plan = self._plan
         if plan.folder is not None and self._saves and self._saved_at != report.steps:
-            self._save(plan.folder, keep=plan.keep, **self._said(report))
+            self._save(plan.folder, keep=plan.keep, **self._progress_record(report))
 
     def _collect(self) -> None:
         """Waits for the save before; the first that fails is told, and the run goes on, if the folder is still its."""
@@ -294,7 +294,7 @@ class Keeper(Silent):
                 click.echo(f"warning: {problem.message}; the run goes on", err=True)
             self._warned = True
 
-    def _said(self, report: Report) -> _Said:
+    def _progress_record(self, report: Report) -> _ProgressRecord:
         """What a checkpoint says of this run."""
         progress = identity.noted(self._run, self._entry, report, current_job())
         return {"best": self._score(report), "progress": progress, "epoch": self._epoch}
@@ -304,7 +304,7 @@ class Keeper(Silent):
         return None if best is None or best not in report.last else float(np.asarray(report.last[best]))
 
 
-class _Said(TypedDict):
+class _ProgressRecord(TypedDict):
     best: float | None
     progress: Progress
     epoch: int | None

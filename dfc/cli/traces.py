@@ -29,7 +29,7 @@ class Event:
 
     category: str
     name: str
-    place: str
+    location: str
     entry: str
     rank: int
     thread: int
@@ -106,12 +106,12 @@ def kernels(trace: Trace) -> dict[tuple[str, str], Total]:
 
 
 def _totals(events: Iterator[Event]) -> dict[tuple[str, str], Total]:
-    found: dict[tuple[str, str], Total] = defaultdict(Total)
+    by_name: dict[tuple[str, str], Total] = defaultdict(Total)
     for each in events:
-        total = found[each.place or (f"(in {each.entry})" if each.entry else NO_LINE), each.name]
+        total = by_name[each.location or (f"(in {each.entry})" if each.entry else NO_LINE), each.name]
         total.lengths.append(each.length)
         total.ranks.add(each.rank)
-    return dict(sorted(found.items(), key=lambda item: -sum(item[1].lengths)))
+    return dict(sorted(by_name.items(), key=lambda item: -sum(item[1].lengths)))
 
 
 def _standing(trace: Trace) -> Iterator[Event]:
@@ -126,7 +126,7 @@ def _standing(trace: Trace) -> Iterator[Event]:
             yield each
         elif each.category == "wait" and each.begin >= ends[row]:
             around = _around(each, working.get(row)) or _around(each, calls.get(row)) or each
-            yield replace(each, place=each.place or around.place, entry=each.entry or around.entry)
+            yield replace(each, location=each.location or around.location, entry=each.entry or around.entry)
         elif each.category == "host":
             working[row] = each
         elif each.category == "call":
@@ -176,14 +176,14 @@ def _first_work(trace: Trace, rank: int, length: float) -> float:
 def _table(totals: Sequence[tuple[tuple[str, str], Total]]) -> list[str]:
     rows = [
         [
-            place,
+            location,
             seconds(sum(total.lengths)),
             str(len(total.lengths)),
             seconds(max(total.lengths)),
             ",".join(map(str, sorted(total.ranks))),
             name,
         ]
-        for (place, name), total in totals
+        for (location, name), total in totals
     ]
     return table(["line", "total", "times", "longest", "ranks", "what"], rows, right=["total", "times", "longest"])
 

@@ -82,42 +82,42 @@ def setting(text: str) -> Setting:
 
 def settings(pairs: tuple[str, ...]) -> dict[str, Setting]:
     """Every `--set NAME=VALUE`; the same name twice is a mistake."""
-    found: dict[str, Setting] = {}
+    values: dict[str, Setting] = {}
     for text in pairs:
         name, value = pair(text, "setting")
-        if name in found:
+        if name in values:
             raise click.UsageError(f"the setting {name} is given twice")
-        found[name] = setting(value)
-    return found
+        values[name] = setting(value)
+    return values
 
 
 def sizes(pairs: tuple[str, ...]) -> dict[str, int]:
     """Every `--size NAME=N`; the same name twice is a mistake."""
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     for text in pairs:
         name, value = pair(text, "size")
-        if name in found:
+        if name in values:
             raise click.UsageError(f"the size {name} is given twice")
         if not value.isascii() or not value.isdigit() or len(value) > LONGEST_SIZE or not int(value):
             raise click.UsageError(f"the size {text!r} is not a whole number from 1")
-        found[name] = int(value)
-    return found
+        values[name] = int(value)
+    return values
 
 
 def named(pairs: tuple[str, ...], *, full: bool = False) -> dict[str, str]:
     """Every `--feed NAME=VALUE` as text; the same name twice is a mistake."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in pairs:
         name, value = pair(text, "feed", full=full)
-        if name in found:
+        if name in values:
             raise click.UsageError(f"the feed {name} is given twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-def feeds(given: Mapping[str, str], texts: Container[str]) -> dict[str, Feed]:
+def feeds(assignments: Mapping[str, str], texts: Container[str]) -> dict[str, Feed]:
     """Feeds as values: a number, `file.npy`, `file.npz:key`; those in `texts` stay as they are."""
-    return {name: text if name in texts else _feed(name, text) for name, text in given.items()}
+    return {name: text if name in texts else _feed(name, text) for name, text in assignments.items()}
 
 
 def _feed(name: str, text: str) -> Feed:

@@ -105,12 +105,12 @@ def warning(
 
 
 def _split(helps: Iterable[Help]) -> tuple[tuple[str, ...], tuple[Fix, ...]]:
-    given = tuple(helps)
-    return tuple(text_of(each) for each in given), tuple(each for each in given if isinstance(each, Fix))
+    entries = tuple(helps)
+    return tuple(text_of(each) for each in entries), tuple(each for each in entries if isinstance(each, Fix))
 
 
 def _labels(span: Span, text: str, secondary: Iterable[tuple[Span, str]]) -> tuple[Label, ...]:
-    return (Label(span, text, primary=True), *(Label(place, words) for place, words in secondary))
+    return (Label(span, text, primary=True), *(Label(secondary_span, words) for secondary_span, words in secondary))
 
 
 def render(diagnostic: Diagnostic, colour: bool = False) -> str:

@@ -92,7 +92,7 @@ def _by_file(marks: Iterable[Mark]) -> list[tuple[SourceFile, list[Mark]]]:
 
 def _draw_file(file: SourceFile, marks: list[Mark], number: int, pad: str, paint: Paint) -> Iterator[str]:
     arrow = "-->" if number == 0 else ":::"
-    yield f"{pad}{paint(BLUE, arrow)} {_place(marks[0].span)}"
+    yield f"{pad}{paint(BLUE, arrow)} {_location(marks[0].span)}"
     yield f"{pad} {paint(BLUE, '|')}"
     by_line: defaultdict[int, list[Mark]] = defaultdict(list)
     for mark in marks:
@@ -105,13 +105,13 @@ def _draw_file(file: SourceFile, marks: list[Mark], number: int, pad: str, paint
         previous = line
 
 
-def _place(span: Span) -> str:
+def _location(span: Span) -> str:
     """File, line and column. Names of files keep their letters, whatever these are."""
     return visible(str(span)).replace("\n", "\\n")
 
 
 @dataclass(frozen=True)
-class _Placed:
+class _DrawnLabel:
     """A mark in columns of the terminal."""
 
     start: int
@@ -121,20 +121,20 @@ class _Placed:
 
 
 def _draw_line(file: SourceFile, line: int, marks: list[Mark], pad: str, paint: Paint) -> Iterator[str]:
-    text, placed = _layout(file, line, marks)
+    text, drawn = _layout(file, line, marks)
     yield f"{paint(BLUE, f'{line:>{len(pad)}} |')} {text}".rstrip()
     gutter = f"{pad} {paint(BLUE, '|')} "
-    last = max(placed, key=lambda mark: (mark.end, mark.start))
+    last = max(drawn, key=lambda mark: (mark.end, mark.start))
     words = f" {paint(paint.strong if last.primary else BLUE, last.text)}" if last.text else ""
-    yield (gutter + _underline(placed, paint) + words).rstrip()
-    for mark in sorted(placed, key=lambda mark: -mark.start):
+    yield (gutter + _underline(drawn, paint) + words).rstrip()
+    for mark in sorted(drawn, key=lambda mark: -mark.start):
         if mark is not last and mark.text:
             yield f"{gutter}{' ' * mark.start}{paint(paint.strong if mark.primary else BLUE, mark.text)}"
 
 
-def _underline(placed: list[_Placed], paint: Paint) -> str:
-    row = [" "] * max(mark.end for mark in placed)
-    for mark in sorted(placed, key=lambda mark: mark.primary):
+def _underline(drawn: list[_DrawnLabel], paint: Paint) -> str:
+    row = [" "] * max(mark.end for mark in drawn)
+    for mark in sorted(drawn, key=lambda mark: mark.primary):
         row[mark.start : mark.end] = ("^" if mark.primary else "-") * (mark.end - mark.start)
     if not paint.colour:
         return "".join(row)
@@ -142,7 +142,7 @@ def _underline(placed: list[_Placed], paint: Paint) -> str:
     return "".join(paint(colours[char], char) if char in colours else char for char in row)
 
 
-def _layout(file: SourceFile, line: int, marks: list[Mark]) -> tuple[str, list[_Placed]]:
+def _layout(file: SourceFile, line: int, marks: list[Mark]) -> tuple[str, list[_DrawnLabel]]:
     """The visible part of a line and its marks in terminal columns, at least one column each."""
     source = file.line_text(line)
     offset = file.line_starts[line - 1]
@@ -160,12 +160,12 @@ def _layout(file: SourceFile, line: int, marks: list[Mark]) -> tuple[str, list[_
     def column(position: int) -> int:
         return columns[min(max(position - low, 0), len(columns) - 1)]
 
-    placed: list[_Placed] = []
+    drawn: list[_DrawnLabel] = []
     for mark, (start, end) in zip(marks, ranges, strict=True):
         left = column(start)
-        placed.append(_Placed(left, max(left + 1, column(end)), ascii_only(mark.text), mark.primary))
+        drawn.append(_DrawnLabel(left, max(left + 1, column(end)), ascii_only(mark.text), mark.primary))
     text = before + "".join(shown for shown, _ in cells) + ("..." if high < len(source) else "")
-    return text, placed
+    return text, drawn
 
 
 def _window(length: int, start: int) -> tuple[int, int]:

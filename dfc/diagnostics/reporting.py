@@ -63,9 +63,9 @@ def _sarif_result(diagnostic: Diagnostic) -> dict[str, object]:
         "level": diagnostic.severity.value,
         "message": {"text": _remarks(diagnostic)},
     }
-    placed = [each for each in diagnostic.labels if not each.span.is_nowhere]
-    result["locations"] = [_sarif_location(each) for each in placed if each.primary]
-    result["relatedLocations"] = [_sarif_location(each) for each in placed if not each.primary]
+    located = [each for each in diagnostic.labels if not each.span.is_nowhere]
+    result["locations"] = [_sarif_location(each) for each in located if each.primary]
+    result["relatedLocations"] = [_sarif_location(each) for each in located if not each.primary]
     result["fixes"] = [_sarif_fix(fix) for fix in diagnostic.fixes]
     return {key: value for key, value in result.items() if value != []}
 
@@ -112,16 +112,16 @@ def _github(diagnostic: Diagnostic) -> str:
     span = diagnostic.span
     known: list[tuple[str, str]] = [("title", diagnostic.code)]
     if not span.is_nowhere:
-        known = [*_github_place(span), *known]
+        known = [*_github_location(span), *known]
     properties = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in known)
     return f"::{diagnostic.severity.value} {properties}::{_escaped(_remarks(diagnostic))}"
 
 
-def _github_place(span: Span) -> list[tuple[str, str]]:
-    place = [("file", span.name), ("line", str(span.line)), ("endLine", str(span.end_line))]
+def _github_location(span: Span) -> list[tuple[str, str]]:
+    location = [("file", span.name), ("line", str(span.line)), ("endLine", str(span.end_line))]
     if span.line == span.end_line:  # columns of different lines are no range there
-        place += [("col", str(span.column)), ("endColumn", str(span.end_column))]
-    return place
+        location += [("col", str(span.column)), ("endColumn", str(span.end_column))]
+    return location
 
 
 def _escaped(text: str, more: str = "") -> str:

@@ -44,9 +44,9 @@ def grouped(text: str) -> str:
 
 def _has_operator(text: str) -> bool:
     depth = 0
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
-        if depth == 0 and (character.isspace() or (place > 0 and character in _LOOSER)):
+        if depth == 0 and (character.isspace() or (index > 0 and character in _LOOSER)):
             return True
     return False
 

@@ -1,6 +1,7 @@
 """The compiler as functions: what the command line and Python programs call.
 
 Assumes sources as text. Guarantees that every mistake in a program is a `CompileError` with all messages of the run.
+What is about deployments is imported inside functions, where a deployment file is given: no other program loads it.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def compile(
     chosen = tuple(sorted((settings or {}).items()))
     if isinstance(variants, str):
         raise TypeError('variants is a list of names, such as ["sm_90"]')
-    wanted = TargetOptions(tuple(variants))
-    options = CompileOptions(target=target, settings=chosen, check_finite=check_finite, target_options=wanted)
+    target_options = TargetOptions(tuple(variants))
+    options = CompileOptions(target=target, settings=chosen, check_finite=check_finite, target_options=target_options)
     return compile_source(source, options, read(deploy) if deploy is not None else None)
 
 
@@ -175,8 +176,8 @@ def _deployed(
     from dfc.driver import many_ranks
 
     context.distribution = many_ranks.deployed(built, deploy, lambda optimised: _costs(optimised, profile))
-    made: object = pipeline.run(built, context, "prune", "partition")
-    return cast("Divided[Graph]", made) if isinstance(made, Divided) else None
+    partitioned: object = pipeline.run(built, context, "prune", "partition")
+    return cast("Divided[Graph]", partitioned) if isinstance(partitioned, Divided) else None
 
 
 def _with_extras(divided: Divided[Graph], built: Graph, context: Context) -> Divided[Graph]:
@@ -186,16 +187,16 @@ def _with_extras(divided: Divided[Graph], built: Graph, context: Context) -> Div
 
     assembly, options = divided.assembly, context.options
     assert isinstance(assembly, many_ranks.ClusterAssembly)
-    spread = assembly.spread
-    tasks = [(role.job, role.task) for role in spread.parts.graphs]
-    check_variants(options.target_options.isas, tasks, spread.resolution)
-    around = cluster_parts.surroundings(built, spread)
-    checks = combine_checks.combine_checks(around, spread, options)
+    distributed = assembly.distributed
+    tasks = [(role.job, role.task) for role in distributed.parts.graphs]
+    check_variants(options.target_options.isas, tasks, distributed.resolution)
+    around = cluster_parts.surroundings(built, distributed)
+    checks = combine_checks.combine_checks(around, distributed, options)
     extras = many_ranks.Extras(
         context.text,
         context.modules,
         has_deployment=True,
-        ahead=[*cluster_parts.compiled_ahead(around, options), *((c.part, c.bundle) for c in checks.values())],
+        precompiled=[*cluster_parts.precompiled_parts(around, options), *((c.part, c.bundle) for c in checks.values())],
         checks={name: each.check for name, each in checks.items()},
     )
     return replace(divided, assembly=replace(assembly, extras=extras))
@@ -214,12 +215,15 @@ def place(
     """Where a program would be placed, and why; `only` is a glob for the names to report, `sizes` are those of
     dimensions by name."""
     from dfc.driver import many_ranks as cluster
-    from dfc.driver import placement_report as placing
+    from dfc.driver import placement_report
 
     built, diagnostics = _built(source, options)
     optimised = pipeline.optimise(built, options)
-    spread = cluster.spread(built, optimised, deploy, _costs(optimised, profile, sizes))
-    return placing.report(spread, only, plans_memory=plans_memory), (*diagnostics, *spread.diagnostics)
+    distributed = cluster.distribute(built, optimised, deploy, _costs(optimised, profile, sizes))
+    return placement_report.report(distributed, only, plans_memory=plans_memory), (
+        *diagnostics,
+        *distributed.diagnostics,
+    )
 
 
 def _costs(
@@ -285,15 +289,15 @@ def show_roles(source: SourceFile, options: CompileOptions, deploy: SourceFile) 
     from dfc.driver import many_ranks as cluster
 
     built, diagnostics = _built(source, options)
-    spread = cluster.spread(built, pipeline.optimise(built, options), deploy)
-    remarks = (*diagnostics, *spread.diagnostics)
-    found: dict[str, Graph] = {}
-    for role, whole in spread.parts.graphs.items():
-        found[role.name] = whole
-        if role in spread.devices:
-            split = split_by_device(whole, spread.devices[role])
-            found |= {f"{role.name}/{device.kind}{device.number}": part for device, part in split.graphs.items()}
-    return {name: Shown(show_graph(each), remarks) for name, each in found.items()}
+    distributed = cluster.distribute(built, pipeline.optimise(built, options), deploy)
+    remarks = (*diagnostics, *distributed.diagnostics)
+    graphs: dict[str, Graph] = {}
+    for role, whole in distributed.parts.graphs.items():
+        graphs[role.name] = whole
+        if role in distributed.devices:
+            split = split_by_device(whole, distributed.devices[role])
+            graphs |= {f"{role.name}/{device.kind}{device.number}": part for device, part in split.graphs.items()}
+    return {name: Shown(show_graph(each), remarks) for name, each in graphs.items()}
 
 
 def pass_names() -> tuple[str, ...]:
@@ -316,14 +320,14 @@ def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnosti
     if build.is_deployment(source):
         from dfc.driver import deployment_check as deployment
 
-        found, built_graph = deployment.examined(source, settings)
+        diagnostics, built_graph = deployment.examined(source, settings)
         if built_graph is None:
-            return found
+            return diagnostics
         from dfc.driver import cluster_parts
         from dfc.driver import many_ranks as cluster
 
         mistakes = cluster.replication_mistakes(built_graph, source)
-        return [*found, *(mistakes or cluster_parts.step_mistakes(built_graph, source))]
+        return [*diagnostics, *(mistakes or cluster_parts.step_mistakes(built_graph, source))]
     examined = build.examine(source, settings)
     module = examined.module
     if module is None:
@@ -334,5 +338,5 @@ def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnosti
 def _built(source: SourceFile, options: CompileOptions) -> tuple[Graph, tuple[Diagnostic, ...]]:
     """The graph as the front end makes it, without tests unless they are wanted, and the warnings."""
     context = Context(replace(options, stop_after=None))
-    made: Graph = pipeline.run(source, context, last="elaborate")
-    return made, tuple(context.diagnostics)
+    graph: Graph = pipeline.run(source, context, last="elaborate")
+    return graph, tuple(context.diagnostics)

@@ -23,14 +23,14 @@ from dfc.distribute.replicate.padded import Padded, padded
 from dfc.distribute.replicate.short import CannotPadError
 from dfc.driver import many_ranks as cluster
 from dfc.driver import pipeline
-from dfc.driver.many_ranks import ManyRanks, Spread
+from dfc.driver.many_ranks import DistributedProgram, ManyRanks
 from dfc.driver.pipeline import Context
 from dfc.driver.selection import Selection, select
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.options import CompileOptions
 from dfc.ir.types import TokenType
 from dfc_runtime.errors import FeedError
-from dfc_runtime.formats.cluster import AheadPart, PartFeed
+from dfc_runtime.formats.cluster import PartFeed, PrecompiledPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class Surroundings:
 
     built: Graph
     resolution: Resolution
-    homes: Mapping[str, TaskSite]
+    state_sites: Mapping[str, TaskSite]
     elastic: Collection[str]
 
 
-def surroundings(built: Graph, spread: Spread) -> Surroundings:
+def surroundings(built: Graph, distributed: DistributedProgram) -> Surroundings:
     """Those of a program that was spread."""
-    elastic = elastic_jobs(spread.parts, spread.divided)
-    return Surroundings(built, spread.resolution, spread.placed.placement.state, elastic)
+    elastic = elastic_jobs(distributed.parts, distributed.divided)
+    return Surroundings(built, distributed.resolution, distributed.placed.placement.state, elastic)
 
 
 def compiled(part: Selection, around: Surroundings, options: CompileOptions) -> Bundle:
@@ -57,7 +57,7 @@ def compiled(part: Selection, around: Surroundings, options: CompileOptions) -> 
 
 
 def _distribution(resolution: Resolution, around: Surroundings) -> ManyRanks:
-    return ManyRanks(resolution, homes=around.homes, elastic=around.elastic)
+    return ManyRanks(resolution, state_sites=around.state_sites, elastic=around.elastic)
 
 
 def compiled_padded(name: str, around: Surroundings, options: CompileOptions) -> tuple[Bundle, Padded]:
@@ -71,14 +71,14 @@ def compiled_padded(name: str, around: Surroundings, options: CompileOptions) ->
     statement = resolution.replications[name]
     symbol = next(each for each in entry.dims if str(each) == statement.split)
     try:
-        found = padded(pipeline.optimise(graph, options), name, symbol, statement.blocks)
+        padding = padded(pipeline.optimise(graph, options), name, symbol, statement.blocks)
     except CannotPadError as problem:
         raise CompileError([_not_padded(entry, problem)]) from None
-    pipeline.check(found.graph, "padded")
+    pipeline.check(padding.graph, "padded")
     unchecked = {each.entry: replace(each, is_checked=False) for each in resolution.replications.values()}
     resolution = replace(resolution, replications=unchecked)
     context = Context(options, _distribution(resolution, around))
-    return pipeline.run(found.graph, context, "replicate"), found
+    return pipeline.run(padding.graph, context, "replicate"), padding
 
 
 def _not_padded(entry: Entry, problem: CannotPadError) -> Diagnostic:
@@ -92,32 +92,32 @@ def _not_padded(entry: Entry, problem: CannotPadError) -> Diagnostic:
     )
 
 
-def compiled_ahead(around: Surroundings, options: CompileOptions) -> list[tuple[AheadPart, Bundle]]:
+def precompiled_parts(around: Surroundings, options: CompileOptions) -> list[tuple[PrecompiledPart, Bundle]]:
     """The parts that the deployment file lists; raises `CompileError` with what is wrong with any of them."""
-    made: list[tuple[AheadPart, Bundle]] = []
+    precompiled: list[tuple[PrecompiledPart, Bundle]] = []
     mistakes: list[Diagnostic] = []
     for step in around.resolution.deployment.steps:
         try:
             part = _selected(around.built, step)
-            made.append((described(part), compiled(part, around, options)))
+            precompiled.append((described(part), compiled(part, around, options)))
         except CompileError as failure:
             mistakes += failure.diagnostics
     if mistakes:
         raise CompileError(mistakes)
-    return made
+    return precompiled
 
 
 def step_mistakes(built: Graph, source: SourceFile) -> list[Diagnostic]:
     """What is wrong with the parts that a deployment file lists, if it is right otherwise."""
     around = Surroundings(built, cluster.resolution_of(built, source), {}, ())
-    found: list[Diagnostic] = []
+    mistakes: list[Diagnostic] = []
     for step in around.resolution.deployment.steps:
         try:
             graph, resolution = _fitted(_selected(built, step), around)
-            found += [each for each in cluster.mistakes_by(resolution, pipeline.optimise(graph)) if each.is_error]
+            mistakes += [each for each in cluster.mistakes_by(resolution, pipeline.optimise(graph)) if each.is_error]
         except CompileError as failure:
-            found += failure.diagnostics
-    return found
+            mistakes += failure.diagnostics
+    return mistakes
 
 
 def _selected(built: Graph, step: Step) -> Selection:
@@ -143,10 +143,10 @@ def _sizes_problem(part: Selection) -> str:
     return ""
 
 
-def described(part: Selection) -> AheadPart:
+def described(part: Selection) -> PrecompiledPart:
     """What a bundle says of a part."""
     feeds = (PartFeed(names, part.feeds[names[0]]) for names in part.fed)
-    return AheadPart(part.fetched, tuple(feeds))
+    return PrecompiledPart(part.fetched, tuple(feeds))
 
 
 def _fitted(part: Selection, around: Surroundings) -> tuple[Graph, Resolution]:
@@ -172,10 +172,10 @@ def _with_owners(graph: Graph, built: Graph, resolution: Resolution) -> Graph:
     the slot is divided, and that nothing else can be where all its rows are."""
     slots = {name for name in resolution.shards if any(f"[{name}]" in each for each in graph.resources)}
     owners = slots | {name for name in resolution.shards if resolution.group(name) is not None}
-    wanted = {*graph.resources, *owners}
-    if wanted == graph.resources.keys():
+    required = {*graph.resources, *owners}
+    if required == graph.resources.keys():
         return graph
-    resources = {name: replace(r, initial=None) for name, r in built.resources.items() if name in wanted}
+    resources = {name: replace(r, initial=None) for name, r in built.resources.items() if name in required}
     return replace(graph, resources=resources)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dfc.bundle.writing import Bundle
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.driver.cluster_parts import Surroundings, compiled, described
-from dfc.driver.many_ranks import Spread
+from dfc.driver.many_ranks import DistributedProgram
 from dfc.driver.selection import Selection, select
 from dfc.ir import walk
 from dfc.ir.graph import Entry
@@ -21,7 +21,7 @@ from dfc.ir.options import CompileOptions
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc_runtime.errors import FeedError
-from dfc_runtime.formats.cluster import AheadPart, CombineCheck
+from dfc_runtime.formats.cluster import CombineCheck, PrecompiledPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +29,28 @@ class Compiled:
     """A check, and the part that it calls."""
 
     check: CombineCheck
-    part: AheadPart
+    part: PrecompiledPart
     bundle: Bundle
 
 
-def combine_checks(around: Surroundings, spread: Spread, options: CompileOptions) -> Mapping[str, Compiled]:
+def combine_checks(
+    around: Surroundings, distributed: DistributedProgram, options: CompileOptions
+) -> Mapping[str, Compiled]:
     """By entry, for those of which it is not seen what their gradients are, and which can be checked."""
-    found: dict[str, Compiled] = {}
-    for name, cut in spread.replicated.items():
-        part = _gradients(around, around.built.entries[name]) if cut.remarks else None
+    checks: dict[str, Compiled] = {}
+    for name, replication in distributed.replicated.items():
+        part = _gradients(around, around.built.entries[name]) if replication.remarks else None
         if part is None:
             continue
         try:
             bundle = compiled(part, around, options)
         except CompileError:
             continue  # as a part it cannot be spread: rows of a table that would have to be in one place, say
-        statement = spread.resolution.replications[name]
+        statement = distributed.resolution.replications[name]
         names = tuple(names[0] for names in part.fetched)
         check = CombineCheck(statement.combine, names, str(statement.setting_span("combine")))
-        found[name] = Compiled(check, described(part), bundle)
-    return found
+        checks[name] = Compiled(check, described(part), bundle)
+    return checks
 
 
 def _gradients(around: Surroundings, entry: Entry) -> Selection | None:

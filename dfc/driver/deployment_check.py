@@ -34,22 +34,22 @@ def examined(
     source: SourceFile, settings: Mapping[str, int | float | bool | str]
 ) -> tuple[list[Diagnostic], Graph | None]:
     """The same, and the graph of the program if both are without mistakes."""
-    deployment, found = parse_partly(source)
-    is_wrong = any(each.is_error for each in found)
+    deployment, diagnostics = parse_partly(source)
+    is_wrong = any(each.is_error for each in diagnostics)
     program, problems = _program(deployment)
     if program is None:
-        return (found if is_wrong else [*found, *problems]), None
+        return (diagnostics if is_wrong else [*diagnostics, *problems]), None
     try:
         graph, problems = build.elaborate(program, settings)
     except CompileError as failure:
-        return [*found, *failure.diagnostics], None
+        return [*diagnostics, *failure.diagnostics], None
     if graph is None:
-        return [*found, *problems], None
+        return [*diagnostics, *problems], None
     if is_wrong:
-        found += wrong_names(deployment, graph)
-        return sorted(found, key=lambda each: each.span.start), None
-    found = [*found, *resolve(deployment, graph)[1]]
-    return found, None if any(each.is_error for each in found) else graph
+        diagnostics += wrong_names(deployment, graph)
+        return sorted(diagnostics, key=lambda each: each.span.start), None
+    diagnostics = [*diagnostics, *resolve(deployment, graph)[1]]
+    return diagnostics, None if any(each.is_error for each in diagnostics) else graph
 
 
 def _program(deployment: Deployment) -> tuple[SourceFile | None, tuple[Diagnostic, ...]]:

@@ -29,7 +29,7 @@ from dfc.ops.evaluate import State, evaluate, initial_state
 from dfc.ops.record import Array
 from dfc.ops.spelling import show
 from dfc.transforms.autodiff.autodiff import NAME as AUTODIFF
-from dfc.transforms.subgraph.extraction import cut
+from dfc.transforms.subgraph.extraction import extract
 from dfc_runtime.errors import UnsupportedError
 
 DIRECTIONS = 3
@@ -60,12 +60,12 @@ def gradcheck(graph: Graph, seed: int, sizes: Mapping[str, int], only: str | Non
     """Compares all gradients, or those of the entry `only`."""
     wide = widened(graph)
     state = initial_state(pipeline.optimise(wide, CompileOptions(stop_after=AUTODIFF)))
-    found: list[Compared] = []
+    comparisons: list[Compared] = []
     for name, entry in graph.entries.items():
         if only in (None, name):
             rng = np.random.default_rng(seed)
-            found += _Entry(wide, wide.entries[name], state, sizes, rng).compare(entry)
-    return found
+            comparisons += _Entry(wide, wide.entries[name], state, sizes, rng).compare(entry)
+    return comparisons
 
 
 def widened(graph: Graph) -> Graph:
@@ -114,18 +114,18 @@ class _Entry:
             return (scale * self._rng.standard_normal(shape)).astype(dtype)
         return self._rng.integers(0, 2, shape).astype(dtype)
 
-    def _compare(self, node: Node, number: int, told: Compared, points: list[dict[str, Array]]) -> Compared:
+    def _compare(self, node: Node, number: int, compared: Compared, points: list[dict[str, Array]]) -> Compared:
         """The worst error of all points where the loss is finite."""
         target = node.operands[number + 1]
         if _is_read(target) and not _is_first(target, self._entry.block):
-            return Compared(told.entry, told.target, told.span, reason="is read after it was written")
+            return Compared(compared.entry, compared.target, compared.span, reason="is read after it was written")
         errors = [error for feeds in points for error in self._errors(node, number, feeds)]
-        return Compared(told.entry, told.target, told.span, max(errors, default=np.inf))
+        return Compared(compared.entry, compared.target, compared.span, max(errors, default=np.inf))
 
     def _errors(self, node: Node, number: int, feeds: Mapping[str, Array]) -> Iterator[float]:
         """At one point, along random directions; infinite for a gradient that is not finite."""
-        loss, target, slope = node.operands[0], node.operands[number + 1], node.results[number]
-        at, analytic = self._values([target, slope], feeds, None)
+        loss, target, gradient = node.operands[0], node.operands[number + 1], node.results[number]
+        at, analytic = self._values([target, gradient], feeds, None)
         size = max(1.0, float(np.abs(at).max(initial=0)))
         for _ in range(DIRECTIONS):
             direction = self._rng.standard_normal(at.shape)
@@ -140,10 +140,10 @@ class _Entry:
                 yield _least_error(mine, here, along, size) if np.isfinite(mine) else np.inf
 
     def _values(
-        self, wanted: list[Value], feeds: Mapping[str, Array], moved: tuple[Value, Numbers] | None
+        self, targets: list[Value], feeds: Mapping[str, Array], moved: tuple[Value, Numbers] | None
     ) -> list[Numbers]:
         """Values of the entry, perhaps with another one put in the place of `moved`."""
-        given, state = dict(feeds), dict(self._state)
+        inputs, state = dict(feeds), dict(self._state)
         fed = list(self._parameters)
         if moved is not None:
             value, array = moved
@@ -152,21 +152,21 @@ class _Entry:
             if _is_read(value) and isinstance(resource, ResourceAttributes):
                 state[resource.resource] = array
             elif own is not None:
-                given[own] = array
+                inputs[own] = array
             else:
                 fed.append(("moved", value))
-                given["moved"] = array
-        fetched = [(f"value{number}", value) for number, value in enumerate(wanted)]
-        part = cut(self._graph, self._entry, fetched, fed)
+                inputs["moved"] = array
+        fetched = [(f"value{number}", value) for number, value in enumerate(targets)]
+        part = extract(self._graph, self._entry, fetched, fed)
         ready = pipeline.optimise(part.graph, CompileOptions(stop_after=AUTODIFF))
         entry = next(iter(ready.entries.values()))
-        kept = {name: array for name, array in given.items() if name in entry.parameter_names}
+        kept = {name: array for name, array in inputs.items() if name in entry.parameter_names}
         dims = {str(symbol): self._sizes[symbol] for symbol in entry.dim_feeds}
         return [np.asarray(each, np.float64) for each in evaluate(ready, entry, kept, state, dims).results]
 
 
 def _least_error(mine: float, here: float, along: Callable[[float], float], size: float) -> float:
-    """With the first step that tells the slope to be right, or the best one."""
+    """With the first step that tells the gradient to be right, or the best one."""
     least = np.inf
     for step in STEPS:
         least = min(least, _error(mine, here, along, step * size))
@@ -176,9 +176,10 @@ def _least_error(mine: float, here: float, along: Callable[[float], float], size
 
 
 def _error(mine: float, here: float, along: Callable[[float], float], step: float) -> float:
-    """Of a slope, relative: compared with the difference over both sides, or over one side if the other has a kink."""
-    ahead, behind = along(step), along(-step)
-    numeric = [(ahead - behind) / (2 * step), (ahead - here) / step, (here - behind) / step]
+    """Of a gradient, relative: compared with the difference over both sides, or over one side if the other has a
+    kink."""
+    forward, behind = along(step), along(-step)
+    numeric = [(forward - behind) / (2 * step), (forward - here) / step, (here - behind) / step]
     errors = [abs(each - mine) / max(abs(each), abs(mine), STEPS[0] * max(abs(here), 1.0)) for each in numeric]
     return min((error for error in errors if np.isfinite(error)), default=np.inf)
 

@@ -30,7 +30,7 @@ from dfc.distribute.place import Costs, Placed, PlacementConstraints, PlacementE
 from dfc.distribute.place.blocks import names_in_blocks, strays
 from dfc.distribute.place.devices import OnDevices
 from dfc.distribute.replicate import Replication, replicate
-from dfc.distribute.shard import Caller, Sharded, Spreading, picked_ahead, row_uses, shard, sharded_state
+from dfc.distribute.shard import Caller, Sharded, ShardedGraph, hoist_gathers, row_uses, shard, sharded_state
 from dfc.driver import pipeline
 from dfc.driver.pipeline import Context, Divided, Linked, Part, Undivided
 from dfc.driver.role_memory import check_memory, early_memory
@@ -41,7 +41,7 @@ from dfc_runtime.devices import NOTE as DEVICE_NOTE
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class DistributedProgram:
     """A program that was placed and partitioned. `whole` is the graph as the passes left it, `replicated` what was cut
     into blocks, by entry; `resolution` has the lines behind the placement, `devices` what is where in the roles that
     work on several."""
@@ -50,7 +50,7 @@ class Spread:
     resolution: Resolution
     whole: Graph
     replicated: Mapping[str, Replication]
-    divided: Spreading
+    divided: ShardedGraph
     placed: Placed
     parts: RankGraphs
     devices: Mapping[RankRole, OnDevices]
@@ -72,7 +72,7 @@ class Replicated(Undivided):
 class Rows(Replicated):
     """Likewise, with rows at their owners, and the entries that only save or restore set apart."""
 
-    divided: Spreading
+    divided: ShardedGraph
     steps: Steps
 
 
@@ -100,13 +100,13 @@ class Located(Rows):
 @dataclass(frozen=True, slots=True)
 class ManyRanks:
     """The distribution that a deployment file asks for. `remarks` are warnings about the file; `costs` says what is
-    known of the costs of an optimised graph. `homes` are the sites of state that lies somewhere already; `elastic` jobs
-    may have any number of tasks."""
+    known of the costs of an optimised graph. `state_sites` are the sites of state that lies somewhere already;
+    `elastic` jobs may have any number of tasks."""
 
     resolution: Resolution
     remarks: tuple[Diagnostic, ...] = ()
     costs: Callable[[Graph], Costs | None] = lambda _: None
-    homes: Mapping[str, TaskSite] = field(default_factory=dict[str, TaskSite])
+    state_sites: Mapping[str, TaskSite] = field(default_factory=dict[str, TaskSite])
     elastic: Collection[str] = ()
 
     def replicate(self, graph: Graph) -> Replicated:
@@ -114,7 +114,7 @@ class ManyRanks:
         whole, replicated = graph, dict[str, Replication]()
         jobs = self.resolution.deployment.jobs
         sharded = sharded_state(whole, self.resolution.shards, {job.name: job.tasks for job in jobs.values()})
-        graph = picked_ahead(graph, sharded)
+        graph = hoist_gathers(graph, sharded)
         for name, statement in self.resolution.replications.items():
             if statement.mode == "sync":
                 graph, replicated[name] = replicate(graph, statement, lambda entry: row_uses(entry, sharded))
@@ -132,11 +132,11 @@ class ManyRanks:
         """Sites for state and nodes; raises `CompileError` for what cannot be placed."""
         assert isinstance(form, Rows)
         deployment = self.resolution.deployment
-        wishes = self.wishes(form)
-        wishes = replace(wishes, fixed={**self.homes, **wishes.fixed}, elastic=self.elastic)
+        constraints = self.constraints(form)
+        constraints = replace(constraints, fixed={**self.state_sites, **constraints.fixed}, elastic=self.elastic)
         known = _with_counts(form.costs or Costs(), form.replicated, deployment, form.graph)
         try:
-            placed = place(form.graph, wishes, known)
+            placed = place(form.graph, constraints, known)
         except PlacementError as problem:
             raise CompileError([_unplaceable(deployment, problem)]) from problem
         return Located(
@@ -151,27 +151,29 @@ class ManyRanks:
             known,
         )
 
-    def wishes(self, form: Rows) -> PlacementConstraints:
+    def constraints(self, form: Rows) -> PlacementConstraints:
         """What the deployment asks of a graph in blocks and rows; raises `CompileError` for lines that ask for what
         cannot be."""
-        wishes = _fixed(wishes_of(form.graph, self.resolution), form.divided, form.replicated)
-        _check_blocks(form.graph, wishes)
-        return wishes
+        constraints = _fixed(constraints_of(form.graph, self.resolution), form.divided, form.replicated)
+        _check_blocks(form.graph, constraints)
+        return constraints
 
     def partition(self, form: Undivided, context: Context) -> Divided[Graph]:
         """A graph for each role, and for each device of a role that works on several."""
-        spread_ = self.partitioned(form)
-        joints = {role: Joint.of(spread_.parts.graphs[role], several) for role, several in spread_.devices.items()}
+        distributed = self.partitioned(form)
+        joints = {
+            role: Joint.of(distributed.parts.graphs[role], several) for role, several in distributed.devices.items()
+        }
         parts: list[Part[Graph]] = []
-        for role, graph in spread_.parts.graphs.items():
+        for role, graph in distributed.parts.graphs.items():
             if role in joints:
                 parts += joints[role].parts(role.name, context.options)
             else:
                 device = self.resolution.devices.of(role.job, role.task)
                 parts.append(Part(role.name, graph, options_on(device, context.options), graph))
-        return Divided(tuple(parts), ClusterAssembly(spread_, joints))
+        return Divided(tuple(parts), ClusterAssembly(distributed, joints))
 
-    def partitioned(self, form: Undivided) -> Spread:
+    def partitioned(self, form: Undivided) -> DistributedProgram:
         """A graph for each role, proved not to wait for ever, within the memory of its job."""
         assert isinstance(form, Located)
         deployment, graph, replicated = self.resolution.deployment, form.graph, form.replicated
@@ -181,24 +183,24 @@ class ManyRanks:
             check_memory(parts.graphs, deployment.jobs, replicated, form.known)
         except PlacementError as problem:
             raise CompileError([_unplaceable(deployment, problem)]) from problem
-        found = {role: on_devices(role, part, self.resolution, form.costs) for role, part in parts.graphs.items()}
-        devices = {role: each for role, each in found.items() if each is not None}
-        remarks = (*self.remarks, *(each for cut in replicated.values() for each in cut.remarks))
-        return Spread(
+        by_role = {role: on_devices(role, part, self.resolution, form.costs) for role, part in parts.graphs.items()}
+        devices = {role: each for role, each in by_role.items() if each is not None}
+        remarks = (*self.remarks, *(each for replication in replicated.values() for each in replication.remarks))
+        return DistributedProgram(
             deployment, self.resolution, form.whole, replicated, form.divided, form.placed, parts, devices, remarks
         )
 
 
-def spread(built: Graph, whole: Graph, source: SourceFile, costs: Costs | None = None) -> Spread:
+def distribute(built: Graph, whole: Graph, source: SourceFile, costs: Costs | None = None) -> DistributedProgram:
     """Places and partitions an optimised graph, for whoever looks at that. `built` is the graph it came from, with the
     names of the author."""
     distribution = deployed(built, source, lambda _: costs)
     located: Located = pipeline.run(whole, Context(distribution=distribution), "replicate", "place")
     with pipeline.guarded("partition", 0, whole):
-        found = distribution.partitioned(located)
-    for role, part in found.parts.graphs.items():
+        partitioned = distribution.partitioned(located)
+    for role, part in partitioned.parts.graphs.items():
         pipeline.check(part, f"partition of {role.name}")
-    return found
+    return partitioned
 
 
 def deployed(built: Graph, source: SourceFile, costs: Callable[[Graph], Costs | None] = lambda _: None) -> ManyRanks:
@@ -207,7 +209,7 @@ def deployed(built: Graph, source: SourceFile, costs: Callable[[Graph], Costs | 
     return ManyRanks(resolution, remarks, costs)
 
 
-def _pieces(replicated: Mapping[str, Replication], divided: Spreading) -> dict[str, frozenset[str]]:
+def _pieces(replicated: Mapping[str, Replication], divided: ShardedGraph) -> dict[str, frozenset[str]]:
     """The results of which every task has a part, by entry: blocks of a batch, or rows."""
     names = {*replicated, *divided.results}
     return {
@@ -218,53 +220,57 @@ def _pieces(replicated: Mapping[str, Replication], divided: Spreading) -> dict[s
 
 def _caller(entry: Entry, resolution: Resolution, replicated: Mapping[str, Replication]) -> Caller:
     """Where an entry uses rows: where it is replicated, else where the first of its nodes is that a line speaks of."""
-    statement, cut = resolution.replications.get(entry.name), replicated.get(entry.name)
+    statement, replication = resolution.replications.get(entry.name), replicated.get(entry.name)
     if statement is not None:
         return (
-            Caller(TaskSite(statement.job), cut.count, cut.blocks)
-            if cut is not None
+            Caller(TaskSite(statement.job), replication.count, replication.blocks)
+            if replication is not None
             else Caller(TaskSite(statement.job))
         )
     copied = {each.job for each in resolution.replications.values()}
     for node in entry.block.nodes:
-        ruling = None if node.op in ("read", "assign") else resolution.ruling(node.name)
-        if ruling is not None and ruling.constraint.job is not None and resolution.group(node.name) is None:
-            job, task = ruling.constraint.job, ruling.constraint.task
+        constraint = None if node.op in ("read", "assign") else resolution.constraint_on(node.name)
+        if constraint is not None and constraint.constraint.job is not None and resolution.group(node.name) is None:
+            job, task = constraint.constraint.job, constraint.constraint.task
             return Caller(TaskSite(job, task if task is not None or job in copied else 0))
     first = next(iter(resolution.deployment.jobs))
     return Caller(TaskSite(first, None if first in copied else 0))
 
 
 def _fixed(
-    wishes: PlacementConstraints, divided: Spreading, replicated: Mapping[str, Replication]
+    constraints: PlacementConstraints, divided: ShardedGraph, replicated: Mapping[str, Replication]
 ) -> PlacementConstraints:
     """Wishes that know what is cut into blocks, where divided state lies, and what has to be beside it. Nothing is
     together with all its tasks: what is done with its rows is done where they are asked for."""
-    counts = {name: cut.count for name, cut in replicated.items()}
+    counts = {name: replication.count for name, replication in replicated.items()}
     owners = {name: state.division.site for name, state in divided.sharded.items()}
-    groups = {group for name, group in wishes.together.items() if name in owners}
-    together = {name: group for name, group in wishes.together.items() if group not in groups}
-    values = {name: wish for name, wish in wishes.values.items() if wishes.together.get(name) not in groups}
+    groups = {group for name, group in constraints.together.items() if name in owners}
+    together = {name: group for name, group in constraints.together.items() if group not in groups}
+    values = {
+        name: constraint
+        for name, constraint in constraints.values.items()
+        if constraints.together.get(name) not in groups
+    }
     fixed = {**divided.sites, **owners}
-    return replace(wishes, fixed=fixed, together=together, values=values, counts=counts)
+    return replace(constraints, fixed=fixed, together=together, values=values, counts=counts)
 
 
-def _check_blocks(graph: Graph, wishes: PlacementConstraints) -> None:
+def _check_blocks(graph: Graph, constraints: PlacementConstraints) -> None:
     """Refuses lines that want in one place what every task does for its own blocks."""
-    found: dict[int, Diagnostic] = {}
+    mistakes: dict[int, Diagnostic] = {}
     for entry in graph.entries.values():
-        for node in strays(entry, wishes):
-            wish, job = wishes.values[node.name], wishes.replicated[entry.name]
+        for node in strays(entry, constraints):
+            constraint, job = constraints.values[node.name], constraints.replicated[entry.name]
             message = error(
                 "E0802",
                 f"`{node.name}` is computed in blocks by all tasks of `{job}`, so that it cannot be placed elsewhere",
-                wish.span,
+                constraint.span,
                 secondary=[(node.span, "this works on the examples of a block")],
-                helps=[replacing(f"leave it with the others, on `{job}`", wish.span, job)],
+                helps=[replacing(f"leave it with the others, on `{job}`", constraint.span, job)],
             )
-            found.setdefault(wish.span.start, message)
-    if found:
-        raise CompileError(list(found.values()))
+            mistakes.setdefault(constraint.span.start, message)
+    if mistakes:
+        raise CompileError(list(mistakes.values()))
 
 
 def _with_counts(costs: Costs, replicated: Mapping[str, Replication], deployment: Deployment, graph: Graph) -> Costs:
@@ -277,9 +283,9 @@ def _with_counts(costs: Costs, replicated: Mapping[str, Replication], deployment
         if each.symbol in costs.sizes
     }
     measured = dict(costs.measured)
-    for name, cut in replicated.items():
-        for each in names_in_blocks(graph.entries[name], cut.count) & measured.keys():
-            measured[each] *= costs.blocks.get(name, 1) / cut.blocks
+    for name, replication in replicated.items():
+        for each in names_in_blocks(graph.entries[name], replication.count) & measured.keys():
+            measured[each] *= costs.blocks.get(name, 1) / replication.blocks
     return replace(costs, sizes={**counts, **costs.sizes}, own=own, measured=measured)
 
 
@@ -293,14 +299,14 @@ def mistakes_by(resolution: Resolution, whole: Graph) -> tuple[Diagnostic, ...]:
     deployment, distribution = resolution.deployment, ManyRanks(resolution)
     try:
         rows = distribution.shard(distribution.replicate(whole))
-        distribution.wishes(rows)
+        distribution.constraints(rows)
         if any(job.memory for job in deployment.jobs.values()):
             distribution.partitioned(distribution.place(rows))
     except CompileError as failure:
         return failure.diagnostics
     except PlacementError as problem:
         return (_unplaceable(deployment, problem),)
-    return tuple(each for cut in rows.replicated.values() for each in cut.remarks)
+    return tuple(each for replication in rows.replicated.values() for each in replication.remarks)
 
 
 def resolution_of(built: Graph, source: SourceFile) -> Resolution:
@@ -309,26 +315,27 @@ def resolution_of(built: Graph, source: SourceFile) -> Resolution:
 
 
 def _resolved(built: Graph, source: SourceFile) -> tuple[Deployment, Resolution, tuple[Diagnostic, ...]]:
-    deployment, found = parse_partly(source)
-    if any(each.is_error for each in found):
-        raise CompileError(sorted([*found, *wrong_names(deployment, built)], key=lambda each: each.span.start))
+    deployment, diagnostics = parse_partly(source)
+    if any(each.is_error for each in diagnostics):
+        raise CompileError(sorted([*diagnostics, *wrong_names(deployment, built)], key=lambda each: each.span.start))
     resolution, more = resolve(deployment, built)
     if resolution is None:
-        raise CompileError([*found, *more])
-    return deployment, resolution, (*found, *more)
+        raise CompileError([*diagnostics, *more])
+    return deployment, resolution, (*diagnostics, *more)
 
 
-def wishes_of(graph: Graph, resolution: Resolution) -> PlacementConstraints:
+def constraints_of(graph: Graph, resolution: Resolution) -> PlacementConstraints:
     """What the deployment asks of the names of an optimised graph."""
-    jobs, settled = resolution.deployment.jobs, resolution.devices.settled
+    jobs, with_job = resolution.deployment.jobs, resolution.devices.with_job
     nodes = {node.name for _, block in walk.graph_blocks(graph) for node in walk.nodes(block)}
-    asked = {name: ruling for name in (*graph.resources, *sorted(nodes)) if (ruling := resolution.ruling(name))}
-    together = {name: group for name in (*graph.resources, *sorted(nodes)) if (group := resolution.group(name))}
+    names = (*graph.resources, *sorted(nodes))
+    asked = {name: resolved for name in names if (resolved := resolution.constraint_on(name))}
+    together = {name: group for name in names if (group := resolution.group(name))}
     return PlacementConstraints(
         {job.name: job.tasks for job in jobs.values()},
         {job.name: job.memory for job in jobs.values()},
-        {name: settled(ruling.constraint) for name, ruling in asked.items() if name in graph.resources},
-        {name: settled(ruling.constraint) for name, ruling in asked.items() if name not in graph.resources},
+        {name: with_job(resolved.constraint) for name, resolved in asked.items() if name in graph.resources},
+        {name: with_job(resolved.constraint) for name, resolved in asked.items() if name not in graph.resources},
         {name: group.members[0] for name, group in together.items()},
         {name: each.job for name, each in resolution.replications.items() if name in graph.entries},
     )
@@ -345,40 +352,49 @@ class ClusterAssembly:
     """The bundle around the bundles of the roles. `extras` are what it holds besides them; one that is no part of
     another says what delaying receives saves."""
 
-    spread: Spread
+    distributed: DistributedProgram
     joints: Mapping[RankRole, Joint]
     extras: Extras = field(default_factory=Extras)
 
     def bundle(self, parts: Sequence[Part[Linked]], context: Context) -> Bundle:
-        extras, spread_ = self.extras, self.spread
+        extras, distributed = self.extras, self.distributed
         if extras.has_deployment:
-            extras = replace(extras, early=early_memory(spread_.parts.graphs))
+            extras = replace(extras, early=early_memory(distributed.parts.graphs))
         return write_cluster(
-            spread_.whole,
-            spread_.deployment,
-            spread_.parts,
-            spread_.replicated,
-            spread_.divided,
+            distributed.whole,
+            distributed.deployment,
+            distributed.parts,
+            distributed.replicated,
+            distributed.divided,
             dict(self._inner(parts)),
-            spread_.placed.placement,
+            distributed.placed.placement,
             extras,
-            (*context.diagnostics, *spread_.diagnostics),
+            (*context.diagnostics, *distributed.diagnostics),
         )
 
     def _inner(self, parts: Sequence[Part[Linked]]) -> Iterator[tuple[RankRole, Bundle]]:
         """The program of each role as a bundle by itself, without its text, which the bundle around it has. One that
         works on GPUs says which of its task is its first, and how many each task has."""
         pending = iter(parts)
-        for role, graph in self.spread.parts.graphs.items():
+        for role, graph in self.distributed.parts.graphs.items():
             joint = self.joints.get(role)
             own = [next(pending) for _ in (joint.split.graphs if joint is not None else (role,))]
             linked = joint.joined(own) if joint is not None else own[0].form
-            device = self.spread.resolution.devices.of(role.job, role.task)
+            device = self.distributed.resolution.devices.of(role.job, role.task)
             lowered = linked.lowered
             if device.kind == "gpu":
-                note = [0 if joint is not None else device.number, self.spread.deployment.jobs[role.job].gpus]
+                note = [0 if joint is not None else device.number, self.distributed.deployment.jobs[role.job].gpus]
                 lowered = replace(lowered, notes={**lowered.notes, DEVICE_NOTE: note})
             yield role, write(linked.program, lowered, "", graph.settings)
 
 
-__all__ = ["ClusterAssembly", "Extras", "ManyRanks", "Spread", "deployed", "options_on", "spread", "wishes_of"]
+__all__ = [
+    "ClusterAssembly",
+    "DistributedProgram",
+    "Extras",
+    "ManyRanks",
+    "constraints_of",
+    "deployed",
+    "distribute",
+    "options_on",
+]

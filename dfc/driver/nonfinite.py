@@ -24,7 +24,7 @@ from dfc.ops.record import Array
 from dfc.transforms.instrument.finite_checks import NAME, watched
 
 
-class _Found(Exception):
+class _NonfiniteValue(Exception):
     def __init__(self, node: Node, operands: Sequence[Array], result: int, array: Array) -> None:
         super().__init__(node.name)
         self.node = node
@@ -64,13 +64,13 @@ def explain(
         if node in watching:
             for number, array in enumerate(results):
                 if array.dtype.kind in "fV" and not np.isfinite(_plain(array)).all():
-                    raise _Found(node, operands, number, array)
+                    raise _NonfiniteValue(node, operands, number, array)
 
     try:
         with np.errstate(all="ignore"):
             evaluate(graph, entry, feeds, state, sizes, observe=observe)
-    except _Found as found:
-        return _told(found)
+    except _NonfiniteValue as found:
+        return _message(found)
     return ""
 
 
@@ -79,19 +79,22 @@ def _plain(array: Array) -> Array:
     return array if array.dtype.kind in "iub" else array.astype(np.float64)
 
 
-def _told(found: _Found) -> str:
-    node, array = found.node, _plain(found.array)
+def _message(nonfinite: _NonfiniteValue) -> str:
+    node, array = nonfinite.node, _plain(nonfinite.array)
     index = np.unravel_index(int(np.argmin(np.isfinite(array))), array.shape)
-    place = f"[{', '.join(str(int(i)) for i in index)}]" if array.ndim else ""
+    index_text = f"[{', '.join(str(int(i)) for i in index)}]" if array.ndim else ""
     line = node.span.file.line_text(node.span.line).strip()
     where = f" at {node.span.file.name.rsplit('/', 1)[-1]}:{node.span.line}:{node.span.column}"
-    lines = [f"`{node.results[found.result].name}`{place} is {array[index]}" + ("" if node.span.is_nowhere else where)]
+    lines = [
+        f"`{node.results[nonfinite.result].name}`{index_text} is {array[index]}"
+        + ("" if node.span.is_nowhere else where)
+    ]
     if line:
         lines.append(f"  {node.span.line} | {line}")
     bad = int(array.size - np.isfinite(array).sum())
     if array.size > 1:
         lines.append(f"  {bad} of {array.size} elements are not finite")
-    for value, operand in zip(node.operands, found.operands, strict=True):
+    for value, operand in zip(node.operands, nonfinite.operands, strict=True):
         if operand.dtype.kind in "fViu":
             lines.append(f"  input `{value.name}`: {value.type}, {_range(_plain(operand))}")
     return "\n".join(lines)

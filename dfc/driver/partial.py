@@ -74,15 +74,15 @@ def cluster_specialiser(
     target: str,
     variants: Sequence[str],
     deployment: tuple[str, str],
-    homes: Mapping[str, str],
+    state_sites: Mapping[str, str],
     elastic: Sequence[str],
     how: Build,
 ) -> ClusterSpecialiser:
-    """For a program on many ranks: `deployment` is the name and the text of its deployment file, `homes` says of all
-    state where it lies, as `job` or `job:task`, and `elastic` jobs may have any number of tasks."""
+    """For a program on many ranks: `deployment` is the name and the text of its deployment file, `state_sites` says of
+    all state where it lies, as `job` or `job:task`, and `elastic` jobs may have any number of tasks."""
     options = _options(target, variants, how)
     built = rebuilt(sources, settings)
-    sites = {name: TaskSite(*site(text)) for name, text in homes.items()}
+    sites = {name: TaskSite(*site(text)) for name, text in state_sites.items()}
     with _compiled_once():
         resolution = resolution_of(built, SourceFile(*deployment))
     return ClusterSpecialiser(Surroundings(built, resolution, sites, elastic), options)
@@ -104,15 +104,15 @@ class ClusterSpecialiser:
         """The bundle of a replicated entry for batches that are filled up; raises `CompileError` where rows are mixed
         so that what is behind the short batch would have a part in its results."""
         try:
-            bundle, found = compiled_padded(entry, self._around, self._options)
+            bundle, padding = compiled_padded(entry, self._around, self._options)
         except CompileError as problem:
             raise CompileError(_without_folder(each) for each in problem.diagnostics) from None
         names = name_symbols(self._around.built.entries[entry].dims)
         return Filled(
             bundle.to_bytes(),
-            found.valid,
-            {name: (piece.axis, formula(piece.outer, names)) for name, piece in found.feeds.items()},
-            {name: (piece.axis, formula(piece.outer, names)) for name, piece in found.results.items()},
+            padding.valid,
+            {name: (piece.axis, formula(piece.outer, names)) for name, piece in padding.feeds.items()},
+            {name: (piece.axis, formula(piece.outer, names)) for name, piece in padding.results.items()},
         )
 
 

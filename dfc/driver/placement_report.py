@@ -19,7 +19,7 @@ from dfc.distribute.place.cost import nodes_inside
 from dfc.distribute.place.devices import DeviceDecision
 from dfc.distribute.place.state import used_state
 from dfc.distribute.place.timeline import Timeline, timeline
-from dfc.driver.many_ranks import Spread
+from dfc.driver.many_ranks import DistributedProgram
 from dfc.ir.dims import Dim
 from dfc.lower.program import lower_graph
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
@@ -82,41 +82,41 @@ class Report:
     peaks: tuple[Peak, ...]
 
 
-def report(spread: Spread, only: str | None = None, *, plans_memory: bool = False) -> Report:
+def report(distributed: DistributedProgram, only: str | None = None, *, plans_memory: bool = False) -> Report:
     """The report, with the memory of each role if that is to be planned, too. With `only`, it has just the rows whose
     name the glob matches; the sums are of all."""
-    deployment = spread.deployment
+    deployment = distributed.deployment
     tasks = [TaskSite(job.name, number) for job in deployment.jobs.values() for number in range(job.tasks)]
     memory = {job.name: job.memory for job in deployment.jobs.values()}
     counts = {job.name: job.tasks for job in deployment.jobs.values()}
-    placed = spread.placed
+    placed = distributed.placed
     entries = [
-        PlacedEntry(name, tuple(_rows(spread, decisions, name, only)), timeline(decisions, tasks))
+        PlacedEntry(name, tuple(_rows(distributed, decisions, name, only)), timeline(decisions, tasks))
         for name, decisions in placed.entries.items()
     ]
     return Report(
         deployment.source.name,
-        tuple(_devices(spread)),
-        tuple(_rows(spread, placed.state, "", only)),
-        tuple(loads(spread.divided.graph, placed.state, counts, memory)),  # tables as each owner has them
+        tuple(_devices(distributed)),
+        tuple(_rows(distributed, placed.state, "", only)),
+        tuple(loads(distributed.divided.graph, placed.state, counts, memory)),  # tables as each owner has them
         tuple(entries),
-        tuple(_peaks(spread)) if plans_memory else (),
+        tuple(_peaks(distributed)) if plans_memory else (),
     )
 
 
-def _devices(spread: Spread) -> Iterator[DeviceRow]:
-    devices = spread.resolution.devices
-    for role in spread.parts.graphs:
-        if spread.deployment.jobs[role.job].gpus:
-            several = spread.devices.get(role)
-            found = several.devices if several is not None else devices.in_play(role.job, role.task)
+def _devices(distributed: DistributedProgram) -> Iterator[DeviceRow]:
+    devices = distributed.resolution.devices
+    for role in distributed.parts.graphs:
+        if distributed.deployment.jobs[role.job].gpus:
+            several = distributed.devices.get(role)
+            in_play = several.devices if several is not None else devices.in_play(role.job, role.task)
             lines = sorted({span.line for span in devices.because(role.job, role.task)})
-            yield DeviceRow(role.name, found, tuple(lines))
+            yield DeviceRow(role.name, in_play, tuple(lines))
 
 
-def _peaks(spread: Spread) -> Iterator[Peak]:
+def _peaks(distributed: DistributedProgram) -> Iterator[Peak]:
     """Entries of each role that receive anything."""
-    for role, graph in spread.parts.graphs.items():
+    for role, graph in distributed.parts.graphs.items():
         early = with_early_receives(graph)
         if any(early.entries[name] is not entry for name, entry in graph.entries.items()):
             delayed = lower_graph(graph).entries
@@ -125,13 +125,15 @@ def _peaks(spread: Spread) -> Iterator[Peak]:
                     yield Peak(role.name, one.name, one.arena, other.arena)
 
 
-def _rows(spread: Spread, decisions: Sequence[Decision], entry: str, only: str | None) -> Iterator[Row]:
+def _rows(
+    distributed: DistributedProgram, decisions: Sequence[Decision], entry: str, only: str | None
+) -> Iterator[Row]:
     glob = Glob(only or "**")
     for outer in decisions:
-        for each in (outer, *_inside(spread, outer)):
+        for each in (outer, *_inside(distributed, outer)):
             if glob.matches(each.name):
-                lines = tuple(sorted(set(_lines(spread, each, entry))))
-                device, chosen = _device(spread, each, entry)
+                lines = tuple(sorted(set(_lines(distributed, each, entry))))
+                device, chosen = _device(distributed, each, entry)
                 yield Row(
                     entry,
                     each.name,
@@ -146,20 +148,22 @@ def _rows(spread: Spread, decisions: Sequence[Decision], entry: str, only: str |
                 )
 
 
-def _device(spread: Spread, decision: Decision, entry: str) -> tuple[Device, DeviceDecision | None]:
+def _device(distributed: DistributedProgram, decision: Decision, entry: str) -> tuple[Device, DeviceDecision | None]:
     """The device of a task that something is on, and the decision for it where there are several."""
     site = decision.site
-    role = next((each for each in spread.parts.graphs if each.runs(site) and each.task in (None, site.task or 0)), None)
-    several = spread.devices.get(role) if role is not None else None
+    role = next(
+        (each for each in distributed.parts.graphs if each.runs(site) and each.task in (None, site.task or 0)), None
+    )
+    several = distributed.devices.get(role) if role is not None else None
     if several is None:
-        return spread.resolution.devices.of(site.job, site.task), None
+        return distributed.resolution.devices.of(site.job, site.task), None
     chosen = several.decisions.get(entry, {}).get(decision.name)
     return (several.devices[0] if chosen is None else chosen.device), chosen
 
 
-def _inside(spread: Spread, outer: Decision) -> Iterator[Decision]:
+def _inside(distributed: DistributedProgram, outer: Decision) -> Iterator[Decision]:
     """What is in the regions of a node and has a place of its own; its time is that of the whole."""
-    sites = spread.placed.placement.nodes
+    sites = distributed.placed.placement.nodes
     for node in nodes_inside(outer.node)[1:] if outer.node is not None else ():
         if node in sites:
             yield replace(
@@ -167,9 +171,9 @@ def _inside(spread: Spread, outer: Decision) -> Iterator[Decision]:
             )
 
 
-def _lines(spread: Spread, decision: Decision, entry: str) -> Iterator[int]:
+def _lines(distributed: DistributedProgram, decision: Decision, entry: str) -> Iterator[int]:
     """Numbers of the lines that a decision follows from."""
-    resolution = spread.resolution
+    resolution = distributed.resolution
     state = _state_of(decision)
     yield from _lines_about(resolution, state or decision.name)
     if decision.site.task is not None:
@@ -178,17 +182,17 @@ def _lines(spread: Spread, decision: Decision, entry: str) -> Iterator[int]:
     for statement in resolution.replications.values():
         if statement.job != decision.site.job:
             continue
-        if statement.entry == entry or touched in used_state(spread.whole.entries[statement.entry]):
+        if statement.entry == entry or touched in used_state(distributed.whole.entries[statement.entry]):
             yield statement.span.line
 
 
 def _lines_about(resolution: Resolution, name: str) -> Iterator[int]:
     group = resolution.group(name)
-    ruling = resolution.ruling(name)
+    resolved = resolution.constraint_on(name)
     if group is not None:
         yield from (link.span.line for link in group.links)
-    if ruling is not None:
-        yield from (cause.span.line for cause in ruling.causes)
+    if resolved is not None:
+        yield from (cause.span.line for cause in resolved.causes)
 
 
 def _state_of(decision: Decision) -> str:

@@ -31,13 +31,13 @@ FORMAT = "dfc profile 1"
 @dataclass(frozen=True, slots=True)
 class KernelTime:
     """One kernel at one place of an entry: the median over `launches`, in seconds; `names` are the nodes it computes,
-    `place` is where they stand in the source."""
+    `location` is where they stand in the source."""
 
     entry: str
     names: tuple[str, ...]
     seconds: float
     launches: int
-    place: str
+    location: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Profile:
                 "names": list(each.names),
                 "seconds": each.seconds,
                 "launches": each.launches,
-                "place": each.place,
+                "place": each.location,
             }
             for each in sorted(self.kernels, key=lambda each: -each.seconds * each.launches)
         ]
@@ -78,13 +78,13 @@ def taken(program: str, meter: Meter) -> Profile:
 
 def merged(program: str, ranks: Sequence[RankTimes], blocks: Mapping[str, int]) -> Profile:
     """What all ranks have measured, of a program whose entries were cut into so many blocks."""
-    found: dict[tuple[str, tuple[str, ...], str], list[tuple[float, int]]] = {}
+    samples: dict[tuple[str, tuple[str, ...], str], list[tuple[float, int]]] = {}
     for rank in ranks:
         for each in rank.kernels:
-            found.setdefault((each.entry, each.names, each.location), []).append((each.seconds, each.launches))
+            samples.setdefault((each.entry, each.names, each.location), []).append((each.seconds, each.launches))
     kernels = [
-        KernelTime(entry, names, _median(times), sum(launches for _, launches in times), place)
-        for (entry, names, place), times in found.items()
+        KernelTime(entry, names, _median(times), sum(launches for _, launches in times), location)
+        for (entry, names, location), times in samples.items()
     ]
     overheads = [rank.overhead for rank in ranks if rank.kernels]
     return Profile(program, statistics.median(overheads) if overheads else 0.0, tuple(kernels), dict(blocks))
@@ -124,12 +124,12 @@ def measured(profile: Profile, graph: Graph) -> Mapping[str, float]:
     """Seconds for nodes by name. What a kernel took is divided among its nodes as the static table would have it."""
     nodes = {node.name: node for _, block in walk.graph_blocks(graph) for node in walk.nodes(block)}
     table = Costs()
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for kernel in profile.kernels:
         there = [nodes[name] for name in kernel.names if name in nodes]
         for node, share in zip(there, _shares(there, table), strict=True):
-            found[node.name] = found.get(node.name, 0.0) + kernel.seconds * share
-    return found
+            seconds[node.name] = seconds.get(node.name, 0.0) + kernel.seconds * share
+    return seconds
 
 
 def _shares(nodes: Sequence[Node], table: Costs) -> list[float]:

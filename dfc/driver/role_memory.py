@@ -68,8 +68,12 @@ def needed(graph: Graph, job: Job, replicated: Mapping[str, Replication], costs:
     most = Needs(state, constants, "", 0, 0)
     for entry in program.entries:
         sizes = costs.of_entry(entry.name).sizes
-        cut = replicated.get(entry.name)
-        sums = cut.combinations if cut is not None and cut.job == job.name and job.tasks > 1 else ()
+        replication = replicated.get(entry.name)
+        sums = (
+            replication.combinations
+            if replication is not None and replication.job == job.name and job.tasks > 1
+            else ()
+        )
         own = Needs(state, constants, entry.name, _at(entry.arena, sizes), _summed(sums, sizes))
         most = max(most, own, key=lambda each: each.total)
     return most
@@ -86,11 +90,11 @@ def _at(size: Dim, sizes: Mapping[Symbol, int]) -> int:
 
 def early_memory(graphs: Mapping[RankRole, Graph]) -> dict[tuple[str, str], Formula]:
     """Bytes of working memory by role and entry, for entries that receive anything, with all of it at the start."""
-    found: dict[tuple[str, str], Formula] = {}
+    memory: dict[tuple[str, str], Formula] = {}
     for role, graph in graphs.items():
         early = with_early_receives(graph)
         changed = {name: each for name, each in early.entries.items() if each is not graph.entries[name]}
         for entry in lower_graph(replace(early, entries=changed)).entries if changed else ():
             names = name_symbols([*entry.dims, *(symbol for symbol, _ in entry.measured)])
-            found[role.name, entry.name] = formula(entry.arena, names)
-    return found
+            memory[role.name, entry.name] = formula(entry.arena, names)
+    return memory

@@ -14,7 +14,7 @@ from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph, Node, Value
 from dfc.ir.names import identifier
 from dfc.ir.types import TensorType
-from dfc.transforms.subgraph.extraction import Named, cut
+from dfc.transforms.subgraph.extraction import Named, extract
 from dfc_runtime.errors import FeedError
 from dfc_runtime.names import did_you_mean
 
@@ -47,7 +47,7 @@ def select(graph: Graph, fetches: Sequence[str], feeds: Sequence[str]) -> Select
         else:
             renamed[name] = size
     _refuse_twice(entry, renamed)
-    part = cut(graph, entry, fetched, sorted(fed, key=lambda pair: pair[0]))
+    part = extract(graph, entry, fetched, sorted(fed, key=lambda pair: pair[0]))
     if part.missing:
         what = ", ".join(f"{name}: {_type(entry, name)}" for name in part.missing)
         raise _wrong(f"{_listed(fetched)} needs the feed {what}")
@@ -160,11 +160,11 @@ class _Names:
         prefix = f"{self.entry.name}/"
         full = [name for name, known in self.all.items() if known is value]
         printed = [prefix + identifier(name.removeprefix(prefix)) for name in full]
-        found = [*full, *(name for name in printed if name in self.all or self._printed(name) is value)]
+        candidates = [*full, *(name for name in printed if name in self.all or self._printed(name) is value)]
         if short:
             own = [self.parameters[value]] if value in self.parameters else []
-            found += [*own, *(name.removeprefix(prefix) for name in found)]
-        known = (name for name in dict.fromkeys(found) if short or self.all.get(name, value) is value)
+            candidates += [*own, *(name.removeprefix(prefix) for name in candidates)]
+        known = (name for name in dict.fromkeys(candidates) if short or self.all.get(name, value) is value)
         return list(known)
 
     def _is(self, name: str, value: Value) -> bool:
@@ -174,21 +174,21 @@ class _Names:
             return False
 
     def _find(self, name: str, near: Sequence[str]) -> Value:
-        found = self.all.get(name) or self._printed(name)
-        if found is not None:
-            return found
+        value = self.all.get(name) or self._printed(name)
+        if value is not None:
+            return value
         if name in self.inside:
-            place = self.inside[name]
-            what = "a branch" if place.op == "if" else "a loop"
-            raise _wrong(f"`{name}` is inside {what}, where it has many values or none: fetch `{place.name}` instead")
+            node = self.inside[name]
+            what = "a branch" if node.op == "if" else "a loop"
+            raise _wrong(f"`{name}` is inside {what}, where it has many values or none: fetch `{node.name}` instead")
         raise _wrong(f"`{self.entry.name}` has no value `{name}`{did_you_mean(name, near)}")
 
     def _printed(self, name: str) -> Value | None:
         """The value that is printed under this name, if there is just one."""
         prefix = f"{self.entry.name}/"
-        wanted = name.removeprefix(prefix)
-        found = {value for full, value in self.all.items() if identifier(full.removeprefix(prefix)) == wanted}
-        return found.pop() if len(found) == 1 else None
+        short_name = name.removeprefix(prefix)
+        values = {value for full, value in self.all.items() if identifier(full.removeprefix(prefix)) == short_name}
+        return values.pop() if len(values) == 1 else None
 
 
 def _refuse_twice(entry: Entry, feeds: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ from dfc.distribute.deployment.task_devices import Device
 from dfc.distribute.partition import RankRole
 from dfc.distribute.partition.devices import DeviceParts, split_by_device
 from dfc.distribute.place import Costs
-from dfc.distribute.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices
+from dfc.distribute.place.devices import DeviceConstraints, OnDevices, needs_host, place_on_devices
 from dfc.driver import pipeline
 from dfc.driver.pipeline import Context, Divided, Linked, OneRank, Part, Undivided
 from dfc.ir import walk
@@ -54,17 +54,19 @@ def on_devices(role: RankRole, graph: Graph, resolution: Resolution, costs: Cost
     lacks = _lacks(is_for_gpu=devices[0].kind == "gpu")
     if len(devices) == 1 and not needs_host(graph, lacks):
         return None
-    settled = resolution.devices.settled
+    with_job = resolution.devices.with_job
     names = [*graph.resources, *(node.name for entry in walk.entries(graph) for node in walk.nodes(entry.block))]
-    rulings = {name: ruling for name in names if (ruling := resolution.ruling(name)) is not None}
+    resolved_constraints = {
+        name: resolved for name in names if (resolved := resolution.constraint_on(name)) is not None
+    }
     groups = {name: group.members[0] for name in names if (group := resolution.group(name)) is not None}
     allowed = {
-        name: resolution.devices.allowed(settled(ruling.constraint), role.job, role.task)
-        for name, ruling in rulings.items()
+        name: resolution.devices.allowed(with_job(resolved.constraint), role.job, role.task)
+        for name, resolved in resolved_constraints.items()
     }
-    beside = {slot: owner for slot, owner in _slots(graph, resolution) if owner in allowed}
-    allowed |= {slot: allowed[owner] for slot, owner in beside.items()}
-    return place_on_devices(graph, DeviceWishes(devices, allowed, groups, lacks, beside), costs)
+    colocated_with = {slot: owner for slot, owner in _slots(graph, resolution) if owner in allowed}
+    allowed |= {slot: allowed[owner] for slot, owner in colocated_with.items()}
+    return place_on_devices(graph, DeviceConstraints(devices, allowed, groups, lacks, colocated_with), costs)
 
 
 def _slots(graph: Graph, resolution: Resolution) -> Iterator[tuple[str, str]]:
@@ -84,8 +86,8 @@ class OnSeveral(Undivided):
 
     def text(self) -> str:
         """The graph, and before it where state is."""
-        places = (f"# {name}: {device}\n" for name, device in self.placed.state.items())
-        return f"{''.join(places)}{Undivided.text(self)}"
+        lines = (f"# {name}: {device}\n" for name, device in self.placed.state.items())
+        return f"{''.join(lines)}{Undivided.text(self)}"
 
 
 class OneTask:
@@ -106,7 +108,7 @@ class OneTask:
         lacks = _lacks(is_for_gpu=True)
         if self._options.target == GPU_TARGET and not needs_host(form.graph, lacks):
             return form
-        placed = place_on_devices(form.graph, DeviceWishes((Device("gpu", 0),), lacking=lacks))
+        placed = place_on_devices(form.graph, DeviceConstraints((Device("gpu", 0),), lacking=lacks))
         return OnSeveral(form.graph, placed)
 
     def partition(self, form: Undivided, context: Context) -> Divided[Graph]:
@@ -151,12 +153,12 @@ class Joint:
 
     def joined(self, parts: Sequence[Part[Linked]]) -> Linked:
         """One program of the linked parts, in their order."""
-        made: list[_Part] = []
+        joined_parts: list[_Part] = []
         for device, part in zip(self.split.graphs, parts, strict=True):
             program, lowered = part.form.program, part.form.lowered
             code = write(program, lowered, "", part.graph.settings).to_bytes()
-            made.append(_Part(device, program, code, lowered.compilers))
-        return Linked(*_joined(self.graph, self.split, made))
+            joined_parts.append(_Part(device, program, code, lowered.compilers))
+        return Linked(*_joined(self.graph, self.split, joined_parts))
 
 
 def lower_on_devices(graph: Graph, placed: OnDevices, options: CompileOptions) -> tuple[Program, Lowered]:
@@ -203,10 +205,10 @@ def _joined(graph: Graph, split: DeviceParts, parts: Sequence[_Part]) -> tuple[P
         offset += len(part.code)
     entries: list[dict[str, object]] = []
     for name, entry in _entries(graph).items():
-        made = signature(entry)
-        whole.signatures.append(made)
-        whole.entries.append(_entry(name, entry, made, parts, asked.get(name, ())))
-        entries.append(_entry_plan(name, made, whole.entries[-1], parts))
+        entry_signature = signature(entry)
+        whole.signatures.append(entry_signature)
+        whole.entries.append(_entry(name, entry, entry_signature, parts, asked.get(name, ())))
+        entries.append(_entry_plan(name, entry_signature, whole.entries[-1], parts))
     symbols = {f"entry_{number}_0": 0 for number in range(len(entries))}
     image = CodeImage(MIXED, b"".join(part.code for part in parts), symbols, ())
     compilers = {name: version for part in parts for name, version in part.compilers.items()}
@@ -221,23 +223,25 @@ def _entries(graph: Graph) -> dict[str, Entry]:
 
 def _sites(part: _Part, split: DeviceParts, whole: Program, asked: dict[str, list[int]]) -> list[int]:
     """The number of each host call of a part among those of the whole; `asked` gets them by entry."""
-    found: list[int] = []
+    sites: list[int] = []
     entry_of = {step.site: entry.name for entry in part.program.entries for step in _host_calls(entry)}
     inner = set(split.inner)
     for number, site in enumerate(part.program.sites):
         if dict(site.attributes).get("key") in inner:
-            found.append(NOT_OUTSIDE)
+            sites.append(NOT_OUTSIDE)
         else:
-            found.append(whole.host_site(site))
-            asked.setdefault(entry_of[number], []).append(found[-1])
-    return found
+            sites.append(whole.host_site(site))
+            asked.setdefault(entry_of[number], []).append(sites[-1])
+    return sites
 
 
 def _host_calls(entry: EntryProgram) -> Sequence[HostCall]:
     return [step for step in steps_of(entry.steps) if isinstance(step, HostCall)]
 
 
-def _entry(name: str, entry: Entry, made: EntrySignature, parts: Sequence[_Part], sites: Sequence[int]) -> EntryProgram:
+def _entry(
+    name: str, entry: Entry, signature: EntrySignature, parts: Sequence[_Part], sites: Sequence[int]
+) -> EntryProgram:
     """An entry that its parts carry out. Its memory is that of all of them together."""
     arena = largest = ZERO
     for part in parts:
@@ -246,31 +250,31 @@ def _entry(name: str, entry: Entry, made: EntrySignature, parts: Sequence[_Part]
                 arena, largest = arena + own.arena, largest + own.largest_live
     steps = tuple(HostCall(site, (), ()) for site in sites)
     measured = tuple(bounds_in(entry.block).items())
-    return EntryProgram(made.name, [], steps, (), (), made.dims, arena, largest, measured=measured)
+    return EntryProgram(signature.name, [], steps, (), (), signature.dims, arena, largest, measured=measured)
 
 
-def _entry_plan(name: str, made: EntrySignature, entry: EntryProgram, parts: Sequence[_Part]) -> dict[str, object]:
+def _entry_plan(name: str, signature: EntrySignature, entry: EntryProgram, parts: Sequence[_Part]) -> dict[str, object]:
     known = [symbol for symbol, _ in entry.measured]
-    found: list[Mapping[str, object]] = []
+    plans: list[Mapping[str, object]] = []
     for number, part in enumerate(parts):
         names = [each.name for each in part.program.entries]
         if name not in names:
             continue
         index = names.index(name)
         own, program = part.program.signatures[index], part.program.entries[index]
-        found.append(
+        plans.append(
             {
                 "device": number,
                 "entry": index,
-                "arguments": [made.parameter_names.index(each) for each in own.parameter_names],
-                "results": [made.result_names.index(each) for each in own.result_names],
+                "arguments": [signature.parameter_names.index(each) for each in own.parameter_names],
+                "results": [signature.result_names.index(each) for each in own.result_names],
                 "measured": [known.index(symbol) for symbol, _ in program.measured],
             }
         )
     return {
-        "arguments": len(made.parameter_names),
-        "results": len(made.result_names),
-        "dims": len(made.dims),
+        "arguments": len(signature.parameter_names),
+        "results": len(signature.result_names),
+        "dims": len(signature.dims),
         "measured": len(known),
-        "parts": found,
+        "parts": plans,
     }

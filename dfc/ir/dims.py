@@ -71,16 +71,16 @@ class Dim:
 
     def symbols(self) -> frozenset[Symbol]:
         """Every symbol that occurs in it, inside atoms too."""
-        found: set[Symbol] = set()
+        symbols: set[Symbol] = set()
         pending: list[Dim] = [self]
         while pending:
             for monomial, _ in pending.pop().terms:
                 for atom in monomial:
                     if isinstance(atom, Symbol):
-                        found.add(atom)
+                        symbols.add(atom)
                     else:
                         pending += (atom.left, atom.right)
-        return frozenset(found)
+        return frozenset(symbols)
 
     def __add__(self, other: DimLike) -> Dim:
         right = dim(other)
@@ -244,7 +244,7 @@ def _extreme(function: str, a: Dim, b: Dim) -> Dim:
 
 def _alternatives(function: str, d: Dim) -> list[Dim]:
     """What an extreme chooses from; the dimension itself if it is no such extreme."""
-    found: list[Dim] = []
+    alternatives: list[Dim] = []
     pending = [d]
     while pending:
         each = pending.pop()
@@ -252,8 +252,8 @@ def _alternatives(function: str, d: Dim) -> list[Dim]:
         if isinstance(atom, Compound) and atom.function == function:
             pending += (atom.right, atom.left)
         else:
-            found.append(each)
-    return found
+            alternatives.append(each)
+    return alternatives
 
 
 def _sign(d: Dim) -> int | None:

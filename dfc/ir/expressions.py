@@ -20,13 +20,13 @@ def expression(block: Block, known: Mapping[Value, str], text: Callable[[Node, S
     counts = walk.use_counts(block)
     stack: list[tuple[Value, str]] = []
     for node in block.nodes:
-        made = [v for v in node.results if not v.is_token]
-        if node.regions or len(made) != 1 or measured(node) is not None or counts.get(made[0], 0) != 1:
+        values = [v for v in node.results if not v.is_token]
+        if node.regions or len(values) != 1 or measured(node) is not None or counts.get(values[0], 0) != 1:
             return None
         operands = _take(node, stack, known)
         if operands is None:
             return None
-        stack.append((made[0], text(node, operands)))
+        stack.append((values[0], text(node, operands)))
     if len(results) != 1 or len(stack) > 1:
         return None
     if stack:

@@ -31,7 +31,7 @@ from dfc.ir.normal_forms import NormalForms, TooLargeError, normal_forms
 
 RELATIONS = ("==", "!=", "<", "<=", ">", ">=")
 OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-_ROUNDS = 8
+_MAX_ITERATIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Facts:
         """The size in the one form that all sizes known to be equal to it share."""
         if size.constant is not None or not (self.replacements or self.divisions):
             return size
-        for _ in range(_ROUNDS):
+        for _ in range(_MAX_ITERATIONS):
             simpler = self._rewrite(size)
             if simpler == size:
                 break
@@ -286,12 +286,12 @@ def _atom_not_negative(atom: Atom) -> bool:
 
 def _bounds_of_atoms(size: Dim) -> list[Dim]:
     """What holds for the quotients and extremes in `size` by themselves, such as `min(a, b) <= a`."""
-    found: list[Dim] = []
+    bounds: list[Dim] = []
     for monomial, _ in size.terms:
         for atom in monomial:
             if isinstance(atom, Compound) and len(monomial) == 1:
-                found += _bounds_of(atom)
-    return found
+                bounds += _bounds_of(atom)
+    return bounds
 
 
 def _bounds_of(atom: Compound) -> list[Dim]:

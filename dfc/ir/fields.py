@@ -38,10 +38,10 @@ MAX_LISTED = 64
 class FieldError(ValueError):
     """A plain value does not fit the field it is given for."""
 
-    def __init__(self, field: str, wanted: str) -> None:
-        super().__init__(f"`{field}` wants {wanted}")
+    def __init__(self, field: str, expected: str) -> None:
+        super().__init__(f"`{field}` wants {expected}")
         self.field = field
-        self.wanted = wanted
+        self.expected = expected
 
 
 def encode(attributes: Attributes) -> list[tuple[str, Plain]]:
@@ -104,15 +104,15 @@ def decode(cls: type[Attributes], values: Mapping[str, Plain]) -> Attributes:
     for name in values:
         if name not in hints:
             raise FieldError(name, f"to be one of {', '.join(hints) or 'nothing: this op has no attributes'}")
-    given: dict[str, Any] = {}
+    present: dict[str, Any] = {}
     for field in fields(cls):
         if field.name in values:
-            given[field.name] = _decode(field.name, hints[field.name], values[field.name])
+            present[field.name] = _decode(field.name, hints[field.name], values[field.name])
         elif _required(field) and type(None) in get_args(hints[field.name]):
-            given[field.name] = None
+            present[field.name] = None
         elif _required(field):
             raise FieldError(field.name, "a value")
-    return cls(**given)
+    return cls(**present)
 
 
 @cache
@@ -163,7 +163,7 @@ def _decode_plain(name: str, hint: type[object], value: Plain) -> object:
         return value
     if issubclass(hint, Enum) and isinstance(value, str) and value in [member.value for member in hint]:
         return hint(value)
-    raise FieldError(name, _wanted(hint))
+    raise FieldError(name, _expected(hint))
 
 
 def _decode_record(name: str, cls: type[object], value: Plain) -> object:
@@ -174,7 +174,7 @@ def _decode_record(name: str, cls: type[object], value: Plain) -> object:
     return cls(*[_decode(name, hint, item) for hint, item in zip(hints.values(), items, strict=True)])
 
 
-def _wanted(hint: type[object]) -> str:
+def _expected(hint: type[object]) -> str:
     words: dict[type[object], str] = {
         Dim: "a dimension",
         int: "a whole number",

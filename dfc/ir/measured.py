@@ -30,37 +30,37 @@ def measured(node: Node) -> Symbol | None:
 
 def measured_in(block: Block) -> dict[Symbol, list[Node]]:
     """The nodes that measure each size, nested ones included."""
-    found: dict[Symbol, list[Node]] = {}
+    definitions: dict[Symbol, list[Node]] = {}
     for node in walk.nodes(block):
         symbol = measured(node)
         if symbol is not None:
-            found.setdefault(symbol, []).append(node)
-    return found
+            definitions.setdefault(symbol, []).append(node)
+    return definitions
 
 
 def bounds_in(block: Block) -> dict[Symbol, Dim]:
     """The largest value of each measured size, over sizes that are known when the entry is called."""
-    found: dict[Symbol, Dim] = {}
+    bounds: dict[Symbol, Dim] = {}
     for symbol, nodes in measured_in(block).items():
         attributes = nodes[0].attributes
         assert isinstance(attributes, MeasuredAttributes)
-        found[symbol] = upper(attributes.most, found)
-    return found
+        bounds[symbol] = upper(attributes.most, bounds)
+    return bounds
 
 
 def mentioned(node: Node) -> frozenset[Symbol]:
     """The sizes in the attributes and the result types of a node."""
-    found = symbols_of(node.attributes)
+    symbols = symbols_of(node.attributes)
     for value in node.results:
-        found |= symbols_of(value.type)
-    return found
+        symbols |= symbols_of(value.type)
+    return symbols
 
 
 @dataclass(slots=True)
 class Dependence:
     """What values depend on besides the operands of their nodes: those who measure the sizes they mention."""
 
-    measuring: Mapping[Symbol, list[Node]]
+    definitions: Mapping[Symbol, list[Node]]
     _known: dict[Symbol, tuple[Value, ...]] = field(default_factory=dict[Symbol, "tuple[Value, ...]"])
 
     @classmethod
@@ -69,7 +69,7 @@ class Dependence:
 
     def of(self, value: Value) -> tuple[Value, ...]:
         """The results of the nodes that measure sizes which a value, or the node that makes it, mentions."""
-        if not self.measuring:
+        if not self.definitions:
             return ()
         symbols = symbols_of(value.type) if value.node is None else mentioned(value.node)
         return tuple(each for symbol in symbols for each in self._measured(symbol))
@@ -77,7 +77,7 @@ class Dependence:
     def _measured(self, symbol: Symbol) -> tuple[Value, ...]:
         known = self._known.get(symbol)
         if known is None:
-            known = self._known[symbol] = tuple(node.result for node in self.measuring.get(symbol, ()))
+            known = self._known[symbol] = tuple(node.result for node in self.definitions.get(symbol, ()))
         return known
 
 

@@ -78,9 +78,9 @@ def name_nodes(block: Block, before: Block) -> Block:
     return block
 
 
-def hand_over(old: Sequence[Value], new: Sequence[Value], made: Sequence[Node]) -> None:
+def hand_over(old: Sequence[Value], new: Sequence[Value], new_nodes: Sequence[Node]) -> None:
     """Gives the names of replaced values to the nodes made for them, so that full names stay what they were."""
-    fresh = {id(node) for node in made}
+    fresh = {id(node) for node in new_nodes}
     for before, after in zip(old, new, strict=True):
         node = after.node
         if node is not None and id(node) in fresh and len(node.results) == 1:

@@ -139,10 +139,10 @@ def normal_forms(equations: Sequence[Dim], proved: Proved) -> NormalForms:
     """The normal forms under equations; sizes inside of functions are rewritten with what the equations say of them."""
     rules: tuple[Rule, ...] = ()
     for _ in range(3):
-        found = basis(list(_each_plain(NormalForms(proved, rules), equations)), proved)
-        if found == rules:
+        forms = basis(list(_each_plain(NormalForms(proved, rules), equations)), proved)
+        if forms == rules:
             break
-        rules = found
+        rules = forms
     return NormalForms(proved, rules)
 
 

@@ -16,7 +16,7 @@ What the front end has to understand besides the language itself:
 - `let [N] i: i64[N] = graph.range(n, most = B)`: the size that is measured is called as in the `let`; its field is not
   written. Sizes of results that are measured are written `?`.
 - settings of state: `name` is the full name, `kind = "rng"` makes an rng of a `u64[4]`.
-- rounds of a `for` are known if both bounds are results of `dim` or `constant` nodes.
+- iterations of a `for` are known if both bounds are results of `dim` or `constant` nodes.
 - what is no single expression (an initial value, the condition of a loop) is a call of a function without effects.
 
 Names that are printed are those that the text gives, so that printing what was built of it prints the same text.
@@ -69,12 +69,12 @@ class _Scope:
     values: dict[Value, str] = field(default_factory=dict[Value, str])
 
     def of(self, value: Value) -> str:
-        found = self.values.get(value)
-        return found if found is not None else self.define(value)
+        name = self.values.get(value)
+        return name if name is not None else self.define(value)
 
     def define(self, value: Value, name: str | None = None) -> str:
-        wanted = name if name is not None else identifier(value.name.removeprefix(self.prefix))
-        chosen = self.names.fresh(wanted)
+        preferred = name if name is not None else identifier(value.name.removeprefix(self.prefix))
+        chosen = self.names.fresh(preferred)
         self.values[value] = chosen
         return chosen
 
@@ -285,10 +285,10 @@ class _Printer:
     def _rebind(self, parts: ForView | WhileView, scope: _Scope) -> None:
         """The next values of what a loop carries, all at once."""
         next_values = [scope.of(v) for v in parts.after.values]
-        places = [scope.of(p) for p in parts.inside.values]
-        if places:
+        scopes = [scope.of(p) for p in parts.inside.values]
+        if scopes:
             self._indent += 1
-            self._write(f"{', '.join(places)} = {listed(next_values)}")
+            self._write(f"{', '.join(scopes)} = {listed(next_values)}")
             self._indent -= 1
 
     def _unknown(self, node: Node, scope: _Scope) -> Iterator[_Steps]:
@@ -321,8 +321,8 @@ class _Printer:
         self._suite(block, scope, "return ")
         self._blank()
         written, self._lines, self._indent = self._lines, outer, indent
-        place = len(outer) - next((i for i, line in enumerate(reversed(outer)) if not line), 0)
-        outer[place:place] = written
+        position = len(outer) - next((i for i, line in enumerate(reversed(outer)) if not line), 0)
+        outer[position:position] = written
         return f"{name}{_generics(dims)}({', '.join(known.values())})"
 
 
@@ -343,12 +343,12 @@ def _generics(dims: Sequence[Symbol]) -> str:
 
 def _symbols(block: Block) -> frozenset[Symbol]:
     """The sizes that a block mentions."""
-    found: set[Symbol] = set()
+    symbols: set[Symbol] = set()
     for inner in walk.blocks(block):
         for value in inner.parameters:
-            found |= symbols_of(value.type)
+            symbols |= symbols_of(value.type)
         for node in inner.nodes:
-            found |= symbols_of(node.attributes)
+            symbols |= symbols_of(node.attributes)
             for value in (*node.operands, *node.results):
-                found |= symbols_of(value.type)
-    return frozenset(found)
+                symbols |= symbols_of(value.type)
+    return frozenset(symbols)

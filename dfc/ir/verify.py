@@ -57,8 +57,8 @@ class Violation:
     message: str
 
     def __str__(self) -> str:
-        place = f"{self.where}: {self.node.name or self.node.op}" if self.node else self.where
-        return f"[{self.number}] {place}: {self.message}"
+        where = f"{self.where}: {self.node.name or self.node.op}" if self.node else self.where
+        return f"[{self.number}] {where}: {self.message}"
 
 
 class VerifyError(Exception):
@@ -80,39 +80,39 @@ def no_check(node: Node, situation: Situation) -> Iterable[str]:
 
 def violations(graph: Graph, check: Check = no_check) -> list[Violation]:
     """Every broken invariant of a graph."""
-    found: list[Violation] = []
+    violations: list[Violation] = []
     owners: dict[int, str] = {}
     for resource in graph.resources.values():
         for symbol in sorted(symbols_of(resource.type), key=str):
-            found.append(Violation(9, resource.name, None, f"unknown size `{symbol}`"))
+            violations.append(Violation(9, resource.name, None, f"unknown size `{symbol}`"))
         if resource.initial is not None:
             where = f"initial value of {resource.name}"
-            found += _Checker(where, Situation(graph.resources), frozenset(), check, owners).run(resource.initial)
+            violations += _Checker(where, Situation(graph.resources), frozenset(), check, owners).run(resource.initial)
     for entry in walk.entries(graph):
-        found += _entry_violations(entry)
+        violations += _entry_violations(entry)
         situation = Situation(graph.resources, entry.checks)
-        found += _Checker(entry.name, situation, frozenset(entry.dims), check, owners).run(entry.block)
-    return found
+        violations += _Checker(entry.name, situation, frozenset(entry.dims), check, owners).run(entry.block)
+    return violations
 
 
 def verify(graph: Graph, phase: str, check: Check = no_check, show: Callable[..., str] | None = None) -> None:
     """Raises `VerifyError` if anything is wrong; `show(graph, notes)` prints the graph with notes per node."""
-    found = violations(graph, check)
-    if found:
-        raise VerifyError(phase, found, _shown(graph, found, show) if show else "")
+    broken = violations(graph, check)
+    if broken:
+        raise VerifyError(phase, broken, _shown(graph, broken, show) if show else "")
 
 
-def _shown(graph: Graph, found: Sequence[Violation], show: Callable[..., str]) -> str:
+def _shown(graph: Graph, broken: Sequence[Violation], show: Callable[..., str]) -> str:
     """The graph with notes, as far as a broken graph can be printed."""
     try:
-        return show(graph, _notes(found))
+        return show(graph, _notes(broken))
     except Exception as problem:
         return f"(the graph cannot be printed: {problem!r})"
 
 
-def _notes(found: Iterable[Violation]) -> dict[Node, list[str]]:
+def _notes(broken: Iterable[Violation]) -> dict[Node, list[str]]:
     notes: dict[Node, list[str]] = {}
-    for violation in found:
+    for violation in broken:
         if violation.node is not None:
             notes.setdefault(violation.node, []).append(f"[{violation.number}] {violation.message}")
     return notes
@@ -162,7 +162,7 @@ class _Checker:
         self._owners = owners
         self._visible: set[Value] = set()
         self._names: set[str] = set()
-        self._found: list[Violation] = []
+        self._violations: list[Violation] = []
         self._known_types: dict[Type, tuple[bool, frozenset[Symbol]]] = {}
 
     def run(self, block: Block) -> list[Violation]:
@@ -185,10 +185,10 @@ class _Checker:
             self._define(frame, node.results)
             frame.position += 1
             frame.region = 0
-        return self._found
+        return self._violations
 
     def _report(self, number: int, node: Node | None, message: str) -> None:
-        self._found.append(Violation(number, self._where, node, message))
+        self._violations.append(Violation(number, self._where, node, message))
 
     def _open(self, block: Block, owner: Node | None) -> _Frame:
         frame = _Frame(block, owner, [], {})

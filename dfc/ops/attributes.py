@@ -57,7 +57,7 @@ Control       if: condition, *t -> values.., *t            regions: then, else (
               assert(AssertAttributes): condition, t -> t  the token of the pseudo-resource "@assert"
 Gradients     grad: loss, targets.. -> one gradient a target   gone after `autodiff`
               jacobian: y (1-d or scalar), x -> shape(y) + shape(x)  gone after `autodiff`
-              custom(CustomAttributes): results.., parameters.., cotangents.., slopes.. -> results..
+              custom(CustomAttributes): results.., parameters.., cotangents.., gradients.. -> results..
               cotangent: x -> x                            holds a place among the operands of `custom`
 Telling       summary_scalar summary_histogram debug_print clock   see `dfc.ops.effects.host_io`
 Messages      send recv contribute combined                see `dfc.ops.effects.communication`
@@ -265,7 +265,7 @@ class SearchAttributes(Attributes):
 
 
 @dataclass(frozen=True, slots=True)
-class SpreadAttributes(Attributes):
+class StatisticAttributes(Attributes):
     """As `ReduceAttributes`; the sum of squares is divided by the number of elements less `correction`."""
 
     axes: tuple[int, ...]

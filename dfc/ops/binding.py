@@ -31,8 +31,8 @@ def results(builder: Builder, record: OpRecord, operands: Sequence[Value], argum
     return tuple(builder.node(record.name, operands, attributes).results)
 
 
-def wrong(name: str, wanted: str) -> OpError:
-    return OpError("E0315", f"the argument `{name}` must be {wanted}", blame=name)
+def wrong(name: str, expected: str) -> OpError:
+    return OpError("E0315", f"the argument `{name}` must be {expected}", blame=name)
 
 
 def integer(value: ConstArgument, name: str) -> int:

@@ -81,9 +81,9 @@ class Builder:
 
     def node(self, op: str, operands: Sequence[Value], attributes: Attributes | None = None) -> Node:
         """Appends a pure node; result types come from its record (raises `OpError` if they do not fit)."""
-        given = attributes if attributes is not None else NoAttributes()
-        types = type_rule(op)([v.tensor for v in operands], given)
-        return self.add(op, operands, types, given)
+        node_attributes = attributes if attributes is not None else NoAttributes()
+        types = type_rule(op)([v.tensor for v in operands], node_attributes)
+        return self.add(op, operands, types, node_attributes)
 
     def infer(self, op: str, operands: Sequence[Value], attributes: Attributes) -> Sequence[Type]:
         """The result types an op would have; raises `OpError` if the operands do not fit."""

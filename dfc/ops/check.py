@@ -72,16 +72,16 @@ def _check_types(node: Node) -> Iterator[str]:
     if not all(isinstance(t, TensorType) for t in operands):
         yield "takes something that is not a tensor"
         return
-    wanted_count = _operand_count(record)
-    if wanted_count is not None and len(operands) != wanted_count:
-        yield f"takes {len(operands)} operands, not {wanted_count}"
+    expected_count = _operand_count(record)
+    if expected_count is not None and len(operands) != expected_count:
+        yield f"takes {len(operands)} operands, not {expected_count}"
         return
     try:
-        wanted = tuple(record.infer([v.tensor for v in node.operands], node.attributes))
+        expected = tuple(record.infer([v.tensor for v in node.operands], node.attributes))
     except OpError as problem:
         yield f"operands do not fit: {problem.title}"
         return
-    yield from _compare("results", [v.type for v in node.results], wanted)
+    yield from _compare("results", [v.type for v in node.results], expected)
 
 
 def _operand_count(record: OpRecord) -> int | None:
@@ -90,9 +90,9 @@ def _operand_count(record: OpRecord) -> int | None:
     return None if "tensors" in kinds else kinds.count("tensor")
 
 
-def _compare(what: str, got: Sequence[Type], wanted: Sequence[Type]) -> Iterator[str]:
-    if len(got) != len(wanted) or not all(map(_same_type, got, wanted)):
-        yield f"{what} are ({', '.join(map(str, got))}), not ({', '.join(map(str, wanted))})"
+def _compare(what: str, got: Sequence[Type], expected: Sequence[Type]) -> Iterator[str]:
+    if len(got) != len(expected) or not all(map(_same_type, got, expected)):
+        yield f"{what} are ({', '.join(map(str, got))}), not ({', '.join(map(str, expected))})"
 
 
 def _same_type(a: Type, b: Type) -> bool:
@@ -115,9 +115,9 @@ def _token_names(values: Sequence[Value]) -> list[str]:
 
 def _wants_tokens(node: Node, names: Sequence[str]) -> Iterator[str]:
     got = _token_names(node.operands)
-    wanted = sorted(f"token({name})" for name in names)
-    if got != wanted:
-        yield f"takes the tokens {', '.join(got) or 'none'}, not {', '.join(wanted)}"
+    expected = sorted(f"token({name})" for name in names)
+    if got != expected:
+        yield f"takes the tokens {', '.join(got) or 'none'}, not {', '.join(expected)}"
 
 
 def _check_state(node: Node, resources: Resources) -> Iterator[str]:
@@ -128,11 +128,11 @@ def _check_state(node: Node, resources: Resources) -> Iterator[str]:
         return
     state = resources[name].type
     try:
-        wanted = registry.record(node.op).infer([*_tensors(node.operands), state], node.attributes)
+        expected = registry.record(node.op).infer([*_tensors(node.operands), state], node.attributes)
     except OpError as problem:
         yield f"operands do not fit: {problem.title}"
         return
-    yield from _compare("results", _types(_plain(node.results)), wanted[:-1])
+    yield from _compare("results", _types(_plain(node.results)), expected[:-1])
 
 
 def _resource_name(node: Node) -> str:
@@ -167,11 +167,11 @@ def _check_host_call(node: Node, record: OpRecord, resource: str) -> Iterator[st
     """`infer` sees tensors only."""
     yield from _wants_tokens(node, [resource])
     try:
-        wanted = record.infer(_tensors(node.operands), node.attributes)
+        expected = record.infer(_tensors(node.operands), node.attributes)
     except OpError as problem:
         yield f"operands do not fit: {problem.title}"
         return
-    yield from _compare("results", _types(_plain(node.results)), tuple(wanted))
+    yield from _compare("results", _types(_plain(node.results)), tuple(expected))
 
 
 def _check_assert(node: Node, resources: Resources) -> Iterator[str]:

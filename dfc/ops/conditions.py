@@ -10,7 +10,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.broadcasting import broadcast
 from dfc.ops.record import EXPRESSION, OpError, applied
 
-WANTED = {
+CLASS_NAMES = {
     "float": "floating-point numbers",
     "int": "whole numbers",
     "number": "numbers",
@@ -32,7 +32,7 @@ def require_class(types: Sequence[TensorType], bound: str, only: Sequence[int] |
             raise OpError("E1001", "complex numbers are not supported yet", blame=number, label=str(types[number]))
         if not belongs(dtype, bound):
             helps = (f"write `{_remedy(types, number, bound)}`",) if bound in REMEDY else ()
-            title = f"`{{op}}` needs {WANTED[bound]}"
+            title = f"`{{op}}` needs {CLASS_NAMES[bound]}"
             replaces = {0: number} if helps else {}
             raise OpError("E0302", title, blame=number, label=str(types[number]), helps=helps, replaces=replaces)
 

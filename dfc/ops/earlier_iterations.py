@@ -1,14 +1,14 @@
-"""Whether a loss inside a loop depends on a value before the loop through what earlier rounds made of it.
+"""Whether a loss inside a loop depends on a value before the loop through what earlier iterations made of it.
 
     loop y = y0 for x in xs {
-      let l = square(y - w)              `w` is a part of this `l` twice: it stands here, and earlier rounds
+      let l = square(y - w)              `w` is a part of this `l` twice: it stands here, and earlier iterations
       y = y - rate * grad(l, w)          have made `y` of it
     }
 
-Which of the two is meant cannot be guessed, so that the author is asked (E0506). A slope in the current round is that
-of a path without carried values; a carried value itself may be the target, and `stop_gradient` cuts a path.
+Which of the two is meant cannot be guessed, so that the author is asked (E0506). A gradient in the current iteration is
+that of a path without carried values; a carried value itself may be the target, and `stop_gradient` cuts a path.
 
-Assumes the graph as the front end made it, with `grad` as a node that has slopes itself. Walks are iterative.
+Assumes the graph as the front end made it, with `grad` as a node that has gradients itself. Walks are iterative.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dfc.ops.attributes import CustomAttributes, ResourceAttributes
 
 CODE = "E0506"
 _GRADIENTS = ("grad", "jacobian")
-_Place = tuple[Value, int]
+_Origin = tuple[Value, int]
 """A value, and the outermost loop whose earlier rounds it is from; the number of open loops if it is from none."""
 
 
 def ambiguous_gradients(block: Block) -> list[Diagnostic]:
     """A message for every gradient inside loops that could mean two things."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     pending: list[tuple[Block, tuple[Node, ...]]] = [(block, ())]
     while pending:
         current, loops = pending.pop()
@@ -40,15 +40,15 @@ def ambiguous_gradients(block: Block) -> list[Diagnostic]:
             if node.op in _GRADIENTS and loops:
                 loss, *targets = node.operands
                 path = _Search(loops).run(loss, set(targets))
-                found += [_ambiguous(node, path, loops[path[0][1]])] if path is not None else []
+                diagnostics += [_ambiguous(node, path, loops[path[0][1]])] if path is not None else []
             around = loops if node.op == "if" else (*loops, node)
             pending.extend((region, around) for region in node.regions)
-    return found
+    return diagnostics
 
 
 @dataclass(slots=True)
 class _Search:
-    """A walk against the direction of values, from the loss to a target that earlier rounds have used."""
+    """A walk against the direction of values, from the loss to a target that earlier iterations have used."""
 
     loops: Sequence[Node]
     defined: list[set[Value]] = field(default_factory=list["set[Value]"])
@@ -62,28 +62,29 @@ class _Search:
             self.defined.append({v for region in loop.regions for v in walk.defined_values(region)})
             self._enter(loop, number)
 
-    def run(self, loss: Value, targets: set[Value]) -> list[_Place] | None:
+    def run(self, loss: Value, targets: set[Value]) -> list[_Origin] | None:
         """The path from a target to the loss."""
         first = (loss, len(self.loops))
-        user: dict[_Place, _Place | None] = {first: None}
+        user: dict[_Origin, _Origin | None] = {first: None}
         waiting = [first]
         while waiting:
-            place = waiting.pop()
-            if place[0] in targets and self._is_same(place):
-                return _path(user, place)
-            for before in self._before(place):
+            origin = waiting.pop()
+            if origin[0] in targets and self._is_same(origin):
+                return _path(user, origin)
+            for before in self._before(origin):
                 if before not in user:
-                    user[before] = place
+                    user[before] = origin
                     waiting.append(before)
         return None
 
-    def _is_same(self, place: _Place) -> bool:
-        """Whether a value of earlier rounds is the one that this round sees: it is from outside of their loop."""
-        value, level = place
+    def _is_same(self, origin: _Origin) -> bool:
+        """Whether a value of earlier iterations is the one that this iteration sees: it is from outside of their
+        loop."""
+        value, level = origin
         return level < len(self.loops) and value not in self.defined[level]
 
-    def _before(self, place: _Place) -> Iterator[_Place]:
-        value, level = place
+    def _before(self, origin: _Origin) -> Iterator[_Origin]:
+        value, level = origin
         node = value.node
         if node is None:
             sources, loop = self.flows.get(value, ((), None))
@@ -117,17 +118,17 @@ def _smooth_operands(node: Node) -> tuple[Value, ...]:
     return ()
 
 
-def _path(user: dict[_Place, _Place | None], last: _Place) -> list[_Place]:
+def _path(user: dict[_Origin, _Origin | None], last: _Origin) -> list[_Origin]:
     """From the target to the loss."""
-    found: list[_Place] = []
-    place: _Place | None = last
-    while place is not None:
-        found.append(place)
-        place = user[place]
-    return found
+    path: list[_Origin] = []
+    origin: _Origin | None = last
+    while origin is not None:
+        path.append(origin)
+        origin = user[origin]
+    return path
 
 
-def _ambiguous(node: Node, path: Sequence[_Place], loop: Node) -> Diagnostic:
+def _ambiguous(node: Node, path: Sequence[_Origin], loop: Node) -> Diagnostic:
     target, loss = _shown(path[0][0]), _text(node, _shown(path[-1][0]))
     carried = {p for region in loop.regions for p in region.parameters}
     through = next((v for v, _ in reversed(path) if v in carried), path[0][0])

@@ -114,8 +114,8 @@ def _resource_value(graph: Graph, token: Value, state: Mapping[str, Array]) -> _
     name = _resource(token)
     if name not in graph.resources:
         return None
-    found = state.get(name)
-    return found if found is not None else _Unset(name, graph.resources[name].type)
+    array = state.get(name)
+    return array if array is not None else _Unset(name, graph.resources[name].type)
 
 
 def _array(datum: _Datum) -> Array:
@@ -240,7 +240,7 @@ class _Machine:
         return [*current[:carries], *stacks, *current[carries:]]
 
     def _stack(self, value: Value, rows: list[Array]) -> Array:
-        """Room for more rounds than were run holds zeros behind the rows."""
+        """Room for more iterations than were run holds zeros behind the rows."""
         stack = np.zeros([d.evaluate(self._sizes) for d in value.tensor.shape], value.tensor.machine.numpy)
         for number, row in enumerate(rows):
             stack[number] = row

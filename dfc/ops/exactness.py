@@ -58,8 +58,8 @@ def _is_exact_body(node: Node, lowering: Elementwise) -> bool:
     body = BodyBuilder()
     operands = [body.append(AxisIndex(axis), (), v.tensor.machine) for axis, v in enumerate(node.operands)]
     lowering.emit(body, operands, node)
-    made = body.instructions[len(operands) :]
-    return all(_is_exact_instruction(each) for each in made) and sum(map(_rounds, made)) <= 1
+    added = body.instructions[len(operands) :]
+    return all(_is_exact_instruction(each) for each in added) and sum(map(_is_rounding, added)) <= 1
 
 
 def _is_exact_instruction(instruction: Instruction) -> bool:
@@ -70,6 +70,6 @@ def _is_exact_instruction(instruction: Instruction) -> bool:
             return isinstance(operation, Number)
 
 
-def _rounds(instruction: Instruction) -> bool:
+def _is_rounding(instruction: Instruction) -> bool:
     operation = instruction.operation
     return isinstance(operation, Apply) and operation.function in ROUNDED and instruction.dtype.is_float

@@ -1,4 +1,4 @@
-"""What gradient rows share: arithmetic on graph values, and the way back through broadcasting."""
+"""What gradient rows share: arithmetic on graph values, and the backward pass through broadcasting."""
 
 from __future__ import annotations
 

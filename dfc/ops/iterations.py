@@ -26,7 +26,7 @@ def _whole(literal: Literal) -> Dim | None:
     return dim(int(array)) if not array.shape and array.dtype.kind in "iu" else None
 
 
-def rounds_between(first: Dim, last: Dim, facts: Facts = NO_FACTS) -> Dim:
-    """The number of rounds from `first` to below `last`: none if that is negative."""
+def trip_count(first: Dim, last: Dim, facts: Facts = NO_FACTS) -> Dim:
+    """The number of iterations from `first` to below `last`: none if that is negative."""
     count = facts.canonical(last - first)
     return count if facts.holds(count, ">=", 0) is True else maximum(count, dim(0))

@@ -15,8 +15,8 @@ UPDATES = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 @cache
 def op_between(operator: str) -> str:
     """The op that an operator between two operands means; KeyError if there is none."""
-    found = {each.operator: each.name for each in all_records() if len(each.parameters) == 2 and each.operator}
-    return found[operator]
+    by_operator = {each.operator: each.name for each in all_records() if len(each.parameters) == 2 and each.operator}
+    return by_operator[operator]
 
 
 def relation_of(node: Node) -> str | None:

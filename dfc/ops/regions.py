@@ -14,16 +14,16 @@ Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 Step = Callable[[Builder, Sequence[Value]], Sequence[Value]]
 
 
-def count_loop(b: Builder, rounds: Dim, carries: Sequence[Value], body: Body) -> tuple[Value, ...]:
-    """`for k in 0..rounds`: `body` gets k and the carried values and returns them, then what it emits.
+def count_loop(b: Builder, trips: Dim, carries: Sequence[Value], body: Body) -> tuple[Value, ...]:
+    """`for k in 0..iterations`: `body` gets k and the carried values and returns them, then what it emits.
 
     The result is the last carried values, then the stacked emits.
     """
-    start, stop = b.size(0), b.size(rounds)
+    start, stop = b.size(0), b.size(trips)
     index, inner = Value(TensorType(I64)), [Value(v.type) for v in carries]
     block = Block((index, *inner))
     block.outputs = tuple(body(Builder(block, name=b.name, span=b.span), index, inner))
-    return b.add_for(start, stop, carries, block, rounds).results
+    return b.add_for(start, stop, carries, block, trips).results
 
 
 def while_loop(b: Builder, carries: Sequence[Value], condition: Step, body: Step) -> tuple[Value, ...]:

@@ -27,8 +27,8 @@ def record(name: str) -> OpRecord:
 
 def find(name: str) -> OpRecord | None:
     load_all()
-    found = table.RECORDS.get(name)
-    return None if found is None else _as_record(found)
+    record = table.RECORDS.get(name)
+    return None if record is None else _as_record(record)
 
 
 def all_records() -> tuple[OpRecord, ...]:
@@ -37,6 +37,6 @@ def all_records() -> tuple[OpRecord, ...]:
     return tuple(_as_record(table.RECORDS[name]) for name in sorted(table.RECORDS))
 
 
-def _as_record(found: table.Typed) -> OpRecord:
+def _as_record(record: table.Typed) -> OpRecord:
     """Nothing but records is registered."""
-    return cast(OpRecord, found)
+    return cast(OpRecord, record)

@@ -62,13 +62,13 @@ def unary(bound: str, *, positive: bool = False, scale: float = 1, offset: float
 
     def make() -> list[Sample]:
         inside, outside = dtypes(bound)
-        found = [sample(some((3, 4), d)) for d in inside]
+        cases = [sample(some((3, 4), d)) for d in inside]
         first = inside[0]
-        found += [sample(some((17,), first)), sample(some((2, 1, 3), first))]
-        found += [sample(some(s, first), kind="edge") for s in ((), (0,), (2, 0), (1,), (1, 1))]
+        cases += [sample(some((17,), first)), sample(some((2, 1, 3), first))]
+        cases += [sample(some(s, first), kind="edge") for s in ((), (0,), (2, 0), (1,), (1, 1))]
         if np.float32 in inside:
-            found += [sample(np.array(SPECIAL, d), kind="edge") for d in (np.float32, np.float64, np.float16)]
-        return found + [sample(np.ones((2, 3), d), kind="invalid") for d in outside]
+            cases += [sample(np.array(SPECIAL, d), kind="edge") for d in (np.float32, np.float64, np.float16)]
+        return cases + [sample(np.ones((2, 3), d), kind="invalid") for d in outside]
 
     return make
 
@@ -85,17 +85,17 @@ def binary(bound: str, *, positive: bool = False, safe_divisor: bool = False) ->
     def make() -> list[Sample]:
         inside, outside = dtypes(bound)
         first = inside[0]
-        found = [pair((3, 4), (3, 4), d) for d in inside]
-        found += [pair(a, b, first) for a, b in (((2, 5), (5,)), ((5,), (2, 5)), ((3, 1), (1, 4)), ((), (7,)))]
-        found += [pair(a, b, first, "edge") for a, b in (((), ()), ((0,), ()), ((0, 3), (3,)), ((1,), (1,)))]
-        found.append(pair((2, 3, 1), (2, 1, 5), first, "edge"))
+        cases = [pair((3, 4), (3, 4), d) for d in inside]
+        cases += [pair(a, b, first) for a, b in (((2, 5), (5,)), ((5,), (2, 5)), ((3, 1), (1, 4)), ((), (7,)))]
+        cases += [pair(a, b, first, "edge") for a, b in (((), ()), ((0,), ()), ((0, 3), (3,)), ((1,), (1,)))]
+        cases.append(pair((2, 3, 1), (2, 1, 5), first, "edge"))
         if np.float32 in inside:
             grid = np.meshgrid(np.array(SPECIAL, np.float32), np.array(SPECIAL, np.float32))
-            found.append(sample(grid[0], grid[1], kind="edge"))
-        found += [pair((3,), (4,), first, "invalid"), pair((4,), (4, 1), first, "invalid")]
-        found.append(pair((2, 3), (2,), first, "invalid"))
-        found += [sample(np.ones(3, d), np.ones(3, d), kind="invalid") for d in outside]
+            cases.append(sample(grid[0], grid[1], kind="edge"))
+        cases += [pair((3,), (4,), first, "invalid"), pair((4,), (4, 1), first, "invalid")]
+        cases.append(pair((2, 3), (2,), first, "invalid"))
+        cases += [sample(np.ones(3, d), np.ones(3, d), kind="invalid") for d in outside]
         mixed = np.int32 if first == np.float32 or first == np.bool_ else np.float32
-        return [*found, sample(numbers((3,), first), numbers((3,), mixed), kind="invalid")]
+        return [*cases, sample(numbers((3,), first), numbers((3,), mixed), kind="invalid")]
 
     return make

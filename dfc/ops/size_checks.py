@@ -28,18 +28,18 @@ class SizeCheck:
 
 def sizes_compared_by(condition: Value) -> frozenset[Symbol]:
     """The symbols of a condition that depends on sizes alone; none if it depends on anything else."""
-    found: set[Symbol] = set()
+    symbols: set[Symbol] = set()
     pending = [condition]
     while pending:
         node = pending.pop().node
         if node is None or node.regions or any(v.is_token for v in node.operands):
             return frozenset()
         if isinstance(node.attributes, DimAttributes):
-            found |= node.attributes.size.symbols()
+            symbols |= node.attributes.size.symbols()
         elif not node.operands and not isinstance(node.attributes, ConstantAttributes):
             return frozenset()
         pending += node.operands
-    return frozenset(found)
+    return frozenset(symbols)
 
 
 def size_asserts(block: Block, others: Iterable[Symbol] = ()) -> Iterator[tuple[Node, frozenset[Symbol]]]:

@@ -17,9 +17,11 @@ _RELATIONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def bind_sizes(entry: Entry, shapes: Sequence[tuple[int, ...] | None], given: Mapping[str, int]) -> dict[Symbol, int]:
+def bind_sizes(
+    entry: Entry, shapes: Sequence[tuple[int, ...] | None], known_sizes: Mapping[str, int]
+) -> dict[Symbol, int]:
     """The sizes of a call from the shapes of its feeds (None for text) and the sizes given by name."""
-    sizes = {symbol: given[str(symbol)] for symbol in entry.dims if str(symbol) in given}
+    sizes = {symbol: known_sizes[str(symbol)] for symbol in entry.dims if str(symbol) in known_sizes}
     pairs = list(_axes(entry, shapes))
     waiting = pairs
     while waiting:
@@ -72,8 +74,8 @@ def _solve(dim: Dim, size: int, sizes: dict[Symbol, int]) -> bool:
         return False
     if rest != (step - offset) * Dim((((symbol,), 1),)) + offset:
         return False
-    found, remainder = divmod(size - offset, step - offset)
-    if remainder or found < 0:
+    value, remainder = divmod(size - offset, step - offset)
+    if remainder or value < 0:
         raise FeedError(f"a size of {size} is not {dim} for any {symbol}", code="E0901")
-    sizes[symbol] = found
+    sizes[symbol] = value
     return True

@@ -65,7 +65,7 @@ def spread(program: str, places: str) -> dict[str, Graph]:
     """What each role of a job has."""
     built, _ = _built(SourceFile("model.dfg", program), CompileOptions())
     deployment = SourceFile("model.deploy", f'deploy 1 for "model.dfg"\n{places}')
-    parts = many_ranks.spread(built, pipeline.optimise(built), deployment).parts
+    parts = many_ranks.distribute(built, pipeline.optimise(built), deployment).parts
     return {role.name: graph for role, graph in parts.graphs.items()}
 
 

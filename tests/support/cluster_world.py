@@ -106,7 +106,7 @@ class World:
                     self._at(self.random.uniform(0, 0.2), c.Started(0.0, self.epoch))
                 case c.Send(number):
                     self._signal(number)
-                case c.Tell(text):
+                case c.LogLine(text):
                     self.told.append(text)
                 case c.Over(code):
                     assert self.session is None or self.session.is_empty, "over while processes live"

@@ -64,11 +64,11 @@ class FakeDeviceDriver(FakeDriver):
 
     has_devices = True
 
-    def __init__(self, *, device: int, beside: FakeDeviceDriver | None, **parts: object) -> None:
+    def __init__(self, *, device: int, state_owner: FakeDeviceDriver | None, **parts: object) -> None:
         super().__init__(**parts)
         self.device = device
         host = self.resources
-        self.memory = beside.memory if beside is not None else FakeMemory(host, device)
+        self.memory = state_owner.memory if state_owner is not None else FakeMemory(host, device)
         self.resources = {name: self.memory.copies[name] for name in host}
         self.on_device: list[tuple[int, bool]] = []
 

@@ -55,28 +55,28 @@ def command(files: tuple[str, ...], pairs: tuple[str, ...], shapes: bool, form: 
 
 def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str) -> int:
     """One round over all files."""
-    found: list[Diagnostic] = []
+    messages: list[Diagnostic] = []
     for path in files:
         source = source_of(path)
         if is_deployment(source):
-            from dfc.driver import api
+            from dfc.driver import api  # a program alone is checked without what compiles
 
-            found += api.check(source, settings(pairs))
+            messages += api.check(source, settings(pairs))
             continue
         examined = build.examine(source, settings(pairs))
         module, broken = examined.module, examined.is_broken
         diagnostics = [*examined.diagnostics, *(remarks(module, broken=broken) if module else ())]
-        found += diagnostics
+        messages += diagnostics
         if module is None or examined.graph is None or any(d.is_error for d in diagnostics):
             continue
-        found += check_style(source, module)
+        messages += check_style(source, module)
         if shapes:
             _print_shape_checks(examined.graph)
-    errors = [d for d in found if d.is_error]
+    errors = [d for d in messages if d.is_error]
     if form == "text":
-        print_diagnostics(found)
+        print_diagnostics(messages)
     else:
-        click.echo(FORMATS[form](found))
+        click.echo(FORMATS[form](messages))
     if not errors:
         return 0
     if form == "text":
@@ -110,22 +110,22 @@ def _programs(named: Sequence[Path]) -> Iterator[Path]:
 def _stamps(watched: Sequence[Path]) -> dict[Path, tuple[int, int]]:
     """When each file was written and how long it is; one that is gone is left out, as while an editor replaces it.
     Programs in the same folders count, too: what is imported is looked for there first."""
-    beside = (each for folder in {path.parent for path in watched} for each in folder.glob("**/*.dfg"))
-    found: dict[Path, tuple[int, int]] = {}
-    for path in {*watched, *islice(beside, MOST_WATCHED)}:
+    siblings = (each for folder in {path.parent for path in watched} for each in folder.glob("**/*.dfg"))
+    stamps: dict[Path, tuple[int, int]] = {}
+    for path in {*watched, *islice(siblings, MOST_WATCHED)}:
         try:
             status = path.stat()
         except OSError:
             continue
-        found[path] = (status.st_mtime_ns, status.st_size)
-    return found
+        stamps[path] = (status.st_mtime_ns, status.st_size)
+    return stamps
 
 
 def _print_shape_checks(graph: Graph) -> None:
     for entry in graph.entries.values():
         for check in entry.checks:
-            place = f"{check.span.name}:{check.span.line}:{check.span.column}"
-            click.echo(f"{entry.name}: {check.left} {check.relation} {check.right}  ({check.reason}, {place})")
+            location = f"{check.span.name}:{check.span.line}:{check.span.column}"
+            click.echo(f"{entry.name}: {check.left} {check.relation} {check.right}  ({check.reason}, {location})")
         for inside in checks_inside(entry.block):
-            place = f"{inside.span.name}:{inside.span.line}:{inside.span.column}"
-            click.echo(f"{entry.name}, while it runs: {inside.condition}  ({inside.reason}, {place})")
+            location = f"{inside.span.name}:{inside.span.line}:{inside.span.column}"
+            click.echo(f"{entry.name}, while it runs: {inside.condition}  ({inside.reason}, {location})")

@@ -76,7 +76,7 @@ def command(
         print_warnings(api.stopped(source, options, deployment, profile))
         click.echo(f"stopped after {stop_after}; no bundle is written")
         return 0
-    path = Path(output) if output else _beside(file)
+    path = Path(output) if output else _default_output(file)
     if file != "-" and path.exists() and path.samefile(file):
         raise click.UsageError(f"{path} is the program itself; name another file for the bundle")
     bundle = api.compile_source(source, options, deployment, profile)
@@ -86,7 +86,7 @@ def command(
     return 0
 
 
-def _beside(file: str) -> Path:
+def _default_output(file: str) -> Path:
     if file == "-":
         raise click.UsageError("a program from standard input needs -o OUT")
     return Path(file).with_suffix(".bundle")

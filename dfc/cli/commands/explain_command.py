@@ -29,8 +29,8 @@ def command(code: str | None) -> int:
         for name in known:
             click.echo((pages() / f"{name}.md").read_text(encoding="utf-8").splitlines()[0].removeprefix("# "))
         return 0
-    wanted = code.upper().strip("[]")
-    if wanted not in known:
-        raise click.UsageError(f"there is no code {code!r}{did_you_mean(wanted, known)}; `dfc explain` lists all")
-    click.echo((pages() / f"{wanted}.md").read_text(encoding="utf-8"), nl=False)
+    normalized = code.upper().strip("[]")
+    if normalized not in known:
+        raise click.UsageError(f"there is no code {code!r}{did_you_mean(normalized, known)}; `dfc explain` lists all")
+    click.echo((pages() / f"{normalized}.md").read_text(encoding="utf-8"), nl=False)
     return 0

@@ -23,13 +23,13 @@ def command(file: str, entry: str | None, pairs: tuple[str, ...], sizes: tuple[s
     graph = build.build(source_of(file), settings(pairs))
     if entry is not None and entry not in graph.entries:
         raise click.UsageError(f"there is no entry {entry!r}{did_you_mean(entry, graph.entries)}")
-    found = gradcheck(graph, seed, dict(_size(text) for text in sizes), entry)
+    comparisons = gradcheck(graph, seed, dict(_size(text) for text in sizes), entry)
     click.echo(f"seed {seed}, double precision, relative error along random directions, at most {TOLERANCE:g}")
-    for each in found:
+    for each in comparisons:
         click.echo(_line(each))
-    if not found:
+    if not comparisons:
         click.echo("the program takes no gradient")
-    return EXIT_MISTAKE if any(each.is_wrong for each in found) else 0
+    return EXIT_MISTAKE if any(each.is_wrong for each in comparisons) else 0
 
 
 def _size(text: str) -> tuple[str, int]:
@@ -41,8 +41,8 @@ def _size(text: str) -> tuple[str, int]:
 
 def _line(each: Compared) -> str:
     where = f"{each.entry}: `{each.target}`"
-    place = "" if each.span.is_nowhere else f" ({each.span})"
+    location = "" if each.span.is_nowhere else f" ({each.span})"
     if each.error is None:
-        return f"  not compared  {where} {each.reason}{place}"
+        return f"  not compared  {where} {each.reason}{location}"
     verdict = "WRONG" if each.is_wrong else "right"
-    return f"  {verdict}  {each.error:.1e}  {where}{place}"
+    return f"  {verdict}  {each.error:.1e}  {where}{location}"

@@ -24,18 +24,18 @@ KILO = 1024
 @click.option("--source", is_flag=True, help="Print the program the bundle was compiled from, and nothing else.")
 def command(bundle: str, source: bool) -> int:
     """Prints entries, state, memory, code and settings of BUNDLE. Nothing in it is executed."""
-    found = dfc_runtime.inspect(existing(bundle))
+    inspection = dfc_runtime.inspect(existing(bundle))
     if source:
-        echo_program(found.source)
+        echo_program(inspection.source)
         return 0
-    _print_head(found)
-    _print_entries(found)
-    _print_state(found)
-    if found.manifest.cluster is not None:
+    _print_head(inspection)
+    _print_entries(inspection)
+    _print_state(inspection)
+    if inspection.manifest.cluster is not None:
         click.echo()
-        for line in cluster_lines(found.manifest.cluster):
+        for line in cluster_lines(inspection.manifest.cluster):
             click.echo(line)
-    _print_code(found)
+    _print_code(inspection)
     return 0
 
 
@@ -84,23 +84,23 @@ def size(number: int) -> str:
     raise AssertionError("the last unit takes everything")
 
 
-def _print_head(found: Inspection) -> None:
-    manifest = found.manifest
-    click.echo(f"{found.path}: {manifest.name}, {size(found.file_size)}, written by dfc {manifest.version}")
+def _print_head(inspection: Inspection) -> None:
+    manifest = inspection.manifest
+    click.echo(f"{inspection.path}: {manifest.name}, {size(inspection.file_size)}, written by dfc {manifest.version}")
     if manifest.compilers:
         click.echo(f"  compiled by {', '.join(f'{name} {version}' for name, version in manifest.compilers.items())}")
     for name, value in manifest.settings.items():
         click.echo(f"  setting {name} = {value}")
 
 
-def _print_entries(found: Inspection) -> None:
+def _print_entries(inspection: Inspection) -> None:
     click.echo("\nentries")
-    calls = call_reports(found.manifest)
-    for entry in (e for e in found.manifest.entries if not e.is_test):
+    calls = call_reports(inspection.manifest)
+    for entry in (e for e in inspection.manifest.entries if not e.is_test):
         click.echo(f"  {entry}")
         if entry.doc:
             click.echo(f"      {entry.doc.splitlines()[0]}")
-        if found.manifest.cluster is None:
+        if inspection.manifest.cluster is None:
             click.echo(f"      memory: {_memory(entry)}")
         if entry.name in calls:
             click.echo(f"      a call: {calls[entry.name]}")
@@ -115,11 +115,11 @@ def _memory(entry: Entry) -> str:
     return f"{entry.arena} bytes (no less than {entry.largest_live} live at once{peak})"
 
 
-def _print_state(found: Inspection) -> None:
-    state = found.manifest.state
+def _print_state(inspection: Inspection) -> None:
+    state = inspection.manifest.state
     if not state:
         return
-    click.echo(f"\nstate: {size(found.state_size)}, {found.parameters:,} trained numbers")
+    click.echo(f"\nstate: {size(inspection.state_size)}, {inspection.parameters:,} trained numbers")
     width = max(len(entry.name) for entry in state)
     for entry in state:
         kind = "param" if entry.trained else "rng" if entry.kind == "rng" else "var"
@@ -130,16 +130,16 @@ def _print_state(found: Inspection) -> None:
         click.echo(f"  {kind:<5} {entry.name:<{width}}  {entry!s:<20} {count:>12}  {size(state_bytes(entry))}{notes}")
 
 
-def _print_code(found: Inspection) -> None:
-    sizes = {tensor.name: tensor.size for tensor in found.tensors}
-    click.echo("\ncode" if found.manifest.images else "")
-    for image in found.manifest.images:
+def _print_code(inspection: Inspection) -> None:
+    sizes = {tensor.name: tensor.size for tensor in inspection.tensors}
+    click.echo("\ncode" if inspection.manifest.images else "")
+    for image in inspection.manifest.images:
         bits = " ".join(image.required_bits)
         click.echo(f"  {image.isa:<12} {size(sizes[image.tensor])}  needs {bits or 'nothing special'}")
-    _print_kernels(kernel_reports(found.manifest))
-    for role, devices in found.devices.items():
+    _print_kernels(kernel_reports(inspection.manifest))
+    for role, devices in inspection.devices.items():
         _print_devices(role, devices)
-    others = [t for t in found.tensors if not t.name.startswith("code/")]
+    others = [t for t in inspection.tensors if not t.name.startswith("code/")]
     click.echo("other parts")
     for tensor in others:
         click.echo(f"  {tensor.name:<12} {size(tensor.size)}")

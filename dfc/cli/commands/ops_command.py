@@ -50,14 +50,14 @@ def _list(records: tuple[OpRecord, ...]) -> None:
 def _lacks() -> dict[str, Mapping[str, str]]:
     """The ops that the installed targets have no code for, by what people call the targets. A target whose packages are
     not all installed compiles nothing here, and has no column."""
-    found: dict[str, Mapping[str, str]] = {}
+    lacks: dict[str, Mapping[str, str]] = {}
     for name in installed_targets():
         try:
-            found[PEOPLE.get(name, name)] = lacking(load_target(name))
+            lacks[PEOPLE.get(name, name)] = lacking(load_target(name))
         except UnsupportedError as error:
             if error.code != INCOMPLETE:
                 raise
-    return found
+    return lacks
 
 
 def _describe(name: str) -> None:
@@ -84,22 +84,22 @@ def _declared(name: str) -> str:
     head = re.compile(rf"((?:^## ?.*\n)*)^(?:fn|proc|block) {re.escape(name)}\b", re.MULTILINE)
     for path in sorted(STD.glob("*.dfg")):
         text = path.read_text(encoding="utf-8")
-        found = head.search(text)
-        if found is not None:
-            doc = re.sub(r"^## ?", "", found[1], flags=re.MULTILINE).strip()
-            signature = text[found.end(1) : _end_of_signature(text, found.end())].rstrip()
-            place = "part of the language" if path.stem == "core" else f"from std.{path.stem} import {name}"
-            return f"{signature}\n\n{doc}\n\n  {place}"
+        match = head.search(text)
+        if match is not None:
+            doc = re.sub(r"^## ?", "", match[1], flags=re.MULTILINE).strip()
+            signature = text[match.end(1) : _end_of_signature(text, match.end())].rstrip()
+            origin = "part of the language" if path.stem == "core" else f"from std.{path.stem} import {name}"
+            return f"{signature}\n\n{doc}\n\n  {origin}"
     return ""
 
 
 def _end_of_signature(text: str, start: int) -> int:
     """Where the body of a declaration begins."""
     depth = 0
-    for place in range(start, len(text)):
-        depth += (text[place] in "([") - (text[place] in ")]")
-        if depth == 0 and text[place] in "{=":
-            return place
+    for index in range(start, len(text)):
+        depth += (text[index] in "([") - (text[index] in ")]")
+        if depth == 0 and text[index] in "{=":
+            return index
     return len(text)
 
 

@@ -44,20 +44,20 @@ class Counted:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(file: str, pairs: tuple[str, ...], as_json: bool) -> int:
     """Lists name, shape, count and bytes of what is trained, then of all other state, with totals."""
-    found = _of_program(file, settings(pairs)) if file.endswith(".dfg") or file == "-" else _of_bundle(file, pairs)
-    trained = [each for each in found if each.kind == "param"]
-    other = [each for each in found if each.kind != "param"]
+    counted = _of_program(file, settings(pairs)) if file.endswith(".dfg") or file == "-" else _of_bundle(file, pairs)
+    trained = [each for each in counted if each.kind == "param"]
+    other = [each for each in counted if each.kind != "param"]
     click.echo(_json(trained, other) if as_json else _text(trained, other))
     return 0
 
 
-def _of_program(file: str, given: dict[str, Setting]) -> list[Counted]:
+def _of_program(file: str, setting_values: dict[str, Setting]) -> list[Counted]:
     # Only a program needs the compiler; bundles are counted where it is not installed.
     from dfc.cli.programs import source_of
     from dfc.elaborate import build
 
     counted: list[Counted] = []
-    for each in build.build(source_of(file), given).resources.values():
+    for each in build.build(source_of(file), setting_values).resources.values():
         shape = tuple(extent.evaluate({}) for extent in each.type.shape)
         kind = "param" if each.trained else "rng" if each.kind.value == "rng" else "var"
         counted.append(Counted(each.name, kind, str(each.type.machine), shape))
@@ -94,11 +94,11 @@ def _group(title: str, group: Sequence[Counted]) -> list[tuple[str, str, str, st
 
 
 def _json(trained: Sequence[Counted], other: Sequence[Counted]) -> str:
-    def told(group: Sequence[Counted]) -> dict[str, object]:
+    def record(group: Sequence[Counted]) -> dict[str, object]:
         each = [
             {"name": e.name, "kind": e.kind, "dtype": e.dtype, "shape": e.shape, "count": e.count, "bytes": e.bytes}
             for e in group
         ]
         return {"count": sum(e.count for e in group), "bytes": sum(e.bytes for e in group), "each": each}
 
-    return json.dumps({"trained": told(trained), "other": told(other)}, indent=2)
+    return json.dumps({"trained": record(trained), "other": record(other)}, indent=2)

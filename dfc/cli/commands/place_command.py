@@ -33,10 +33,10 @@ def command(
     """Places FILE as DEPLOY says, without compiling it. For every piece of state and every node: where it goes, the
     lines behind that, and when it would be done elsewhere; for every entry the simulated run beside a lower bound."""
     options = CompileOptions(settings=tuple(settings(pairs).items()))
-    source, deployment, given = source_of(file), api.read(deploy), sizes(size_pairs)
-    found, diagnostics = api.place(source, options, deployment, profile, only, plans_memory=memory, sizes=given)
+    source, deployment, dims = source_of(file), api.read(deploy), sizes(size_pairs)
+    report, diagnostics = api.place(source, options, deployment, profile, only, plans_memory=memory, sizes=dims)
     print_warnings(diagnostics)
-    if only is not None and not found.state and not any(entry.rows for entry in found.entries):
+    if only is not None and not report.state and not any(entry.rows for entry in report.entries):
         raise click.UsageError(f"nothing here matches --only {only!r}; `dfc show {file}` prints all names")
-    click.echo(placement.as_json(found) if form == "json" else placement.as_text(found))
+    click.echo(placement.as_json(report) if form == "json" else placement.as_text(report))
     return 0

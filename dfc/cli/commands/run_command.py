@@ -18,7 +18,7 @@ from dfc.cli.bundles import LoadOptions, cluster_of, entry_of, measure_on, open_
 from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.launchers import is_rank
 from dfc.cli.listeners import Bar, Both, Lines, Silent
-from dfc.cli.parts import Wanted, check_once, run_part
+from dfc.cli.parts import PartRequest, check_once, run_part
 from dfc.cli.rank_options import OF_RANKS, OF_THE_LAUNCH, check_for_ranks, refuse, words
 from dfc.cli.ranks import (
     Launch,
@@ -178,8 +178,8 @@ def command(
         check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
     meter = None if profile is None else Meter()
-    wishes = LoadOptions(check_finite, asked.summaries, asked.trace, meter, target, device)
-    return _in_this_process(context, asked, settings_, wishes)
+    options = LoadOptions(check_finite, asked.summaries, asked.trace, meter, target, device)
+    return _in_this_process(context, asked, settings_, options)
 
 
 def _schedule(batch: int | None, epochs: int | None, steps: int | None, last: str) -> running.Schedule:
@@ -195,7 +195,7 @@ def _check_either(**options: object) -> None:
         raise click.UsageError(f"give {' or '.join(f'--{name}' for name in options)}, not both")
 
 
-def _in_this_process(context: click.Context, asked: _Asked, settings_: tuple[str, ...], wishes: LoadOptions) -> int:
+def _in_this_process(context: click.Context, asked: _Asked, settings_: tuple[str, ...], options: LoadOptions) -> int:
     """Without other ranks: a program for one, or one for many of which this is the only one."""
     cluster = None if asked.file.endswith(".dfg") or asked.file == "-" else cluster_of(asked.file)
     tasks = 1 if cluster is None else sum(job.tasks for job in cluster.jobs)
@@ -203,7 +203,7 @@ def _in_this_process(context: click.Context, asked: _Asked, settings_: tuple[str
     if cluster is not None:
         check_for_ranks(context)
         return _only_rank(asked, tasks)
-    return _alone(asked, settings(settings_), wishes)
+    return _alone(asked, settings(settings_), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +225,17 @@ class _Asked:
     device: int | None
 
 
-def _alone(asked: _Asked, given: Mapping[str, Setting], wishes: LoadOptions) -> int:
+def _alone(asked: _Asked, setting_values: Mapping[str, Setting], options: LoadOptions) -> int:
     """A run on one rank, of a program or a bundle."""
-    module = open_module(asked.file, given, asked.threads, wishes)
+    module = open_module(asked.file, setting_values, asked.threads, options)
     try:
         code = _run(module, asked)
     finally:
         module.close()  # a trace is written here, of a run that failed too
-    if wishes.meter is not None and asked.profile is not None:
-        from dfc.driver import profiles
+    if options.meter is not None and asked.profile is not None:
+        from dfc.driver import profiles  # bundles run where the compiler is not needed
 
-        profiles.taken(module.name, wishes.meter).write(asked.profile)
+        profiles.taken(module.name, options.meter).write(asked.profile)
     return code
 
 
@@ -306,29 +306,31 @@ def _on_rank(module: ClusterModule | Module, asked: _Asked, records: SupervisorL
 
 def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink | None = None) -> int:
     if asked.fetches:
-        return run_part(module, Wanted(asked.fetches, asked.texts, asked.out, asked.as_json), asked.plan)
+        return run_part(module, PartRequest(asked.fetches, asked.texts, asked.out, asked.as_json), asked.plan)
     signature = _signature(module, asked.entry)
-    given = feeds(asked.texts, {p.name for p in signature.parameters if p.is_text})
+    feed_values = feeds(asked.texts, {p.name for p in signature.parameters if p.is_text})
     asked.plan.check(signature)
     plan = asked.plan.or_else(module.manifest.cluster.checkpoint if module.manifest.cluster else None)
     if isinstance(module, ClusterModule):
-        check_batches(module, signature, asked.schedule, given)
-    keeper = Keeper(module, signature.name, plan, asked.schedule, given, saves=saves(signature))
+        check_batches(module, signature, asked.schedule, feed_values)
+    keeper = Keeper(module, signature.name, plan, asked.schedule, feed_values, saves=saves(signature))
     # Some launchers give their ranks a terminal of their own: what it shows is passed on to who knows where.
     is_watched = records is None and is_terminal(sys.stdout)
     listener = Silent() if asked.as_json else Bar(asked.entry) if is_watched else Lines()
     start = keeper.restore()
     if keeper.is_over:
-        return done_before.tell(asked.entry, start, keeper.ending, plan.folder, asked.out, as_json=asked.as_json)
+        return done_before.print_ending(
+            asked.entry, start, keeper.ending, plan.folder, asked.out, as_json=asked.as_json
+        )
     if asked.out is not None:
-        done_before.warn_of_lost(asked.out, signature, asked.schedule, given, start)
-    told = listener if records is None else Both(listener, Pulse(records))
+        done_before.warn_of_lost(asked.out, signature, asked.schedule, feed_values, start)
+    listeners = listener if records is None else Both(listener, Pulse(records))
     with listener, keeper:
         call = _called(module, asked)
         gathers, alone = asked.out is not None, isinstance(module, Module)
         on_stop = None if records is None else records.on_stop
-        loop = running.Loop(asked.schedule, Both(told, keeper), gathers, start, alone, on_stop)
-        report, gathered = running.run(signature, call, given, loop)
+        loop = running.Loop(asked.schedule, Both(listeners, keeper), gathers, start, alone, on_stop)
+        report, gathered = running.run(signature, call, feed_values, loop)
     try:
         if asked.out is not None and (report.last or not report.stopped_by):  # the last save says that all is done
             arrays = gathered.arrays() if asked.schedule.repeats else {n: np.asarray(v) for n, v in report.last.items()}
@@ -353,7 +355,7 @@ def _check_names(entry: str | None, fetches: Sequence[str]) -> None:
         raise click.UsageError(f"give an ENTRY or --fetch, not both: values are called ENTRY/NAME, as {entry}/loss")
     if entry is None and not fetches:
         raise click.UsageError("give an ENTRY to call, or values to compute: --fetch ENTRY/NAME")
-    twice = next((name for place, name in enumerate(fetches) if name in fetches[:place]), None)
+    twice = next((name for index, name in enumerate(fetches) if name in fetches[:index]), None)
     if twice is not None:
         raise click.UsageError(f"the value {twice} is fetched twice")
 
@@ -367,12 +369,12 @@ def _signature(module: ClusterModule | Module, name: str) -> Entry:
 
 
 def _text(entry: str, report: running.Report) -> str:
-    told = running.told(report)
+    message = running.results_line(report)
     if report.total_steps == 1 and report.steps and report.over is None:
-        return told or f"{entry}: done"
+        return message or f"{entry}: done"
     stopped = ", stopped by a signal" if report.stopped_by else ""
     head = f"{entry}: {report.steps} steps in {report.seconds:.2f} s ({report.rate:.0f} steps/s){stopped}"
-    return f"{head}  {told}" if told else head
+    return f"{head}  {message}" if message else head
 
 
 def _json(entry: str, report: running.Report) -> str:

@@ -46,11 +46,14 @@ def assemble(
     for statement in statements:
         if statement.kind == "job":
             making.job(statement)
-    if complete and not making.made.jobs and not making.problems:
+    if complete and not making.deployment.jobs and not making.problems:
         title = "a deployment has at least one job"
         making.problems.append(error("E0183", title, source.span(0, 0), helps=[_a_job(source)]))
-    if not complete and not making.made.jobs:
-        return making.made, making.problems  # where the jobs could not be read, every name of one would look wrong
+    if not complete and not making.deployment.jobs:
+        return (
+            making.deployment,
+            making.problems,
+        )  # where the jobs could not be read, every name of one would look wrong
     others = {
         "shard": making.shard,
         "place": making.place,
@@ -63,7 +66,7 @@ def assemble(
     for statement in statements:
         if statement.kind in others:
             others[statement.kind](statement)
-    return making.made, making.problems
+    return making.deployment, making.problems
 
 
 def _a_job(source: SourceFile) -> Help:
@@ -77,11 +80,11 @@ class _Making:
     """One deployment on its way."""
 
     def __init__(self, source: SourceFile) -> None:
-        self.made = Deployment(source, "")
+        self.deployment = Deployment(source, "")
         self.problems: list[Diagnostic] = []
 
     def program(self, word: Word) -> None:
-        self.made.program, self.made.program_span = word.text, word.span
+        self.deployment.program, self.deployment.program_span = word.text, word.span
         if not word.text.endswith(SUFFIX) or word.text == SUFFIX:
             title = f'"{word.text}" is not the name of a program'
             helps: list[Help] = []
@@ -96,7 +99,7 @@ class _Making:
         cpus, gpus = settings.whole("cpu", 1, 1), settings.whole("gpu", 0, 0)
         memory = settings.bytes("memory")
         job = Job(name.text, tasks.number, cpus, gpus, memory, settings.finish(), statement.span)
-        earlier = self.made.jobs.get(job.name)
+        earlier = self.deployment.jobs.get(job.name)
         if earlier is not None:
             title = f"there are two jobs `{job.name}`"
             self.problems.append(error("E0183", title, name.span, secondary=[(earlier.span, "the first one")]))
@@ -105,11 +108,11 @@ class _Making:
             title = f"a job has 1 to {MOST_TASKS} tasks"
             written = replacing(f"write `job {job.name} tasks 1`", tasks.span, "1")
             self.problems.append(error("E0183", title, tasks.span, helps=[] if tasks.number else [written]))
-        self.made.jobs[job.name] = job
+        self.deployment.jobs[job.name] = job
 
     def check_job(self, word: Word) -> None:
-        if word.text not in self.made.jobs:
-            self.problems.append(unknown_job(word.text, word.span, self.made.jobs))
+        if word.text not in self.deployment.jobs:
+            self.problems.append(unknown_job(word.text, word.span, self.deployment.jobs))
 
     def shard(self, statement: Statement) -> None:
         name, axis, job, rule = statement.word(0), statement.word(1), statement.word(2), statement.words[3]
@@ -121,26 +124,26 @@ class _Making:
             self.problems.append(error("E0181", title, rule.span, label, notes=notes))
         self.check_job(job)
         kind = RULES[0] if rule is None else rule.text
-        made = Shard(name.text, axis.number, job.text, kind, name.span, job.span, statement.span)
-        self.made.shards.append(made)
+        division = Shard(name.text, axis.number, job.text, kind, name.span, job.span, statement.span)
+        self.deployment.shards.append(division)
 
     def place(self, statement: Statement) -> None:
         glob, where = statement.word(0), statement.where
         assert where is not None, "the grammar demands it"
-        constraint = constraint_of(where, self.made.jobs, self.problems)
+        constraint = constraint_of(where, self.deployment.jobs, self.problems)
         asked = constraint or Constraint(None, None, None, None, where.span)
-        self.made.places.append(PlaceStatement(glob.text, asked, glob.span, statement.span))
+        self.deployment.placements.append(PlaceStatement(glob.text, asked, glob.span, statement.span))
 
     def colocate(self, statement: Statement) -> None:
         glob, name = statement.word(0), statement.word(1)
-        self.made.colocations.append(Colocate(glob.text, name.text, glob.span, name.span, statement.span))
+        self.deployment.colocations.append(Colocate(glob.text, name.text, glob.span, name.span, statement.span))
 
     def replicate(self, statement: Statement) -> None:
         entry, job = statement.word(0), statement.word(1)
         settings = Settings(statement, self.problems)
         mode = settings.choice("mode", "sync", MODES)
         split, combine = settings.text("split"), settings.choice("combine", "mean", COMBINATIONS)
-        tasks = self.made.jobs[job.text].tasks if job.text in self.made.jobs else 1
+        tasks = self.deployment.jobs[job.text].tasks if job.text in self.deployment.jobs else 1
         blocks = settings.whole("blocks", max(tasks, 1), 1)
         settings.whole("backups", 0, 0)
         options = settings.finish()
@@ -151,10 +154,10 @@ class _Making:
             helps = [replacing(f"write `blocks = {tasks}`, {words}", span, f"blocks = {tasks}")]
             self.problems.append(error("E0181", title, span, helps=helps))
         self.check_job(job)
-        made = Replicate(
+        replication = Replicate(
             entry.text, job.text, mode, split, combine, blocks, entry.span, job.span, statement.span, options
         )
-        self.made.replications.append(made)
+        self.deployment.replications.append(replication)
 
     def _check_mode(self, statement: Statement, settings: Settings, mode: str, split: str) -> None:
         entry = statement.word(0).text
@@ -184,7 +187,7 @@ class _Making:
             self.problems.append(error("E0181", title, statement.span, helps=helps))
         self.check_job(source)
         self.check_job(destination)
-        self.made.compressions.append(Compress(source.text, destination.text, form, statement.span))
+        self.deployment.compressions.append(Compress(source.text, destination.text, form, statement.span))
 
     def checkpoint(self, statement: Statement) -> None:
         seconds, steps = duration(statement.word(0), self.problems)
@@ -194,17 +197,17 @@ class _Making:
         settings.finish()
         if not folder.text:
             self.problems.append(error("E0181", "checkpoints need a folder", folder.span))
-        earlier = self.made.checkpoint
+        earlier = self.deployment.checkpoint
         if earlier is not None:
             title = "checkpoints are saved in one way only"
             self.problems.append(error("E0804", title, statement.span, secondary=[(earlier.span, "the first one")]))
             return
-        self.made.checkpoint = Checkpoint(seconds, steps, folder.text, keep, statement.span)
+        self.deployment.checkpoint = Checkpoint(seconds, steps, folder.text, keep, statement.span)
 
     def step(self, statement: Statement) -> None:
         fetches, *rest = statement.strings
         feeds = rest[0].words if rest else ()
-        self.made.steps.append(
+        self.deployment.steps.append(
             Step(
                 tuple(word.text for word in fetches.words),
                 tuple(word.text for word in feeds),

@@ -40,8 +40,8 @@ def asked_by(statement: PlaceStatement | Shard) -> Constraint:
 def contradict(first: PlaceStatement | Shard, second: PlaceStatement | Shard) -> bool:
     """Nothing can be where both lines say; nor can what is spread over tasks be in a single one."""
     one, other = asked_by(first), asked_by(second)
-    spread = isinstance(first, Shard) or isinstance(second, Shard)
-    if spread and (one.task is not None or other.task is not None):
+    is_sharded = isinstance(first, Shard) or isinstance(second, Shard)
+    if is_sharded and (one.task is not None or other.task is not None):
         return True
     return intersection(one, other) is None
 

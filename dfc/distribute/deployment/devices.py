@@ -80,23 +80,23 @@ def _is_kind(device: DeviceWords, words: WhereWords, jobs: Mapping[str, Job], pr
 
 def _from_path(path: Word, span: Span, problems: list[Diagnostic]) -> Constraint | None:
     """`/job:ps/task:3/device:gpu:0`: each part at most once, in this order, none of them needed by itself."""
-    found: dict[str, str] = {}
+    path_parts: dict[str, str] = {}
     pieces = path.text.split("/")
     wrong = "it begins with `/`" if pieces[0] else "it has no parts" if pieces[1:] in ([], [""]) else ""
     for piece in pieces[1:]:
         part, _, rest = piece.partition(":")
-        wrong = wrong or _wrong_part(part, rest, found)
-        found[part] = rest
+        wrong = wrong or _wrong_part(part, rest, path_parts)
+        path_parts[part] = rest
     if wrong:
         title = f'"{path.text}" is no device name'
         problems.append(
             error("E0182", title, span, wrong, notes=[f"the form is {PATH_FORM}; any part may be left out"])
         )
         return None
-    kind, _, number = found.get("device", "").partition(":")
-    task = found.get("task")
+    kind, _, number = path_parts.get("device", "").partition(":")
+    task = path_parts.get("task")
     return Constraint(
-        found.get("job"),
+        path_parts.get("job"),
         None if task is None or task == "*" else int(task),
         kind or None,
         int(number) if number.isdigit() else None,
@@ -104,14 +104,14 @@ def _from_path(path: Word, span: Span, problems: list[Diagnostic]) -> Constraint
     )
 
 
-def _wrong_part(part: str, rest: str, found: Mapping[str, str]) -> str:
+def _wrong_part(part: str, rest: str, path_parts: Mapping[str, str]) -> str:
     """What is wrong with one part, behind those that were found already."""
     if part not in PARTS:
         near = closest(part, PARTS)
         return f"`{part}` is none of job, task and device" + (f"; {did_you_mean(near)}" if near else "")
-    if part in found:
+    if part in path_parts:
         return f"`{part}` is given twice"
-    if any(PARTS.index(each) > PARTS.index(part) for each in found):
+    if any(PARTS.index(each) > PARTS.index(part) for each in path_parts):
         return "the order is job, task, device"
     if part == "job":
         return "" if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", rest) else "a job has a name: `/job:ps`"
@@ -130,12 +130,12 @@ def _is_number(text: str) -> bool:
 def _unknown_job(asked: Constraint, words: WhereWords, jobs: Mapping[str, Job]) -> Diagnostic | None:
     if asked.job is None or asked.job in jobs:
         return None
-    place = words.span if words.name is None else words.name.span
+    span = words.span if words.name is None else words.name.span
     if words.task is not None or words.device is not None or words.path is not None:
-        return unknown_job(asked.job, place, jobs)
+        return unknown_job(asked.job, span, jobs)
     title = f"`{asked.job}` is neither a job nor a kind of device"
     label = did_you_mean(closest(asked.job, [*jobs, *KINDS]))
-    return error("E0805", title, place, label, notes=[f"the jobs are {listed(jobs)}"] if jobs else [])
+    return error("E0805", title, span, label, notes=[f"the jobs are {listed(jobs)}"] if jobs else [])
 
 
 def _out_of_range(asked: Constraint, jobs: Mapping[str, Job]) -> Diagnostic | None:

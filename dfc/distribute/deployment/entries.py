@@ -81,16 +81,16 @@ def _fed(entry: Entry) -> list[str]:
 def _split(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
     dims = [symbol.name for symbol in entry.dims]
     fed = _fed(entry)
-    place = each.setting_span("split")
+    span = each.setting_span("split")
     if each.split in fed or not each.split:
         return  # where none is written the parser has said so, unless there is no such mode yet
     declared = [(entry.span, f"its dimensions are {listed(dims)}" if dims else "it has no dimensions")]
     if each.split in dims:
         title = f"no feed of `{each.entry}` has an axis `{each.split}` that could be cut"
-        yield error("E0803", title, place, secondary=[(entry.span, "declared here")])
+        yield error("E0803", title, span, secondary=[(entry.span, "declared here")])
         return
     title = f"`{each.split}` is not a dimension of `{each.entry}`"
     label = did_you_mean(closest(each.split, fed))
     written = f'split = "{closest(each.split, fed) or fed[0]}"' if label or len(fed) == 1 else ""
-    helps = [replacing(f"write `{written}`", place, written)] if written else []
-    yield error("E0803", title, place, label, secondary=declared, helps=helps)
+    helps = [replacing(f"write `{written}`", span, written)] if written else []
+    yield error("E0803", title, span, label, secondary=declared, helps=helps)

@@ -21,33 +21,33 @@ class Feasible:
 
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
-    def check(self, ruling: ResolvedConstraint, links: Sequence[Colocate]) -> Iterator[Diagnostic]:
+    def check(self, resolved: ResolvedConstraint, links: Sequence[Colocate]) -> Iterator[Diagnostic]:
         """The message for a constraint that nothing satisfies; `links` are the lines that make others follow."""
-        asked = ruling.constraint
-        places = [each for each in ruling.causes if isinstance(each, PlaceStatement | Shard)]
-        cause = next((each for each in places if asked_by(each).device is not None), places[-1])
-        if cause.span.start in self._told:
+        asked = resolved.constraint
+        statements = [each for each in resolved.causes if isinstance(each, PlaceStatement | Shard)]
+        cause = next((each for each in statements if asked_by(each).device is not None), statements[-1])
+        if cause.span.start in self._reported:
             return
         possible = [job for job in self.deployment.jobs.values() if asked.job in (None, job.name)]
         if not any(_satisfies(job, asked) for job in possible):
-            self._told.add(cause.span.start)
-            yield self._nobody(ruling, cause, places, possible, links)
+            self._reported.add(cause.span.start)
+            yield self._nobody(resolved, cause, statements, possible, links)
 
     def _nobody(
         self,
-        ruling: ResolvedConstraint,
+        resolved: ResolvedConstraint,
         cause: PlaceStatement | Shard,
-        places: Sequence[PlaceStatement | Shard],
+        statements: Sequence[PlaceStatement | Shard],
         possible: Sequence[Job],
         links: Sequence[Colocate],
     ) -> Diagnostic:
-        asked = ruling.constraint
+        asked = resolved.constraint
         what = _device_text(asked)
         whose = f"device of job `{asked.job}`" if asked.job is not None else "device of any job"
         secondary = [_what_it_has(job, asked) for job in possible[:MOST_FOLLOWERS]]
-        secondary += [(words_of(each), f"asks for `{asked_by(each)}`") for each in places if each is not cause]
+        secondary += [(words_of(each), f"asks for `{asked_by(each)}`") for each in statements if each is not cause]
         for link in links[:MOST_FOLLOWERS]:
             follower = link.glob if "*" in link.glob else link.glob.replace(".", "/").rpartition("/")[2]
             keyword = Span(link.span.file, link.span.start, link.span.start + len("colocate"))
@@ -61,17 +61,20 @@ class Feasible:
             title = f"{_job_text(asked)} has no task {asked.task}"
         elif asked.task is not None:
             title = f"task {asked.task} of {_job_text(asked)} has no {_device_text(asked).removeprefix('a ')}"
-        helps = _remedies(asked, cause, places, possible)
+        helps = _remedies(asked, cause, statements, possible)
         return error("E0802", title, words_of(cause), label, secondary=secondary, helps=helps)
 
 
 def _remedies(
-    asked: Constraint, cause: PlaceStatement | Shard, places: Sequence[PlaceStatement | Shard], possible: Sequence[Job]
+    asked: Constraint,
+    cause: PlaceStatement | Shard,
+    statements: Sequence[PlaceStatement | Shard],
+    possible: Sequence[Job],
 ) -> list[Help]:
     """The line without the device that it asks for, and the job with it; each only if that is all that is missing."""
     there = asked.task is None or any(asked.task < job.tasks for job in possible)
     helps: list[Help] = []
-    if there and not any(asked_by(each).device is not None for each in places if each is not cause):
+    if there and not any(asked_by(each).device is not None for each in statements if each is not cause):
         helps = _without_device(cause)
     if there and len(possible) == 1 and asked.device is not None:
         helps.append(_with_device(possible[0], asked.device, (asked.number or 0) + 1, "or " if helps else ""))
@@ -85,8 +88,8 @@ def _with_device(job: Job, kind: str, count: int, start: str) -> Help:
     change = Edit(job.span.after(), f", {setting}" if settings else f" with {setting}")
     if known is not None:
         change = Edit(known, setting)
-    text, place = job.span.text, change.span
-    line = text[: place.start - job.span.start] + change.text + text[place.end - job.span.start :]
+    text, span = job.span.text, change.span
+    line = text[: span.start - job.span.start] + change.text + text[span.end - job.span.start :]
     return editing(f"{start}give the job {kind}s: `{' '.join(line.split())}`", [change])
 
 
@@ -109,11 +112,11 @@ def _job_text(asked: Constraint) -> str:
 def _what_it_has(job: Job, asked: Constraint) -> tuple[Span, str]:
     """Where a job says what its tasks have, and what is missing there."""
     spans = [each.span for each in job.settings]
-    place = spans[0].to(spans[-1]) if spans else job.span
+    span = spans[0].to(spans[-1]) if spans else job.span
     if job.gpus == 0 and asked.device == "gpu":
-        return place, f"`{job.name}` has only cpus"
+        return span, f"`{job.name}` has only cpus"
     gpus = f" and {_count(job.gpus, 'gpu')}" if job.gpus else ""
-    return place, f"`{job.name}` has {_count(job.tasks, 'task')}, each with {_count(job.cpus, 'cpu')}{gpus}"
+    return span, f"`{job.name}` has {_count(job.tasks, 'task')}, each with {_count(job.cpus, 'cpu')}{gpus}"
 
 
 def _count(number: int, what: str) -> str:

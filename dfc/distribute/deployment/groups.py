@@ -32,16 +32,16 @@ def check_leaders(lines: Lines) -> Iterator[Diagnostic]:
 
 
 class Joining:
-    """Groups on their way: `join` fills `groups` and `rulings`."""
+    """Groups on their way: `join` fills `groups` and `resolved_constraints`."""
 
     def __init__(self, lines: Lines) -> None:
         self.lines = lines
         self.feasible = Feasible(lines.deployment)
         self.groups: dict[str, Group] = {}
-        self.rulings: dict[str, ResolvedConstraint] = {}
+        self.resolved_constraints: dict[str, ResolvedConstraint] = {}
         self._parent: dict[str, str] = {}
         self._links: dict[str, list[tuple[str, Colocate]]] = defaultdict(list)
-        self._told: set[tuple[int, int]] = set()
+        self._reported: set[tuple[int, int]] = set()
 
     def join(self) -> Iterator[Diagnostic]:
         yield from check_leaders(self.lines)
@@ -93,83 +93,85 @@ class Joining:
             step = before[step[0]]
         return chain[::-1]
 
-    # --------------------------------------------------------------- rulings --
+    # ----------------------------------------------------------- constraints --
 
     def _rule_each(self) -> Iterator[Diagnostic]:
         """What the lines about each thing say together."""
         for name, best in self.lines.best.items():
-            ruling: ResolvedConstraint | None = None
-            for statement in (*best.places(), *best.shards()):
-                problem = self._contradiction(ruling, statement)
+            resolved: ResolvedConstraint | None = None
+            for statement in (*best.placements(), *best.shards()):
+                problem = self._contradiction(resolved, statement)
                 if problem is not None:
                     yield from self._once(problem[0], problem[1], name)
                     continue
-                ruling = self._narrowed(ruling, statement)
-            if ruling is None:
+                resolved = self._narrowed(resolved, statement)
+            if resolved is None:
                 continue
-            self.rulings[name] = ruling
+            self.resolved_constraints[name] = resolved
             if name not in self._parent:
-                yield from self.feasible.check(ruling, ())
+                yield from self.feasible.check(resolved, ())
 
     def _contradiction(
-        self, ruling: ResolvedConstraint | None, statement: PlaceStatement | Shard
+        self, resolved: ResolvedConstraint | None, statement: PlaceStatement | Shard
     ) -> tuple[Statement, Statement] | None:
-        if ruling is None:
+        if resolved is None:
             return None
-        found = (each for each in ruling.causes if not isinstance(each, Colocate) and contradict(each, statement))
-        cause = next(found, None)
+        contradicting = (
+            each for each in resolved.causes if not isinstance(each, Colocate) and contradict(each, statement)
+        )
+        cause = next(contradicting, None)
         return None if cause is None else (cause, statement)
 
-    def _narrowed(self, ruling: ResolvedConstraint | None, statement: PlaceStatement | Shard) -> ResolvedConstraint:
+    def _narrowed(self, resolved: ResolvedConstraint | None, statement: PlaceStatement | Shard) -> ResolvedConstraint:
         asked = asked_by(statement)
-        if ruling is None:
+        if resolved is None:
             return ResolvedConstraint(asked, (statement,))
-        both = intersection(ruling.constraint, asked)
-        return ResolvedConstraint(both or ruling.constraint, (*ruling.causes, statement))
+        both = intersection(resolved.constraint, asked)
+        return ResolvedConstraint(both or resolved.constraint, (*resolved.causes, statement))
 
     def _rule_groups(self) -> Iterator[Diagnostic]:
         for members in self._members():
             names = tuple(thing.name for thing in members)
-            ruling: ResolvedConstraint | None = None
+            resolved: ResolvedConstraint | None = None
             source: dict[int, str] = {}
             for name in names:
-                own = self.rulings.get(name)
+                own = self.resolved_constraints.get(name)
                 for statement in () if own is None else own.causes:
-                    if isinstance(statement, Colocate) or (ruling is not None and statement in ruling.causes):
+                    if isinstance(statement, Colocate) or (resolved is not None and statement in resolved.causes):
                         continue
-                    clash = self._contradiction(ruling, statement)
+                    clash = self._contradiction(resolved, statement)
                     if clash is not None:
                         yield from self._apart(clash, source[id(clash[0])], name)
                         continue
                     source[id(statement)] = name
-                    ruling = self._narrowed(ruling, statement)
+                    resolved = self._narrowed(resolved, statement)
             links = tuple(dict.fromkeys(line for name in names for _, line in self._links[name]))
-            if ruling is not None:
-                yield from self.feasible.check(ruling, links)
-                ruling = ResolvedConstraint(ruling.constraint, (*ruling.causes, *links))
-            group = Group(names, links, ruling)
+            if resolved is not None:
+                yield from self.feasible.check(resolved, links)
+                resolved = ResolvedConstraint(resolved.constraint, (*resolved.causes, *links))
+            group = Group(names, links, resolved)
             self.groups.update(dict.fromkeys(names, group))
 
     # -------------------------------------------------------------- messages --
 
     def _once(self, first: Statement, second: Statement, name: str) -> Iterator[Diagnostic]:
         """Two lines about one thing."""
-        if self._is_told(first, second):
+        if self._is_reported(first, second):
             return
-        title = f"two lines place `{self._said(name)}` differently, and none is more specific"
+        title = f"two lines place `{self._author_name(name)}` differently, and none is more specific"
         helps = ["delete one of them, or name what is meant in full"]
         if isinstance(first, Shard) or isinstance(second, Shard):
-            title = f"`{self._said(name)}` is to be spread over the tasks of a job, and to be somewhere else"
+            title = f"`{self._author_name(name)}` is to be spread over the tasks of a job, and to be somewhere else"
             helps = ["delete one of the lines"]
-        secondary = [(words_of(first), _wish(first))]
-        yield error("E0804", title, words_of(second), _wish(second), secondary=secondary, helps=helps)
+        secondary = [(words_of(first), _request_text(first))]
+        yield error("E0804", title, words_of(second), _request_text(second), secondary=secondary, helps=helps)
 
     def _apart(self, clash: tuple[Statement, Statement], one: str, other: str) -> Iterator[Diagnostic]:
         """Two lines about different members of a group."""
         first, second = clash
-        if self._is_told(first, second):
+        if self._is_reported(first, second):
             return
-        left, right = self._said(one), self._said(other)
+        left, right = self._author_name(one), self._author_name(other)
         title = f"`{left}` and `{right}` have to be on one device, but are placed apart"
         secondary = [(words_of(first), f"`{left}` is placed here")]
         secondary += [(line.span, "joined by this line") for line in self._chain(one, other)]
@@ -177,13 +179,13 @@ class Joining:
         label = f"`{right}` is placed here"
         yield error("E0804", title, words_of(second), label, secondary=secondary, helps=helps)
 
-    def _is_told(self, first: Statement, second: Statement) -> bool:
+    def _is_reported(self, first: Statement, second: Statement) -> bool:
         key = (first.span.start, second.span.start)
-        known = key in self._told
-        self._told.add(key)
+        known = key in self._reported
+        self._reported.add(key)
         return known
 
-    def _said(self, name: str) -> str:
+    def _author_name(self, name: str) -> str:
         """The name that an author would use: that of the value in whose statement a node stands, if it has none."""
         names = self.lines.names
         thing = names.by_name[name]
@@ -193,7 +195,7 @@ class Joining:
         return next((each for each in thing.names if each in graph.bound or each in graph.resources), name)
 
 
-def _wish(statement: Statement) -> str:
+def _request_text(statement: Statement) -> str:
     """What a line asks for, in words."""
     if isinstance(statement, Colocate):
         return f"with `{statement.name}`"

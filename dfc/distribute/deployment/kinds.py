@@ -26,34 +26,34 @@ from dfc.ir.graph import Graph
 from dfc.ops.effects.effects import is_host_call
 
 
-def devices_of(rulings: Iterable[ResolvedConstraint], jobs: Mapping[str, Job]) -> Devices:
+def devices_of(resolved_constraints: Iterable[ResolvedConstraint], jobs: Mapping[str, Job]) -> Devices:
     """What the lines that hold say of devices, in the order of the file; GPUs first, which say where they are not."""
-    known = list(rulings)
-    made = Devices(jobs)
+    known = list(resolved_constraints)
+    devices = Devices(jobs)
     for kind in ("gpu", "cpu"):
-        asks = [pair for ruling in known if ruling.constraint.device == kind for pair in _asks(made, ruling)]
+        asks = [pair for resolved in known if resolved.constraint.device == kind for pair in _asks(devices, resolved)]
         for job, ask in sorted(asks, key=lambda pair: pair[1].span.start):
-            if ask not in made.asks.setdefault(job, []):
-                made.asks[job].append(ask)
-    return made
+            if ask not in devices.asks.setdefault(job, []):
+                devices.asks[job].append(ask)
+    return devices
 
 
-def _asks(devices: Devices, ruling: ResolvedConstraint) -> Iterator[tuple[str, Ask]]:
-    """The lines behind a ruling that name a device."""
-    asked = devices.settled(ruling.constraint)
-    for cause in ruling.causes:
+def _asks(devices: Devices, resolved: ResolvedConstraint) -> Iterator[tuple[str, Ask]]:
+    """The lines behind a constraint that name a device."""
+    asked = devices.with_job(resolved.constraint)
+    for cause in resolved.causes:
         if isinstance(cause, PlaceStatement) and cause.where.device is not None and asked.job and asked.device:
             yield asked.job, Ask(asked.task, asked.device, asked.number, words_of(cause))
 
 
-def on_the_host(rulings: Mapping[str, ResolvedConstraint], graph: Graph) -> Iterator[Diagnostic]:
+def on_the_host(resolved_constraints: Mapping[str, ResolvedConstraint], graph: Graph) -> Iterator[Diagnostic]:
     """A message for each line that names something the host does, and wants it on a GPU. Lines with stars mean the rest
     of what they match."""
     done_there = {
         node.name: node for entry in graph.entries.values() for node in walk.nodes(entry.block) if is_host_call(node)
     }
-    for name, ruling in rulings.items():
-        for cause in ruling.causes if name in done_there else ():
+    for name, resolved in resolved_constraints.items():
+        for cause in resolved.causes if name in done_there else ():
             if isinstance(cause, PlaceStatement) and cause.where.device == "gpu" and "*" not in cause.glob:
                 title = f"`{cause.glob}` cannot be on a gpu: it is done by the host"
                 second = [(done_there[name].span, f"`{done_there[name].op}` is no work for a gpu")]

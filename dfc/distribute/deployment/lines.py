@@ -31,7 +31,7 @@ class Best:
     specificity: Specificity
     statements: list[Statement]
 
-    def places(self) -> list[PlaceStatement]:
+    def placements(self) -> list[PlaceStatement]:
         return [each for each in self.statements if isinstance(each, PlaceStatement)]
 
     def shards(self) -> list[Shard]:
@@ -52,18 +52,18 @@ class Lines:
 
     def match(self) -> Iterator[Diagnostic]:
         """Finds what every line matches; yields a message for each that matches nothing."""
-        made = self.deployment
-        for statement in (*made.places, *made.colocations, *made.shards):
+        deployment = self.deployment
+        for statement in (*deployment.placements, *deployment.colocations, *deployment.shards):
             text = statement.name if isinstance(statement, Shard) else statement.glob
             span = statement.name_span if isinstance(statement, Shard) else statement.glob_span
             glob = Glob(text)
             if isinstance(statement, Shard) and not glob.is_literal:
                 continue  # the checks of shards say that it cannot be
             self.globs.append((glob, statement))
-            found = list(self.names.matching(glob))
-            if not found:
+            matches = list(self.names.matching(glob))
+            if not matches:
                 yield names_nothing(text, span, self, takes_globs=not isinstance(statement, Shard))
-            for thing in found:
+            for thing in matches:
                 for part in self.names.with_parts(thing):
                     self._hold(part, glob, statement)
 
@@ -123,7 +123,7 @@ def names_nothing(
     else:
         top = names.top_level()
         notes = [f"top-level state: {enough(top)}"] if top else ["the program has no state"]
-    near = closest(text.replace("*", ""), [*names.said(), *others])
+    near = closest(text.replace("*", ""), [*names.author_names(), *others])
     return error("E0801", title, span, did_you_mean(near), notes=notes)
 
 

@@ -154,7 +154,7 @@ class Deployment:
     program: str
     program_span: Span = NOWHERE
     jobs: dict[str, Job] = field(default_factory=dict[str, Job])
-    places: list[PlaceStatement] = field(default_factory=list[PlaceStatement])
+    placements: list[PlaceStatement] = field(default_factory=list[PlaceStatement])
     colocations: list[Colocate] = field(default_factory=list[Colocate])
     shards: list[Shard] = field(default_factory=list[Shard])
     replications: list[Replicate] = field(default_factory=list[Replicate])

@@ -98,7 +98,7 @@ class Names:
         """State, and the blocks that have state, as they are declared in the program itself."""
         return list(dict.fromkeys(name.partition(".")[0] for name in self.graph.resources))
 
-    def said(self) -> list[str]:
+    def author_names(self) -> list[str]:
         """The names that an author has written."""
         return [*self.graph.resources, *self.graph.bound]
 
@@ -113,7 +113,7 @@ def _thing(node: Node, bound: dict[int, list[str]]) -> Thing:
     names = [node.name]
     is_bound = False
     for result in node.results:
-        given = bound.get(id(result), [])
-        is_bound = is_bound or bool(given)
-        names += [result.name, *given]
+        bound_names = bound.get(id(result), [])
+        is_bound = is_bound or bool(bound_names)
+        names += [result.name, *bound_names]
     return Thing(node.name, list(dict.fromkeys(names)), bound=is_bound)

@@ -31,8 +31,8 @@ KEYWORDS = frozenset(word.upper() for word in STATEMENTS)
 
 def parse(source: SourceFile) -> tuple[Deployment | None, list[Diagnostic]]:
     """What a deployment file says, or None if it has mistakes; and all messages, in the order of their places."""
-    deployment, found = parse_partly(source)
-    return (None if any(each.is_error for each in found) else deployment), found
+    deployment, diagnostics = parse_partly(source)
+    return (None if any(each.is_error for each in diagnostics) else deployment), diagnostics
 
 
 def parse_partly(source: SourceFile) -> tuple[Deployment, list[Diagnostic]]:
@@ -80,14 +80,14 @@ def _check_edition(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic | 
     """Refuses a file of another edition, before anything else is said about it."""
     if len(tokens) < 2 or tokens[0].type != "DEPLOY" or tokens[1].type != "INT" or tokens[1].value == str(EDITION):
         return None
-    place = source.span(tokens[1].start_pos, tokens[1].end_pos)
+    span = source.span(tokens[1].start_pos, tokens[1].end_pos)
     words = f"write `deploy {EDITION}`, or install the version of dfc that the file was written for"
     return error(
         "E0001",
         f"this version of dfc reads edition {EDITION} only",
-        place,
+        span,
         f"edition {tokens[1].value[:20]}",
-        helps=[replacing(words, place, str(EDITION))],
+        helps=[replacing(words, span, str(EDITION))],
     )
 
 
@@ -142,8 +142,8 @@ def _edition_tokens() -> list[Token]:
 def _chunks(source: SourceFile, lexed: Lexed) -> Iterator[tuple[list[Token], list[int]]]:
     """The tokens and the strange characters of each statement, the edition being one."""
     text, tokens = source.text, lexed.tokens
-    cuts = [i for i in range(1, len(tokens)) if _begins_statement(text, tokens[i])]
-    bounds = [0, *cuts, len(tokens)]
+    starts = [i for i in range(1, len(tokens)) if _begins_statement(text, tokens[i])]
+    bounds = [0, *starts, len(tokens)]
     done = 0
     for first, last in pairwise(bounds):
         end = tokens[last].start_pos if last < len(tokens) else len(text) + 1
@@ -166,6 +166,6 @@ def _crowded(source: SourceFile, written: Written) -> Iterator[Diagnostic]:
     spans = [each.span if isinstance(each, Statement) else each.program.span for each in written]
     for first, second in pairwise(spans):
         if first.end <= second.start and "\n" not in source.text[first.end : second.start]:
-            place = source.span(second.start, second.start + len(second.text.split()[0]))
+            span = source.span(second.start, second.start + len(second.text.split()[0]))
             title = "every statement stands on a line of its own"
-            yield error("E0106", title, place, "expected a new line before this")
+            yield error("E0106", title, span, "expected a new line before this")

@@ -16,9 +16,9 @@ from dfc.ir.graph import Node
 @dataclass(frozen=True, slots=True)
 class Placement:
     """`tasks` is how many tasks each job has, in the order of their ranks; `state` and `nodes` say where state and
-    nodes are (those in regions too). `home` is where an entry runs that nothing ties to a place."""
+    nodes are (those in regions too). `default_site` is where an entry runs that nothing ties to a site."""
 
     tasks: Mapping[str, int]
     state: Mapping[str, TaskSite]
     nodes: Mapping[Node, TaskSite]
-    home: TaskSite
+    default_site: TaskSite

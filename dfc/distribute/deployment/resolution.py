@@ -31,49 +31,49 @@ class ResolvedConstraint:
 @dataclass(frozen=True, slots=True)
 class Group:
     """What has to be on one device: names of nodes and state, in the order of the program, and the lines that join
-    them. `ruling` is what holds for all of them, None if they may be anywhere, but together."""
+    them. `resolved` is what holds for all of them, None if they may be anywhere, but together."""
 
     members: tuple[str, ...]
     links: tuple[Colocate, ...]
-    ruling: ResolvedConstraint | None
+    resolved: ResolvedConstraint | None
 
 
 @dataclass
 class Resolution:
-    """`rulings` are by name of state and node, for those that stand in no group; `groups` by name of each member;
-    `devices` are what tasks work on."""
+    """`resolved_constraints` are by name of state and node, for those that stand in no group; `groups` by name of each
+    member; `devices` are what tasks work on."""
 
     deployment: Deployment
     lines: Lines
-    rulings: Mapping[str, ResolvedConstraint]
+    resolved_constraints: Mapping[str, ResolvedConstraint]
     groups: Mapping[str, Group]
     shards: Mapping[str, Shard]
     replications: Mapping[str, Replicate]
     compressions: Mapping[tuple[str, str], Compress]
     devices: Devices
-    _settled: dict[str, str | Best | None] = field(default_factory=dict[str, "str | Best | None"])
+    _sources: dict[str, str | Best | None] = field(default_factory=dict[str, "str | Best | None"])
 
-    def ruling(self, name: str) -> ResolvedConstraint | None:
+    def constraint_on(self, name: str) -> ResolvedConstraint | None:
         """What holds for a state or a node, also one that a pass made."""
-        found = self._settle(name)
-        if isinstance(found, str):
-            group = self.groups.get(found)
-            return self.rulings.get(found) if group is None else group.ruling
-        return None if found is None else self._of_lines(found)
+        source = self._source_of(name)
+        if isinstance(source, str):
+            group = self.groups.get(source)
+            return self.resolved_constraints.get(source) if group is None else group.resolved
+        return None if source is None else self._of_lines(source)
 
     def group(self, name: str) -> Group | None:
         """What has to be where this is, or None if it is alone."""
-        found = self._settle(name)
-        if isinstance(found, str):
-            return self.groups.get(found)
-        return None if found is None else self._leader(found)
+        source = self._source_of(name)
+        if isinstance(source, str):
+            return self.groups.get(source)
+        return None if source is None else self._leader(source)
 
-    def _settle(self, name: str) -> str | Best | None:
-        """The thing whose ruling holds for a name, or the lines that hold for this name alone."""
-        if name not in self._settled:
+    def _source_of(self, name: str) -> str | Best | None:
+        """The thing whose constraint holds for a name, or the lines that hold for this name alone."""
+        if name not in self._sources:
             thing = self.lines.names.by_name.get(name)
-            self._settled[name] = thing.name if thing is not None else self._inherited(name)
-        return self._settled[name]
+            self._sources[name] = thing.name if thing is not None else self._inherited(name)
+        return self._sources[name]
 
     def _inherited(self, name: str) -> str | Best | None:
         """For a node that the program did not have: what holds for the node it was made of, unless a glob says more."""
@@ -89,8 +89,8 @@ class Resolution:
     def _of_lines(self, best: Best) -> ResolvedConstraint | None:
         leader = self._leader(best)
         if leader is not None:
-            return leader.ruling
-        asked = best.places()
+            return leader.resolved
+        asked = best.placements()
         return ResolvedConstraint(asked[0].where, tuple(asked)) if asked else None
 
     def _leader(self, best: Best) -> Group | None:

@@ -29,30 +29,33 @@ def resolve(deployment: Deployment, graph: Graph) -> tuple[Resolution | None, li
     if problem is not None:
         return None, [problem]
     lines = Lines(deployment, Names(graph))
-    found = list(lines.match())
+    problems = list(lines.match())
     joining = Joining(lines)
-    found += joining.join()
-    rulings = [*joining.rulings.values(), *(each.ruling for each in joining.groups.values() if each.ruling)]
-    devices = devices_of(rulings, deployment.jobs)
-    found += on_the_host(joining.rulings, graph)
-    found += check_shards(deployment, graph)
-    found += check_entries(deployment, graph)
-    found += _repeated_compressions(deployment)
-    found += check_steps(lines)
-    found.sort(key=lambda each: each.span.start)
-    if any(each.is_error for each in found):
-        return None, found
+    problems += joining.join()
+    resolved_constraints = [
+        *joining.resolved_constraints.values(),
+        *(each.resolved for each in joining.groups.values() if each.resolved),
+    ]
+    devices = devices_of(resolved_constraints, deployment.jobs)
+    problems += on_the_host(joining.resolved_constraints, graph)
+    problems += check_shards(deployment, graph)
+    problems += check_entries(deployment, graph)
+    problems += _repeated_compressions(deployment)
+    problems += check_steps(lines)
+    problems.sort(key=lambda each: each.span.start)
+    if any(each.is_error for each in problems):
+        return None, problems
     resolution = Resolution(
         deployment,
         lines,
-        joining.rulings,
+        joining.resolved_constraints,
         joining.groups,
         {each.name: each for each in deployment.shards},
         {each.entry: each for each in deployment.replications},
         {(each.source, each.destination): each for each in deployment.compressions},
         devices,
     )
-    return resolution, found
+    return resolution, problems
 
 
 def wrong_names(deployment: Deployment, graph: Graph) -> list[Diagnostic]:

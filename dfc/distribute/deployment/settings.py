@@ -63,9 +63,9 @@ class Settings:
         if word is None:
             return default
         if word.value not in choices:
-            wanted = listed(f'"{each}"' for each in choices).replace(" and ", " or ")
+            expected = listed(f'"{each}"' for each in choices).replace(" and ", " or ")
             near = choices[0] if len(choices) == 1 else _abbreviated(str(word.value), choices)
-            return self._bad(word, name, wanted, f'{name} = "{near}"' if near else "", default)
+            return self._bad(word, name, expected, f'{name} = "{near}"' if near else "", default)
         return str(word.value)
 
     def text(self, name: str) -> str:
@@ -84,9 +84,9 @@ class Settings:
             return 0
         amount = _quantity(word.value, BYTES) if isinstance(word.value, str) else word.value
         if isinstance(word.value, bool | float) or amount is None or not 1 <= amount <= LARGEST:
-            wanted = 'an amount such as "16 GB" or "512 MiB"'
+            expected = 'an amount such as "16 GB" or "512 MiB"'
             likely = _likely_amount(word)
-            return self._bad(word, name, wanted, f'{name} = "{likely}"' if likely else "", 0)
+            return self._bad(word, name, expected, f'{name} = "{likely}"' if likely else "", 0)
         return int(amount)
 
     def find(self, name: str) -> Word | None:
@@ -96,8 +96,8 @@ class Settings:
 
     def span(self, name: str) -> Span:
         """Where a setting stands, or the whole statement."""
-        found = (each.span for each in self.statement.settings if each.name.value == name)
-        return next(found, self.statement.span)
+        spans = (each.span for each in self.statement.settings if each.name.value == name)
+        return next(spans, self.statement.span)
 
     def finish(self) -> tuple[Option, ...]:
         """All settings, after a message for each one that is unknown or given twice."""
@@ -119,8 +119,8 @@ class Settings:
         """A help that adds a setting, before those that the statement has."""
         spans = [each.span for each in self.statement.settings]
         if spans:
-            place = Span(spans[0].file, spans[0].start, spans[0].start)
-            return editing(f"add `{setting}`", [Edit(place, f"{setting}, ")])
+            span = Span(spans[0].file, spans[0].start, spans[0].start)
+            return editing(f"add `{setting}`", [Edit(span, f"{setting}, ")])
         return editing(f"add `with {setting}`", [Edit(self.statement.span.after(), f" with {setting}")])
 
     def without(self, name: str, words: str, *, last: bool = False) -> Help:
@@ -136,11 +136,11 @@ class Settings:
         known = f"its settings are {listed(self._asked)}" if self._asked else "it has no settings"
         return error("E0181", title, name.span, did_you_mean(closest(name.text, self._asked)), notes=[known])
 
-    def _bad(self, word: Word, name: str, wanted: str, example: str, instead: Value) -> Value:
+    def _bad(self, word: Word, name: str, expected: str, example: str, instead: Value) -> Value:
         """Reports a value, and gives one to go on with."""
         title = f"`{name}` cannot be {word.span.text}"
         helps = [replacing(f"write `{example}`", self.span(name), example)] if example else []
-        self.problems.append(error("E0181", title, word.span, f"expected {wanted}", helps=helps))
+        self.problems.append(error("E0181", title, word.span, f"expected {expected}", helps=helps))
         return instead
 
 
@@ -158,33 +158,33 @@ def setting_alone(statement: Span, settings: Sequence[Span], number: int) -> Spa
 def duration(word: Word, problems: list[Diagnostic]) -> tuple[float, int]:
     """Seconds and steps, one of them 0."""
     text = word.text
-    found = QUANTITY.match(text)
-    number = found["number"] if found is not None and found["unit"] in STEPS else ""
+    match = QUANTITY.match(text)
+    number = match["number"] if match is not None and match["unit"] in STEPS else ""
     if number.isdigit() and len(number) < DIGIT_LIMIT and 1 <= int(number) <= LARGEST:
         return 0.0, int(number)
     amount = _quantity(text, SECONDS)
     if amount is not None and 0 < amount <= LARGEST:
         return float(amount), 0
     title = f'"{text}" is no interval'
-    wanted = 'expected a time such as "10 min", or a number of steps such as "100 steps"'
-    problems.append(error("E0181", title, word.span, wanted, notes=["units: s, min, h, steps"]))
+    expected = 'expected a time such as "10 min", or a number of steps such as "100 steps"'
+    problems.append(error("E0181", title, word.span, expected, notes=["units: s, min, h, steps"]))
     return 0.0, 1
 
 
 def _quantity(text: str, units: dict[str, int]) -> float | int | None:
-    found = QUANTITY.match(text)
-    if found is None or found["unit"] not in units:
+    match = QUANTITY.match(text)
+    if match is None or match["unit"] not in units:
         return None
-    number = float(found["number"])
-    amount = number * units[found["unit"]]
+    number = float(match["number"])
+    amount = number * units[match["unit"]]
     return amount if math.isfinite(amount) else None
 
 
 def _likely_amount(word: Word) -> str:
     """The amount of memory that was probably meant."""
-    found = QUANTITY.match(str(word.value))
-    unit = "" if found is None else closest(found["unit"], BYTES)
-    return f"{found['number']} {unit}" if found is not None and unit else ""
+    match = QUANTITY.match(str(word.value))
+    unit = "" if match is None else closest(match["unit"], BYTES)
+    return f"{match['number']} {unit}" if match is not None and unit else ""
 
 
 def _likely_whole(value: Setting, least: int, default: int) -> int | None:

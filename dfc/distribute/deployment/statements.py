@@ -82,9 +82,9 @@ class Statement:
     strings: tuple[StringWords, ...] = ()
 
     def word(self, index: int) -> Word:
-        found = self.words[index]
-        assert found is not None, "the grammar demands it"
-        return found
+        candidate = self.words[index]
+        assert candidate is not None, "the grammar demands it"
+        return candidate
 
     @property
     def keyword_span(self) -> Span:

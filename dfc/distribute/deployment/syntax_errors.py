@@ -48,9 +48,9 @@ SIGNS = {
 
 def edition_missing(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic:
     """The message for a file that does not begin as one."""
-    place = source.span(tokens[0].start_pos, tokens[0].end_pos) if tokens else source.span(0, 0)
+    span = source.span(tokens[0].start_pos, tokens[0].end_pos) if tokens else source.span(0, 0)
     title = "a deployment file begins with its edition and the program it is for"
-    return error("E0180", title, place, helps=[f"write `{FORMS['deploy']}` on the first line"])
+    return error("E0180", title, span, helps=[f"write `{FORMS['deploy']}` on the first line"])
 
 
 def explain_character(source: SourceFile, offset: int) -> Diagnostic:
@@ -88,53 +88,53 @@ def explain(
         return _no_statement(source, tokens)
     form = f"for example `{FORMS[tokens[0].value]}`" if tokens[0].value in FORMS else ""
     helps: list[Help] = [form] if form else []
-    wanted = _wanted(expected)
+    expected_text = _expected_text(expected)
     if index == len(tokens):
-        place = Span(source, tokens[-1].end_pos, tokens[-1].end_pos)
-        return error("E0180", "this statement is not finished", place, f"expected {wanted}", helps=helps)
-    place = source.span(bad.start_pos, bad.end_pos)
+        span = Span(source, tokens[-1].end_pos, tokens[-1].end_pos)
+        return error("E0180", "this statement is not finished", span, f"expected {expected_text}", helps=helps)
+    span = source.span(bad.start_pos, bad.end_pos)
     following = tokens[index + 1] if index + 1 < len(tokens) else None
-    special = _special(bad, following, place, expected, language)
+    special = _special(bad, following, span, expected, language)
     if special:
-        return error("E0180", special[0], place, f"expected {wanted}", helps=special[1])
-    return error("E0180", f"`{bad.value}` does not fit here", place, f"expected {wanted}", helps=helps)
+        return error("E0180", special[0], span, f"expected {expected_text}", helps=special[1])
+    return error("E0180", f"`{bad.value}` does not fit here", span, f"expected {expected_text}", helps=helps)
 
 
 def _no_statement(source: SourceFile, tokens: Sequence[Token]) -> Diagnostic:
     bad = tokens[0]
-    place = source.span(bad.start_pos, bad.end_pos)
+    span = source.span(bad.start_pos, bad.end_pos)
     if bad.type == "DEPLOY":
         helps = [replacing("delete this line", alone(source.span(bad.start_pos, tokens[-1].end_pos)), "")]
-        return error("E0180", "the edition stands once, on the first line", place, helps=helps)
+        return error("E0180", "the edition stands once, on the first line", span, helps=helps)
     title = f"no statement begins with `{bad.value}`"
     label = did_you_mean(closest(bad.value, STATEMENTS))
-    return error("E0180", title, place, label, notes=[f"the statements are {listed(STATEMENTS)}"])
+    return error("E0180", title, span, label, notes=[f"the statements are {listed(STATEMENTS)}"])
 
 
 def _special(
-    bad: Token, following: Token | None, place: Span, expected: frozenset[str], language: Language
+    bad: Token, following: Token | None, span: Span, expected: frozenset[str], language: Language
 ) -> tuple[str, list[Help]] | None:
     """Title and remedies for the likely mistakes with quotes and reserved words."""
     if "NAME" in expected and bad.value in language.keywords:
         return f"`{bad.value}` is a word of deployment files", ["choose another name"]
     if "STRING" in expected and "NAME" not in expected and bad.type == "NAME":
-        quoted = replacing(f'write `"{bad.value}"`', place, f'"{bad.value}"')
+        quoted = replacing(f'write `"{bad.value}"`', span, f'"{bad.value}"')
         return "names and globs of the program stand in quotes", [quoted]
     if "NAME" in expected and "STRING" not in expected and bad.type == "STRING":
         name = bad.value[1:-1]
-        helps = [replacing(f"write `{name}`", place, name)] if PLAIN.fullmatch(name) else []
+        helps = [replacing(f"write `{name}`", span, name)] if PLAIN.fullmatch(name) else []
         return "names of jobs and entries stand without quotes", helps
     if "WITH" in expected and following is not None and (bad.type, following.type) == ("NAME", "EQUAL"):
-        inserted = Edit(Span(place.file, place.start, place.start), "with ")
+        inserted = Edit(Span(span.file, span.start, span.start), "with ")
         return "settings stand behind `with`", [editing(f"write `with {bad.value} = ...`", [inserted])]
     if "INT" in expected and "FLOAT" not in expected and bad.type == "FLOAT":
         whole, _, fraction = bad.value.partition(".")
-        helps = [] if fraction.strip("0_") else [replacing(f"write `{whole}`", place, whole)]
+        helps = [] if fraction.strip("0_") else [replacing(f"write `{whole}`", span, whole)]
         return f"`{bad.value}` is no whole number", helps
     return None
 
 
-def _wanted(expected: frozenset[str]) -> str:
+def _expected_text(expected: frozenset[str]) -> str:
     """What could stand there, without the beginnings of further statements."""
     if {"NAME", "EVERY"} <= expected:  # an entry may be called like a word of deployment files
         return NAMES["NAME"]

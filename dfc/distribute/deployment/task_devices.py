@@ -57,8 +57,8 @@ class Devices:
         gpus = {ask.number for ask in asks if ask.kind == "gpu" and ask.number is not None}
         if not gpus and any(ask.kind == "gpu" for ask in asks):
             gpus = {0}
-        found = tuple(Device("gpu", number) for number in sorted(gpus))
-        return found if found and all(ask.kind == "gpu" for ask in asks) else (*found, ON_CPU)
+        devices = tuple(Device("gpu", number) for number in sorted(gpus))
+        return devices if devices and all(ask.kind == "gpu" for ask in asks) else (*devices, ON_CPU)
 
     def allowed(self, asked: Constraint, job: str, task: int | None) -> tuple[Device, ...]:
         """Those of the devices in play that a constraint allows to what it is about; all, if that is other tasks."""
@@ -73,7 +73,7 @@ class Devices:
         """The places of the lines behind that."""
         return [ask.span for ask in self.asks.get(job, ()) if ask.is_about(task)]
 
-    def settled(self, asked: Constraint) -> Constraint:
+    def with_job(self, asked: Constraint) -> Constraint:
         """A constraint with the job it comes to: one that names a device alone is about the first job whose tasks have
         such a GPU, or of which nothing is on a GPU."""
         if asked.job is not None or asked.device is None:

@@ -37,13 +37,13 @@ def _unused(
     if gpus and "gpu" not in in_play:
         having = next((each for each in deployment.jobs.values() if each.gpus), first)
         line = f'place "**" on {having.name} any gpu'
-        told = f"put work on a GPU: `{line}`" if having.gpus else f"put work on a GPU: `with gpu = 1`, and `{line}`"
+        action = f"put work on a GPU: `{line}`" if having.gpus else f"put work on a GPU: `with gpu = 1`, and `{line}`"
         yield error(
             "E0815",
             f"code for {', '.join(gpus)} is asked for, and no line puts anything on a GPU",
             having.span,
             "all tasks work on their processors",
-            helps=["leave `--arch` out", told],
+            helps=["leave `--arch` out", action],
         )
     if others and "cpu" not in in_play:
         yield error(
@@ -57,5 +57,5 @@ def _unused(
 
 def _kinds(devices: Devices, job: str, task: int | None) -> set[str]:
     """The kinds of devices that a task works on. Where it has several, processors do what the host does."""
-    found = devices.in_play(job, task)
-    return {device.kind for device in found} | ({"cpu"} if len(found) > 1 else set())
+    in_play = devices.in_play(job, task)
+    return {device.kind for device in in_play} | ({"cpu"} if len(in_play) > 1 else set())

@@ -10,7 +10,7 @@
 A pure function of graph and placement; nothing of MPI is in it. Assumes a verified graph after all passes. Guarantees
 one send and one receive for each value and role that needs it from elsewhere; every role keeps the program order of its
 nodes, a receive stands right before its first use, a send right behind the value. Regions that span tasks run in each
-of them, with the carried values it owns; the owner of a loop's condition sends it to the others in every round.
+of them, with the carried values it owns; the owner of a loop's condition sends it to the others in every iteration.
 """
 
 from dfc.distribute.partition.model import Edge, EntryParts, RankGraphs, RankRole

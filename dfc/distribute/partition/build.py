@@ -63,9 +63,9 @@ class RoleBlock:
         return frame.finished(outputs)
 
     def _open(self, block: Block, parameters: Sequence[Value]) -> _Frame:
-        made = [Value(v.type, v.name, None, number) for number, v in enumerate(parameters)]
-        self._values.update(zip(parameters, made, strict=True))
-        frame = _Frame(made)
+        values = [Value(v.type, v.name, None, number) for number, v in enumerate(parameters)]
+        self._values.update(zip(parameters, values, strict=True))
+        frame = _Frame(values)
         self._frames.append((block, frame))
         for value in parameters:
             self._send(value, frame)
@@ -75,24 +75,24 @@ class RoleBlock:
         frame = self._frames[-1][1]
         for node in block.nodes:
             if node in self._runs:
-                made = self._region(node) if node.regions else self._copy(node, frame)
-                frame.nodes.append(made)
-                self._note_tokens(made, frame)
+                copy = self._region(node) if node.regions else self._copy(node, frame)
+                frame.nodes.append(copy)
+                self._note_tokens(copy, frame)
                 for value in node.results:
                     self._send(value, frame)
 
     def _copy(self, node: Node, frame: _Frame) -> Node:
         operands = [self._operand(value, frame) for value in node.operands]
         types = [value.type for value in node.results]
-        made = Node(node.op, operands, types, attributes=node.attributes, name=node.name, span=node.span)
-        self._values.update(zip(node.results, made.results, strict=True))
-        return made
+        copy = Node(node.op, operands, types, attributes=node.attributes, name=node.name, span=node.span)
+        self._values.update(zip(node.results, copy.results, strict=True))
+        return copy
 
     def _operand(self, value: Value, frame: _Frame) -> Value:
         return frame.token(value.type.resource) if isinstance(value.type, TokenType) else self._value(value)
 
-    def _note_tokens(self, made: Node, frame: _Frame) -> None:
-        for value in made.results:
+    def _note_tokens(self, node: Node, frame: _Frame) -> None:
+        for value in node.results:
             if isinstance(value.type, TokenType):
                 frame.tokens[value.type.resource] = value
 
@@ -126,20 +126,20 @@ class RoleBlock:
         self._note_tokens(node, frame)
 
     def _region(self, node: Node) -> Node:
-        """The region node with the results that are at home here."""
-        kept = [number for number, v in enumerate(node.results) if not v.is_token and self._is_home(v)]
+        """The region node with the results whose site is here."""
+        kept = [number for number, v in enumerate(node.results) if not v.is_token and self._is_local(v)]
         if node.op == "if":
-            made = self._branches(node, kept)
+            region_node = self._branches(node, kept)
         elif node.op == "while":
-            made = self._while(node, kept)
+            region_node = self._while(node, kept)
         else:
-            made = self._for(node, kept)
-        for number, value in zip(kept, made.results, strict=False):
+            region_node = self._for(node, kept)
+        for number, value in zip(kept, region_node.results, strict=False):
             self._values[node.results[number]] = value
-        return made
+        return region_node
 
-    def _is_home(self, value: Value) -> bool:
-        return self._role.runs(self._needs.homes[value])
+    def _is_local(self, value: Value) -> bool:
+        return self._role.runs(self._needs.sites[value])
 
     def _branches(self, node: Node, kept: Sequence[int]) -> Node:
         parts = if_view(node)
@@ -171,9 +171,9 @@ class RoleBlock:
     ) -> tuple[_Frame, Sequence[Value]]:
         frame = self._open(block, parameters)
         self._nodes(block)
-        made = [self._value(value) for value in outputs]
+        values = [self._value(value) for value in outputs]
         self._frames.pop()
-        return frame, made
+        return frame, values
 
     def _finished(
         self,

@@ -5,8 +5,8 @@
     3. No task waits for ever: when each of them runs as far as it can, all of them come to the end.
 
 Assumes that a send never waits (they are buffered or overlap). Branches count as run one after the other and a loop as
-run once: two tasks that agree on one round agree on all. Guarantees that parts which pass come to an end. Anything else
-is a bug of the compiler: `PartsError` names entry, task and value.
+run once: two tasks that agree on one iteration agree on all. Guarantees that parts which pass come to an end. Anything
+else is a bug of the compiler: `PartsError` names entry, task and value.
 """
 
 from __future__ import annotations
@@ -128,11 +128,11 @@ def _task(text: str) -> Task:
 
 def _expanded(parts: RankGraphs, destinations: tuple[str, ...], source: Task) -> tuple[Task, ...]:
     """The tasks that destinations name; a value never goes back to where it comes from."""
-    found: list[Task] = []
+    tasks: list[Task] = []
     for name in destinations:
         job, _, number = name.partition(":")
-        found += [(job, int(number))] if number else [(job, n) for n in range(parts.tasks[job])]
-    return tuple(task for task in dict.fromkeys(found) if task != source)
+        tasks += [(job, int(number))] if number else [(job, n) for n in range(parts.tasks[job])]
+    return tuple(task for task in dict.fromkeys(tasks) if task != source)
 
 
 def _check_pairs(entry: str, events: dict[Task, list[_Event]]) -> None:

@@ -35,12 +35,12 @@ def set_apart(graph: Graph) -> tuple[Graph, Steps]:
     steps: Steps = {}
     mistakes: list[Diagnostic] = []
     for entry in graph.entries.values():
-        found = [node for node in walk.nodes(entry.block) if node.op in KINDS]
+        checkpoint_nodes = [node for node in walk.nodes(entry.block) if node.op in KINDS]
         others = [node for node in entry.block.nodes if node.op not in KINDS]
-        if found and not others and not _has_results(entry):
-            steps[entry.name] = tuple(_step(entry, node) for node in found)
-        elif found:
-            mistakes.append(_mixed(entry, found[0], others))
+        if checkpoint_nodes and not others and not _has_results(entry):
+            steps[entry.name] = tuple(_step(entry, node) for node in checkpoint_nodes)
+        elif checkpoint_nodes:
+            mistakes.append(_mixed(entry, checkpoint_nodes[0], others))
     if mistakes:
         raise CompileError(mistakes)
     return replace(graph, entries={name: e for name, e in graph.entries.items() if name not in steps}), steps

@@ -45,21 +45,21 @@ def job_of(device: Device) -> str:
     return f"@{device.kind}{device.number}"
 
 
-def split_by_device(graph: Graph, placed: OnDevices) -> DeviceParts:
+def split_by_device(graph: Graph, on_devices: OnDevices) -> DeviceParts:
     """The parts of a graph. Tests are entries here, told by their flag."""
     entries = {**graph.entries, **{f"test {name}": test for name, test in graph.tests.items()}}
     apart = {name: entry for name, entry in entries.items() if _is_checkpoint(entry)}
-    spread = replace(graph, entries={name: e for name, e in entries.items() if name not in apart}, tests={})
-    sites = {device: TaskSite(job_of(device), 0) for device in placed.devices}
+    distributed = replace(graph, entries={name: e for name, e in entries.items() if name not in apart}, tests={})
+    sites = {device: TaskSite(job_of(device), 0) for device in on_devices.devices}
     placement = Placement(
-        {job_of(device): 1 for device in placed.devices},
-        {name: sites[device] for name, device in placed.state.items()},
-        {node: sites[device] for node, device in placed.nodes.items()},
-        sites[placed.devices[0]],
+        {job_of(device): 1 for device in on_devices.devices},
+        {name: sites[device] for name, device in on_devices.state.items()},
+        {node: sites[device] for node, device in on_devices.nodes.items()},
+        sites[on_devices.devices[0]],
     )
-    parts = partition(spread, placement, taken=_keys(graph))
+    parts = partition(distributed, placement, taken=_keys(graph))
     check_parts(parts)
-    roles = {device: RankRole(job_of(device), 0) for device in placed.devices}
+    roles = {device: RankRole(job_of(device), 0) for device in on_devices.devices}
     graphs = {device: parts.graphs[role] for device, role in roles.items() if role in parts.graphs}
     if apart:
         there = graphs.get(ON_CPU, Graph(graph.name, settings=graph.settings, source=graph.source))
@@ -71,14 +71,14 @@ def split_by_device(graph: Graph, placed: OnDevices) -> DeviceParts:
 def _is_checkpoint(entry: Entry) -> bool:
     """Whether an entry saves or restores: that is work of the host with all state, between calls. `CompileError` if it
     does anything else."""
-    found = [node for node in walk.nodes(entry.block) if node.op in KINDS]
+    checkpoint_nodes = [node for node in walk.nodes(entry.block) if node.op in KINDS]
     others = [node for node in entry.block.nodes if node.op not in KINDS]
-    if found and (others or any(not value.is_token for value in entry.block.outputs)):
+    if checkpoint_nodes and (others or any(not value.is_token for value in entry.block.outputs)):
         title = "in a task on several devices an entry that saves or restores does nothing else"
         second = [(others[0].span, f"`{entry.name}` also does this")] if others else []
         helps = ["let an entry do nothing but this"]
-        raise CompileError([error("E1001", title, found[0].span, secondary=second, helps=helps)])
-    return bool(found)
+        raise CompileError([error("E1001", title, checkpoint_nodes[0].span, secondary=second, helps=helps)])
+    return bool(checkpoint_nodes)
 
 
 def _with_checkpoints(part: Graph, whole: Graph, apart: Mapping[str, Entry]) -> Graph:
@@ -90,21 +90,21 @@ def _with_checkpoints(part: Graph, whole: Graph, apart: Mapping[str, Entry]) -> 
         if isinstance(node.attributes, HostAttributes)
         for name in node.attributes.resources
     }
-    wanted = named | part.resources.keys()
-    resources = {name: resource for name, resource in whole.resources.items() if name in wanted}
+    required = named | part.resources.keys()
+    resources = {name: resource for name, resource in whole.resources.items() if name in required}
     return replace(part, resources=resources, entries={**part.entries, **apart})
 
 
 def _keys(graph: Graph) -> frozenset[str]:
     """The keys of all messages with other tasks."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for entry in walk.entries(graph):
         for node in walk.nodes(entry.block):
             match node.attributes:
                 case SendAttributes(key) | RecvAttributes(key) | ContributeAttributes(key) | CombinedAttributes(key):
-                    found.add(key)
+                    keys.add(key)
                 case RouteAttributes(key) | RoutedAttributes(key):
-                    found.add(key)
+                    keys.add(key)
                 case _:
                     pass
-    return frozenset(found)
+    return frozenset(keys)

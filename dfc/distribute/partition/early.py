@@ -5,7 +5,7 @@
     let r, t1 = recv(t)                  let s = sum(a)
 
 Assumes a graph that `partition` made. Guarantees the same values; the order of messages may not fit that of other roles
-any more, so nothing of it is ever run. Receives inside of loops and branches stay in their rounds.
+any more, so nothing of it is ever run. Receives inside of loops and branches stay in their iterations.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dfc.ops.effects.communication import NETWORK, RecvAttributes
 
 def with_early_receives(graph: Graph) -> Graph:
     """A graph whose entries begin with their receives."""
-    made = Graph(graph.name, dict(graph.resources), settings=graph.settings, source=graph.source)
-    made.entries.update({name: _early(entry) for name, entry in graph.entries.items()})
-    return made
+    result = Graph(graph.name, dict(graph.resources), settings=graph.settings, source=graph.source)
+    result.entries.update({name: _early(entry) for name, entry in graph.entries.items()})
+    return result
 
 
 def _early(entry: Entry) -> Entry:

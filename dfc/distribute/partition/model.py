@@ -67,13 +67,13 @@ class RankGraphs:
 
 def roles_of(tasks: Mapping[str, int], sites: Sequence[TaskSite]) -> tuple[RankRole, ...]:
     """The roles that sites make: a task that something is placed on by number is one of its own."""
-    found: list[RankRole] = []
+    roles: list[RankRole] = []
     for job, count in tasks.items():
         own = sorted({site.task for site in sites if site.job == job and site.task is not None})
-        found += [RankRole(job, task) for task in own]
+        roles += [RankRole(job, task) for task in own]
         if len(own) < count:
-            found.append(RankRole(job))
-    return tuple(found)
+            roles.append(RankRole(job))
+    return tuple(roles)
 
 
 def first_task(site: TaskSite) -> str:

@@ -1,6 +1,6 @@
 """What each role runs and what it must receive: the first half of partition.
 
-Assumes the homes of all values of an entry. Guarantees that a role which runs a node has, or receives, all that the
+Assumes the sites of all values of an entry. Guarantees that a role which runs a node has, or receives, all that the
 node uses, sizes that only the run finds out among it: nodes without a place are run wherever they are needed.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from dfc.distribute.deployment.placement import Placement
-from dfc.distribute.partition.homes import Homes, homes_of
 from dfc.distribute.partition.model import RankRole
+from dfc.distribute.partition.value_sites import ValueSites, sites_of_values
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.measured import Dependence, measured
@@ -23,7 +23,7 @@ class Needs:
     """`runs`: the nodes of each role. `crossing`: the roles that need a value from elsewhere. `feeds`: the roles that
     need a parameter of the entry. `results`: the roles each result comes from, several only where each has a piece."""
 
-    homes: Homes
+    sites: ValueSites
     runs: dict[RankRole, set[Node]]
     crossing: dict[Value, set[RankRole]] = field(default_factory=dict["Value", "set[RankRole]"])
     feeds: dict[Value, set[RankRole]] = field(default_factory=dict["Value", "set[RankRole]"])
@@ -46,7 +46,7 @@ class _Finder:
         self._names = entry.result_names
         self._placement = placement
         self._roles = roles
-        self._needs = Needs(homes_of(entry.block, placement), {role: set() for role in roles})
+        self._needs = Needs(sites_of_values(entry.block, placement), {role: set() for role in roles})
         self._parameters = frozenset(entry.block.parameters)
         self._sizes = Dependence.within(entry.block)
 
@@ -55,7 +55,7 @@ class _Finder:
             if node.regions:
                 self._region(node)
             elif node in self._placement.nodes and measured(node) is None:
-                self._placed(node)
+                self._note_node(node)
         outputs = [value for value in self._block.outputs if not value.is_token]
         for name, value in zip(self._names, outputs, strict=True):
             giving = tuple(self._at(value)) if name in pieces else (self.speaker(value),)
@@ -66,15 +66,15 @@ class _Finder:
 
     def speaker(self, value: Value) -> RankRole:
         """The role that sends a value, or returns it."""
-        site = self._needs.homes[value] or self._placement.home
+        site = self._needs.sites[value] or self._placement.default_site
         return next(r for r in self._roles if r.runs(site) and r.task in (None, site.task or 0))
 
     def _at(self, value: Value) -> list[RankRole]:
-        """The roles that have a value at home."""
-        site = self._needs.homes[value]
+        """The roles at whose sites a value is."""
+        site = self._needs.sites[value]
         return [role for role in self._roles if role.runs(site)]
 
-    def _placed(self, node: Node) -> None:
+    def _note_node(self, node: Node) -> None:
         for role in self._roles:
             if role.runs(self._placement.nodes[node]):
                 self._needs.runs[role].add(node)
@@ -96,11 +96,11 @@ class _Finder:
                     self._require(flow.initial, role)
 
     def _taking_part(self, node: Node) -> list[RankRole]:
-        sites = {self._needs.homes[value] for value in node.results if not value.is_token}
+        sites = {self._needs.sites[value] for value in node.results if not value.is_token}
         for region in node.regions:
             for inner in walk.nodes(region):
                 if inner.regions:
-                    sites |= {self._needs.homes[value] for value in inner.results if not value.is_token}
+                    sites |= {self._needs.sites[value] for value in inner.results if not value.is_token}
                 elif inner in self._placement.nodes and measured(inner) is None:
                     sites.add(self._placement.nodes[inner])
         return [role for role in self._roles if any(site is not None and role.runs(site) for site in sites)]
@@ -113,7 +113,7 @@ class _Finder:
             if current.is_token:
                 continue
             pending.extend(v for v in self._sizes.of(current) if not self._has(role, v))
-            if not role.runs(self._needs.homes[current]):
+            if not role.runs(self._needs.sites[current]):
                 self._needs.crossing.setdefault(current, set()).add(role)
             elif current in self._parameters:
                 self._needs.feeds.setdefault(current, set()).add(role)
@@ -127,14 +127,14 @@ class _Finder:
         return size.node in self._needs.runs[role]
 
     def _floats(self, value: Value) -> bool:
-        return value.node is not None and not value.node.regions and self._needs.homes[value] is None
+        return value.node is not None and not value.node.regions and self._needs.sites[value] is None
 
 
 def block_of_values(block: Block) -> dict[Value, Block]:
     """The block in which each value is defined."""
-    found: dict[Value, Block] = {}
+    blocks: dict[Value, Block] = {}
     for current in walk.blocks(block):
-        found.update(dict.fromkeys(current.parameters, current))
+        blocks.update(dict.fromkeys(current.parameters, current))
         for node in current.nodes:
-            found.update(dict.fromkeys(node.results, current))
-    return found
+            blocks.update(dict.fromkeys(node.results, current))
+    return blocks

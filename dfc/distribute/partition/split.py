@@ -26,7 +26,7 @@ def partition(
     """A graph for each role; `steps` are the entries that only save or restore, `pieces` the results of which
     every task has a part, by entry. Tests stay behind: they are for the undivided program. `taken` are keys of messages
     that the graph has already."""
-    roles = roles_of(placement.tasks, [*placement.state.values(), *placement.nodes.values(), placement.home])
+    roles = roles_of(placement.tasks, [*placement.state.values(), *placement.nodes.values(), placement.default_site])
     parts = RankGraphs(placement.tasks, outer=frozenset(taken))
     for role in roles:
         here = {name: r for name, r in graph.resources.items() if role.runs(placement.state[name])}
@@ -50,14 +50,14 @@ def _entry(
     taking_part = needs.taking_part()
     for role in taking_part:
         taken = [n for n, value in enumerate(feeds) if role in needs.feeds.get(value, ())]
-        given = [n for n, giving in enumerate(needs.results) if role in giving]
+        result_numbers = [n for n, giving in enumerate(needs.results) if role in giving]
         builder = RoleBlock(role, needs, blocks, edges, sends[role])
-        block = builder.build(entry.block, [feeds[n] for n in taken], [outputs[n] for n in given])
+        block = builder.build(entry.block, [feeds[n] for n in taken], [outputs[n] for n in result_numbers])
         parts.graphs[role].entries[entry.name] = replace(
             entry,
             block=block,
             parameter_names=tuple(entry.parameter_names[n] for n in taken),
-            result_names=tuple(entry.result_names[n] for n in given),
+            result_names=tuple(entry.result_names[n] for n in result_numbers),
             parameter_docs=tuple(entry.parameter_docs[n] for n in taken if n < len(entry.parameter_docs)),
             dim_feeds=_undecided(entry, [feeds[n] for n in taken]),
             unnamed_result=False,
@@ -67,7 +67,7 @@ def _entry(
         taking_part,
         {name: tuple(r for r in roles if r in needs.feeds.get(value, ())) for name, value in named},
         {
-            name: first_task(needs.homes[value] or placement.home)
+            name: first_task(needs.sites[value] or placement.default_site)
             for name, value in zip(entry.result_names, outputs, strict=True)
         },
     )
@@ -86,12 +86,12 @@ def _edges(
     edges: dict[Value, Edge] = {}
     sends: dict[RankRole, set[Value]] = {role: set() for role in roles}
     for value in sorted(needs.crossing, key=lambda v: v.name):
-        home = needs.homes[value]
-        assert home is not None, value
+        site = needs.sites[value]
+        assert site is not None, value
         span = value.node.span if value.node is not None else entry.span
         key = keys.fresh(value.name if value.name.startswith(f"{entry.name}/") else f"{entry.name}/{value.name}")
-        edges[value] = Edge(key, first_task(home), _destinations(roles, needs.crossing[value]), value.name, span)
-        speaker = next(r for r in roles if r.runs(home) and r.task in (None, home.task or 0))
+        edges[value] = Edge(key, first_task(site), _destinations(roles, needs.crossing[value]), value.name, span)
+        speaker = next(r for r in roles if r.runs(site) and r.task in (None, site.task or 0))
         sends[speaker].add(value)
     return edges, sends
 
@@ -100,5 +100,5 @@ def _destinations(roles: Sequence[RankRole], wanting: set[RankRole]) -> tuple[st
     """The jobs and tasks a value goes to. What all other tasks of a job want, its tasks with a role of their own have,
     or want as well."""
     jobs = {role.job for role in wanting if role.task is None}
-    found = [role.job if role.task is None else f"{role.job}:{role.task}" for role in roles if role in wanting]
-    return tuple(name for name in found if ":" not in name or name.split(":")[0] not in jobs)
+    destinations = [role.job if role.task is None else f"{role.job}:{role.task}" for role in roles if role in wanting]
+    return tuple(name for name in destinations if ":" not in name or name.split(":")[0] not in jobs)

@@ -1,10 +1,10 @@
-"""place: a site for all state and every node, by the wishes of a deployment file and a simulated run.
+"""place: a site for all state and every node, by the constraints of a deployment file and a simulated run.
 
     place "w" on ps                       w: ps:0, the task that holds the least
     let y = x @ w     (read of w)    ->   read at ps:0 with its state; the product where it is finished first
 
 Assumes an optimised graph, entries replicated already. Guarantees a placement in which every node that touches state is
-where the state is; nodes that float are left out. Pure: the same graph, wishes and costs give the same placement.
+where the state is; nodes that float are left out. Pure: the same graph, constraints and costs give the same placement.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from dfc.ir.graph import Entry, Graph, Node
 __all__ = ["Costs", "Decision", "Placed", "PlacementConstraints", "PlacementError", "place"]
 
 
-def place(graph: Graph, wishes: PlacementConstraints, costs: Costs | None = None) -> Placed:
-    """Places a graph; `PlacementError` if the wishes cannot be fulfilled."""
-    state = place_state(graph, wishes)
+def place(graph: Graph, constraints: PlacementConstraints, costs: Costs | None = None) -> Placed:
+    """Places a graph; `PlacementError` if the constraints cannot be fulfilled."""
+    state = place_state(graph, constraints)
     sites = {decision.name: decision.site for decision in state}
     nodes: dict[Node, TaskSite] = {}
     decisions: dict[str, tuple[Decision, ...]] = {}
     for entry in graph.entries.values():
-        home = _home(entry, wishes, [sites[n] for n in sorted(used_state(entry))])
-        run = Run(entry, wishes, sites, (costs or Costs()).of_entry(entry.name), home)
+        default_site = _default_site(entry, constraints, [sites[n] for n in sorted(used_state(entry))])
+        run = Run(entry, constraints, sites, (costs or Costs()).of_entry(entry.name), default_site)
         run.run()
         nodes |= run.nodes
         decisions[entry.name] = tuple(run.decisions)
-    return Placed(Placement(wishes.tasks, sites, nodes, _client(wishes)), tuple(state), decisions)
+    return Placed(Placement(constraints.tasks, sites, nodes, _client(constraints)), tuple(state), decisions)
 
 
-def _client(wishes: PlacementConstraints) -> TaskSite:
+def _client(constraints: PlacementConstraints) -> TaskSite:
     """Where nothing else says where: the first job, whole if entries are replicated over it, else its first task."""
-    first = wishes.tasks_in_order[0]
-    return TaskSite(first.job) if first.job in wishes.replicated.values() else first
+    first = constraints.tasks_in_order[0]
+    return TaskSite(first.job) if first.job in constraints.replicated.values() else first
 
 
-def _home(entry: Entry, wishes: PlacementConstraints, state: Sequence[TaskSite]) -> TaskSite:
+def _default_site(entry: Entry, constraints: PlacementConstraints, state: Sequence[TaskSite]) -> TaskSite:
     """Where an entry runs that nothing ties: with its state, if that is in one place, else on the first task."""
-    job = wishes.replicated.get(entry.name)
+    job = constraints.replicated.get(entry.name)
     if job is not None:
         return TaskSite(job)
     whole = [site for site in state if site.task is None]
-    return whole[0] if whole else state[0] if len(set(state)) == 1 else _client(wishes)
+    return whole[0] if whole else state[0] if len(set(state)) == 1 else _client(constraints)

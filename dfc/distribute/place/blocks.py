@@ -34,16 +34,20 @@ def names_in_blocks(entry: Entry, count: Symbol) -> frozenset[str]:
     return frozenset(node.name for loop in loops for node in nodes_inside(loop) if node is not loop)
 
 
-def strays(entry: Entry, wishes: PlacementConstraints) -> Iterator[Node]:
+def strays(entry: Entry, constraints: PlacementConstraints) -> Iterator[Node]:
     """Nodes in the blocks of an entry that a line wants somewhere else than in all tasks of its job; last those that
     only go through the blocks, which mean nothing to the author."""
-    count, job = wishes.counts.get(entry.name), wishes.replicated.get(entry.name)
+    count, job = constraints.counts.get(entry.name), constraints.replicated.get(entry.name)
     if count is None:
         return
     for loop in walk.nodes(entry.block):
         if not _goes_over(loop, count):
             continue
         for node in sorted(nodes_inside(loop), key=lambda node: node.name.startswith(f"{entry.name}/block")):
-            wish = wishes.values.get(node.name)
-            if wish is not None and wish.job is not None and (wish.job != job or wish.task is not None):
+            constraint = constraints.values.get(node.name)
+            if (
+                constraint is not None
+                and constraint.job is not None
+                and (constraint.job != job or constraint.task is not None)
+            ):
                 yield node

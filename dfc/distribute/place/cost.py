@@ -19,7 +19,7 @@ from dfc.ops.rules.lookup import cost_of
 
 ASSUMED = 64
 """The size of a dimension that no number is known for."""
-UNKNOWN_ROUNDS = 16
+UNKNOWN_TRIP_COUNT = 16
 PRODUCT_RATE = 100e9
 """Multiplications and additions of products, per second."""
 MEMORY_RATE = 10e9
@@ -66,19 +66,19 @@ class Costs:
         if known is not None:
             return known
         if node.regions:
-            return OVERHEAD + self._rounds(node) * sum(self.seconds(n) for r in node.regions for n in r.nodes)
+            return OVERHEAD + self._trip_count(node) * sum(self.seconds(n) for r in node.regions for n in r.nodes)
         cost = cost_of(node, self.size)
         if not cost.work:
             return 0.0
         return OVERHEAD + cost.operations / PRODUCT_RATE + cost.bytes / MEMORY_RATE
 
-    def _rounds(self, node: Node) -> int:
+    def _trip_count(self, node: Node) -> int:
         if node.op == "if":
             return 1
         attributes = node.attributes
         if isinstance(attributes, ForAttributes) and attributes.trips is not None:
             return self.size(attributes.trips)
-        return UNKNOWN_ROUNDS
+        return UNKNOWN_TRIP_COUNT
 
 
 def state_bytes(type_: TensorType) -> int:

@@ -5,7 +5,8 @@
 
 The second step of placement, for one task: what is in it was decided before. Guarantees that state and all that touches
 it are on one device, that what the host does (prints, summaries, messages) and what a GPU has no kernel for is on the
-processors, and that each decision carries its reason. Pure: the same graph, wishes and costs give the same devices.
+processors, and that each decision carries its reason. Pure: the same graph, constraints and costs give the same
+devices.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dfc.ops.rules.movements import Movement
 GPU_OVERHEAD = 5e-6
 GPU_TIMES_FASTER = 100
 """What a GPU makes of work besides the start of a kernel, beside one core."""
-MADE_WHERE_NEEDED = (Movement.REORDERED, Movement.REPEATED)
+RECOMPUTABLE = (Movement.REORDERED, Movement.REPEATED)
 LINE = "its line says so"
 LINK_LATENCY = 12e-6
 LINK_RATE = 10e9
@@ -34,16 +35,16 @@ LINK_RATE = 10e9
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceWishes:
+class DeviceConstraints:
     """What a task has, GPUs first, and what its lines allow: devices by full name of state and of nodes, the group of
     each name that shares a device with others, the ops that a GPU has no kernel for, with the reasons, and which
-    variable state is `beside` for its sake."""
+    variable state is `colocated_with` for its sake."""
 
     devices: tuple[Device, ...]
     allowed: Mapping[str, tuple[Device, ...]] = field(default_factory=dict[str, tuple[Device, ...]])
     together: Mapping[str, str] = field(default_factory=dict[str, str])
     lacking: Mapping[str, str] = field(default_factory=dict[str, str])
-    beside: Mapping[str, str] = field(default_factory=dict[str, str])
+    colocated_with: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def of(self, name: str) -> tuple[Device, ...]:
         return self.allowed.get(name, self.devices)
@@ -72,18 +73,18 @@ class OnDevices:
     decisions: Mapping[str, Mapping[str, DeviceDecision]]
 
 
-def place_on_devices(graph: Graph, wishes: DeviceWishes, costs: Costs | None = None) -> OnDevices:
-    """Devices for all of a graph. Devices are `wishes.devices`, and the processors if anything has to be there."""
-    decisions = {"": {name: _of_state(name, wishes) for name in graph.resources}}
+def place_on_devices(graph: Graph, constraints: DeviceConstraints, costs: Costs | None = None) -> OnDevices:
+    """Devices for all of a graph. Devices are `constraints.devices`, and the processors if anything has to be there."""
+    decisions = {"": {name: _of_state(name, constraints) for name in graph.resources}}
     state = {name: decision.device for name, decision in decisions[""].items()}
     nodes: dict[Node, Device] = {}
     for entry in walk.entries(graph):
-        run = _Run(entry, wishes, state, (costs or Costs()).of_entry(entry.name))
+        run = _Run(entry, constraints, state, (costs or Costs()).of_entry(entry.name))
         run.run()
         nodes |= run.nodes
         decisions[entry.name] = run.decisions
-    needs_host = ON_CPU in nodes.values() and ON_CPU not in wishes.devices
-    return OnDevices((*wishes.devices, *([ON_CPU] if needs_host else [])), state, nodes, decisions)
+    needs_host = ON_CPU in nodes.values() and ON_CPU not in constraints.devices
+    return OnDevices((*constraints.devices, *([ON_CPU] if needs_host else [])), state, nodes, decisions)
 
 
 def needs_host(graph: Graph, lacking: Mapping[str, str]) -> bool:
@@ -91,30 +92,36 @@ def needs_host(graph: Graph, lacking: Mapping[str, str]) -> bool:
     return any(node.op in lacking for entry in walk.entries(graph) for node in walk.nodes(entry.block))
 
 
-def _of_state(name: str, wishes: DeviceWishes) -> DeviceDecision:
+def _of_state(name: str, constraints: DeviceConstraints) -> DeviceDecision:
     """Lines decide alone, so that a part of the program has its state where the program has it."""
-    allowed = wishes.of(name)
-    if name in wishes.allowed and len(allowed) < len(wishes.devices):
-        return DeviceDecision(name, allowed[0], f"beside `{wishes.beside[name]}`" if name in wishes.beside else LINE)
-    others = tuple((each, "named by no line of it") for each in wishes.devices[1:])
-    return DeviceDecision(name, wishes.devices[0], "the first device that lines name", others)
+    allowed = constraints.of(name)
+    if name in constraints.allowed and len(allowed) < len(constraints.devices):
+        return DeviceDecision(
+            name,
+            allowed[0],
+            f"beside `{constraints.colocated_with[name]}`" if name in constraints.colocated_with else LINE,
+        )
+    others = tuple((each, "named by no line of it") for each in constraints.devices[1:])
+    return DeviceDecision(name, constraints.devices[0], "the first device that lines name", others)
 
 
 class _Run:
     """A simulated run of one entry on the devices of a task."""
 
-    def __init__(self, entry: Entry, wishes: DeviceWishes, state: Mapping[str, Device], costs: Costs) -> None:
+    def __init__(self, entry: Entry, constraints: DeviceConstraints, state: Mapping[str, Device], costs: Costs) -> None:
         self._entry = entry
-        self._wishes = wishes
+        self._constraints = constraints
         self._state = state
         self._costs = costs
-        self._free = dict.fromkeys((*wishes.devices, ON_CPU), 0.0)
+        self._free = dict.fromkeys((*constraints.devices, ON_CPU), 0.0)
         self._ready: dict[Value, tuple[Device | None, float]] = {}
         self._feeds = frozenset(entry.block.parameters)
         self._around: dict[Node, Device] = {}
         self._changed_by = _changes(entry.block)
-        self._given_out = {v for block in walk.blocks(entry.block) for v in block.outputs}
-        self._groups = {wishes.together[name]: device for name, device in state.items() if name in wishes.together}
+        self._block_outputs = {v for block in walk.blocks(entry.block) for v in block.outputs}
+        self._groups = {
+            constraints.together[name]: device for name, device in state.items() if name in constraints.together
+        }
         self.nodes: dict[Node, Device] = {}
         self.decisions: dict[str, DeviceDecision] = {}
 
@@ -144,17 +151,17 @@ class _Run:
     def _floats(self, node: Node) -> bool:
         """Whether each device makes the value by itself: constants, what is made of them alone, and the same elements
         in another order, which are no more to send than those they are made of."""
-        if node.regions or effect(node) is not Effect.PURE or node.op in self._wishes.lacking:
+        if node.regions or effect(node) is not Effect.PURE or node.op in self._constraints.lacking:
             return False
-        if rules_of(node).movement in MADE_WHERE_NEEDED:
-            return not any(value in self._given_out for value in node.results)
+        if rules_of(node).movement in RECOMPUTABLE:
+            return not any(value in self._block_outputs for value in node.results)
         return all(self._ready.get(value, (ON_CPU, 0.0))[0] is None for value in node.operands)
 
     def _place(self, node: Node) -> tuple[Device, float]:
         device, reason, others = self._choose(node)
         _, finish = self._times(node, device)
         self._free[device] = finish
-        self._groups.setdefault(self._wishes.together.get(node.name, node.name), device)
+        self._groups.setdefault(self._constraints.together.get(node.name, node.name), device)
         for value in node.results:
             self._ready[value] = (device, finish)
         self._note(node, device, reason, others)
@@ -167,7 +174,7 @@ class _Run:
         self.decisions.setdefault(node.name, DeviceDecision(node.name, device, reason, others))
 
     def _let_float(self, node: Node) -> None:
-        first = self._wishes.devices[0]
+        first = self._constraints.devices[0]
         decision = DeviceDecision(node.name, first, "made where it is needed", floats=True)
         self.decisions.setdefault(node.name, decision)
 
@@ -178,19 +185,19 @@ class _Run:
             return self._state[own], f"with its state `{own}`"
         if is_host_call(node) or isinstance(node.attributes, HostAttributes):
             return ON_CPU, f"the host does `{node.op}`"
-        if node.op in self._wishes.lacking:
-            return ON_CPU, f"gpu: no kernel for `{node.op}`, {self._wishes.lacking[node.op]}"
+        if node.op in self._constraints.lacking:
+            return ON_CPU, f"gpu: no kernel for `{node.op}`, {self._constraints.lacking[node.op]}"
         return None
 
     def _choose(self, node: Node) -> tuple[Device, str, tuple[tuple[Device, float | str], ...]]:
         tied = self._tied(node)
         if tied is not None:
             return *tied, ()
-        group = self._wishes.together.get(node.name, "")
+        group = self._constraints.together.get(node.name, "")
         if group in self._groups:
             return self._groups[group], f"together with `{group}`", ()
-        allowed = self._wishes.of(node.name)
-        if len(allowed) == 1 and len(self._wishes.devices) > 1:
+        allowed = self._constraints.of(node.name)
+        if len(allowed) == 1 and len(self._constraints.devices) > 1:
             return allowed[0], LINE, ()
         if len(allowed) == 1:
             return allowed[0], "all that has a kernel there", ()
@@ -207,9 +214,9 @@ class _Run:
         not known yet counts as a small one."""
         near = {self._ready[v][0] for v in walk.inputs(node) if v in self._ready and v not in self._feeds}
         near |= {self._state[name] for v in node.results for name in self._changed_by.get(v, ())}
-        found = tuple(device for device in allowed if device in near)
-        if found:
-            return found
+        candidates = tuple(device for device in allowed if device in near)
+        if candidates:
+            return candidates
         around = self._around.get(node)
         if around is not None and around in allowed:
             return (around,)
@@ -238,12 +245,12 @@ def seconds_on(costs: Costs, node: Node, device: Device) -> float:
 
 def _changes(block: Block) -> dict[Value, list[str]]:
     """The state that each value is written to."""
-    found: dict[Value, list[str]] = {}
+    changes: dict[Value, list[str]] = {}
     for node in walk.nodes(block):
         if isinstance(node.attributes, AssignAttributes):
             for value in node.operands:
-                found.setdefault(value, []).append(node.attributes.resource)
-    return found
+                changes.setdefault(value, []).append(node.attributes.resource)
+    return changes
 
 
 def state_of(node: Node) -> str | None:

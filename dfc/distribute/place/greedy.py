@@ -23,22 +23,30 @@ from dfc.ops.rules.lookup import rules_of
 
 
 class Run:
-    """A simulated run of one entry. `state` are sites of state; `home` is where nodes go that nothing ties."""
+    """A simulated run of one entry. `state` are sites of state; `default_site` is where nodes go
+    that nothing ties."""
 
     def __init__(
-        self, entry: Entry, wishes: PlacementConstraints, state: Mapping[str, TaskSite], costs: Costs, home: TaskSite
+        self,
+        entry: Entry,
+        constraints: PlacementConstraints,
+        state: Mapping[str, TaskSite],
+        costs: Costs,
+        default_site: TaskSite,
     ) -> None:
         self._entry = entry
-        self._wishes = wishes
+        self._constraints = constraints
         self._state = state
         self._costs = costs
-        self._home = home
-        self._free = dict.fromkeys(wishes.tasks_in_order, 0.0)
+        self._default_site = default_site
+        self._free = dict.fromkeys(constraints.tasks_in_order, 0.0)
         self._ready: dict[Value, tuple[TaskSite | None, float]] = {}
         self._feeds = frozenset(v for v in entry.block.parameters if not v.is_token)
         self._floating: set[Value] = set()
         self._users = _users(entry.block)
-        self._groups = {wishes.together[name]: site for name, site in state.items() if name in wishes.together}
+        self._groups = {
+            constraints.together[name]: site for name, site in state.items() if name in constraints.together
+        }
         self.nodes: dict[Node, TaskSite] = {}
         self.decisions: list[Decision] = []
 
@@ -54,9 +62,9 @@ class Run:
 
     def _floats(self, node: Node) -> bool:
         """Whether every task may make the value by itself: constants, what is made of them, small sums of feeds."""
-        if node.regions or effect(node) not in (Effect.PURE, Effect.RANDOM) or node.name in self._wishes.values:
+        if node.regions or effect(node) not in (Effect.PURE, Effect.RANDOM) or node.name in self._constraints.values:
             return False
-        if node.name in self._wishes.fixed:
+        if node.name in self._constraints.fixed:
             return False
         scalar = all(not v.is_token and not v.tensor.shape for v in (*node.operands, *node.results))
         return all(v in self._floating or (scalar and self._ready[v][0] is None) for v in node.operands)
@@ -64,29 +72,29 @@ class Run:
     def _place(self, node: Node) -> None:
         site, reason, compared = self._choose(node)
         start, finish = self._times(node, site)
-        self._groups.setdefault(self._wishes.together.get(node.name, node.name), site)
+        self._groups.setdefault(self._constraints.together.get(node.name, node.name), site)
         for task in self._tasks(site):
             self._free[task] = finish
         for value in node.results:
             self._ready[value] = (site, finish)
         self.decisions.append(Decision(node.name, site, reason, start, finish, compared, node))
-        self._settle(node, site)
+        self._assign_sites(node, site)
 
     def _choose(self, node: Node) -> tuple[TaskSite, str, tuple[tuple[TaskSite, float], ...]]:
         own = self._state_of(node)
         if own is not None and not node.regions:
             return self._state[own], f"with its state `{own}`", ()
-        if node.name in self._wishes.fixed:
-            return self._wishes.fixed[node.name], "beside rows that are divided", ()
-        count = self._wishes.counts.get(self._entry.name)
+        if node.name in self._constraints.fixed:
+            return self._constraints.fixed[node.name], "beside rows that are divided", ()
+        count = self._constraints.counts.get(self._entry.name)
         if count is not None and is_blockwise(node, count):
-            return TaskSite(self._wishes.replicated[self._entry.name]), "each task does its own blocks", ()
-        group = self._wishes.together.get(node.name, "")
+            return TaskSite(self._constraints.replicated[self._entry.name]), "each task does its own blocks", ()
+        group = self._constraints.together.get(node.name, "")
         if group in self._groups:  # before its line, which says the same of all of them but may leave the task open
             return self._groups[group], f"together with `{group}`", ()
-        wish = self._wishes.values.get(node.name)
-        if wish is not None and wish.job is not None:
-            return self._asked(wish, wish.job), f"line {wish.span.line} says so", ()
+        constraint = self._constraints.values.get(node.name)
+        if constraint is not None and constraint.job is not None:
+            return self._asked(constraint, constraint.job), f"line {constraint.span.line} says so", ()
         feasible = self._feasible(node)
         compared = tuple((site, self._times(node, site)[1]) for site in feasible)
         if len(compared) == 1:
@@ -94,16 +102,16 @@ class Run:
         chosen = min(compared, key=lambda each: each[1])[0]
         return chosen, "finished first here", compared
 
-    def _asked(self, wish: Constraint, job: str) -> TaskSite:
+    def _asked(self, constraint: Constraint, job: str) -> TaskSite:
         """What a constraint on a value means: without a task, all of a replicated job or the first of another one."""
-        anywhere = None if job in self._wishes.replicated.values() else 0
-        return TaskSite(job, wish.task if wish.task is not None else anywhere)
+        anywhere = None if job in self._constraints.replicated.values() else 0
+        return TaskSite(job, constraint.task if constraint.task is not None else anywhere)
 
     def _feasible(self, node: Node) -> list[TaskSite]:
-        """Sites that can be best: where operands are, where state that takes the result is, and home; in an entry that
-        is not replicated, every task."""
-        job = self._wishes.replicated.get(self._entry.name)
-        near: dict[TaskSite, None] = {TaskSite(job) if job is not None else self._home: None}
+        """Sites that can be best: where operands are, where state that takes the result is, and the default; in an
+        entry that is not replicated, every task."""
+        job = self._constraints.replicated.get(self._entry.name)
+        near: dict[TaskSite, None] = {TaskSite(job) if job is not None else self._default_site: None}
         for value in walk.inputs(node):
             near.update({site: None for site in [self._ready[value][0]] if site is not None})
         for value in node.results:
@@ -114,14 +122,14 @@ class Run:
             inside = [self._state_of(inner) for inner in nodes_inside(node)]
             near.update({self._state[name]: None for name in inside if name is not None})
         elif job is None and not any(site.task is None for site in near):
-            elastic = self._wishes.elastic
+            elastic = self._constraints.elastic
             near.update(
-                {task: None for task in self._wishes.tasks_in_order if not task.task or task.job not in elastic}
+                {task: None for task in self._constraints.tasks_in_order if not task.task or task.job not in elastic}
             )
         return sorted(near, key=self._rank)
 
     def _rank(self, site: TaskSite) -> tuple[int, int]:
-        return list(self._wishes.tasks).index(site.job), -1 if site.task is None else site.task
+        return list(self._constraints.tasks).index(site.job), -1 if site.task is None else site.task
 
     def _times(self, node: Node, site: TaskSite) -> tuple[float, float]:
         """When a node would start and finish at a site, in seconds from the begin of the call."""
@@ -141,27 +149,27 @@ class Run:
     def _tasks(self, site: TaskSite) -> list[TaskSite]:
         return [task for task in self._free if task.job == site.job and site.task in (None, task.task)]
 
-    def _settle(self, node: Node, site: TaskSite) -> None:
+    def _assign_sites(self, node: Node, site: TaskSite) -> None:
         """Gives a node, and all in its regions, their sites: state stays where it is, and constants float."""
         for inner in nodes_inside(node):
             name = self._state_of(inner) if not inner.regions else None
-            wish = self._wishes.values.get(inner.name)
-            group = self._wishes.together.get(inner.name, "")
+            constraint = self._constraints.values.get(inner.name)
+            group = self._constraints.together.get(inner.name, "")
             if name is not None:
                 self.nodes[inner] = self._state[name]
-            elif inner.name in self._wishes.fixed:
-                self.nodes[inner] = self._wishes.fixed[inner.name]
+            elif inner.name in self._constraints.fixed:
+                self.nodes[inner] = self._constraints.fixed[inner.name]
             elif group in self._groups and inner is not node:
                 self.nodes[inner] = self._groups[group]
-            elif wish is not None and wish.job is not None and inner is not node:
-                self.nodes[inner] = self._asked(wish, wish.job)
+            elif constraint is not None and constraint.job is not None and inner is not node:
+                self.nodes[inner] = self._asked(constraint, constraint.job)
             elif inner.operands or inner.regions or effect(inner) not in (Effect.PURE, Effect.RANDOM):
-                self.nodes[inner] = TaskSite(site.job, site.task or 0) if self._is_said_once(inner, node) else site
+                self.nodes[inner] = TaskSite(site.job, site.task or 0) if self._is_reported_once(inner, node) else site
 
-    def _is_said_once(self, inner: Node, node: Node) -> bool:
+    def _is_reported_once(self, inner: Node, node: Node) -> bool:
         """Whether a node tells people something that every task would tell likewise: its first one speaks for all. In a
         loop over blocks each block has its own to tell."""
-        count = self._wishes.counts.get(self._entry.name)
+        count = self._constraints.counts.get(self._entry.name)
         in_blocks = count is not None and bool(node.regions) and is_blockwise(node, count)
         return rules_of(inner).for_people and not in_blocks
 
@@ -174,8 +182,8 @@ class Run:
 
 
 def _users(block: Block) -> dict[Value, Sequence[Node]]:
-    found: dict[Value, list[Node]] = {}
+    users: dict[Value, list[Node]] = {}
     for node in walk.nodes(block):
         for value in node.operands:
-            found.setdefault(value, []).append(node)
-    return dict(found)
+            users.setdefault(value, []).append(node)
+    return dict(users)

@@ -29,7 +29,7 @@ from dfc.ir.measured import measured_in
 from dfc.ops.known_sizes import sizes_compared
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import Cutting, Split
-from dfc.transforms.batch.analysis import Cuts, analyse
+from dfc.transforms.batch.analysis import BlockSplits, analyse
 from dfc.transforms.batch.degrees import degrees, gradients, is_wrong, sums
 from dfc.transforms.batch.draws import numbered
 from dfc.transforms.batch.row_uses import RowUses
@@ -56,18 +56,18 @@ def replicate(
         cutting = Cutting(symbol, statement.blocks)
         entry = numbered(entry, cutting)
         rows = rows_of(entry)
-        cuts = analyse(entry, cutting, rows)
-        feeds = _feeds(entry, cuts)
+        splits = analyse(entry, cutting, rows)
+        feeds = _feeds(entry, splits)
         if not feeds:
             raise CompileError([mistakes.no_feed(statement, entry)])
-        remarks = _check_combine(graph, entry, statement, cuts, rows) if statement.is_checked else ()
+        remarks = _check_combine(graph, entry, statement, splits, rows) if statement.is_checked else ()
         shape = Shape(_free(entry, "NB"), _free(entry, "FIRST"), statement.job)
-        changed, combinations = rewritten(entry, cuts, shape)
+        changed, combinations = rewritten(entry, splits, shape)
         after = dce(replace(graph, entries={**graph.entries, entry.name: changed}))
     results = {
         name: Piece(state.axis, state.outer or ONE)
         for name, value in zip(entry.result_names, entry.block.outputs, strict=False)
-        if isinstance(state := cuts.state(value), Split)
+        if isinstance(state := splits.state(value), Split)
     }
     about = Replication(
         entry.name,
@@ -85,28 +85,28 @@ def replicate(
 
 
 def _check_combine(
-    graph: Graph, entry: Entry, statement: Replicate, cuts: Cuts, rows: RowUses
+    graph: Graph, entry: Entry, statement: Replicate, splits: BlockSplits, rows: RowUses
 ) -> tuple[Diagnostic, ...]:
     """Whether gradients grow with the batch as the file says: an error if not, a warning if that is unclear."""
     trained = frozenset(name for name, resource in graph.resources.items() if resource.trained)
-    found = degrees(entry, cuts.cutting)
-    judged = gradients(entry, cuts, trained, rows, found)
+    value_degrees = degrees(entry, splits.cutting)
+    judged = gradients(entry, splits, trained, rows, value_degrees)
     for value, degree in judged.items():
         if degree is not None and is_wrong(statement.combine, degree):
-            losses = sums(entry, cuts, found)
+            losses = sums(entry, splits, value_degrees)
             message = mistakes.wrong_combine(statement, value, degree.power, losses[0] if losses else None)
             raise CompileError([message])
     unclear = next((value for value, degree in judged.items() if degree is None), None)
     return () if unclear is None else (mistakes.unclear_combine(statement, unclear),)
 
 
-def _feeds(entry: Entry, cuts: Cuts) -> dict[str, Piece]:
-    found: dict[str, Piece] = {}
+def _feeds(entry: Entry, splits: BlockSplits) -> dict[str, Piece]:
+    pieces: dict[str, Piece] = {}
     for name, value in zip(entry.parameter_names, entry.block.parameters, strict=False):
-        state = cuts.state(value)
+        state = splits.state(value)
         if isinstance(state, Split):
-            found[name] = Piece(state.axis, state.outer or ONE)
-    return found
+            pieces[name] = Piece(state.axis, state.outer or ONE)
+    return pieces
 
 
 def _free(entry: Entry, name: str) -> Symbol:

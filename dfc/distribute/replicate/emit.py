@@ -28,36 +28,36 @@ from dfc.ops.attributes import (
 from dfc.ops.builder import Builder
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import COMMON, Common, Partial, Split, State, quotient
-from dfc.transforms.batch.analysis import Cuts
+from dfc.transforms.batch.analysis import BlockSplits
 
 
 class Emitter:
     """Appends nodes; what becomes of values that need combining is left to who uses it (`missing`)."""
 
-    def __init__(self, cuts: Cuts) -> None:
-        self.cuts = cuts
-        self.cutting = cuts.cutting
+    def __init__(self, splits: BlockSplits) -> None:
+        self.splits = splits
+        self.cutting = splits.cutting
         self.common: dict[Value, Value] = {}
         self.local: dict[Value, Value] = {}
         self.block: Value | None = None
 
     # ---------------------------------------------------------------- operands --
 
-    def operand(self, output: Builder, value: Value, wanted: State) -> Value:
+    def operand(self, output: Builder, value: Value, required: State) -> Value:
         """A value as a use wants it."""
-        if self.cuts.is_local(value, wanted):
+        if self.splits.is_local(value, required):
             return self.local[value]
         known = self.common[value]
-        match wanted:
+        match required:
             case Common():
                 return known
             case Split():
-                return self._cut(output, known, value.tensor, wanted)
+                return self._split_axis(output, known, value.tensor, required)
             case Partial():
-                state = self.cuts.state(value)
+                state = self.splits.state(value)
                 return known if isinstance(state, Common) and state.zero else self._once(output, known)
 
-    def _cut(self, output: Builder, whole: Value, before: TensorType, piece: Split) -> Value:
+    def _split_axis(self, output: Builder, whole: Value, before: TensorType, piece: Split) -> Value:
         """The block's piece of a common value."""
         assert self.block is not None
         axis, outer = piece.axis, piece.outer or ONE
@@ -67,9 +67,9 @@ class Emitter:
         shape = whole.tensor.shape
         runs = self.cutting.whole(outer)
         split = output.reshape(whole, (*shape[:axis], runs, size * self.cutting.blocks, *shape[axis + 1 :]))
-        places = self._numbered(output, size)
-        found = output.apply("gather", split, places, attributes=AxisAttributes(axis + 1))
-        return output.reshape(found, (*shape[:axis], runs * size, *shape[axis + 1 :]))
+        indices = self._numbered(output, size)
+        gathered = output.apply("gather", split, indices, attributes=AxisAttributes(axis + 1))
+        return output.reshape(gathered, (*shape[:axis], runs * size, *shape[axis + 1 :]))
 
     def _numbered(self, output: Builder, count: Dim) -> Value:
         """The places of the block's elements along an axis, as i64."""
@@ -85,38 +85,38 @@ class Emitter:
 
     # ---------------------------------------------------------------- nodes --
 
-    def node(self, output: Builder, node: Node, tokens: Sequence[Value] = (), *, only_cut: bool = False) -> None:
-        """Appends what a node has become. With `only_cut` what is common of its results comes from elsewhere."""
+    def node(self, output: Builder, node: Node, tokens: Sequence[Value] = (), *, only_split: bool = False) -> None:
+        """Appends what a node has become. With `only_split` what is common of its results comes from elsewhere."""
         output.name, output.span = node.name, node.span
-        use = self.cuts.uses.get(node)
+        use = self.splits.uses.get(node)
         plain = [v for v in node.operands if not v.is_token]
-        wanted = use.wanted if use is not None else (COMMON,) * len(plain)
-        operands = [self.operand(output, v, w) for v, w in zip(plain, wanted, strict=True)]
+        required = use.required if use is not None else (COMMON,) * len(plain)
+        operands = [self.operand(output, v, w) for v, w in zip(plain, required, strict=True)]
         special = self._special(output, node, operands) if use is not None else None
         if special is not None:
             self.define(node.result, special)
             return
-        types = [self.cutting.type_of(v.type, self.cuts.state(v)) for v in node.results]
+        types = [self.cutting.type_of(v.type, self.splits.state(v)) for v in node.results]
         attributes = self._attributes(node, types)
         regions = [self.region(node, region, keeps_tokens=bool(tokens)) for region in node.regions]
         if not tokens:
             types = [t for t, v in zip(types, node.results, strict=True) if not v.is_token]
-        made = output.add(node.op, [*operands, *tokens], types, attributes, regions)
-        for old, new in zip(node.results, made.results, strict=False):
-            if not only_cut or self.cuts.is_cut(old):
+        copy = output.add(node.op, [*operands, *tokens], types, attributes, regions)
+        for old, new in zip(node.results, copy.results, strict=False):
+            if not only_split or self.splits.is_split(old):
                 self.define(old, new)
 
     def define(self, old: Value, new: Value) -> None:
-        (self.local if self.cuts.is_cut(old) else self.common)[old] = new
+        (self.local if self.splits.is_split(old) else self.common)[old] = new
 
     def _special(self, output: Builder, node: Node, operands: Sequence[Value]) -> Value | None:
         """Ops whose results depend on where the block is, or on how many there are."""
-        state = self.cuts.state(node.results[0])
+        state = self.splits.state(node.results[0])
         rows_at = rules_of(node).rows_at
         if rows_at is not None and isinstance(state, Split):
-            places = self._numbered(output, self.cutting.part(node.result.tensor.shape[state.axis]))
-            return rows_at(output, node, places, state.axis)
-        use = self.cuts.uses.get(node)
+            indices = self._numbered(output, self.cutting.part(node.result.tensor.shape[state.axis]))
+            return rows_at(output, node, indices, state.axis)
+        use = self.splits.uses.get(node)
         if use is not None and use.total:
             mean = output.apply(node.op, *operands, attributes=node.attributes)
             return output.apply("mul", mean, output.scalar_like(1 / self.cutting.blocks, mean))
@@ -147,13 +147,13 @@ class Emitter:
         for inner in region.nodes:
             self._inside(output, inner, keeps_tokens=keeps_tokens)
         output.name, output.span = node.name, node.span
-        wanted = self.cuts.outputs_wanted(node, region)
-        pairs = [(v, w) for v, w in zip(region.outputs, wanted, strict=True) if keeps_tokens or not v.is_token]
+        required = self.splits.outputs_required(node, region)
+        pairs = [(v, w) for v, w in zip(region.outputs, required, strict=True) if keeps_tokens or not v.is_token]
         block.outputs = tuple(self.operand(output, v, w) for v, w in pairs)
         return block
 
     def _parameter(self, old: Value) -> Value:
-        new = Value(self.cutting.type_of(old.type, self.cuts.state(old)), old.name)
+        new = Value(self.cutting.type_of(old.type, self.splits.state(old)), old.name)
         self.define(old, new)
         return new
 
@@ -166,34 +166,34 @@ class Emitter:
 
     def common_results(self, output: Builder, node: Node) -> None:
         """Appends a node with the common results of one whose other results are cut, and with all its effects."""
-        use = self.cuts.uses[node]
+        use = self.splits.uses[node]
         output.name, output.span = node.name, node.span
-        keep = [not self.cuts.is_cut(v) for v in node.results]
+        keep = [not self.splits.is_split(v) for v in node.results]
         if not any(keep):
             return
         plain = [v for v in node.operands if not v.is_token]
-        kept = [v for v, w in zip(plain, use.wanted, strict=True) if isinstance(w, Common)]
+        kept = [v for v, w in zip(plain, use.required, strict=True) if isinstance(w, Common)]
         tokens = [self.common[v] for v in node.operands if v.is_token]
         regions = [self._common_region(node, region) for region in node.regions]
-        results = [v for v, wanted in zip(node.results, keep, strict=True) if wanted]
+        results = [v for v, is_kept in zip(node.results, keep, strict=True) if is_kept]
         types = [self.cutting.type_of(v.type, COMMON) for v in results]
         attributes = self.cutting.attributes_of(node.attributes)
         if isinstance(attributes, ForAttributes):
             attributes = replace(attributes, carries=sum(keep[: len(view(node).results.values)]))
-        made = output.add(node.op, [*(self.common[v] for v in kept), *tokens], types, attributes, regions)
-        self.common.update(zip(results, made.results, strict=True))
+        copy = output.add(node.op, [*(self.common[v] for v in kept), *tokens], types, attributes, regions)
+        self.common.update(zip(results, copy.results, strict=True))
 
     def _common_region(self, node: Node, region: Block) -> Block:
-        parameters = [p for p in region.parameters if not self.cuts.is_cut(p)]
+        parameters = [p for p in region.parameters if not self.splits.is_split(p)]
         block = Block([self._parameter(p) for p in parameters])
         output = Builder(block)
         for inner in region.nodes:
-            if inner not in self.cuts.uses:
+            if inner not in self.splits.uses:
                 self._inside(output, inner, keeps_tokens=True)
             elif inner.regions:
                 self.common_results(output, inner)
-        wanted = self.cuts.outputs_wanted(node, region)
-        kept = [v for v, w in zip(region.outputs, wanted, strict=True) if isinstance(w, Common)]
+        required = self.splits.outputs_required(node, region)
+        kept = [v for v, w in zip(region.outputs, required, strict=True) if isinstance(w, Common)]
         block.outputs = tuple(self.common[v] for v in kept)
         return block
 
@@ -202,7 +202,7 @@ def behind_numbers(node: Node) -> int:
     """How many axes of the assigned rows come behind those of their numbers."""
     assert isinstance(node.attributes, AssignAttributes)
     index = node.attributes.index
-    return len(index) - 1 - next(n for n, place in enumerate(index) if isinstance(place, OperandSelector))
+    return len(index) - 1 - next(n for n, selector in enumerate(index) if isinstance(selector, OperandSelector))
 
 
 def with_blocks_at(output: Builder, stack: Value, axis: int) -> Value:

@@ -17,11 +17,11 @@ from dfc.ir.measured import Dependence
 from dfc.ops.rules.lookup import is_elementwise, rules_of
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.sharding import COMMON, Common, Split, State
-from dfc.transforms.batch.analysis import Cuts
+from dfc.transforms.batch.analysis import BlockSplits
 
 MOST_AGAIN = 8
 """How many cheap nodes a loop may compute again rather than have a value of an earlier one kept."""
-SMALLER = (None, Movement.CUT, Movement.NUMBERED)
+SMALLER = (None, Movement.SUBSET, Movement.NUMBERED)
 """What moves elements otherwise has an operand that is no larger than the result."""
 
 
@@ -42,63 +42,63 @@ class Levels:
         return max(len(self.common), len(self.local))
 
 
-def arrange(block: Block, cuts: Cuts) -> Levels:
+def arrange(block: Block, splits: BlockSplits) -> Levels:
     """The levels of all nodes, and which pieces and parts outlive their loop (`kept`)."""
-    return _Arranging(block, cuts).run()
+    return _Arranging(block, splits).run()
 
 
-def common_wanted(node: Node, cuts: Cuts) -> Iterator[tuple[Value, State]]:
+def common_requirements(node: Node, splits: BlockSplits) -> Iterator[tuple[Value, State]]:
     """What the common results of a node with regions are made of."""
-    use = cuts.uses.get(node)
-    wanted = use.wanted if use else None
+    use = splits.uses.get(node)
+    required = use.required if use else None
     plain = [v for v in node.operands if not v.is_token]
     for number, value in enumerate(plain):
-        if wanted is None or isinstance(wanted[number], Common):
+        if required is None or isinstance(required[number], Common):
             yield value, COMMON
     for region in node.regions:
         for inner in region.nodes:
-            if inner not in cuts.uses or inner.regions:
-                yield from common_wanted(inner, cuts)
-        for value, state in zip(region.outputs, cuts.outputs_wanted(node, region), strict=True):
+            if inner not in splits.uses or inner.regions:
+                yield from common_requirements(inner, splits)
+        for value, state in zip(region.outputs, splits.outputs_required(node, region), strict=True):
             if isinstance(state, Common) and not value.is_token:
                 yield value, COMMON
 
 
 class _Arranging:
-    def __init__(self, block: Block, cuts: Cuts) -> None:
+    def __init__(self, block: Block, splits: BlockSplits) -> None:
         self._block = block
-        self._cuts = cuts
+        self._splits = splits
         self._levels: dict[Value, int] = {}
-        self._found = Levels()
+        self._result = Levels()
         self._dependence = Dependence.within(block)
         self._local_uses: list[tuple[int, Value]] = []
         self._needed_as_stacks: set[Value] = set()
 
     def run(self) -> Levels:
-        found = self._found
+        levels = self._result
         for value in self._block.parameters:
-            self._given(value, 0)
+            self._note_result(value, 0)
         for node in self._block.nodes:
-            if self._cuts.is_shared(node):
+            if self._splits.is_shared(node):
                 self._shared(node)
-            elif node in self._cuts.uses:
+            elif node in self._splits.uses:
                 self._local(node)
             else:
-                self._common(node, self._cuts.wanted(node))
-        for value in self._cuts.combined:
-            if value in found.phases:
-                _at(found.local, found.phases[value])
-        later = {v for phase, v in self._local_uses if v in found.phases and phase > found.phases[v]}
-        self._needed_as_stacks.update(v for v in self._block.outputs if isinstance(self._cuts.state(v), Split))
-        values = (later | self._needed_as_stacks) - found.stacked
-        found.kept = self._kept(values | {self._source(v) for v in self._kept(values) - self._needed_as_stacks})
-        return found
+                self._common(node, self._splits.required(node))
+        for value in self._splits.combined:
+            if value in levels.phases:
+                _at(levels.local, levels.phases[value])
+        later = {v for phase, v in self._local_uses if v in levels.phases and phase > levels.phases[v]}
+        self._needed_as_stacks.update(v for v in self._block.outputs if isinstance(self._splits.state(v), Split))
+        values = (later | self._needed_as_stacks) - levels.stacked
+        levels.kept = self._kept(values | {self._source(v) for v in self._kept(values) - self._needed_as_stacks})
+        return levels
 
     def _source(self, value: Value) -> Value:
         """What a value is another view of, and no smaller one."""
         while value.node is not None and rules_of(value.node).movement not in SMALLER:
-            below = [v for v, state in self._cuts.wanted(value.node) if self._cuts.is_local(v, state)]
-            if len(below) != 1 or below[0] not in self._found.phases:
+            below = [v for v, state in self._splits.required(value.node) if self._splits.is_local(v, state)]
+            if len(below) != 1 or below[0] not in self._result.phases:
                 break
             value = below[0]
         return value
@@ -106,9 +106,9 @@ class _Arranging:
     def _kept(self, values: set[Value]) -> set[Value]:
         """Those of the values that outlive their loop that are kept: it takes too much to compute them again."""
         kept: set[Value] = set()
-        costs: dict[Value, int] = dict.fromkeys(self._found.stacked, 0)
+        costs: dict[Value, int] = dict.fromkeys(self._result.stacked, 0)
         for node in self._block.nodes:
-            if node not in self._cuts.uses or self._cuts.is_shared(node):
+            if node not in self._splits.uses or self._splits.is_shared(node):
                 continue
             cost = self._cost(node, costs)
             for value in node.results:
@@ -123,47 +123,47 @@ class _Arranging:
         is_cheap = rules_of(node).movement is not None or is_elementwise(node)
         if not is_cheap:
             return MOST_AGAIN + 1
-        below = {v for v, state in self._cuts.wanted(node) if self._cuts.is_local(v, state)}
+        below = {v for v, state in self._splits.required(node) if self._splits.is_local(v, state)}
         return min(MOST_AGAIN + 1, 1 + sum(costs.get(v, MOST_AGAIN + 1) for v in below))
 
-    def _given(self, value: Value, level: int) -> None:
+    def _note_result(self, value: Value, level: int) -> None:
         """A value that is there before the loop of its level."""
-        if self._cuts.is_cut(value):
-            self._found.phases[value] = level
-            self._found.stacked.add(value)
+        if self._splits.is_split(value):
+            self._result.phases[value] = level
+            self._result.stacked.add(value)
         else:
             self._levels[value] = level
 
-    def _common(self, node: Node, wanted: Iterable[tuple[Value, State]]) -> None:
-        level = self._after(node, wanted)
-        _at(self._found.common, level).append(node)
+    def _common(self, node: Node, required: Iterable[tuple[Value, State]]) -> None:
+        level = self._after(node, required)
+        _at(self._result.common, level).append(node)
         for value in node.results:
-            if not self._cuts.is_cut(value):
+            if not self._splits.is_split(value):
                 self._levels[value] = level
 
     def _shared(self, node: Node) -> None:
-        wanted = list(self._cuts.wanted(node))
-        level = self._after(node, wanted)
-        _at(self._found.common, level).append(node)
+        required = list(self._splits.required(node))
+        level = self._after(node, required)
+        _at(self._result.common, level).append(node)
         for value in node.results:
-            self._given(value, level)
+            self._note_result(value, level)
         self._needed_as_stacks.update(
-            v for v, state in wanted if v in self._found.phases and self._cuts.is_local(v, state)
+            v for v, state in required if v in self._result.phases and self._splits.is_local(v, state)
         )
 
     def _local(self, node: Node) -> None:
-        if any(not self._cuts.is_cut(value) for value in node.results):
-            self._common(node, common_wanted(node, self._cuts))
-        wanted = list(self._cuts.wanted(node))
-        phase = self._after(None, wanted)
-        _at(self._found.local, phase).append(node)
-        self._found.phases.update((v, phase) for v in node.results if self._cuts.is_cut(v))
-        self._local_uses += [(phase, v) for v, state in wanted if self._cuts.is_local(v, state)]
+        if any(not self._splits.is_split(value) for value in node.results):
+            self._common(node, common_requirements(node, self._splits))
+        required = list(self._splits.required(node))
+        phase = self._after(None, required)
+        _at(self._result.local, phase).append(node)
+        self._result.phases.update((v, phase) for v in node.results if self._splits.is_split(v))
+        self._local_uses += [(phase, v) for v, state in required if self._splits.is_local(v, state)]
 
-    def _after(self, node: Node | None, wanted: Iterable[tuple[Value, State]]) -> int:
+    def _after(self, node: Node | None, required: Iterable[tuple[Value, State]]) -> int:
         """The first level at which everything is there (for a node in a loop, which is none: when the loop runs)."""
         level = 0
-        for value, state in wanted:
+        for value, state in required:
             level = max(level, self._ready(value, state, in_loop=node is None))
         if node is not None:
             tokens = [v for v in node.operands if v.is_token]
@@ -173,11 +173,11 @@ class _Arranging:
 
     def _ready(self, value: Value, state: State, *, in_loop: bool) -> int:
         """Values from outside the block are there; those of regions come with their nodes."""
-        phase = self._found.phases.get(value)
+        phase = self._result.phases.get(value)
         if phase is None:
             return self._levels.get(value, 0)
-        if self._cuts.is_local(value, state):
-            return phase if in_loop or value in self._found.stacked else phase + 1
+        if self._splits.is_local(value, state):
+            return phase if in_loop or value in self._result.stacked else phase + 1
         return phase + 1
 
 

@@ -76,10 +76,10 @@ def wrong_combine(statement: Replicate, gradient: Value, power: float, loss: Val
 
 def _combined(statement: Replicate, word: str) -> Help:
     """A help that says what the gradients are."""
-    setting, place = f'combine = "{word}"', statement.setting_span("combine")
-    if place == statement.span:
-        return editing(f"write `{setting}`", [Edit(place.after(), f", {setting}")])
-    return replacing(f"write `{setting}`", place, setting)
+    setting, span = f'combine = "{word}"', statement.setting_span("combine")
+    if span == statement.span:
+        return editing(f"write `{setting}`", [Edit(span.after(), f", {setting}")])
+    return replacing(f"write `{setting}`", span, setting)
 
 
 def unclear_combine(statement: Replicate, gradient: Value) -> Diagnostic:
@@ -98,7 +98,7 @@ def unclear_combine(statement: Replicate, gradient: Value) -> Diagnostic:
 
 
 def _lines(gradient: Value, loss: Value | None, size: str) -> list[tuple[Span, str]]:
-    places = [(gradient.node.span, "a gradient goes back through this line")] if gradient.node is not None else []
+    labels = [(gradient.node.span, "a gradient goes back through this line")] if gradient.node is not None else []
     if loss is not None and loss.node is not None:
-        places.append((loss.node.span, f"this is a sum over `{size}`"))
-    return places
+        labels.append((loss.node.span, f"this is a sum over `{size}`"))
+    return labels

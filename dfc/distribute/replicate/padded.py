@@ -63,8 +63,8 @@ def padded(graph: Graph, name: str, symbol: Symbol, blocks: int) -> Padded:
 
 
 def _pieces(rows: Rows, values: Iterable[tuple[str, Value]]) -> dict[str, Piece]:
-    found = ((name, rows.states.get(value)) for name, value in values)
-    return {name: Piece(state.axis, state.outer or ONE) for name, state in found if state is not None}
+    states = ((name, rows.states.get(value)) for name, value in values)
+    return {name: Piece(state.axis, state.outer or ONE) for name, state in states if state is not None}
 
 
 def _masked(entry: Entry, rows: Rows) -> tuple[Entry, str]:
@@ -94,7 +94,7 @@ class _Masking(Pass):
             return (self._number(output, node.attributes.size),)
         rows_at = rules_of(node).rows_at
         if rows_at is not None and node.result in self._rows.states:
-            return (rows_at(output, node, self._places(output, node), 0),)
+            return (rows_at(output, node, self._positions(output, node), 0),)
         if node in self._rows.summed:
             return (self._assigned if node.op == "assign" else self._sum)(output, site)
         return None
@@ -124,20 +124,20 @@ class _Masking(Pass):
 
     # ---------------------------------------------------------------- rows --
 
-    def _places(self, output: Builder, node: Node) -> Value:
+    def _positions(self, output: Builder, node: Node) -> Value:
         """Positions, those behind the last row that counts as in that row."""
         (size,) = node.result.tensor.shape
         per_row = self._rows.per_row(size, self._rows.states[node.result])
         assert per_row is not None
-        places = output.apply("iota", attributes=TypeAttributes(TensorType(I64, (size,))))
+        positions = output.apply("iota", attributes=TypeAttributes(TensorType(I64, (size,))))
         last = output.apply("sub", self._valid, output.constant(1, I64))
         if per_row == ONE:
-            found = output.apply("minimum", places, last)
+            indices = output.apply("minimum", positions, last)
         else:
             run = output.size(per_row)
-            row = output.apply("minimum", output.apply("floordiv", places, run), last)
-            found = output.apply("add", output.apply("mul", row, run), output.apply("mod", places, run))
-        return found
+            row = output.apply("minimum", output.apply("floordiv", positions, run), last)
+            indices = output.apply("add", output.apply("mul", row, run), output.apply("mod", positions, run))
+        return indices
 
     def _counts(self, output: Builder, shape: Sequence[Dim], state: Split) -> Value:
         """Whether each element belongs to a row that counts, with sizes of 1 along the other axes."""

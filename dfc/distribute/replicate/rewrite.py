@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dfc.distribute.replicate.emit import Emitter, behind_numbers, with_blocks_at
-from dfc.distribute.replicate.levels import arrange, common_wanted
+from dfc.distribute.replicate.levels import arrange, common_requirements
 from dfc.distribute.replicate.model import Combination
 from dfc.distribute.replicate.small import Part, combined, small
 from dfc.ir import walk
@@ -30,7 +30,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.effects.communication import NETWORK, CombinedAttributes, ContributeAttributes
 from dfc.ops.rules.lookup import picked_axis
 from dfc.ops.rules.sharding import COMMON, Partial, Split, State, quotient
-from dfc.transforms.batch.analysis import Cuts
+from dfc.transforms.batch.analysis import BlockSplits
 
 NETWORK_TOKEN = TokenType(NETWORK)
 
@@ -44,14 +44,14 @@ class Shape:
     job: str
 
 
-def rewritten(entry: Entry, cuts: Cuts, shape: Shape) -> tuple[Entry, tuple[Combination, ...]]:
+def rewritten(entry: Entry, splits: BlockSplits, shape: Shape) -> tuple[Entry, tuple[Combination, ...]]:
     """The entry over blocks, and what it combines."""
-    work = _Work(entry.name, cuts, shape, Emitter(cuts))
+    work = _Work(entry.name, splits, shape, Emitter(splits))
     whole = _Straight(work, entry.block)
-    block = whole.fill([s if isinstance(s := cuts.state(v), Split) else COMMON for v in entry.block.outputs])
+    block = whole.fill([s if isinstance(s := splits.state(v), Split) else COMMON for v in entry.block.outputs])
     if whole.talks:
         block = whole.with_network(block)
-    cutting = cuts.cutting
+    cutting = splits.cutting
     checks = tuple(
         DimCheck(cutting.whole(c.left), c.relation, cutting.whole(c.right), c.reason, c.span) for c in entry.checks
     )
@@ -66,14 +66,14 @@ class _Work:
     """What all blocks of an entry share while it is rewritten."""
 
     name: str
-    cuts: Cuts
+    splits: BlockSplits
     shape: Shape
     emitter: Emitter
     stacked: dict[Value, Value] = field(default_factory=dict[Value, Value])
     combinations: list[Combination] = field(default_factory=list[Combination])
 
     def type_of(self, old: Value) -> Type:
-        return self.cuts.cutting.type_of(old.type, self.cuts.state(old))
+        return self.splits.cutting.type_of(old.type, self.splits.state(old))
 
     def stack(self, type_: Type) -> TensorType:
         """The type of the task's pieces or parts, one behind the other."""
@@ -82,9 +82,9 @@ class _Work:
 
     def parameter(self, old: Value) -> Value:
         """A parameter for an old one, which is common or a stack."""
-        is_cut = self.cuts.is_cut(old)
-        new = Value(self.stack(self.type_of(old)) if is_cut else self.type_of(old), old.name)
-        (self.stacked if is_cut else self.emitter.common)[old] = new
+        is_split = self.splits.is_split(old)
+        new = Value(self.stack(self.type_of(old)) if is_split else self.type_of(old), old.name)
+        (self.stacked if is_split else self.emitter.common)[old] = new
         return new
 
 
@@ -94,9 +94,9 @@ class _Straight:
     def __init__(self, work: _Work, old: Block) -> None:
         self._work = work
         self._old = old
-        self._cuts = work.cuts
+        self._splits = work.splits
         self._emitter = work.emitter
-        self._levels = arrange(old, work.cuts)
+        self._levels = arrange(old, work.splits)
         self._output = Builder(Block())
         self._whole: set[Value] = set()
         self._start = self._network = Value(NETWORK_TOKEN, NETWORK)
@@ -106,7 +106,7 @@ class _Straight:
         """Whether anything is combined in it."""
         return self._network is not self._start
 
-    def fill(self, wanted: Sequence[State]) -> Block:
+    def fill(self, required: Sequence[State]) -> Block:
         """The new block, without the token of the network; its outputs as they are wanted."""
         block = self._output.block
         block.parameters = tuple(self._work.parameter(p) for p in self._old.parameters)
@@ -115,7 +115,7 @@ class _Straight:
                 self._once(node)
             if level < len(self._levels.local):
                 self._loop(level)
-        block.outputs = tuple(self._end(v, w) for v, w in zip(self._old.outputs, wanted, strict=True))
+        block.outputs = tuple(self._end(v, w) for v, w in zip(self._old.outputs, required, strict=True))
         return block
 
     def with_network(self, block: Block) -> Block:
@@ -124,19 +124,19 @@ class _Straight:
         block.outputs = _in_order([*block.outputs, self._network])
         return block
 
-    def _end(self, value: Value, wanted: State) -> Value:
-        if isinstance(wanted, Split):
+    def _end(self, value: Value, required: State) -> Value:
+        if isinstance(required, Split):
             return self._work.stacked[value]
         self._make_whole(value)
         return self._emitter.common[value]
 
     def _once(self, node: Node) -> None:
         """A node that runs once."""
-        is_mixed = node in self._cuts.uses and not self._cuts.is_shared(node)
-        for value, state in common_wanted(node, self._cuts) if is_mixed else self._cuts.wanted(node):
-            if not self._cuts.is_local(value, state):
+        is_mixed = node in self._splits.uses and not self._splits.is_shared(node)
+        for value, state in common_requirements(node, self._splits) if is_mixed else self._splits.required(node):
+            if not self._splits.is_local(value, state):
                 self._make_whole(value)
-        if self._cuts.is_shared(node):
+        if self._splits.is_shared(node):
             self._shared(node)
         elif is_mixed:
             self._emitter.common_results(self._output, node)
@@ -150,10 +150,11 @@ class _Straight:
         if not node.regions:
             self._stacked(node)
             return
-        use, work = self._cuts.uses[node], self._work
+        use, work = self._splits.uses[node], self._work
         inner = [_Straight(work, region) for region in node.regions]
         regions = [
-            each.fill(self._cuts.outputs_wanted(node, region)) for each, region in zip(inner, node.regions, strict=True)
+            each.fill(self._splits.outputs_required(node, region))
+            for each, region in zip(inner, node.regions, strict=True)
         ]
         talks = any(each.talks for each in inner)
         if talks:
@@ -161,34 +162,34 @@ class _Straight:
         plain = [v for v in node.operands if not v.is_token]
         operands = [
             work.stacked[v] if isinstance(w, Split) else self._emitter.common[v]
-            for v, w in zip(plain, use.wanted, strict=True)
+            for v, w in zip(plain, use.required, strict=True)
         ]
         tokens = [self._emitter.common[v] for v in node.operands if v.is_token]
         tokens += [self._network] if talks else []
-        attributes = self._cuts.cutting.attributes_of(node.attributes)
+        attributes = self._splits.cutting.attributes_of(node.attributes)
         carried = len(view(node).results.values)
         types = [self._result_type(v, number >= carried) for number, v in enumerate(node.results) if not v.is_token]
         tokens = list(_in_order(tokens))
         self._output.name, self._output.span = node.name, node.span
-        made = self._output.add(node.op, [*operands, *tokens], [*types, *(v.type for v in tokens)], attributes, regions)
-        self._take(node, made, carried)
+        copy = self._output.add(node.op, [*operands, *tokens], [*types, *(v.type for v in tokens)], attributes, regions)
+        self._take(node, copy, carried)
 
     def _stacked(self, node: Node) -> None:
         """Rows that are picked or assigned by number, by the numbers of all blocks of the task at once."""
-        use, work, output = self._cuts.uses[node], self._work, self._output
+        use, work, output = self._splits.uses[node], self._work, self._output
         output.name, output.span = node.name, node.span
         plain = [v for v in node.operands if not v.is_token]
         operands = [
             work.stacked[v] if isinstance(w, Split) else self._emitter.common[v]
-            for v, w in zip(plain, use.wanted, strict=True)
+            for v, w in zip(plain, use.required, strict=True)
         ]
         if isinstance(node.attributes, AssignAttributes):
             axis = operands[0].tensor.rank - 1 - behind_numbers(node)
             first = axis - (operands[1].tensor.rank - 1)
             rows = with_blocks_at(output, operands[0], first)
             tokens = [self._emitter.common[v] for v in node.operands if v.is_token]
-            made = output.add(node.op, (rows, operands[1], *tokens), [v.type for v in tokens], node.attributes)
-            self._emitter.common[node.results[0]] = made.results[0]
+            copy = output.add(node.op, (rows, operands[1], *tokens), [v.type for v in tokens], node.attributes)
+            self._emitter.common[node.results[0]] = copy.results[0]
             return
         axis = picked_axis(node)
         if axis is None:
@@ -199,7 +200,7 @@ class _Straight:
         work.stacked[node.result] = output.transpose(picked, order) if axis else picked
 
     def _result_type(self, value: Value, emitted: bool) -> Type:
-        type_, state = self._work.type_of(value), self._cuts.state(value)
+        type_, state = self._work.type_of(value), self._splits.state(value)
         if not isinstance(state, Split):
             return type_
         assert isinstance(type_, TensorType)
@@ -207,19 +208,19 @@ class _Straight:
             return self._work.stack(type_)
         return type_.with_shape((type_.shape[0], dim(self._work.shape.count), *type_.shape[1:]))
 
-    def _take(self, node: Node, made: Node, carried: int) -> None:
+    def _take(self, node: Node, copy: Node, carried: int) -> None:
         """What became of the results: pieces that every round has emitted are stacked by block again."""
-        new_tokens = {_resource(v): v for v in made.results if v.is_token}
+        new_tokens = {_resource(v): v for v in copy.results if v.is_token}
         self._network = new_tokens.get(NETWORK, self._network)
         for number, old in enumerate(node.results):
             if old.is_token:
                 self._emitter.common[old] = new_tokens[_resource(old)]
-            elif not self._cuts.is_cut(old):
-                self._emitter.common[old] = made.results[number]
+            elif not self._splits.is_split(old):
+                self._emitter.common[old] = copy.results[number]
             elif number < carried:
-                self._work.stacked[old] = made.results[number]
+                self._work.stacked[old] = copy.results[number]
             else:
-                rows = made.results[number]
+                rows = copy.results[number]
                 order = (1, 0, *range(2, rows.tensor.rank))
                 self._work.stacked[old] = self._output.transpose(rows, order)
 
@@ -228,12 +229,12 @@ class _Straight:
     def _loop(self, level: int) -> None:
         """The loop over the blocks at one level."""
         nodes = self._levels.local[level]
-        gives = [v for v in self._cuts.combined if self._levels.phases.get(v) == level]
+        gives = [v for v in self._splits.combined if self._levels.phases.get(v) == level]
         kept = [v for node in nodes for v in node.results if v in self._levels.kept]
         if not nodes and not gives:
             return
         each = [(v, self._how(v), self._work.type_of(v)) for v in gives]
-        behind = small(each, self._cuts.cutting.blocks)
+        behind = small(each, self._splits.cutting.blocks)
         gives = [v for v in gives if v not in behind]
         kept += [v for v in behind if v not in kept and v not in self._work.stacked]
         if nodes or gives or kept:
@@ -243,8 +244,8 @@ class _Straight:
     def _round(self, nodes: Sequence[Node], gives: Sequence[Value], kept: Sequence[Value]) -> None:
         """A loop that does these nodes, contributes parts, and emits what is to be kept."""
         for node in nodes:
-            for value, state in self._cuts.wanted(node):
-                if not self._cuts.is_local(value, state):
+            for value, state in self._splits.required(node):
+                if not self._splits.is_local(value, state):
                     self._make_whole(value)
         number, token = Value(TensorType(I64), "index"), Value(NETWORK_TOKEN, NETWORK)
         body = Block((number, token) if gives else (number,))
@@ -263,7 +264,7 @@ class _Straight:
             if value in self._work.stacked:
                 token = self._contribute(inner, value, token)
         for node in nodes:
-            self._emitter.node(inner, node, only_cut=True)
+            self._emitter.node(inner, node, only_split=True)
             for value in node.results:
                 if value in produced:
                     token = self._contribute(inner, value, token)
@@ -272,8 +273,8 @@ class _Straight:
     def _fetch(self, inner: Builder, nodes: Sequence[Node], gives: Sequence[Value]) -> None:
         """What the loop needs of what came before it: the block's rows of a stack, or the same nodes again."""
         own = {v for node in nodes for v in node.results}
-        wanted = [v for node in nodes for v in self._locals(node)]
-        pending = [*reversed(gives), *reversed(wanted)]
+        required = [v for node in nodes for v in self._locals(node)]
+        pending = [*reversed(gives), *reversed(required)]
         while pending:
             value = pending[-1]
             stack = self._work.stacked.get(value)
@@ -288,7 +289,7 @@ class _Straight:
             own.add(value)
             if stack is None:
                 assert value.node is not None, value
-                self._emitter.node(inner, value.node, only_cut=True)
+                self._emitter.node(inner, value.node, only_split=True)
             else:
                 number = inner.block.parameters[0]
                 inner.name = self._key(value)
@@ -296,19 +297,19 @@ class _Straight:
 
     def _locals(self, node: Node) -> list[Value]:
         """The pieces and parts a node takes from outside itself."""
-        found = [v for v, state in self._cuts.wanted(node) if self._cuts.is_local(v, state)]
+        local_values = [v for v, state in self._splits.required(node) if self._splits.is_local(v, state)]
         inside = {v for region in node.regions for v in walk.defined_values(region)}
-        return [v for v in found if v not in inside]
+        return [v for v in local_values if v not in inside]
 
     def _close(self, body: Block, kept: Sequence[Value], has_token: bool) -> None:
         output = self._output
         output.name = f"{self._work.name}/blocks"
         count = dim(self._work.shape.count)
         bounds = (output.size(0), output.size(count))
-        made = output.add_for(*bounds, (self._network,) if has_token else (), body, count)
-        self._work.stacked.update(zip(kept, made.results, strict=False))
+        loop = output.add_for(*bounds, (self._network,) if has_token else (), body, count)
+        self._work.stacked.update(zip(kept, loop.results, strict=False))
         if has_token:
-            self._network = made.results[-1]
+            self._network = loop.results[-1]
 
     # ---------------------------------------------------------------- combining --
 
@@ -317,7 +318,7 @@ class _Straight:
         return value.name if value.name.startswith(prefix) else prefix + value.name
 
     def _how(self, value: Value) -> str:
-        state = self._cuts.state(value)
+        state = self._splits.state(value)
         return state.how if isinstance(state, Partial) else "concat"
 
     def _contribute(self, inner: Builder, value: Value, token: Value) -> Value:
@@ -326,7 +327,7 @@ class _Straight:
         if self._how(value) == "concat":
             part = inner.reshape(part, (ONE, *part.tensor.shape))
         attributes = ContributeAttributes(
-            self._key(value), self._work.shape.job, self._cuts.cutting.blocks, self._how(value)
+            self._key(value), self._work.shape.job, self._splits.cutting.blocks, self._how(value)
         )
         assert self._emitter.block is not None
         inner.name = f"{self._key(value)}/part"
@@ -336,22 +337,22 @@ class _Straight:
         """What is small, all at once."""
         if not values:
             return
-        work, blocks, job = self._work, self._cuts.cutting.blocks, self._work.shape.job
+        work, blocks, job = self._work, self._splits.cutting.blocks, self._work.shape.job
         self._output.name = f"{work.name}/sums"
         parts = [Part(v, self._key(v), work.stacked[v], v.node.span if v.node else self._output.span) for v in values]
         count, first = dim(work.shape.count), dim(work.shape.first)
         sums, self._network = combined(self._output, parts, count, first, job, blocks, self._network)
-        for part, found in zip(parts, sums, strict=True):
+        for part, total in zip(parts, sums, strict=True):
             self._whole.add(part.value)
-            self._emitter.common[part.value] = found
-            work.combinations.append(Combination(part.key, part.value.name, part.span, "sum", found.tensor))
+            self._emitter.common[part.value] = total
+            work.combinations.append(Combination(part.key, part.value.name, part.span, "sum", total.tensor))
 
     def _make_whole(self, value: Value) -> None:
         """Has a value that is cut combined, once."""
-        if value not in self._cuts.combined or value not in self._levels.phases or value in self._whole:
+        if value not in self._splits.combined or value not in self._levels.phases or value in self._whole:
             return
         self._whole.add(value)
-        output, blocks, how = self._output, self._cuts.cutting.blocks, self._how(value)
+        output, blocks, how = self._output, self._splits.cutting.blocks, self._how(value)
         output.name = f"{self._key(value)}/whole"
         if value.node is not None:
             output.span = value.node.span
@@ -360,18 +361,18 @@ class _Straight:
         if how == "concat":
             type_ = type_.with_shape((dim(blocks), *type_.shape))
         attributes = CombinedAttributes(self._key(value), self._work.shape.job, blocks, how, type_, 1.0)
-        made = output.add("combined", (self._network,), (type_, NETWORK_TOKEN), attributes)
-        self._network = made.results[1]
-        self._emitter.common[value] = self._along(made.result, value)
+        combined = output.add("combined", (self._network,), (type_, NETWORK_TOKEN), attributes)
+        self._network = combined.results[1]
+        self._emitter.common[value] = self._along(combined.result, value)
         self._work.combinations.append(Combination(attributes.key, value.name, output.span, how, type_))
 
     def _along(self, rows: Value, value: Value) -> Value:
         """A value from the stack of its pieces."""
-        state = self._cuts.state(value)
+        state = self._splits.state(value)
         if not isinstance(state, Split):
             return rows
         axis, shape = state.axis, rows.tensor.shape
-        outer = self._cuts.cutting.whole(state.outer or ONE)
+        outer = self._splits.cutting.whole(state.outer or ONE)
         size = quotient(shape[axis + 1], outer)
         assert size is not None, value
         apart = self._output.reshape(rows, (*shape[: axis + 1], outer, size, *shape[axis + 2 :]))

@@ -63,10 +63,10 @@ class Rows:
 
     def per_row(self, size: Dim, state: Split) -> Dim | None:
         """How many elements of an axis belong to one row, next to each other; None if that cannot be said."""
-        found = quotient(size, (state.outer or ONE) * dim(self.cutting.symbol))
-        if found is None or self.cutting.symbol in (found.symbols() | (state.outer or ONE).symbols()):
+        result = quotient(size, (state.outer or ONE) * dim(self.cutting.symbol))
+        if result is None or self.cutting.symbol in (result.symbols() | (state.outer or ONE).symbols()):
             return None
-        return found
+        return result
 
 
 def rows_of(entry: Entry, cutting: Cutting) -> Rows:
@@ -75,12 +75,12 @@ def rows_of(entry: Entry, cutting: Cutting) -> Rows:
         if not _holds_for_more(check, cutting):
             text = f"{check.left} {check.relation} {check.right} has to hold, and may not for more rows"
             raise CannotPadError(text, check.span)
-    found = _Following(Rows(cutting))
+    following = _Following(Rows(cutting))
     for value in entry.block.parameters:
         axis = cutting.first_axis(value.type.shape) if isinstance(value.type, TensorType) else None
-        found.define(value, COMMON if axis is None else Split(axis), entry.span)
-    found.nodes(entry.block.nodes)
-    return found.rows
+        following.define(value, COMMON if axis is None else Split(axis), entry.span)
+    following.nodes(entry.block.nodes)
+    return following.rows
 
 
 def _holds_for_more(check: DimCheck, cutting: Cutting) -> bool:
@@ -139,7 +139,7 @@ class _Following:
             reason = "it cannot be seen that each row picks from itself alone" if _picks(node, states) else need.reason
             raise CannotPadError(reason, node.span) from None
         if any(isinstance(state, Partial) for state in use.results):
-            return [self._summed(node, use.wanted)]
+            return [self._summed(node, use.required)]
         return use.results
 
     def _is_whole(self, node: Node, states: Sequence[State]) -> bool:
@@ -165,19 +165,19 @@ class _Following:
         how = node.attributes
         if not isinstance(how, AssignAttributes) or len(operands) != 2:
             return False
-        axis = next((n for n, place in enumerate(how.index) if isinstance(place, OperandSelector)), None)
+        axis = next((n for n, selector in enumerate(how.index) if isinstance(selector, OperandSelector)), None)
         value, ids = (self.state(each) for each in operands)
         if axis is None or not isinstance(value, Split) or not isinstance(ids, Split):
             return False
         rank = len(how.index) - 1 + operands[1].tensor.rank
         return operands[0].tensor.rank == rank and value.axis == axis + ids.axis
 
-    def _summed(self, node: Node, wanted: Sequence[State]) -> State:
+    def _summed(self, node: Node, required: Sequence[State]) -> State:
         """A sum over rows, or an extreme of them, is the same for all rows."""
         filling = rules_of(node).filling
         if filling is None:
             raise CannotPadError(f"`{node.op}` puts rows together", node.span)
-        for value, state in zip(node.operands, wanted, strict=True):
+        for value, state in zip(node.operands, required, strict=True):
             if isinstance(state, Split) and value not in self.rows.states:
                 raise CannotPadError(f"`{node.op}` puts rows together with what has none", node.span)
         if filling.neutral is not None:
@@ -199,9 +199,9 @@ class _Following:
         if isinstance(parts, IfView):
             then, otherwise = (self._inside(node, region, ()) for region in bodies(parts))
             return self._joined(node, then, otherwise)
-        return self._rounds(parts)
+        return self._loop_states(parts)
 
-    def _rounds(self, parts: ForView | WhileView) -> Sequence[State]:
+    def _loop_states(self, parts: ForView | WhileView) -> Sequence[State]:
         """The results of a loop: what it carries is in every round what it is in the others."""
         node, carried = parts.node, [self.state(value) for value in parts.initial.values]
         count, before = len(carried), [COMMON] if isinstance(parts, ForView) else []
@@ -223,13 +223,13 @@ class _Following:
         return [self.state(value) for value in region.outputs if not value.is_token]
 
     def _joined(self, node: Node, before: Sequence[State], after: Sequence[State]) -> list[State]:
-        found: list[State] = []
+        states: list[State] = []
         for a, b in zip(before, after, strict=True):
             both = join(_plain(a), _plain(b))
             if both is None:
                 raise CannotPadError("rows stand in one order here, and in another one before", node.span)
-            found.append(both)
-        return found
+            states.append(both)
+        return states
 
 
 def _picks(node: Node, states: Sequence[State]) -> bool:

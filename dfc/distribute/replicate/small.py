@@ -47,7 +47,7 @@ class Part:
 
 def small(values: Iterable[tuple[Value, str, Type]], blocks: int) -> list[Value]:
     """The values whose parts are small: given with how they are combined, and the type of a part."""
-    found: list[Value] = []
+    small_values: list[Value] = []
     total = 0
     for value, how, type_ in values:
         elements = type_.elements.constant if isinstance(type_, TensorType) else None
@@ -55,9 +55,9 @@ def small(values: Iterable[tuple[Value, str, Type]], blocks: int) -> list[Value]
             continue
         size = elements * type_.machine.size * blocks
         if 0 < size <= MOST_BYTES and blocks <= MOST_BLOCKS and total + size <= MOST_TOGETHER:
-            found.append(value)
+            small_values.append(value)
             total += size
-    return found
+    return small_values
 
 
 def combined(
@@ -87,8 +87,8 @@ def _tree(b: Builder, stack: Value, start: int, end: int) -> Value:
     """The sum of the parts of these blocks."""
     if end - start == 1:
         rest = stack.tensor.shape[1:]
-        told = SliceAttributes((dim(start), *(ZERO for _ in rest)), (ONE, *rest), (1,) * (1 + len(rest)))
-        return b.reshape(b.apply("slice", stack, attributes=told), rest)
+        slice_attributes = SliceAttributes((dim(start), *(ZERO for _ in rest)), (ONE, *rest), (1,) * (1 + len(rest)))
+        return b.reshape(b.apply("slice", stack, attributes=slice_attributes), rest)
     middle = start + (1 << ((end - start - 1).bit_length() - 1))
     return b.apply("add", _tree(b, stack, start, middle), _tree(b, stack, middle, end))
 
@@ -100,15 +100,15 @@ def _together(output: Builder, parts: Sequence[Part], first: Dim, job: str, bloc
     number = b.size(first)
     for part in parts:
         b.name, b.span = f"{part.value.name}/part", part.span
-        told = ContributeAttributes(part.key, job, blocks, "sum", stacked=True)
-        token = b.add("contribute", (part.stack, number, token), (NETWORK_TOKEN,), told).result
+        contribution = ContributeAttributes(part.key, job, blocks, "sum", stacked=True)
+        token = b.add("contribute", (part.stack, number, token), (NETWORK_TOKEN,), contribution).result
     sums: list[Value] = []
     for part in parts:
         b.name, b.span = f"{part.value.name}/whole", part.span
         type_ = _type_of(part)
-        made = b.add("combined", (token,), (type_, NETWORK_TOKEN), _taken(part, job, blocks, type_))
-        sums.append(made.result)
-        token = made.results[1]
+        node = b.add("combined", (token,), (type_, NETWORK_TOKEN), _taken(part, job, blocks, type_))
+        sums.append(node.result)
+        token = node.results[1]
     block.outputs = (*sums, token)
     return block
 

@@ -18,7 +18,7 @@ from typing import cast
 
 from dfc.distribute.shard.mistakes import ELSEWHERE
 from dfc.distribute.shard.model import Division, Sharded
-from dfc.distribute.shard.regions import Cut, Known, entered, left
+from dfc.distribute.shard.regions import Known, RowSplit, entered, left
 from dfc.ir import walk
 from dfc.ir.dims import ONE, ZERO, Symbol, dim
 from dfc.ir.graph import Block, Node, Value
@@ -37,16 +37,16 @@ from dfc.ops.rules.use import NeededWhole, Use, one
 
 @dataclass(slots=True)
 class Findings:
-    """`states` and `divisions` have the values that are split, `wanted` what nodes with such operands take them as,
+    """`states` and `divisions` have the values that are split, `required` what nodes with such operands take them as,
     `combined` how what each task finds becomes the result, `means` for means the op that sums, `picks` the nodes that
     pick rows by number. Of what is needed whole `reasons` says why. `order` and `users` are those of the entry. A loop
-    of `count` rounds goes over the blocks of a task, each of which has its own number of them."""
+    of `count` iterations goes over the blocks of a task, each of which has its own number of them."""
 
     sharded: Mapping[str, Sharded]
     count: Symbol | None = None
     states: dict[Value, Split] = field(default_factory=dict[Value, Split])
     divisions: dict[Value, Division] = field(default_factory=dict[Value, Division])
-    wanted: dict[Node, tuple[State, ...]] = field(default_factory=dict["Node", "tuple[State, ...]"])
+    required: dict[Node, tuple[State, ...]] = field(default_factory=dict["Node", "tuple[State, ...]"])
     combined: dict[Node, str] = field(default_factory=dict["Node", str])
     means: dict[Node, str] = field(default_factory=dict["Node", str])
     picks: set[Node] = field(default_factory=set["Node"])
@@ -57,11 +57,11 @@ class Findings:
     def state(self, value: Value) -> State:
         return self.states.get(value, COMMON)
 
-    def cut_of(self, value: Value) -> Cut | None:
+    def split_of(self, value: Value) -> RowSplit | None:
         return (self.states[value], self.divisions[value]) if value in self.states else None
 
-    def split(self, value: Value, cut: Cut) -> None:
-        self.states[value], self.divisions[value] = cut
+    def split(self, value: Value, row_split: RowSplit) -> None:
+        self.states[value], self.divisions[value] = row_split
 
     def needs(self, value: Value, node: Node, reason: str) -> None:
         """Notes why a value is needed whole, if it is by rows."""
@@ -76,38 +76,38 @@ class Findings:
 def analyse(block: Block, sharded: Mapping[str, Sharded], count: Symbol | None = None) -> Findings:
     known = Known()
     while True:
-        before, found = known.measure(), Findings(sharded, count)
-        _block(block, found, known)
+        before, findings = known.measure(), Findings(sharded, count)
+        _block(block, findings, known)
         if known.measure() == before:
             break
     for node in walk.nodes(block):
         for value in node.operands:
-            found.users.setdefault(value, set()).add(node)
-    return found
+            findings.users.setdefault(value, set()).add(node)
+    return findings
 
 
-def _block(block: Block, found: Findings, known: Known) -> None:
+def _block(block: Block, findings: Findings, known: Known) -> None:
     """The nodes of a block in program order, a node behind those of its regions."""
     for node in block.nodes:
-        if goes_over_blocks(node, found):
+        if goes_over_blocks(node, findings):
             for value in walk.inputs(node):
-                found.needs(value, node, "each task does this for its own part of the batch")
+                findings.needs(value, node, "each task does this for its own part of the batch")
             continue
         if node.regions:
-            entered(node, known, found)
+            entered(node, known, findings)
             for region in node.regions:
-                _block(region, found, known)
-            left(node, known, found)
-        found.order[node] = len(found.order)
+                _block(region, findings, known)
+            left(node, known, findings)
+        findings.order[node] = len(findings.order)
         if not node.regions:
-            _visit(node, found)
+            _visit(node, findings)
 
 
-def goes_over_blocks(node: Node, found: Findings) -> bool:
+def goes_over_blocks(node: Node, findings: Findings) -> bool:
     """Whether a task does this as often as it has blocks."""
-    if found.count is None or not isinstance(node.attributes, ForAttributes):
+    if findings.count is None or not isinstance(node.attributes, ForAttributes):
         return False
-    return node.attributes.trips == dim(found.count)
+    return node.attributes.trips == dim(findings.count)
 
 
 def written(node: Node, sharded: Mapping[str, Sharded]) -> Sharded | None:
@@ -120,34 +120,34 @@ def index_of_rows(node: Node, axis: int) -> int | None:
     assert isinstance(node.attributes, AssignAttributes)
     if not node.attributes.index:
         return None
-    place = node.attributes.index[axis]
-    return 1 + place.operand if isinstance(place, OperandSelector) else None
+    selector = node.attributes.index[axis]
+    return 1 + selector.operand if isinstance(selector, OperandSelector) else None
 
 
-def _visit(node: Node, found: Findings) -> None:
+def _visit(node: Node, findings: Findings) -> None:
     if isinstance(node.attributes, ResourceAttributes) and node.op == "read":
-        state = found.sharded.get(node.attributes.resource)
+        state = findings.sharded.get(node.attributes.resource)
         if state is not None:
-            found.split(node.results[0], (Split(state.axis), state.division))
+            findings.split(node.results[0], (Split(state.axis), state.division))
         return
-    if written(node, found.sharded) is not None:
+    if written(node, findings.sharded) is not None:
         return
     operands = [v for v in node.operands if not v.is_token]
-    if not any(v in found.states for v in operands):
+    if not any(v in findings.states for v in operands):
         return
     if len(operands) < len(node.operands):
         for value in operands:
-            found.needs(value, node, "it takes all of it")
+            findings.needs(value, node, "it takes all of it")
         return
-    if _is_pick(node, found):
-        found.picks.add(node)
+    if _is_pick(node, findings):
+        findings.picks.add(node)
         return
-    _plain(node, found)
+    _plain(node, findings)
 
 
-def _is_pick(node: Node, found: Findings) -> bool:
+def _is_pick(node: Node, findings: Findings) -> bool:
     """Whether it takes rows by number from something that is split by rows."""
-    state = found.states.get(node.operands[0])
+    state = findings.states.get(node.operands[0])
     if state is None:
         return False
     axis = picked_axis(node)
@@ -161,35 +161,35 @@ def _is_pick(node: Node, found: Findings) -> bool:
             return False
 
 
-def _plain(node: Node, found: Findings) -> None:
-    states: list[State] = [found.state(v) for v in node.operands]
-    division = _one_division(node, states, found)
-    _one_axis(node, states, found)
+def _plain(node: Node, findings: Findings) -> None:
+    states: list[State] = [findings.state(v) for v in node.operands]
+    division = _one_division(node, states, findings)
+    _one_axis(node, states, findings)
     while any(isinstance(state, Split) for state in states):
         try:
             use = _use(node, states, division)
         except NeededWhole as need:
-            found.needs(node.operands[need.operand], node, need.reason)
+            findings.needs(node.operands[need.operand], node, need.reason)
             states[need.operand] = COMMON
             continue
-        _note(node, use, division, found)
+        _note(node, use, division, findings)
         return
 
 
-def _one_division(node: Node, states: list[State], found: Findings) -> Division:
+def _one_division(node: Node, states: list[State], findings: Findings) -> Division:
     """That of the first operand that is split; those that are divided in another way are needed whole."""
     first: Division | None = None
     for number, value in enumerate(node.operands):
-        own = found.divisions.get(value)
+        own = findings.divisions.get(value)
         first = first or own
         if own is not None and own != first:
-            found.needs(value, node, ELSEWHERE)
+            findings.needs(value, node, ELSEWHERE)
             states[number] = COMMON
     assert first is not None
     return first
 
 
-def _one_axis(node: Node, states: list[State], found: Findings) -> None:
+def _one_axis(node: Node, states: list[State], findings: Findings) -> None:
     """Where rows stand along several axes of what is done element by element, the largest operand says along which
     one; the others, which may be vectors, are needed whole."""
     if not is_elementwise(node):
@@ -206,33 +206,38 @@ def _one_axis(node: Node, states: list[State], found: Findings) -> None:
     kept = axes[max(axes, key=lambda number: (size[number], axes[number]))]
     for number, axis in axes.items():
         if axis != kept:
-            found.needs(node.operands[number], node, "it meets rows along another axis")
+            findings.needs(node.operands[number], node, "it meets rows along another axis")
             states[number] = COMMON
 
 
 def _use(node: Node, states: Sequence[State], division: Division) -> Use:
     """What the node wants and gives. Runs along an axis are not followed."""
     state = states[0]
-    told, combine = node.attributes, rules_of(node).owners_combine
-    if combine and isinstance(told, ReduceAttributes) and isinstance(state, Split) and state.axis in told.axes:
+    attributes, combine = node.attributes, rules_of(node).owners_combine
+    if (
+        combine
+        and isinstance(attributes, ReduceAttributes)
+        and isinstance(state, Split)
+        and state.axis in attributes.axes
+    ):
         return one(states, Partial(combine))
     use = use_of(node, states, cast(Cutting, division))
-    for state in (*use.wanted, *use.results):
+    for state in (*use.required, *use.results):
         if isinstance(state, Split) and state.outer not in (None, ONE):
             number = next(i for i, s in enumerate(states) if isinstance(s, Split))
             raise NeededWhole(number, "its rows would not stand in one run any more")
-    for number, state in enumerate(use.wanted):
+    for number, state in enumerate(use.required):
         if isinstance(state, Partial):
             raise NeededWhole(number, "it adds up what is split elsewhere")
     return use
 
 
-def _note(node: Node, use: Use, division: Division, found: Findings) -> None:
-    found.wanted[node] = use.wanted
+def _note(node: Node, use: Use, division: Division, findings: Findings) -> None:
+    findings.required[node] = use.required
     if use.total:
-        found.means[node] = use.total
+        findings.means[node] = use.total
     for value, state in zip(node.results, use.results, strict=True):
         if isinstance(state, Split):
-            found.split(value, (Split(state.axis), division))
+            findings.split(value, (Split(state.axis), division))
         elif isinstance(state, Partial):
-            found.combined[node] = state.how
+            findings.combined[node] = state.how

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dfc.distribute.shard.demands import cut_by_node
+from dfc.distribute.shard.demands import row_operands
 from dfc.distribute.shard.model import Division
 from dfc.distribute.shard.parts import with_size
 from dfc.distribute.shard.routes import Routes, Routing
@@ -34,16 +34,16 @@ class Work(Protocol):
     def is_split(self, value: Value) -> bool: ...
 
 
-def cut_rows(value: Value, axis: int, division: Division, work: Work) -> Value:
+def slice_rows(value: Value, axis: int, division: Division, work: Work) -> Value:
     """The rows of a value at their owners."""
-    found = _made(value, axis, division, work)
+    rows = _owned_rows(value, axis, division, work)
     work.routes.here(division.site)
-    return found
+    return rows
 
 
-def _made(value: Value, axis: int, division: Division, work: Work) -> Value:
+def _owned_rows(value: Value, axis: int, division: Division, work: Work) -> Value:
     routes, b, node = work.routes, work.routes.builder, value.node
-    parts = None if work.is_split(value) else cut_by_node(value, axis, division)
+    parts = None if work.is_split(value) else row_operands(value, axis, division)
     if parts is None or node is None:
         here = routes.rows_here(division)
         routes.here(None)
@@ -68,8 +68,8 @@ def _scattered(node: Node, axis: int, division: Division, work: Work) -> Value:
     pushed = work.pushed(route, rows, axis)
     size = routes.size(division)
     routes.here(None)
-    told = with_size(node.attributes, axis, size)
-    return routes.builder.apply("scatter_add", route.local, pushed, attributes=told)
+    attributes = with_size(node.attributes, axis, size)
+    return routes.builder.apply("scatter_add", route.local, pushed, attributes=attributes)
 
 
 def divided(total: Value, node: Node, division: Division, work: Work) -> Value:
@@ -79,6 +79,6 @@ def divided(total: Value, node: Node, division: Division, work: Work) -> Value:
     for axis in node.attributes.axes:
         count = count * node.operands[0].tensor.shape[axis]
     work.routes.here(None)
-    found = b.apply("div", total, b.cast(b.size(count), total.tensor.dtype))
+    mean = b.apply("div", total, b.cast(b.size(count), total.tensor.dtype))
     work.routes.here(division.site)
-    return found
+    return mean

@@ -25,7 +25,7 @@ from dfc.ops.rules.lookup import is_elementwise, rules_of
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.sharding import Split
 
-Cut: TypeAlias = tuple[Division, int]
+RowDivision: TypeAlias = tuple[Division, int]
 """How rows are divided, and along which axis."""
 
 
@@ -34,28 +34,28 @@ class Demands:
     """`inside`: by assignment, the values of its right side that are computed at the owners."""
 
     whole: set[Value] = field(default_factory=set[Value])
-    rows: dict[Value, dict[Cut, None]] = field(default_factory=dict["Value", "dict[Cut, None]"])
+    rows: dict[Value, dict[RowDivision, None]] = field(default_factory=dict["Value", "dict[RowDivision, None]"])
     inside: dict[Node, frozenset[Value]] = field(default_factory=dict["Node", "frozenset[Value]"])
 
     def has(self, value: Value) -> bool:
         return value in self.whole or value in self.rows
 
 
-def demands_of(block: Block, found: Findings) -> Demands:
-    return _Search(block, found).run()
+def demands_of(block: Block, findings: Findings) -> Demands:
+    return _Search(block, findings).run()
 
 
 def group_starts(node: Node) -> list[int]:
     """The first axis of the region that each part of an index stands for, and its end."""
     assert isinstance(node.attributes, AssignAttributes)
     starts = [0]
-    for place in node.attributes.index:
-        width = node.operands[1 + place.operand].tensor.rank if isinstance(place, OperandSelector) else 1
+    for selector in node.attributes.index:
+        width = node.operands[1 + selector.operand].tensor.rank if isinstance(selector, OperandSelector) else 1
         starts.append(starts[-1] + width)
     return starts
 
 
-def cut_by_node(value: Value, axis: int, division: Division) -> list[tuple[Value, int | None]] | None:
+def row_operands(value: Value, axis: int, division: Division) -> list[tuple[Value, int | None]] | None:
     """What the rows of a common value are made of, if its node can be done for some rows alone: operands, with the axis
     of rows (None: whole). None where rows are taken from the whole."""
     node = value.node
@@ -75,7 +75,7 @@ def cut_by_node(value: Value, axis: int, division: Division) -> list[tuple[Value
     for operand in node.operands:
         own = axis - (value.tensor.rank - operand.tensor.rank)
         has_rows = own >= 0 and operand.tensor.shape[own] != ONE
-        if has_rows and not division.can_cut(operand.tensor.shape[own]):
+        if has_rows and not division.can_split(operand.tensor.shape[own]):
             return None
         parts.append((operand, own if has_rows else None))
     return parts
@@ -91,9 +91,9 @@ def _same_axis(value: Value, before: Value, axis: int) -> int | None:
 
 
 class _Search:
-    def __init__(self, block: Block, found: Findings) -> None:
+    def __init__(self, block: Block, findings: Findings) -> None:
         self._block = block
-        self._found = found
+        self._findings = findings
         self._demands = Demands()
 
     def run(self) -> Demands:
@@ -111,7 +111,7 @@ class _Search:
         if node.regions:
             self._region(node)
             return
-        state = written(node, self._found.sharded)
+        state = written(node, self._findings.sharded)
         if state is not None:
             self._written(node, state)
         elif not is_pure(node) or isinstance(node.attributes, MeasuredAttributes):
@@ -121,26 +121,26 @@ class _Search:
 
     def _region(self, node: Node) -> None:
         """All of it is kept, and what is inside is seen like what is outside."""
-        if goes_over_blocks(node, self._found):
+        if goes_over_blocks(node, self._findings):
             self._whole(walk_inputs(node))
             return
         self._whole(iter(controls(view(node))))
         for flow in tensor_flows(node):
             values = [*flow.outputs] if flow.initial is None else [flow.initial, *flow.outputs]
-            cut = self._found.cut_of(flow.result)
+            row_split = self._findings.split_of(flow.result)
             for value in values:
-                if cut is None:
+                if row_split is None:
                     self._need_whole(value)
                 else:
-                    self._need_rows(value, inner_axis(flow, cut[0].axis), cut[1], node)
+                    self._need_rows(value, inner_axis(flow, row_split[0].axis), row_split[1], node)
         for region in reversed(node.regions):
             self._nodes(region)
 
     def _as_it_is(self, value: Value) -> None:
         """A value by rows if it is, else whole."""
-        cut = self._found.cut_of(value)
-        if cut is not None:
-            self._note(value, cut[0].axis, cut[1])
+        row_split = self._findings.split_of(value)
+        if row_split is not None:
+            self._note(value, row_split[0].axis, row_split[1])
         elif not value.is_token:
             self._need_whole(value)
 
@@ -149,8 +149,8 @@ class _Search:
             self._need_whole(value)
 
     def _need_whole(self, value: Value) -> None:
-        if value in self._found.states:
-            self._note(value, self._found.states[value].axis, self._found.divisions[value])
+        if value in self._findings.states:
+            self._note(value, self._findings.states[value].axis, self._findings.divisions[value])
         self._demands.whole.add(value)
 
     def _note(self, value: Value, axis: int, division: Division) -> None:
@@ -159,23 +159,23 @@ class _Search:
     def _need_rows(self, value: Value, axis: int, division: Division, node: Node) -> None:
         """Rows of a value for a node, split or common; what they are made of is asked for when its node is reached."""
         self._note(value, axis, division)
-        if self._found.cut_of(value) == (Split(axis), division):
+        if self._findings.split_of(value) == (Split(axis), division):
             return
-        self._found.needs(value, node, ELSEWHERE)
-        if value in self._found.states or cut_by_node(value, axis, division) is None:
+        self._findings.needs(value, node, ELSEWHERE)
+        if value in self._findings.states or row_operands(value, axis, division) is None:
             self._need_whole(value)
 
     def _pure(self, node: Node) -> None:
-        found = self._found
-        if node in found.picks:
+        findings = self._findings
+        if node in findings.picks:
             self._need_rows(
-                node.operands[0], found.states[node.operands[0]].axis, found.divisions[node.operands[0]], node
+                node.operands[0], findings.states[node.operands[0]].axis, findings.divisions[node.operands[0]], node
             )
             self._whole(iter(node.operands[1:]))
             return
-        if node in found.wanted:
-            division = found.division(node)
-            for value, state in zip(node.operands, found.wanted[node], strict=True):
+        if node in findings.required:
+            division = findings.division(node)
+            for value, state in zip(node.operands, findings.required[node], strict=True):
                 if isinstance(state, Split):
                     self._need_rows(value, state.axis, division, node)
                 else:
@@ -185,10 +185,10 @@ class _Search:
             self._whole(walk_inputs(node))
         for value in node.results:
             for division, axis in self._demands.rows.get(value, {}):
-                self._cut(value, axis, division)
+                self._need_operand_rows(value, axis, division)
 
-    def _cut(self, value: Value, axis: int, division: Division) -> None:
-        for operand, own in cut_by_node(value, axis, division) or ():
+    def _need_operand_rows(self, value: Value, axis: int, division: Division) -> None:
+        for operand, own in row_operands(value, axis, division) or ():
             if own is None or value.node is None:
                 self._need_whole(operand)
             else:
@@ -205,15 +205,15 @@ class _Search:
             else:
                 self._need_rows(rows, own, division, node)
             return
-        inside, leaves = chain(node, rows, axis, self._found)
+        inside, leaves = chain(node, rows, axis, self._findings)
         self._demands.inside[node] = inside
         for value in leaves if inside else [rows]:
             self._need_whole(value)
         for value in inside:
             pick = value.node
-            if pick is not None and pick in self._found.picks:
+            if pick is not None and pick in self._findings.picks:
                 source = pick.operands[0]
-                self._note(source, self._found.states[source].axis, division)
+                self._note(source, self._findings.states[source].axis, division)
 
 
 def is_by_number(node: Node, axis: int, division: Division) -> bool:
@@ -221,8 +221,12 @@ def is_by_number(node: Node, axis: int, division: Division) -> bool:
     assert isinstance(node.attributes, AssignAttributes)
     if not node.attributes.index:
         return False
-    place = node.attributes.index[axis]
-    return isinstance(place, OperandSelector) or (place.start, place.size, place.step) != (ZERO, dim(division.rows), 1)
+    selector = node.attributes.index[axis]
+    return isinstance(selector, OperandSelector) or (selector.start, selector.size, selector.step) != (
+        ZERO,
+        dim(division.rows),
+        1,
+    )
 
 
 def axis_of_rows(node: Node, state: Sharded) -> int | None:
@@ -238,7 +242,7 @@ def walk_inputs(node: Node) -> Iterator[Value]:
     return (v for v in walk.inputs(node) if not v.is_token)
 
 
-def chain(assign: Node, rows: Value, axis: int, found: Findings) -> tuple[frozenset[Value], list[Value]]:
+def chain(assign: Node, rows: Value, axis: int, findings: Findings) -> tuple[frozenset[Value], list[Value]]:
     """The values of a right side that are computed at the owners because they pick rows by the same numbers there; and
     the values that these need from elsewhere. Empty if that would send more than the right side itself."""
     number = index_of_rows(assign, axis)
@@ -254,26 +258,26 @@ def chain(assign: Node, rows: Value, axis: int, found: Findings) -> tuple[frozen
         node = value.node
         if value in candidates or node is None or not is_numbered(value, ids, behind):
             continue
-        if node in found.picks and _same_pick(node, ids, axis, found, assign):
+        if node in findings.picks and _same_pick(node, ids, axis, findings, assign):
             picks.add(value)
         elif not is_elementwise(node):
             continue
         else:
             pending.extend(node.operands)
         candidates.add(value)
-    return _cheapest(assign, rows, candidates, picks, found, behind)
+    return _cheapest(assign, rows, candidates, picks, findings, behind)
 
 
 def _cheapest(
-    assign: Node, rows: Value, candidates: set[Value], picks: set[Value], found: Findings, behind: int
+    assign: Node, rows: Value, candidates: set[Value], picks: set[Value], findings: Findings, behind: int
 ) -> tuple[frozenset[Value], list[Value]]:
     """What to compute at the owners so that the fewest rows travel for each number."""
     makers = {value.node for value in candidates} | {assign}
-    alone = {value for value in picks if found.users[value] <= makers}
+    alone = {value for value in picks if findings.users[value] <= makers}
     costs: dict[Value, int] = {}
     avoided: dict[Value, frozenset[Value]] = {}
     chosen: set[Value] = set()
-    for value in sorted(candidates, key=lambda v: found.order[_maker(v)]):
+    for value in sorted(candidates, key=lambda v: findings.order[_maker(v)]):
         operands = dict.fromkeys(() if value in picks else _maker(value).operands)
         avoided[value] = frozenset({value} & alone).union(*(avoided.get(v, frozenset()) for v in operands))
         there = sum(costs.get(v, int(v.tensor.rank > behind)) for v in operands)
@@ -311,11 +315,11 @@ def is_numbered(value: Value, ids: Value, behind: int) -> bool:
     return start >= 0 and value.tensor.shape[start : start + ids.tensor.rank] == ids.tensor.shape
 
 
-def _same_pick(pick: Node, ids: Value, axis: int, found: Findings, assign: Node) -> bool:
+def _same_pick(pick: Node, ids: Value, axis: int, findings: Findings, assign: Node) -> bool:
     """Whether rows of state that lies alike are picked by the same numbers."""
     if not isinstance(pick.attributes, AxisAttributes) or pick.operands[1] is not ids:
         return False
     resource = assign.attributes
     assert isinstance(resource, AssignAttributes)
-    same = found.divisions[pick.operands[0]] == found.sharded[resource.resource].division
+    same = findings.divisions[pick.operands[0]] == findings.sharded[resource.resource].division
     return same and pick.attributes.axis == axis and group_starts(assign)[axis] == axis

@@ -33,7 +33,7 @@ class Division:
     def site(self) -> TaskSite:
         return TaskSite(self.job)
 
-    def can_cut(self, size: Dim) -> bool:
+    def can_split(self, size: Dim) -> bool:
         """Whether an axis of this size is one of rows. For the rules of `replicate`, which ask nothing else."""
         return size == dim(self.rows)
 
@@ -78,7 +78,7 @@ class ResultRows:
 
 
 @dataclass(slots=True)
-class Spreading:
+class ShardedGraph:
     """A graph whose state is divided: `sites` has those of nodes that cannot be elsewhere, by name;
     `edges` are those of ids and rows, `combined` those of what the owners make together. `results` come by rows, by
     entry and name."""

@@ -63,8 +63,8 @@ def with_types(
     node: Node, operands: Sequence[Value], regions: Sequence[Block], plain: Sequence[Type], network: Value | None
 ) -> Node:
     """A node with regions over other types of its results; with the token of the network, if there is one."""
-    given = [*operands] if network is None else [*(v for v in operands if v.type != NETWORK_TOKEN), network]
-    taken = in_order(given)
+    all_operands = [*operands] if network is None else [*(v for v in operands if v.type != NETWORK_TOKEN), network]
+    taken = in_order(all_operands)
     types = [*plain, *(v.type for v in taken if v.is_token)]
     return Node(node.op, taken, types, attributes=node.attributes, regions=regions, name=node.name, span=node.span)
 

@@ -3,10 +3,10 @@
     loop t = table for k in 0..3 { t = t * t }     t: Split(0), each task carries its own rows from round to round
     if c { yield table } else { yield zeros(..) }  Split(0): rows of the zeros are made where those of the table lie
 
-What a loop begins with is by rows, or what its rounds make is (then rows of the beginning are cut out of it). Where
-that fails, because a round hands out rows in another order, the value is whole, with the reason. Assumes that nothing
-is known of the regions yet when a node is entered. Guarantees that knowledge only grows, so that looking again comes to
-an end.
+What a loop begins with is by rows, or what its iterations make is (then rows of the beginning are cut out of it). Where
+that fails, because an iteration hands out rows in another order, the value is whole, with the reason. Assumes that
+nothing is known of the regions yet when a node is entered. Guarantees that knowledge only grows, so that looking again
+comes to an end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.regions import Flow, bodies, flows, view
 from dfc.ops.rules.sharding import Split
 
-Cut: TypeAlias = tuple[Split, Division]
+RowSplit: TypeAlias = tuple[Split, Division]
 """Along which axis a value is by rows, and how these are divided."""
 ELSEWHERE = "its rows would lie elsewhere in the next round"
 TWO_WAYS = "the branches hand out rows that lie in different places"
@@ -28,9 +28,9 @@ TWO_WAYS = "the branches hand out rows that lie in different places"
 
 @dataclass(slots=True)
 class Known:
-    """`split`: parameters that are by rows because rounds make rows of them; `whole`: what cannot be, and why."""
+    """`split`: parameters that are by rows because iterations make rows of them; `whole`: what cannot be, and why."""
 
-    split: dict[Value, Cut] = field(default_factory=dict[Value, Cut])
+    split: dict[Value, RowSplit] = field(default_factory=dict[Value, RowSplit])
     whole: dict[Value, str] = field(default_factory=dict[Value, str])
 
     def measure(self) -> tuple[int, int]:
@@ -40,9 +40,9 @@ class Known:
 class Finding(Protocol):
     """What is found out about values by rows."""
 
-    def cut_of(self, value: Value) -> Cut | None: ...
+    def split_of(self, value: Value) -> RowSplit | None: ...
 
-    def split(self, value: Value, cut: Cut) -> None: ...
+    def split(self, value: Value, row_split: RowSplit) -> None: ...
 
     def needs(self, value: Value, node: Node, reason: str) -> None: ...
 
@@ -66,34 +66,34 @@ def outputs_of(node: Node, region: Block) -> Iterator[tuple[Flow, Value]]:
             yield flow, flow.outputs[number]
 
 
-def entered(node: Node, known: Known, found: Finding) -> None:
-    """What rounds find: the states of the parameters of regions."""
+def entered(node: Node, known: Known, findings: Finding) -> None:
+    """What iterations find: the states of the parameters of regions."""
     for flow in tensor_flows(node):
         if flow.initial is None:
             continue
         carried = flow.parameters[-1]
         if carried in known.whole:
-            found.needs(flow.initial, node, known.whole[carried])
+            findings.needs(flow.initial, node, known.whole[carried])
             continue
-        cut = found.cut_of(flow.initial) or known.split.get(carried)
-        for parameter in flow.parameters if cut is not None else ():
-            found.split(parameter, cut)  # type: ignore[arg-type]
+        row_split = findings.split_of(flow.initial) or known.split.get(carried)
+        for parameter in flow.parameters if row_split is not None else ():
+            findings.split(parameter, row_split)  # type: ignore[arg-type]
 
 
-def left(node: Node, known: Known, found: Finding) -> None:
+def left(node: Node, known: Known, findings: Finding) -> None:
     """What comes of the regions: the states of the results."""
     for flow in tensor_flows(node):
-        given = [cut for value in flow.outputs if (cut := found.cut_of(value)) is not None]
-        own = found.cut_of(flow.parameters[-1]) if flow.parameters else None
-        cut = own or (given[0] if given else None)
-        if cut is None:
+        output_splits = [row_split for value in flow.outputs if (row_split := findings.split_of(value)) is not None]
+        own = findings.split_of(flow.parameters[-1]) if flow.parameters else None
+        row_split = own or (output_splits[0] if output_splits else None)
+        if row_split is None:
             continue
         key = flow.parameters[-1] if flow.parameters else flow.result
-        if key in known.whole or any(other != cut for other in given):
+        if key in known.whole or any(other != row_split for other in output_splits):
             reason = known.whole.setdefault(key, ELSEWHERE if flow.parameters else TWO_WAYS)
             for value in flow.outputs:
-                found.needs(value, node, reason)
+                findings.needs(value, node, reason)
             continue
         if flow.parameters and own is None:
-            known.split[key] = cut
-        found.split(flow.result, (cut[0].at(cut[0].axis + flow.is_emitted), cut[1]))
+            known.split[key] = row_split
+        findings.split(flow.result, (row_split[0].at(row_split[0].axis + flow.is_emitted), row_split[1]))

@@ -1,10 +1,10 @@
 """An entry whose state is divided: every node as it is done by rows, or as it was, with what has to travel between.
 
 Follows `Findings` and `Demands`. Values by rows are at their owners, so are nodes that touch them; numbers and rows of
-what is picked or assigned by number travel (`routes`). In loops and branches they travel in every round: the region has
-the token of the network, and is at home where rows are asked for, so that all who take part go through the same rounds.
-A loop over the blocks of a task, whose rounds are not those of others, gets whole values. Guarantees nodes in a valid
-order, and one token of the network through all messages.
+what is picked or assigned by number travel (`routes`). In loops and branches they travel in every iteration: the region
+has the token of the network, and stands where rows are asked for, so that all who take part go through the same
+iterations. A loop over the blocks of a task, whose iterations are not those of others, gets whole values. Guarantees
+nodes in a valid order, and one token of the network through all messages.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import CompileError
-from dfc.distribute.deployment.model import TaskSite as Place
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.shard import mistakes
 from dfc.distribute.shard.analysis import Findings, goes_over_blocks, written
-from dfc.distribute.shard.beside import beside_rows
-from dfc.distribute.shard.cutting import cut_rows, divided
+from dfc.distribute.shard.colocation import colocated_with_rows
+from dfc.distribute.shard.cutting import divided, slice_rows
 from dfc.distribute.shard.demands import Demands
 from dfc.distribute.shard.model import Caller, Division, ResultRows
 from dfc.distribute.shard.parts import End, origin, with_size, with_types
@@ -45,10 +45,10 @@ from dfc.ops.rules.sharding import Split
 
 
 def rewritten(
-    entry: Entry, found: Findings, demands: Demands, caller: Caller
+    entry: Entry, findings: Findings, demands: Demands, caller: Caller
 ) -> tuple[Entry, Routes, dict[str, ResultRows]]:
     """The entry, what travels in it, and which results come by rows."""
-    work = _Rewriting(entry, found, demands, caller)
+    work = _Rewriting(entry, findings, demands, caller)
     block = work.finished(rebuild(entry.block, work, work.values))
     return replace(entry, block=block), work.routes, work.results
 
@@ -56,19 +56,19 @@ def rewritten(
 class _Rewriting(Pass):
     """`values` has what common values have become, `_rows` values by rows, `_memory` reads as they lie in memory."""
 
-    def __init__(self, entry: Entry, found: Findings, demands: Demands, caller: Caller) -> None:
+    def __init__(self, entry: Entry, findings: Findings, demands: Demands, caller: Caller) -> None:
         self.values: dict[Value, Value] = {}
         self.routes = Routes(entry, Builder(Block()), caller)
         self.results: dict[str, ResultRows] = {}
         self._entry = entry
-        self._found = found
+        self._findings = findings
         self._demands = demands
         self._rows: ChainMap[tuple[Value, Division, int], Value] = ChainMap()
         self._memory: dict[Value, Value] = {}
-        self._updates = Updates(found, demands, self.routes, self)
+        self._updates = Updates(findings, demands, self.routes, self)
         self._networks: list[Value] = []
         self._starts: list[Value] = []
-        self._beside = beside_rows(entry.block, found)
+        self._colocated = colocated_with_rows(entry.block, findings)
         self._blocks_at: int | None = None
         self._ends: list[End] = []
         self._around: list[Node | None] = [None]
@@ -82,28 +82,28 @@ class _Rewriting(Pass):
     def descend(self, node: Node, operands: Sequence[Value], region: Block) -> None:
         """What is by rows inside is known before, above all how many there are."""
         self._around.append(node)
-        if self._blocks_at is None and goes_over_blocks(node, self._found):
+        if self._blocks_at is None and goes_over_blocks(node, self._findings):
             self._blocks_at = len(self._starts)
         if self._blocks_at is not None or region is not node.regions[0]:
             return
         self._appends(node, self._outputs[-1])
         for flow in tensor_flows(node):
-            cut = self._found.cut_of(flow.result)
-            if cut is not None:
-                self.routes.size(cut[1])
+            row_split = self._findings.split_of(flow.result)
+            if row_split is not None:
+                self.routes.size(row_split[1])
                 if flow.initial is not None:
-                    self.rows(flow.initial, cut[0].axis, cut[1])
+                    self.rows(flow.initial, row_split[0].axis, row_split[1])
 
     def parameters(self, block: Block) -> Sequence[Value]:
-        found = self._found
-        if self._blocks_at is not None or not any(v in found.states for v in block.parameters):
+        findings = self._findings
+        if self._blocks_at is not None or not any(v in findings.states for v in block.parameters):
             return block.parameters
-        made = [Value(self._type_by_rows(v), v.name, None, n) for n, v in enumerate(block.parameters)]
-        for old, new in zip(block.parameters, made, strict=True):
-            cut = found.cut_of(old)
-            if cut is not None:
-                self._rows[old, cut[1], cut[0].axis] = new
-        return made
+        new_parameters = [Value(self._type_by_rows(v), v.name, None, n) for n, v in enumerate(block.parameters)]
+        for old, new in zip(block.parameters, new_parameters, strict=True):
+            row_split = findings.split_of(old)
+            if row_split is not None:
+                self._rows[old, row_split[1], row_split[0].axis] = new
+        return new_parameters
 
     def begin(self, block: Block, output: list[Node]) -> None:
         self._outputs.append(output)
@@ -111,7 +111,7 @@ class _Rewriting(Pass):
             return
         around = self._around[-1]
         for value in block.parameters:
-            if value in self._found.states and value in self._demands.whole:
+            if value in self._findings.states and value in self._demands.whole:
                 assert around is not None, "only loops carry rows"
                 self._appends(around, output)
                 self._brought_together(value)
@@ -124,11 +124,11 @@ class _Rewriting(Pass):
 
     def _type_by_rows(self, value: Value) -> Type:
         """The type of the rows that a task has of a value."""
-        cut = self._found.cut_of(value)
-        if cut is None:
+        row_split = self._findings.split_of(value)
+        if row_split is None:
             return value.type
-        shape, axis = value.tensor.shape, cut[0].axis
-        return value.tensor.with_shape((*shape[:axis], self.routes.size(cut[1]), *shape[axis + 1 :]))
+        shape, axis = value.tensor.shape, row_split[0].axis
+        return value.tensor.with_shape((*shape[:axis], self.routes.size(row_split[1]), *shape[axis + 1 :]))
 
     def enter(self, block: Block) -> None:
         """What is made of rows in a block is there in the block and in the regions of its nodes."""
@@ -153,16 +153,16 @@ class _Rewriting(Pass):
 
     def _handed_out(self, block: Block, around: Node | None) -> dict[int, Value]:
         """The outputs that are by rows, each made by a node that is at the owners, as that decides where it is."""
-        found = self._found
+        findings = self._findings
         if around is None:
             return self._results(block)
         rows: dict[int, Value] = {}
         for flow, value in outputs_of(around, block):
-            cut = found.cut_of(flow.result)
-            if cut is not None:
+            row_split = findings.split_of(flow.result)
+            if row_split is not None:
                 self._appends(around, self._outputs[-1])
-                own = self.rows(value, inner_axis(flow, cut[0].axis), cut[1])
-                rows[flow.number] = self._at_owners(own, cut[1])
+                own = self.rows(value, inner_axis(flow, row_split[0].axis), row_split[1])
+                rows[flow.number] = self._at_owners(own, row_split[1])
         return rows
 
     def _results(self, block: Block) -> dict[int, Value]:
@@ -170,12 +170,12 @@ class _Rewriting(Pass):
         rows: dict[int, Value] = {}
         names = dict(enumerate(self._entry.result_names))
         for number, value in enumerate(block.outputs):
-            cut = self._found.cut_of(value)
-            if cut is None or value in self._demands.whole:
+            row_split = self._findings.split_of(value)
+            if row_split is None or value in self._demands.whole:
                 continue
             self.routes.builder.block.nodes = self._outputs[-1]
             self.routes.here(None)
-            axis, division = cut[0].axis, cut[1]
+            axis, division = row_split[0].axis, row_split[1]
             own = self._memory.get(value)
             if own is None:
                 own = self.routes.with_room(self.rows(value, axis, division), axis, division)
@@ -202,14 +202,14 @@ class _Rewriting(Pass):
         routes.here(None)
         if node.regions:
             return self._region(site)
-        state = written(node, self._found.sharded)
+        state = written(node, self._findings.sharded)
         if state is not None:
             return [self._updates.assign(node, site.operands, state)]
-        if any(v in self._found.states for v in node.results) and node.op == "read":
+        if any(v in self._findings.states for v in node.results) and node.op == "read":
             return self._read(node, site.operands)
-        if node in self._found.picks:
+        if node in self._findings.picks:
             return [self._picked(node)] if node.result in self._demands.whole else node.results
-        if node in self._found.wanted:
+        if node in self._findings.required:
             return self._by_rows(node) if any(self._demands.has(v) for v in node.results) else node.results
         return self._common(site)
 
@@ -227,10 +227,10 @@ class _Rewriting(Pass):
         """The rows of a value at their owners: as many as a task has."""
         key = (value, division, axis)
         if key not in self._rows:
-            if value in self._memory and self._found.divisions[value] == division:
+            if value in self._memory and self._findings.divisions[value] == division:
                 self._rows[key] = self.routes.without_room(self._memory[value], axis, division)
             else:  # a parameter of the entry, or rows that lie elsewhere
-                self._rows[key] = cut_rows(value, axis, division, self)
+                self._rows[key] = slice_rows(value, axis, division, self)
         return self._rows[key]
 
     def pushed(self, route: Routing, value: Value, axis: int) -> Value:
@@ -239,7 +239,7 @@ class _Rewriting(Pass):
 
     def is_split(self, value: Value) -> bool:
         """Whether it is by rows where it is made."""
-        return value in self._found.states
+        return value in self._findings.states
 
     def memory(self, value: Value, axis: int, division: Division) -> Value:
         """The same, where what lies behind them does no harm."""
@@ -255,29 +255,29 @@ class _Rewriting(Pass):
         parts = view(node, site.operands, site.regions)
         initial = [routes.network if v.type == NETWORK_TOKEN else v for v in parts.initial.all]
         for flow in carried(view(node)):
-            cut = self._found.cut_of(flow.result)
-            if cut is not None and flow.initial is not None:
-                initial[flow.number] = self.rows(flow.initial, cut[0].axis, cut[1])
+            row_split = self._findings.split_of(flow.result)
+            if row_split is not None and flow.initial is not None:
+                initial[flow.number] = self.rows(flow.initial, row_split[0].axis, row_split[1])
         operands = operands_of(parts, initial)
         talks = any(end.talks for end in ends)
         regions = [end.finished(block, talks) for block, end in zip(site.regions, ends, strict=True)]
         types = [self._type_by_rows(v) for v in node.results if not v.is_token]
         if talks or types != [v.type for v in node.results if not v.is_token]:
-            made = with_types(node, operands, regions, types, routes.network if talks else None)
+            region_node = with_types(node, operands, regions, types, routes.network if talks else None)
         else:
-            made = with_parts(node, operands, regions)
-        site.output.append(made)
-        tokens = {v.type: v for v in made.results if v.is_token}
+            region_node = with_parts(node, operands, regions)
+        site.output.append(region_node)
+        tokens = {v.type: v for v in region_node.results if v.is_token}
         routes.network = tokens.get(NETWORK_TOKEN, routes.network)
-        is_spread = any(inner in routes.sites for region in made.regions for inner in walk.nodes(region))
-        routes.here(routes.caller.site if is_spread else self._own_site(node))
-        plain = [v for v in made.results if not v.is_token]
+        is_distributed = any(inner in routes.sites for region in region_node.regions for inner in walk.nodes(region))
+        routes.here(routes.caller.site if is_distributed else self._own_site(node))
+        plain = [v for v in region_node.results if not v.is_token]
         results = [tokens[v.type] if v.is_token else plain[number] for number, v in enumerate(node.results)]
         self.values.update(zip(node.results, results, strict=True))
         for old, new in zip(node.results, results, strict=True):
-            cut = self._found.cut_of(old)
-            if cut is not None:
-                self._rows[old, cut[1], cut[0].axis] = new
+            row_split = self._findings.split_of(old)
+            if row_split is not None:
+                self._rows[old, row_split[1], row_split[0].axis] = new
                 if old in self._demands.whole:
                     self._brought_together(old)
         return [self.values[old] for old in node.results]
@@ -297,12 +297,12 @@ class _Rewriting(Pass):
             self.routes.here(self._own_site(node))
         for value in node.results:
             for division, axis in demands.rows.get(value, {}):
-                self._rows[value, division, axis] = cut_rows(value, axis, division, self)
+                self._rows[value, division, axis] = slice_rows(value, axis, division, self)
         return [self.whole(value) for value in node.results]
 
-    def _own_site(self, node: Node) -> Place | None:
+    def _own_site(self, node: Node) -> TaskSite | None:
         """Where a node has to be that has to do with the blocks of a task, or is better done beside rows."""
-        caller, division = self.routes.caller, self._beside.get(node)
+        caller, division = self.routes.caller, self._colocated.get(node)
         site = division.site if division is not None else None
         if caller.count is None:
             return site
@@ -312,35 +312,35 @@ class _Rewriting(Pass):
 
     def _read(self, node: Node, operands: Sequence[Value]) -> Sequence[Value]:
         b, value = self.routes.builder, node.results[0]
-        division, axis = self._found.divisions[value], self._found.states[value].axis
+        division, axis = self._findings.divisions[value], self._findings.states[value].axis
         shape = value.tensor.shape
         type_ = value.tensor.with_shape((*shape[:axis], dim(division.most), *shape[axis + 1 :]))
-        made = b.add("read", operands, (type_, node.results[1].type), node.attributes)
+        read = b.add("read", operands, (type_, node.results[1].type), node.attributes)
         self.routes.here(division.site)
-        self._memory[value] = made.results[0]
+        self._memory[value] = read.results[0]
         if value in self._demands.whole:
             self._brought_together(value)
-            return [self.values[value], made.results[1]]
-        return made.results
+            return [self.values[value], read.results[1]]
+        return read.results
 
     def _brought_together(self, value: Value) -> None:
         """Something split that is needed whole."""
-        division, axis = self._found.divisions[value], self._found.states[value].axis
+        division, axis = self._findings.divisions[value], self._findings.states[value].axis
         others = [size.constant for number, size in enumerate(value.tensor.shape) if number != axis]
         width = 1
         for size in others:
             width *= size or 1
-        states = {name: each for name, each in self._found.sharded.items() if each.division == division}
+        states = {name: each for name, each in self._findings.sharded.items() if each.division == division}
         name, sharded = next(iter(states.items()))
         if None not in others and width > 1:
-            user, reason = self._found.reasons.get(value, (value.node, "all of it is used"))
+            user, reason = self._findings.reasons.get(value, (value.node, "all of it is used"))
             raise CompileError([mistakes.whole(value, origin(value) or name, sharded, user, reason)])
         self.values[value] = self.routes.whole(self.rows(value, axis, division), axis, division)
 
     def _picked(self, node: Node) -> Value:
         """Rows by number, where they are used."""
         source = node.operands[0]
-        division, axis = self._found.divisions[source], self._found.states[source].axis
+        division, axis = self._findings.divisions[source], self._findings.states[source].axis
         memory = self.memory(source, axis, division)
         if isinstance(node.attributes, SliceAttributes):
             how = node.attributes
@@ -359,31 +359,31 @@ class _Rewriting(Pass):
         starts, sizes, steps = list(how.starts), list(how.sizes), list(how.steps)
         starts[axis], sizes[axis], steps[axis] = dim(0), memory.tensor.shape[axis], 1
         self.routes.here(None)
-        found = self.routes.builder.apply(
+        sliced = self.routes.builder.apply(
             "slice", memory, attributes=SliceAttributes(tuple(starts), tuple(sizes), tuple(steps))
         )
         self.routes.here(division.site)
-        return found
+        return sliced
 
     def _by_rows(self, node: Node) -> Sequence[Value]:
         """A node at the owners; what each of them finds is combined where the result is not split."""
         routes, b = self.routes, self.routes.builder
-        division = self._found.division(node)
-        wanted = self._found.wanted[node]
+        division = self._findings.division(node)
+        required = self._findings.required[node]
         operands = [
             self.rows(value, state.axis, division) if isinstance(state, Split) else self.whole(value)
-            for value, state in zip(node.operands, wanted, strict=True)
+            for value, state in zip(node.operands, required, strict=True)
         ]
         size = routes.size(division)
         routes.here(None)
-        how = self._found.combined.get(node)
-        total = self._found.means.get(node)
+        how = self._findings.combined.get(node)
+        total = self._findings.means.get(node)
         attributes = self._attributes(node, size)
-        made = b.node(total or node.op, operands, attributes)
+        result = b.node(total or node.op, operands, attributes)
         routes.here(division.site)
-        for old, new in zip(node.results, made.results, strict=True):
-            if old in self._found.states:
-                self._rows[old, division, self._found.states[old].axis] = new
+        for old, new in zip(node.results, result.results, strict=True):
+            if old in self._findings.states:
+                self._rows[old, division, self._findings.states[old].axis] = new
                 if old in self._demands.whole:
                     self._brought_together(old)
             else:
@@ -394,7 +394,7 @@ class _Rewriting(Pass):
 
     def _attributes(self, node: Node, size: Dim) -> Attributes:
         """The attributes with the number of a task's rows in them."""
-        state = self._found.states.get(node.results[0])
+        state = self._findings.states.get(node.results[0])
         if state is None:
             return node.attributes
         return with_size(node.attributes, state.axis, size)

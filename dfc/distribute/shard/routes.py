@@ -73,7 +73,7 @@ class Routes:
         self._routings: ChainMap[tuple[Value, Division], Routing] = ChainMap()
         self._here: ChainMap[Division, _Here] = ChainMap()
         self._rows: ChainMap[Division, Value] = ChainMap()
-        self._placed = 0
+        self._nodes_with_site = 0
 
     def new_token(self) -> Value:
         return Value(NETWORK_TOKEN, NETWORK)
@@ -92,15 +92,15 @@ class Routes:
         """Says where the nodes are that were appended since the last time."""
         nodes = self.builder.block.nodes
         if site is not None:
-            self.sites.update(dict.fromkeys(nodes[self._placed :], site))
-        self._placed = len(nodes)
+            self.sites.update(dict.fromkeys(nodes[self._nodes_with_site :], site))
+        self._nodes_with_site = len(nodes)
 
     def _talk(
         self, op: str, attributes: Attributes, operands: Sequence[Value], types: Sequence[TensorType]
     ) -> Sequence[Value]:
-        made = self.builder.add(op, (*operands, self.network), (*types, NETWORK_TOKEN), attributes)
-        self.network = made.results[-1]
-        return made.results[:-1]
+        node = self.builder.add(op, (*operands, self.network), (*types, NETWORK_TOKEN), attributes)
+        self.network = node.results[-1]
+        return node.results[:-1]
 
     # ---------------------------------------------------------------- rows by number --
 
@@ -110,14 +110,14 @@ class Routes:
         self.here(None)
         count = b.apply("iota", attributes=TypeAttributes(TensorType(I64, (size,))))
         steps = b.apply("mul", count, b.constant(step, I64))
-        found = b.apply("add", steps, b.size(start))
+        row_numbers = b.apply("add", steps, b.size(start))
         self.here(self.caller.site)
-        return found
+        return row_numbers
 
     def routing(self, ids: Value, division: Division) -> Routing:
         """Numbers of rows, sent to their owners."""
-        found = self._routings.get((ids, division))
-        return found if found is not None else self._routings.setdefault((ids, division), self._route(ids, division))
+        cached = self._routings.get((ids, division))
+        return cached if cached is not None else self._routings.setdefault((ids, division), self._route(ids, division))
 
     def _route(self, ids: Value, division: Division) -> Routing:
         b, caller = self.builder, self.caller
@@ -131,8 +131,8 @@ class Routes:
         self.here(caller.site)
         room = product(shape).substitute({caller.count: dim(caller.blocks)} if caller.count is not None else {})
         numbers = TensorType(I64, (room,))
-        told = self._routed(self._attributes(name, name, division, source), numbers)
-        count, everything = self._talk("routed_ids", told, (), (TensorType(I64), numbers))
+        attributes = self._routed(self._attributes(name, name, division, source), numbers)
+        count, everything = self._talk("routed_ids", attributes, (), (TensorType(I64), numbers))
         present = self._counted(count, room)
         local = b.apply("gather", everything, present, attributes=FIRST)
         self.here(division.site)
@@ -154,12 +154,12 @@ class Routes:
         self._talk("route_rows", self._attributes(key, route.name, route.division, route.source, "rows"), (flat,), ())
         self.here(self.caller.site)
         type_ = value.tensor.with_shape((route.room, *rest))
-        told = self._routed(self._attributes(key, route.name, route.division, route.source), type_)
-        (everything,) = self._talk("routed_rows", told, (), (type_,))
+        attributes = self._routed(self._attributes(key, route.name, route.division, route.source), type_)
+        (everything,) = self._talk("routed_rows", attributes, (), (type_,))
         rows = b.apply("gather", everything, route.present, attributes=FIRST)
-        found = _moved(b, rows, (*range(1, axis + 1), 0, *range(axis + 1, len(rest) + 1)))
+        moved = _moved(b, rows, (*range(1, axis + 1), 0, *range(axis + 1, len(rest) + 1)))
         self.here(route.division.site)
-        return found
+        return moved
 
     def answer(self, route: Routing, rows: Value, axis: int) -> Value:
         """What the owners have for the numbers, at the caller; `axis` is the one that stands for them."""
@@ -172,13 +172,13 @@ class Routes:
         self.here(division.site)
         rest = front.tensor.shape[1:]
         type_ = rows.tensor.with_shape((product(route.shape), *rest))
-        told = self._routed(self._attributes(key, route.name, division, route.source), type_)
-        (flat,) = self._talk("answered_rows", told, (), (type_,))
+        attributes = self._routed(self._attributes(key, route.name, division, route.source), type_)
+        (flat,) = self._talk("answered_rows", attributes, (), (type_,))
         width = len(route.shape)
         whole = b.reshape(flat, (*route.shape, *rest))
-        found = _moved(b, whole, (*range(width, width + axis), *range(width), *range(width + axis, width + rank - 1)))
+        moved = _moved(b, whole, (*range(width, width + axis), *range(width), *range(width + axis, width + rank - 1)))
         self.here(self.caller.site)
-        return found
+        return moved
 
     def _attributes(
         self, key: str, routing: str, division: Division, source: str, new_edge: str = ""
@@ -201,8 +201,8 @@ class Routes:
         if division not in self._here:
             self.here(None)
             scalar = TensorType(I64)
-            told = ShardAttributes(division.job, division.rule, division.rows, scalar)
-            number, count = self._talk("shard_place", told, (), (scalar, scalar))
+            attributes = ShardAttributes(division.job, division.rule, division.rows, scalar)
+            number, count = self._talk("shard_place", attributes, (), (scalar, scalar))
             present = None if division.is_even else self._counted(count, dim(division.most))
             self._here[division] = _Here(number, present)
             self.here(division.site)
@@ -218,8 +218,8 @@ class Routes:
         if division not in self._rows:
             self.here(None)
             type_ = TensorType(I64, (dim(division.most),))
-            told = ShardAttributes(division.job, division.rule, division.rows, type_)
-            (rows,) = self._talk("shard_rows", told, (), (type_,))
+            attributes = ShardAttributes(division.job, division.rule, division.rows, type_)
+            (rows,) = self._talk("shard_rows", attributes, (), (type_,))
             self.here(division.site)
             self._rows[division] = self.without_room(rows, 0, division)
         return self._rows[division]
@@ -230,9 +230,9 @@ class Routes:
         if present is None:
             return memory
         self.here(None)
-        found = self.builder.apply("gather", memory, present, attributes=AxisAttributes(axis))
+        rows = self.builder.apply("gather", memory, present, attributes=AxisAttributes(axis))
         self.here(division.site)
-        return found
+        return rows
 
     def with_room(self, rows: Value, axis: int, division: Division) -> Value:
         """The rows of a task as all tasks have them: the last one stands in a place that means nothing."""
@@ -243,10 +243,10 @@ class Routes:
         self.here(None)
         steps = b.apply("iota", attributes=TypeAttributes(TensorType(I64, (dim(division.most),))))
         last = b.apply("sub", b.size(present.tensor.shape[0]), b.constant(1, I64))
-        places = b.apply("minimum", steps, last)
-        found = b.apply("gather", rows, places, attributes=AxisAttributes(axis))
+        indices = b.apply("minimum", steps, last)
+        padded = b.apply("gather", rows, indices, attributes=AxisAttributes(axis))
         self.here(division.site)
-        return found
+        return padded
 
     # ---------------------------------------------------------------- together --
 
@@ -255,9 +255,9 @@ class Routes:
         if how == "prod":
             stacked = self.combined(part, "concat", division)
             self.here(None)
-            found = self.builder.apply("prod", stacked, attributes=ReduceAttributes((0,), keep_dims=False))
+            product = self.builder.apply("prod", stacked, attributes=ReduceAttributes((0,), keep_dims=False))
             self.here(division.site)
-            return found
+            return product
         number = self.share(division).number
         self.here(None)
         type_ = part.tensor
@@ -265,8 +265,8 @@ class Routes:
             part = self.builder.reshape(part, (dim(1), *type_.shape))
             type_ = type_.with_shape((dim(division.tasks), *type_.shape))
         key = self._key("tasks")
-        told = ContributeAttributes(key, division.job, division.tasks, how)
-        self._talk("contribute", told, (part, number), ())
+        attributes = ContributeAttributes(key, division.job, division.tasks, how)
+        self._talk("contribute", attributes, (part, number), ())
         (whole,) = self._talk(
             "combined", CombinedAttributes(key, division.job, division.tasks, how, type_, 1.0), (), (type_,)
         )
@@ -285,12 +285,12 @@ class Routes:
         stacked = self.combined(front, "concat", division)
         line = b.reshape(stacked, (dim(division.tasks * division.most), *front.tensor.shape[1:]))
         type_ = TensorType(I64, (dim(division.rows),))
-        told = ShardAttributes(division.job, division.rule, division.rows, type_)
-        (places,) = self._talk("shard_positions", told, (), (type_,))
-        ordered = b.apply("gather", line, places, attributes=FIRST)
-        found = _moved(b, ordered, (*range(1, axis + 1), 0, *range(axis + 1, rank)))
+        attributes = ShardAttributes(division.job, division.rule, division.rows, type_)
+        (positions,) = self._talk("shard_positions", attributes, (), (type_,))
+        ordered = b.apply("gather", line, positions, attributes=FIRST)
+        moved = _moved(b, ordered, (*range(1, axis + 1), 0, *range(axis + 1, rank)))
         self.here(division.site)
-        return found
+        return moved
 
 
 def _moved(b: Builder, value: Value, order: Sequence[int]) -> Value:

@@ -37,8 +37,8 @@ class Forms(Protocol):
 class Updates:
     """Appends what becomes of assignments."""
 
-    def __init__(self, found: Findings, demands: Demands, routes: Routes, forms: Forms) -> None:
-        self._found = found
+    def __init__(self, findings: Findings, demands: Demands, routes: Routes, forms: Forms) -> None:
+        self._findings = findings
         self._demands = demands
         self._routes = routes
         self._forms = forms
@@ -61,11 +61,13 @@ class Updates:
         if own is not None:
             value = self._routes.with_room(self._forms.rows(node.operands[0], own, division), own, division)
         assert isinstance(node.attributes, AssignAttributes)
-        told = node.attributes
-        if told.index:
+        attributes = node.attributes
+        if attributes.index:
             everything = RangeSelector(ZERO, dim(division.most))
-            told = replace(told, index=(*told.index[:axis], everything, *told.index[axis + 1 :]))
-        return self._written(told, [value, *operands[1:]], division)
+            attributes = replace(
+                attributes, index=(*attributes.index[:axis], everything, *attributes.index[axis + 1 :])
+            )
+        return self._written(attributes, [value, *operands[1:]], division)
 
     def pushed(self, route: Routing, value: Value, axis: int) -> Value:
         """What belongs to the numbers, at their owners; sent once."""
@@ -74,24 +76,24 @@ class Updates:
             self._pushed[key] = self._routes.push(route, value, axis)
         return self._pushed[key]
 
-    def _written(self, told: AssignAttributes, operands: Sequence[Value], division: Division) -> Value:
+    def _written(self, attributes: AssignAttributes, operands: Sequence[Value], division: Division) -> Value:
         self._routes.here(None)
-        token = self._routes.builder.add("assign", operands, (operands[-1].type,), told).result
+        token = self._routes.builder.add("assign", operands, (operands[-1].type,), attributes).result
         self._routes.here(division.site)
         return token
 
     def _by_number(self, node: Node, operands: Sequence[Value], state: Sharded) -> Value:
-        told, axis, division = node.attributes, state.axis, state.division
-        assert isinstance(told, AssignAttributes)
-        place = told.index[axis]
-        given = list(operands)
-        if isinstance(place, RangeSelector):
-            ids = self._routes.numbers(place.start, place.size, place.step)
-            given.insert(len(given) - 1, ids)
-            place = OperandSelector(len(given) - 3)
-            told = replace(told, index=(*told.index[:axis], place, *told.index[axis + 1 :]))
+        attributes, axis, division = node.attributes, state.axis, state.division
+        assert isinstance(attributes, AssignAttributes)
+        selector = attributes.index[axis]
+        new_operands = list(operands)
+        if isinstance(selector, RangeSelector):
+            ids = self._routes.numbers(selector.start, selector.size, selector.step)
+            new_operands.insert(len(new_operands) - 1, ids)
+            selector = OperandSelector(len(new_operands) - 3)
+            attributes = replace(attributes, index=(*attributes.index[:axis], selector, *attributes.index[axis + 1 :]))
         else:
-            ids = given[1 + place.operand]
+            ids = new_operands[1 + selector.operand]
         route = self._routes.routing(ids, division)
         inside = self._demands.inside.get(node, frozenset[Value]())
         behind = behind_numbers(node, axis)
@@ -99,9 +101,9 @@ class Updates:
             local = self._inside(node, inside, route, ids, axis, behind)
         else:
             local = self._sent(operands[0], route, ids, behind)
-        given[0] = local
-        given[1 + place.operand] = route.local
-        return self._written(told, given, division)
+        new_operands[0] = local
+        new_operands[1 + selector.operand] = route.local
+        return self._written(attributes, new_operands, division)
 
     def _sent(self, value: Value, route: Routing, ids: Value, behind: int) -> Value:
         """What an owner needs of a value: the rows of its numbers, or all of it if that is the same for each number."""
@@ -120,9 +122,9 @@ class Updates:
     ) -> Value:
         """The right side, computed at the owners."""
         b, local = self._routes.builder, dict[Value, Value]()
-        for value in sorted(inside, key=lambda v: self._found.order[_maker(v)]):
+        for value in sorted(inside, key=lambda v: self._findings.order[_maker(v)]):
             maker = _maker(value)
-            if maker in self._found.picks:
+            if maker in self._findings.picks:
                 memory = self._forms.memory(maker.operands[0], axis, route.division)
                 self._routes.here(None)
                 local[value] = b.apply("gather", memory, route.local, attributes=AxisAttributes(axis))

@@ -74,13 +74,13 @@ def _is_needed(stage: AnyStage) -> bool:
 
 
 def _numbered(options: CompileOptions) -> list[Numbered]:
-    found: list[Numbered] = []
+    numbered: list[Numbered] = []
     number = 0
     for stage in all_stages():
         if not stage.option or getattr(options, stage.option) or stage.name == options.stop_after:
             number += isinstance(stage, Phase)
-            found.append((number if isinstance(stage, Phase) else 0, stage))
-    return found
+            numbered.append((number if isinstance(stage, Phase) else 0, stage))
+    return numbered
 
 
 def _last(names: Sequence[str], name: str) -> int:

@@ -43,8 +43,8 @@ from dfc.syntax.printer.printer import to_text
 from dfc.syntax.tree.tree import Module
 from dfc.transforms.autodiff.autodiff import autodiff
 from dfc.transforms.expand import expand, is_composed
-from dfc.transforms.instrument.finite_checks import NAME as GUARD
-from dfc.transforms.instrument.finite_checks import guard
+from dfc.transforms.instrument.finite_checks import NAME as FINITE_CHECKS
+from dfc.transforms.instrument.finite_checks import insert_checks
 from dfc.transforms.loops.hoist_inputs import hoist_inputs
 from dfc.transforms.loops.split_inputs import split_inputs
 from dfc.transforms.scalar.cse import cse
@@ -194,7 +194,9 @@ STAGES: tuple[AnyStage, ...] = (
     Phase("dce", dce, "what folding left unused inside branches and loops need not be expanded"),
     Phase("hoist", hoist_inputs, "after autodiff, which adds up gradients round by round; rid of unused stacks"),
     Phase("sparse", sparse, "after simplify has cleared the way from a gradient to its variable, while ops are whole"),
-    Phase(GUARD, guard, "before expand: values are judged as the author wrote them", option="check_finite"),
+    Phase(
+        FINITE_CHECKS, insert_checks, "before expand: values are judged as the author wrote them", option="check_finite"
+    ),
     Phase(
         "expand",
         expand,

@@ -39,7 +39,7 @@ from dfc.elaborate.types.generics import Matching, Mismatch
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import DTypeVariable, in_class
 from dfc.ir.types import TensorType
-from dfc.ops.conditions import WANTED
+from dfc.ops.conditions import CLASS_NAMES
 from dfc.syntax.tree import tree
 
 
@@ -181,7 +181,7 @@ def _match_tensor(
 
 def _wrong_class(name: str, function: str, span: Span, wanted: DTypeVariable, got: TensorType) -> Mistake:
     """`T: float`, and the operand is of no such type."""
-    title = f"the argument `{name}` of `{function}` must be {WANTED[wanted.bound]}, not {got.dtype}"
+    title = f"the argument `{name}` of `{function}` must be {CLASS_NAMES[wanted.bound]}, not {got.dtype}"
     text = conversion(span, {"float": "f32", "int": "i64", "number": "i32"}.get(wanted.bound, "f32"))
     helps = (replacing(f"write `{text}`", span, text),) if "\n" not in span.text and wanted.bound != "any" else ()
     return mistake("E0302", title, span, f"this is {got}", helps=helps)

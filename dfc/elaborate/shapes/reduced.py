@@ -15,7 +15,7 @@ from dfc.elaborate.context import Context
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Node, Value
 from dfc.ops import registry
-from dfc.ops.attributes import ReduceAttributes, SpreadAttributes
+from dfc.ops.attributes import ReduceAttributes, StatisticAttributes
 from dfc.ops.broadcasting import same_shape, stretches_to
 from dfc.ops.record import Elementwise
 from dfc.syntax.tree import tree
@@ -74,14 +74,14 @@ def _reductions(value: Value) -> Iterator[Node]:
 
 
 def _axes(node: Node) -> tuple[int, ...]:
-    if isinstance(node.attributes, ReduceAttributes | SpreadAttributes):
+    if isinstance(node.attributes, ReduceAttributes | StatisticAttributes):
         return node.attributes.axes
     return ()
 
 
 def _loses_axes(node: Node) -> bool:
     found = node.attributes
-    return isinstance(found, ReduceAttributes | SpreadAttributes) and bool(found.axes) and not found.keep_dims
+    return isinstance(found, ReduceAttributes | StatisticAttributes) and bool(found.axes) and not found.keep_dims
 
 
 def _with_axes(node: Node) -> Shape:

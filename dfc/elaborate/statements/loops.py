@@ -42,7 +42,7 @@ from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
 from dfc.ir.regions import for_view, while_view
 from dfc.ops.attributes import AxisAttributes
-from dfc.ops.iterations import rounds_between, size_of
+from dfc.ops.iterations import size_of, trip_count
 from dfc.syntax.tree import tree
 
 
@@ -321,7 +321,7 @@ def _range(context: Context, binding: tree.Binding) -> Counting:
         title = f"the bounds of a loop must have one type, not {start.tensor.dtype} and {stop.tensor.dtype}"
         raise mistake("E0302", title, binding.start.span.to(binding.stop.span))
     first, last = _bound(low), _bound(high)
-    trips = rounds_between(first, last, context.facts) if first is not None and last is not None else None
+    trips = trip_count(first, last, context.facts) if first is not None and last is not None else None
     return Counting(start, stop, first if first is not None else start, trips)
 
 

@@ -38,7 +38,7 @@ PICK = "pick"  # gathers along several axes at once; made by `prepare`, known on
 NO_RULES = OpRules(weight=16)
 """Of what is made here, and has no record."""
 VIEWS = frozenset(
-    {Movement.REORDERED, Movement.REPEATED, Movement.MIRRORED, Movement.CUT, Movement.OVERLAPPING},
+    {Movement.REORDERED, Movement.REPEATED, Movement.MIRRORED, Movement.SUBSET, Movement.OVERLAPPING},
 )
 
 

@@ -1,8 +1,8 @@
 """Functions with a gradient of their own: `custom` stands for a call, `cotangent` for what comes back to it.
 
 A call is elaborated in place: first the body, then the gradient body over `cotangent(result)`, then a `custom` node
-that hands the results on. The way back computes the slopes again with real cotangents in place of these. Forward, a
-`custom` node is its first operands, and nothing uses a `cotangent`.
+that hands the results on. The backward pass computes the gradients again with real cotangents in place of these.
+Forward, a `custom` node is its first operands, and nothing uses a `cotangent`.
 """
 
 from __future__ import annotations

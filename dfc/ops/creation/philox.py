@@ -39,7 +39,7 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
 _HALF = 32
-_ROUNDS = 10
+_PHILOX_ROUNDS = 10
 
 Words: TypeAlias = "NDArray[np.uint64]"
 
@@ -64,7 +64,7 @@ def philox(counter: Sequence[Words], key: tuple[int, int]) -> list[Words]:
     c0, c1, c2, c3 = counter
     k0, k1 = key
     low, half = np.uint64(_LOW), np.uint64(_HALF)
-    for _ in range(_ROUNDS):
+    for _ in range(_PHILOX_ROUNDS):
         first, second = c0 * np.uint64(_MULTIPLIERS[0]), c2 * np.uint64(_MULTIPLIERS[1])
         c0, c1, c2, c3 = (
             (second >> half) ^ c1 ^ np.uint64(k0),

@@ -35,16 +35,16 @@ def _elements(output: Builder, shape: Sequence[Dim], rows: Value, axis: int) -> 
     total: Value | None = None
     for each, size in enumerate(shape):
         if each == axis:
-            places = rows
+            indices = rows
         elif size == ONE:
             continue
         else:
-            places = output.apply("iota", attributes=TypeAttributes(TensorType(I64, (size,))))
+            indices = output.apply("iota", attributes=TypeAttributes(TensorType(I64, (size,))))
         stride = product(shape[each + 1 :])
         if stride != ONE:
-            places = output.apply("mul", places, output.size(stride))
-        count = places.tensor.shape[0]
-        term = output.reshape(places, tuple(count if other == each else ONE for other in range(len(shape))))
+            indices = output.apply("mul", indices, output.size(stride))
+        count = indices.tensor.shape[0]
+        term = output.reshape(indices, tuple(count if other == each else ONE for other in range(len(shape))))
         total = term if total is None else output.apply("add", total, term)
     assert total is not None
     return total

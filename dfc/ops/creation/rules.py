@@ -11,7 +11,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.constants import is_zero
 from dfc.ops.creation.random_rows import random_rows
 from dfc.ops.rules.costs import free
-from dfc.ops.rules.degrees import ANY, FLAT, Growth, Sizes, fixed, more
+from dfc.ops.rules.degrees import ANY, FLAT, MaybeDegree, Sizes, fixed, more
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.sharding import COMMON, ZEROS, Cutting, Split, State
@@ -25,26 +25,26 @@ def _constant(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
 
 
 def _iota(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
-    can_cut = cutting.can_cut(node.result.tensor.shape[0])
-    return one(states, Split(0) if can_cut else COMMON)
+    can_split = cutting.can_split(node.result.tensor.shape[0])
+    return one(states, Split(0) if can_split else COMMON)
 
 
 # ---------------------------------------------------------------- degrees --
 
 
-def _size_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _size_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     del degrees
     assert isinstance(node.attributes, DimAttributes)
     return more(FLAT, sizes.power(node.attributes.size))
 
 
-def _constant_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _constant_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     del degrees, sizes
     assert isinstance(node.attributes, ConstantAttributes)
     return ANY if is_zero(node.attributes.value) else FLAT
 
 
-def _count_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _count_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """Numbers from 0 on."""
     del degrees
     shape = node.result.tensor.shape

@@ -34,8 +34,8 @@ def require_type(type_: TensorType, bound: str, ranks: Sequence[int] | None, bla
     if not belongs(type_.dtype, bound):
         raise OpError("E0302", f"`{{op}}` cannot make {type_.dtype}", blame=blame, label=str(type_))
     if ranks is not None and type_.rank not in ranks:
-        wanted = " or ".join(map(str, ranks))
-        raise OpError("E0313", f"`{{op}}` makes tensors of {wanted} axes", blame=blame, label=str(type_))
+        expected = " or ".join(map(str, ranks))
+        raise OpError("E0313", f"`{{op}}` makes tensors of {expected} axes", blame=blame, label=str(type_))
     for size in type_.shape:
         require_size(size, blame, "a size")
     return type_

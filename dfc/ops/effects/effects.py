@@ -23,15 +23,15 @@ def is_host_call(node: Node) -> bool:
 
 def effects(node: Node) -> frozenset[Effect]:
     """Everything a node does; empty for a pure one."""
-    found = {effect(node)}
+    all_effects = {effect(node)}
     for region in node.regions:
-        found |= block_effects(region)
-    return frozenset(found - {Effect.PURE, Effect.REGION})
+        all_effects |= block_effects(region)
+    return frozenset(all_effects - {Effect.PURE, Effect.REGION})
 
 
 def block_effects(block: Block) -> frozenset[Effect]:
-    found = {effect(node) for node in walk.nodes(block)}
-    return frozenset(found - {Effect.PURE, Effect.REGION})
+    all_effects = {effect(node) for node in walk.nodes(block)}
+    return frozenset(all_effects - {Effect.PURE, Effect.REGION})
 
 
 def is_pure(node: Node) -> bool:

@@ -25,7 +25,7 @@ from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import OpRules
 from dfc_runtime.observe.printing import placeholders
 
-TOLD = "what is told to the host has no gradient"
+NO_GRADIENT = "what is told to the host has no gradient"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def _infer_print(types: Sequence[TensorType], attributes: Attributes) -> Sequenc
     except ValueError as problem:
         raise OpError("E0315", str(problem), blame="format") from None
     if count != len(types):
-        wanted, given = _counted(count, "value"), _counted(len(types), "value")
-        raise OpError("E0204", f"the format has room for {wanted}, but {given} follow it", blame="format")
+        expected, actual = _counted(count, "value"), _counted(len(types), "value")
+        raise OpError("E0204", f"the format has room for {expected}, but {actual} follow it", blame="format")
     return ()
 
 
@@ -114,7 +114,7 @@ def _register(
             lowering=HostCall(name, resource),
             attributes=attributes,
             constraints=constraints,
-            no_gradient=TOLD,
+            no_gradient=NO_GRADIENT,
             effect=Effect.HOST,
             in_prelude=False,
             rules=rules,

@@ -84,7 +84,7 @@ def _ids(types: Sequence[TensorType], attributes: Attributes) -> Sequence[Tensor
     return (TensorType(I64), *_one(types, attributes))
 
 
-def _place(_types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
+def _shard_location(_types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
     return (TensorType(I64), TensorType(I64))
 
 
@@ -98,8 +98,8 @@ _RESULTS = {
 }
 
 
-def _register(name: str, summary: str, attributes: type[Attributes], infer: InferTypes, *given: Parameter) -> None:
-    signature = ", ".join(f"{p.name}: {p.type}" for p in given)
+def _register(name: str, summary: str, attributes: type[Attributes], infer: InferTypes, *parameters: Parameter) -> None:
+    signature = ", ".join(f"{p.name}: {p.type}" for p in parameters)
     results = _RESULTS.get(name, "")
     register(
         OpRecord(
@@ -107,7 +107,7 @@ def _register(name: str, summary: str, attributes: type[Attributes], infer: Infe
             family="communication",
             summary=summary,
             signature=f"proc {name}[T: any, ..S]({signature}){results}",
-            parameters=given,
+            parameters=parameters,
             infer=infer,
             evaluate=_evaluate,
             lowering=HostCall(name, NETWORK),
@@ -129,6 +129,6 @@ _register("route_rows", "Sends rows to the tasks that own the rows of these numb
 _register("routed_rows", "Waits for rows that belong to rows that lie here.", RoutedAttributes, _one)
 _register("answer_rows", "Sends rows to the tasks that asked for them.", RouteAttributes, _nothing, _rows)
 _register("answered_rows", "Waits for rows from their owners, and puts them in order.", RoutedAttributes, _one)
-_register("shard_place", "The number of this task among the owners, and of its rows.", ShardAttributes, _place)
+_register("shard_place", "The number of this task among the owners, and of its rows.", ShardAttributes, _shard_location)
 _register("shard_rows", "The numbers of the rows that lie here.", ShardAttributes, _one)
 _register("shard_positions", "Where each row stands behind those of the owners before.", ShardAttributes, _one)

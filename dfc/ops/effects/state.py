@@ -103,20 +103,20 @@ def _infer_assign(types: Sequence[TensorType], attributes: Attributes) -> Sequen
 
 def _evaluate_assign(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
     value, variable, how = operands[0], operands[-1], _assign(attributes)
-    mesh, shape = _places(variable, how.index, operands[1:-1], sizes)
-    spread = np.broadcast_to(value, shape)
+    mesh, shape = _index_of(variable, how.index, operands[1:-1], sizes)
+    broadcast = np.broadcast_to(value, shape)
     result: Numeric = variable.astype(accumulator(variable.dtype), order="C")
     change = MODES[how.mode]
     with np.errstate(all="ignore"):
         if change is None:
-            result[mesh] = spread
+            result[mesh] = broadcast
         else:
             flat = np.ravel_multi_index([np.broadcast_to(m, shape) for m in mesh], variable.shape) if mesh else 0
-            change(result.reshape(-1), flat, widen(spread))
+            change(result.reshape(-1), flat, widen(broadcast))
     return (narrow(result, variable.dtype),)
 
 
-def _places(
+def _index_of(
     variable: Array, index: Sequence[RangeSelector | OperandSelector], operands: Sequence[Array], sizes: Sizes
 ) -> tuple[tuple[Indices, ...], tuple[int, ...]]:
     """Index arrays, one an axis of the variable, that broadcast to the region; and its shape."""
@@ -124,10 +124,10 @@ def _places(
     picked = [_along(s, n, operands, sizes) for s, n in zip(selectors, variable.shape, strict=True)]
     rank = sum(p.ndim for p in picked)
     mesh: list[Indices] = []
-    place = 0
+    dimension = 0
     for p in picked:
-        mesh.append(p.reshape((1,) * place + p.shape + (1,) * (rank - place - p.ndim)))
-        place += p.ndim
+        mesh.append(p.reshape((1,) * dimension + p.shape + (1,) * (rank - dimension - p.ndim)))
+        dimension += p.ndim
     return tuple(mesh), tuple(n for p in picked for n in p.shape)
 
 

@@ -152,8 +152,8 @@ def _constant_exponent(node: Node) -> float | None:
 
 def _pow_row(b: Builder, x: Value, y: Value, result: Value, dy: Value) -> Pair:
     """y x^(y-1), which is 0 for y = 0 also at x = 0 and inf; log(x) x^y, which is 0 at x = 0. Where an infinite operand
-    makes it 0, and all around it, the slope is 0, not inf * 0 or log(-inf) * 0; so it is along infinite powers of -1,
-    which are all 1."""
+    makes it 0, and all around it, the gradient is 0, not inf * 0 or log(-inf) * 0; so it is along infinite powers of
+    -1, which are all 1."""
     zero, one = b.scalar_like(0, x), b.scalar_like(1, x)
     is_far = b.apply("or", b.apply("is_infinite", x), b.apply("is_infinite", y))
     is_gone = b.apply("and", is_far, b.apply("equal", result, zero))
@@ -168,7 +168,7 @@ def _pow_row(b: Builder, x: Value, y: Value, result: Value, dy: Value) -> Pair:
 
 
 def _choice_row(comparison: str) -> Row:
-    """The chosen operand gets the slope; at a tie each gets half."""
+    """The chosen operand gets the gradient; at a tie each gets half."""
 
     def row(b: Builder, x: Value, y: Value, _result: Value, dy: Value) -> Pair:
         zero = b.scalar_like(0, dy)

@@ -1,4 +1,4 @@
-"""Comparisons and logic, element by element. They return bool and have no slope; comparison with NaN is false."""
+"""Comparisons and logic, element by element. They return bool and have no gradient; comparison with NaN is false."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dfc.ops.rules.degrees import (
     ANY,
     FLAT,
     Degree,
-    Growth,
+    MaybeDegree,
     Sizes,
     as_all,
     as_all_evenly,
@@ -73,44 +73,44 @@ def _cast_part(node: Node, states: Sequence[State]) -> Sequence[State] | None:
 # ---------------------------------------------------------------- degrees --
 
 
-def _cast_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _cast_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """What is rounded to whole numbers must not be small."""
     del sizes
     (degree,) = degrees
-    rounds = node.operands[0].tensor.machine.is_float and not node.result.tensor.machine.is_float
-    if rounds and degree != ANY:
-        return degree if degree is not None and degree.spread and degree.power >= 0 else None
+    is_rounding = node.operands[0].tensor.machine.is_float and not node.result.tensor.machine.is_float
+    if is_rounding and degree != ANY:
+        return degree if degree is not None and degree.is_dense and degree.power >= 0 else None
     return degree
 
 
-def _times_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _times_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     del node, sizes
     return times(*degrees)
 
 
-def _quotient_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _quotient_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     del node, sizes
     return times(degrees[0], to_the(degrees[1], -1))
 
 
-def _select_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _select_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """Where a mask holds at few places, what it lets through counts as a product with it."""
     del node, sizes
     mask, a, b = degrees
     if mask is None:
         return None
-    if mask.spread:
+    if mask.is_dense:
         return same([a, b])
     return times(mask, a) if b == ANY else None
 
 
-def _equal_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _equal_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """Numbers that grow with the batch, such as those of examples, are equal at few places."""
     del node, sizes
     known = evenly(same([degree for degree in degrees if degree != FLAT]))
     if known is None:
         return None
-    return FLAT if known.power <= 0 else Degree(-known.power, spread=False)
+    return FLAT if known.power <= 0 else Degree(-known.power, is_dense=False)
 
 
 # ---------------------------------------------------------------- rows --
@@ -149,8 +149,8 @@ def _quotient_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
 
 def _cast_statistic(node: Node, kinds: Sequence[Kind]) -> Kind:
     """What is rounded to whole numbers is no mean of them."""
-    rounds = node.operands[0].tensor.machine.is_float and not node.result.tensor.machine.is_float
-    return Kind.UNCLEAR if rounds else kinds[0]
+    is_rounding = node.operands[0].tensor.machine.is_float and not node.result.tensor.machine.is_float
+    return Kind.UNCLEAR if is_rounding else kinds[0]
 
 
 ELEMENTWISE = replace(DEFAULTS, sharding=POINTWISE, degree=pointwise_degree)

@@ -49,16 +49,16 @@ def _select_gradient(b: Builder, node: Node, cotangents: Sequence[Value | None])
 
 def _select_samples() -> Sequence[Sample]:
     mask = samples.numbers((3, 4), np.bool_)
-    found: list[Sample] = []
+    cases: list[Sample] = []
     for dtype in (np.float32, np.float64, np.int32, np.bool_, np.float16):
-        found.append(samples.sample(mask, samples.numbers((3, 4), dtype), samples.numbers((3, 4), dtype, start=2)))
+        cases.append(samples.sample(mask, samples.numbers((3, 4), dtype), samples.numbers((3, 4), dtype, start=2)))
     row, one = samples.numbers((4,)), np.array(2.5, np.float32)
-    found.append(samples.sample(mask, row, one))
-    found.append(samples.sample(np.array(True), one, np.array(np.nan, np.float32), kind="edge"))
-    found.append(samples.sample(np.zeros((0,), np.bool_), np.ones((0,), np.float32), one, kind="edge"))
-    found.append(samples.sample(row, row, row, kind="invalid"))
-    found.append(samples.sample(mask, samples.numbers((4, 1)), row, kind="invalid"))
-    return [*found, samples.sample(mask, row, samples.numbers((4,), np.int32), kind="invalid")]
+    cases.append(samples.sample(mask, row, one))
+    cases.append(samples.sample(np.array(True), one, np.array(np.nan, np.float32), kind="edge"))
+    cases.append(samples.sample(np.zeros((0,), np.bool_), np.ones((0,), np.float32), one, kind="edge"))
+    cases.append(samples.sample(row, row, row, kind="invalid"))
+    cases.append(samples.sample(mask, samples.numbers((4, 1)), row, kind="invalid"))
+    return [*cases, samples.sample(mask, row, samples.numbers((4,), np.int32), kind="invalid")]
 
 
 register(
@@ -111,16 +111,16 @@ def _clamp_gradient(b: Builder, node: Node, cotangents: Sequence[Value | None]) 
 
 def _clamp_samples() -> Sequence[Sample]:
     low, high = np.array(-0.5, np.float32), np.array(0.5, np.float32)
-    found = [samples.sample(samples.numbers((3, 4)), low, high)]
-    found.append(samples.sample(samples.numbers((9,), np.float64), np.array(-0.5), np.array(0.75)))
-    found.append(samples.sample(samples.numbers((9,), np.int32), np.array(-2, np.int32), np.array(3, np.int32)))
-    found.append(samples.sample(samples.numbers((2, 3)), np.full(3, -0.5, np.float32), np.full(3, 0.25, np.float32)))
-    found.append(samples.sample(samples.numbers((9,), np.float64), np.array(0.4), np.array(-0.6)))  # limits cross
-    found.append(samples.sample(np.array(samples.SPECIAL, np.float32), low, high, kind="edge"))
-    found.append(samples.sample(np.zeros((0, 2), np.float32), low, high, kind="edge"))
-    found.append(samples.sample(np.array(3, np.float32), low, high, kind="edge"))
-    found.append(samples.sample(samples.numbers((3,)), low, np.array(1, np.int32), kind="invalid"))
-    return [*found, samples.sample(np.array([True]), np.array(False), np.array(True), kind="invalid")]
+    cases = [samples.sample(samples.numbers((3, 4)), low, high)]
+    cases.append(samples.sample(samples.numbers((9,), np.float64), np.array(-0.5), np.array(0.75)))
+    cases.append(samples.sample(samples.numbers((9,), np.int32), np.array(-2, np.int32), np.array(3, np.int32)))
+    cases.append(samples.sample(samples.numbers((2, 3)), np.full(3, -0.5, np.float32), np.full(3, 0.25, np.float32)))
+    cases.append(samples.sample(samples.numbers((9,), np.float64), np.array(0.4), np.array(-0.6)))  # limits cross
+    cases.append(samples.sample(np.array(samples.SPECIAL, np.float32), low, high, kind="edge"))
+    cases.append(samples.sample(np.zeros((0, 2), np.float32), low, high, kind="edge"))
+    cases.append(samples.sample(np.array(3, np.float32), low, high, kind="edge"))
+    cases.append(samples.sample(samples.numbers((3,)), low, np.array(1, np.int32), kind="invalid"))
+    return [*cases, samples.sample(np.array([True]), np.array(False), np.array(True), kind="invalid")]
 
 
 register(
@@ -177,16 +177,16 @@ def _emit_cast(body: BodyBuilder, arguments: Sequence[int], node: Node) -> int:
 
 def _cast_samples() -> Sequence[Sample]:
     wide = np.array([0.0, 1.9, -1.9, 300.0, -300.0, 1e20, -1e20, np.nan, np.inf, -np.inf], np.float64)
-    found: list[Sample] = []
+    cases: list[Sample] = []
     for target in (I8, I32, I64, U8, U64, F16, BF16, F32, BOOL):
-        found.append(samples.sample(wide, attributes=CastAttributes(target)))
+        cases.append(samples.sample(wide, attributes=CastAttributes(target)))
         whole = np.array([0, 1, -1, 255, 70000], np.int32)
-        found.append(samples.sample(whole, attributes=CastAttributes(target)))
-    found.append(samples.sample(np.array([True, False]), attributes=CastAttributes(F32)))
+        cases.append(samples.sample(whole, attributes=CastAttributes(target)))
+    cases.append(samples.sample(np.array([True, False]), attributes=CastAttributes(F32)))
     for shape in ((), (0,), (1,), (2, 0, 3)):
-        found.append(samples.sample(np.ones(shape, np.float32), attributes=CastAttributes(F64), kind="edge"))
+        cases.append(samples.sample(np.ones(shape, np.float32), attributes=CastAttributes(F64), kind="edge"))
     invalid = samples.sample(np.ones(3, np.complex64), attributes=CastAttributes(F32), kind="invalid")
-    return [*found, invalid, samples.sample(np.ones(3, np.float32), attributes=CastAttributes(C64), kind="invalid")]
+    return [*cases, invalid, samples.sample(np.ones(3, np.float32), attributes=CastAttributes(C64), kind="invalid")]
 
 
 register(

@@ -26,10 +26,10 @@ def _erf_inverse(y: float) -> float:
         return math.copysign(math.inf, y) if abs(y) == 1 else math.nan
     if abs(y) < 1e-9:
         return y * math.sqrt(math.pi) / 2
-    low, high, wanted = 0.0, 6.0, abs(y)
-    rest = 1 - wanted  # exact from 0.5 on, where erf no longer tells numbers apart
+    low, high, target = 0.0, 6.0, abs(y)
+    rest = 1 - target  # exact from 0.5 on, where erf no longer tells numbers apart
     for _ in range(120):
         middle = (low + high) / 2
-        is_below = math.erf(middle) < wanted if wanted < 0.5 else math.erfc(middle) > rest
+        is_below = math.erf(middle) < target if target < 0.5 else math.erfc(middle) > rest
         low, high = (middle, high) if is_below else (low, middle)
     return math.copysign((low + high) / 2, y)

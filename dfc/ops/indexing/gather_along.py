@@ -52,11 +52,11 @@ def _line(b: Builder, ids: Value, size: Dim, checked: bool) -> Value:
     """[rows * places]: where the elements `ids` of each row are, if all rows of `size` elements stand in one line."""
     *others, count = ids.tensor.shape
     rows = product(others)
-    places = b.reshape(b.cast(ids, I64), (rows, count))
+    indices = b.reshape(b.cast(ids, I64), (rows, count))
     if not checked:  # looked up in 0, 1, ..: one outside is noticed, a negative one counts from the end
-        places = b.apply("gather", count_up(b, size), places, attributes=AxisAttributes(0))
+        indices = b.apply("gather", count_up(b, size), indices, attributes=AxisAttributes(0))
     starts = b.reshape(mul(b, count_up(b, rows), b.size(size)), (rows, ONE))
-    return b.reshape(add(b, places, starts), (rows * count,))
+    return b.reshape(add(b, indices, starts), (rows * count,))
 
 
 def pick_last(b: Builder, x: Value, ids: Value, *, checked: bool = False) -> Value:

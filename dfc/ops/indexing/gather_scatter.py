@@ -131,10 +131,10 @@ def _infer_scatter(types: Sequence[TensorType], attributes: Attributes) -> Seque
     where = _scatter(attributes)
     result = rows.with_shape(where.shape)
     require_axis(where.axis, result)
-    wanted = (*where.shape[: where.axis], *ids.shape, *where.shape[where.axis + 1 :])
-    if not same_shape(rows.shape, wanted):
+    expected = (*where.shape[: where.axis], *ids.shape, *where.shape[where.axis + 1 :])
+    if not same_shape(rows.shape, expected):
         raise OpError(
-            "E0305", "the rows do not fit the places", blame=1, label=f"{rows}, not {rows.with_shape(wanted)}"
+            "E0305", "the rows do not fit the places", blame=1, label=f"{rows}, not {rows.with_shape(expected)}"
         )
     return (result,)
 
@@ -149,8 +149,8 @@ def _evaluate_scatter(operands: Sequence[Array], attributes: Attributes, sizes: 
     total: Numeric = np.zeros((before, shape[where.axis], after), accumulator(rows.dtype))
     index = checked_indices(ids, shape[where.axis]).ravel()
     added = widen(rows).reshape(before, index.size, after)
-    for place, number in enumerate(index.tolist()):
-        total[:, number] += added[:, place]
+    for position, number in enumerate(index.tolist()):
+        total[:, number] += added[:, position]
     return (narrow(total.reshape(shape), rows.dtype),)
 
 

@@ -121,16 +121,16 @@ def count_set(b: Builder, x: Value) -> Value:
     return b.sum(b.cast(is_set(b, x), I64), tuple(range(x.tensor.rank)))
 
 
-def set_places(b: Builder, mask: Value, size: Dim) -> Value:
+def true_indices(b: Builder, mask: Value, size: Dim) -> Value:
     """The positions of the true elements of a mask with one axis, in order: each goes to the place that is the number
     of those before it, all others to one place more, which is cut off."""
     count = mask.tensor.shape[0]
     before = b.apply("cumsum", b.cast(mask, I64), attributes=AxisAttributes(0))
     last = b.size(size)
-    place = b.apply("minimum", sub(b, before, b.constant(1, I64)), last)
+    position = b.apply("minimum", sub(b, before, b.constant(1, I64)), last)
     rows = ScatterAttributes(0, (size + 1,))
-    found = b.apply("scatter_add", select(b, mask, place, last), count_up(b, count), attributes=rows)
-    return part(b, found, 0, ZERO, size)
+    indices = b.apply("scatter_add", select(b, mask, position, last), count_up(b, count), attributes=rows)
+    return part(b, indices, 0, ZERO, size)
 
 
 def _infer_nonzero(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
@@ -141,23 +141,23 @@ def _infer_nonzero(types: Sequence[TensorType], attributes: Attributes) -> Seque
 
 
 def _evaluate_nonzero(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
-    found = np.nonzero(operands[0])
+    indices = np.nonzero(operands[0])
     (size,) = concrete((sized(attributes),), sizes)
-    if found[0].size != size:
-        raise RunError(f"there are {found[0].size} elements that are set, not {size}", code=WRONG_SIZE)
-    return [places.astype(np.int64) for places in found]
+    if indices[0].size != size:
+        raise RunError(f"there are {indices[0].size} elements that are set, not {size}", code=WRONG_SIZE)
+    return [each.astype(np.int64) for each in indices]
 
 
 def _decompose_nonzero(b: Builder, node: Node) -> Sequence[Value]:
     (x,) = node.operands
     flat = b.reshape(is_set(b, x), (x.tensor.elements,))
-    rest = set_places(b, flat, sized(node.attributes))
-    found: list[Value] = []
+    rest = true_indices(b, flat, sized(node.attributes))
+    indices: list[Value] = []
     for count in reversed(x.tensor.shape[1:]):
         rows = b.apply("floordiv", rest, b.size(count))
-        found.append(sub(b, rest, mul(b, rows, b.size(count))))
+        indices.append(sub(b, rest, mul(b, rows, b.size(count))))
         rest = rows
-    return [rest, *reversed(found)]
+    return [rest, *reversed(indices)]
 
 
 def _nonzero_samples() -> Sequence[Sample]:

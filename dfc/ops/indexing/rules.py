@@ -13,7 +13,7 @@ from dfc.ops.attributes import AxisAttributes, PadAttributes, ScatterAttributes,
 from dfc.ops.builder import Builder
 from dfc.ops.constants import uniform_of
 from dfc.ops.rules.costs import free
-from dfc.ops.rules.degrees import ANY, Degree, Growth, Sizes, same
+from dfc.ops.rules.degrees import ANY, Degree, MaybeDegree, Sizes, same
 from dfc.ops.rules.filling import Filling
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
@@ -61,9 +61,9 @@ def _gather(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     if isinstance(ids, Partial):
         raise NeededWhole(1, "parts of indices are no indices")
     if isinstance(x, Partial):
-        found = linear_in_first(node, states)
-        assert found is not None
-        return found
+        state = linear_in_first(node, states)
+        assert state is not None
+        return state
     if isinstance(x, Common):
         return one(states, ids.at(axis + ids.axis) if isinstance(ids, Split) else COMMON)
     if x.axis == axis or isinstance(ids, Split):
@@ -101,17 +101,17 @@ def _scatter_add(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
 # ---------------------------------------------------------------- degrees --
 
 
-def _slice_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _slice_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """A part of the examples is examples; but where few are not 0 it may miss these."""
     assert isinstance(node.attributes, SliceAttributes)
     (degree,) = degrees
-    if degree is None or degree.spread:
+    if degree is None or degree.is_dense:
         return degree
     pairs = zip(node.operands[0].tensor.shape, node.attributes.sizes, strict=True)
     return degree if sizes.is_fixed([before for before, after in pairs if before != after]) else None
 
 
-def _pad_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _pad_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """Zeros beside rows of which there are as many as of these, or many more."""
     assert isinstance(node.attributes, PadAttributes)
     degree, fill = degrees
@@ -121,29 +121,29 @@ def _pad_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
     return _into(degree, node.operands[0].tensor.elements, node.result.tensor.elements, sizes) if fill == ANY else None
 
 
-def _gather_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _gather_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """Rows grow as the rows do that they are picked from, whatever their numbers are."""
     assert isinstance(node.attributes, AxisAttributes)
     degree = degrees[0]
-    if degree is None or degree.spread or sizes.is_fixed([node.operands[0].tensor.shape[node.attributes.axis]]):
+    if degree is None or degree.is_dense or sizes.is_fixed([node.operands[0].tensor.shape[node.attributes.axis]]):
         return degree
     return None
 
 
-def _scatter_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _scatter_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """The sum of all rows stays; it is spread over the rows of the target, of which some may get nothing."""
     assert isinstance(node.attributes, ScatterAttributes)
     _, rows = degrees
     return _into(rows, node.operands[0].tensor.elements, node.attributes.shape[node.attributes.axis], sizes)
 
 
-def _into(degree: Growth, rows: Dim, target: Dim, sizes: Sizes) -> Growth:
+def _into(degree: MaybeDegree, rows: Dim, target: Dim, sizes: Sizes) -> MaybeDegree:
     before, after = sizes.power(rows), sizes.power(target)
     if degree == ANY:
         return ANY
     if degree is None or before is None or after is None:
         return None
-    return Degree(degree.power + before - after, degree.spread and after == 0)
+    return Degree(degree.power + before - after, degree.is_dense and after == 0)
 
 
 # ---------------------------------------------------------------- rows --
@@ -172,7 +172,7 @@ SLICE = replace(
     degree=_slice_degree,
     cost=free,
     sign=of_some,
-    movement=Movement.CUT,
+    movement=Movement.SUBSET,
     before_combining=True,
     keeps_finite=True,
     weight=0,

@@ -50,8 +50,8 @@ def _evaluate(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -
     (count,) = concrete((_count(attributes),), sizes)
     wide = widen(rows)
     total = np.zeros((count, *rows.shape[1:]), wide.dtype)
-    for place, group in enumerate(checked_indices(ids, count).tolist()):
-        total[group] += wide[place]
+    for position, group in enumerate(checked_indices(ids, count).tolist()):
+        total[group] += wide[position]
     return (narrow(total, rows.dtype),)
 
 
@@ -61,7 +61,7 @@ def _decompose(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
-    """Each row gets the slope of its group."""
+    """Each row gets the gradient of its group."""
     (dy,) = cotangents
     if dy is None:
         return (None, None)

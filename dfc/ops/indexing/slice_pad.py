@@ -83,13 +83,13 @@ def _slice_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangent
     ):
         first = start if step > 0 else start + (count - 1) * step
         low.append(first)
-        high.append(extent - first - _spread(count, abs(step) - 1))
+        high.append(extent - first - _dilated_size(count, abs(step) - 1))
     interior = tuple(abs(step) - 1 for step in where.steps)
     padding = PadAttributes(tuple(low), tuple(high), interior)
     return (b.apply("pad", dy, b.scalar_like(0, dy), attributes=padding),)
 
 
-def _spread(count: Dim, interior: int) -> Dim:
+def _dilated_size(count: Dim, interior: int) -> Dim:
     """The size of an axis after `interior` elements went between neighbours."""
     return count + interior * maximum(count - 1, dim(0)) if interior else count
 
@@ -157,8 +157,8 @@ def _infer_pad(types: Sequence[TensorType], attributes: Attributes) -> Sequence[
         raise OpError("E0313", f"{len(where.low)} widths for {x.rank} axes", blame="widths", label=str(x))
     for width in (*where.low, *where.high, *map(dim, where.interior)):
         require_size(width, "widths", "a width")
-    spread = (_spread(s, i) for s, i in zip(x.shape, where.interior, strict=True))
-    return (x.with_shape(tuple(a + s + b for a, s, b in zip(where.low, spread, where.high, strict=True))),)
+    dilated = (_dilated_size(s, i) for s, i in zip(x.shape, where.interior, strict=True))
+    return (x.with_shape(tuple(a + s + b for a, s, b in zip(where.low, dilated, where.high, strict=True))),)
 
 
 def _evaluate_pad(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
@@ -166,13 +166,13 @@ def _evaluate_pad(operands: Sequence[Array], attributes: Attributes, sizes: Size
     where = _pad(attributes)
     low, high = concrete(where.low, sizes), concrete(where.high, sizes)
     shape: list[int] = []
-    places: list[slice] = []
+    target: list[slice] = []
     for extent, before, after, interior in zip(x.shape, low, high, where.interior, strict=True):
-        spread = extent + interior * max(extent - 1, 0)
-        shape.append(before + spread + after)
-        places.append(slice(before, before + spread, interior + 1) if extent else slice(0, 0))
+        dilated = extent + interior * max(extent - 1, 0)
+        shape.append(before + dilated + after)
+        target.append(slice(before, before + dilated, interior + 1) if extent else slice(0, 0))
     result = np.full(shape, fill, x.dtype)
-    result[tuple(places)] = x
+    result[tuple(target)] = x
     return (result,)
 
 
@@ -189,8 +189,8 @@ def _pad_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
 
 def _bind_pad(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
     """`widths`: one width for all sides, or per axis a width or a [before, after] pair."""
-    rank, given = types[0].rank, arguments.get("widths")
-    per_axis: tuple[ConstArgument, ...] = given if isinstance(given, tuple) else (given,) * rank
+    rank, widths = types[0].rank, arguments.get("widths")
+    per_axis: tuple[ConstArgument, ...] = widths if isinstance(widths, tuple) else (widths,) * rank
     if len(per_axis) != rank:
         raise OpError("E0313", f"{len(per_axis)} widths for {rank} axes", blame="widths", label=str(types[0]))
     low: list[Dim] = []

@@ -72,21 +72,21 @@ def _by_pairs(b: Builder, x: Value, descending: bool) -> Value:
     """The rank of an element is the number of those before it; the position with rank r is found by comparing."""
     *others, count = x.tensor.shape
     rank = x.tensor.rank
-    places = count_up(b, count)
-    down = in_front(b, b.reshape(places, (count, ONE)), rank + 1)
-    along = in_front(b, b.reshape(places, (ONE, count)), rank + 1)
+    positions = count_up(b, count)
+    down = in_front(b, b.reshape(positions, (count, ONE)), rank + 1)
+    along = in_front(b, b.reshape(positions, (ONE, count)), rank + 1)
     self_, other = b.reshape(x, (*others, count, ONE)), b.reshape(x, (*others, ONE, count))
     before = precedes(b, (other, along), (self_, down), descending)
     ranks = b.sum(b.cast(before, I64), (rank,))
-    found = b.apply("equal", b.reshape(ranks, (*others, ONE, count)), down)
-    return b.sum(select(b, found, along, b.constant(0, I64)), (rank,))
+    is_selected = b.apply("equal", b.reshape(ranks, (*others, ONE, count)), down)
+    return b.sum(select(b, is_selected, along, b.constant(0, I64)), (rank,))
 
 
 def _by_exchange(b: Builder, x: Value, descending: bool) -> Value:
     """Merge exchange: p, q, r, d are Knuth's; each step compares element i with i + d wherever i & p == r."""
     count = x.tensor.shape[-1]
-    places = in_front(b, count_up(b, count), x.tensor.rank)
-    order = b.broadcast(places, x.tensor.shape)
+    elements = in_front(b, count_up(b, count), x.tensor.rank)
+    order = b.broadcast(elements, x.tensor.shape)
     top = _highest_step(b, count)
     zero = b.constant(0, I64)
 
@@ -136,13 +136,13 @@ def _exchange(
     """One step: every element looks at its partner, and takes its place if the two stand in the wrong order."""
     p, r, d = numbers
     count = keys.tensor.shape[-1]
-    places = count_up(b, count)
-    above, below = add(b, places, d), sub(b, places, d)
-    is_low = b.apply("equal", b.apply("bit_and", places, p), r)
+    elements = count_up(b, count)
+    above, below = add(b, elements, d), sub(b, elements, d)
+    is_low = b.apply("equal", b.apply("bit_and", elements, p), r)
     is_low = b.apply("and", is_low, b.apply("less", above, b.size(count)))
     is_high = b.apply("equal", b.apply("bit_and", below, p), r)
     is_high = b.apply("and", is_high, b.apply("greater_equal", below, b.constant(0, I64)))
-    partner = select(b, is_low, above, select(b, is_high, below, places))
+    partner = select(b, is_low, above, select(b, is_high, below, elements))
     axis = AxisAttributes(keys.tensor.rank - 1)
     others = tuple(b.apply("gather", v, partner, attributes=axis) for v in (keys, positions))
     mine, theirs = (keys, positions), (others[0], others[1])
@@ -280,7 +280,7 @@ def _decompose_sort(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def _gradient_sort(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
-    """Each slope goes back to where its element came from."""
+    """Each gradient goes back to where its element came from."""
     (dy,) = cotangents
     if dy is None:
         return (None,)

@@ -88,21 +88,21 @@ def _one_by_one(b: Builder, x: Value, it: TopAttributes) -> tuple[Value, Value]:
     *others, _ = x.tensor.shape
     rank = x.tensor.rank
     last = b.broadcast(b.scalar_like(0, x), (*others, ONE))
-    place = b.broadcast(b.constant(0, I64), (*others, ONE))
+    position = b.broadcast(b.constant(0, I64), (*others, ONE))
 
     def body(inner: Builder, k: Value, carries: Sequence[Value]) -> Sequence[Value]:
-        places = in_front(inner, count_up(inner, x.tensor.shape[-1]), rank)
+        positions = in_front(inner, count_up(inner, x.tensor.shape[-1]), rank)
         first = inner.apply("equal", k, inner.constant(0, I64))
-        open_ = inner.apply("or", first, precedes(inner, (carries[0], carries[1]), (x, places), True))
+        open_ = inner.apply("or", first, precedes(inner, (carries[0], carries[1]), (x, positions), True))
         bottom = inner.constant(lowest(x.tensor.machine.numpy), x.tensor.machine)
         best = inner.apply("max", select(inner, open_, x, bottom), attributes=ReduceAttributes((rank - 1,), True))
         is_best = inner.apply("and", open_, same(inner, x, best))
         beyond = inner.size(x.tensor.shape[-1])
-        found = select(inner, is_best, places, beyond)
-        at = inner.apply("min", found, attributes=ReduceAttributes((rank - 1,), True))
+        position = select(inner, is_best, positions, beyond)
+        at = inner.apply("min", position, attributes=ReduceAttributes((rank - 1,), True))
         return best, at, inner.reshape(best, tuple(others)), inner.reshape(at, tuple(others))
 
-    _, _, values, order = count_loop(b, it.count, (last, place), body)
+    _, _, values, order = count_loop(b, it.count, (last, position), body)
     if rank == 1:
         return values, order
     behind = (*range(1, rank), 0)

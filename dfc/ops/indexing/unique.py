@@ -17,7 +17,7 @@ from dfc.ops.attributes import ArgSortAttributes, AxisAttributes, ScatterAttribu
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class
 from dfc.ops.gradients import add, count_up, select, sub
-from dfc.ops.indexing.nonzero import WRONG_SIZE, set_places, sized
+from dfc.ops.indexing.nonzero import WRONG_SIZE, sized, true_indices
 from dfc.ops.indexing.sorting import same
 from dfc.ops.numeric import Numeric, concrete, widen
 from dfc.ops.record import Array, Decompose, OpRecord, Parameter, Sample, Sizes
@@ -43,11 +43,11 @@ def ordered(b: Builder, x: Value) -> Ordered:
     keys = b.cast(flat, U8) if flat.tensor.dtype == BOOL else flat
     order = b.apply("argsort", keys, attributes=ArgSortAttributes(0, False, I64))
     elements = b.apply("gather", keys, order, attributes=FIRST)
-    places = count_up(b, keys.tensor.shape[0])
+    positions = count_up(b, keys.tensor.shape[0])
     zero = b.constant(0, I64)
-    before = b.apply("maximum", sub(b, places, b.constant(1, I64)), zero)
+    before = b.apply("maximum", sub(b, positions, b.constant(1, I64)), zero)
     previous = b.apply("gather", elements, before, attributes=FIRST)
-    is_first = b.apply("or", b.apply("equal", places, zero), b.apply("not", same(b, elements, previous)))
+    is_first = b.apply("or", b.apply("equal", positions, zero), b.apply("not", same(b, elements, previous)))
     return Ordered(elements, order, is_first)
 
 
@@ -120,39 +120,39 @@ def _evaluate_unique(operands: Sequence[Array], attributes: Attributes, sizes: S
 
 def _decompose_unique(b: Builder, node: Node) -> Sequence[Value]:
     (x,), size = node.operands, sized(node.attributes)
-    found = ordered(b, x)
-    starts = set_places(b, found.is_first, size)
-    values = b.apply("gather", found.elements, starts, attributes=FIRST)
+    ranking = ordered(b, x)
+    starts = true_indices(b, ranking.is_first, size)
+    values = b.apply("gather", ranking.elements, starts, attributes=FIRST)
     values = b.apply("not_equal", values, b.constant(0, U8)) if x.tensor.dtype == BOOL else values
-    return values, _inverse(b, found, x), _counts(b, starts, x.tensor.elements, size)
+    return values, _inverse(b, ranking, x), _counts(b, starts, x.tensor.elements, size)
 
 
-def _inverse(b: Builder, found: Ordered, x: Value) -> Value:
+def _inverse(b: Builder, ranking: Ordered, x: Value) -> Value:
     """For each element the number of its value: how many values began up to its place in the order, but one."""
-    begun = b.apply("cumsum", b.cast(found.is_first, I64), attributes=FIRST)
+    begun = b.apply("cumsum", b.cast(ranking.is_first, I64), attributes=FIRST)
     numbers = sub(b, begun, b.constant(1, I64))
-    back = ScatterAttributes(0, found.order.tensor.shape)
-    return b.reshape(b.apply("scatter_add", found.order, numbers, attributes=back), x.tensor.shape)
+    back = ScatterAttributes(0, ranking.order.tensor.shape)
+    return b.reshape(b.apply("scatter_add", ranking.order, numbers, attributes=back), x.tensor.shape)
 
 
 def _counts(b: Builder, starts: Value, elements: Dim, size: Dim) -> Value:
     """How far each value is from the next one in the order; the last one from the end."""
     one, last = b.constant(1, I64), sub(b, b.size(size), b.constant(1, I64))
-    places = count_up(b, size)
-    following = b.apply("gather", starts, b.apply("minimum", add(b, places, one), last), attributes=FIRST)
-    ends = select(b, b.apply("equal", places, last), b.size(elements), following)
+    positions = count_up(b, size)
+    following = b.apply("gather", starts, b.apply("minimum", add(b, positions, one), last), attributes=FIRST)
+    ends = select(b, b.apply("equal", positions, last), b.size(elements), following)
     return sub(b, ends, starts)
 
 
 def _gradient_unique(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
-    """The slope of a value goes to the first element that has it."""
+    """The gradient of a value goes to the first element that has it."""
     dy = cotangents[0]
     if dy is None:
         return (None,)
     (x,) = node.operands
-    found = ordered(b, x)
-    starts = set_places(b, found.is_first, sized(node.attributes))
-    firsts = b.apply("gather", found.order, starts, attributes=FIRST)
+    ranking = ordered(b, x)
+    starts = true_indices(b, ranking.is_first, sized(node.attributes))
+    firsts = b.apply("gather", ranking.order, starts, attributes=FIRST)
     back = ScatterAttributes(0, (x.tensor.elements,))
     return (b.reshape(b.apply("scatter_add", firsts, dy, attributes=back), x.tensor.shape),)
 

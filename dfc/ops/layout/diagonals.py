@@ -92,9 +92,9 @@ def _gradient_diagonal(b: Builder, node: Node, cotangents: Cotangents) -> Cotang
     *others, size = dy.tensor.shape
     rows, columns = x.tensor.shape[it.rows], x.tensor.shape[it.columns]
     low = max(0, -it.offset)
-    spread = b.reshape(surrounded(b, dy, len(others), low, rows - size - low), (*others, rows, ONE))
+    scaled = b.reshape(surrounded(b, dy, len(others), low, rows - size - low), (*others, rows, ONE))
     mask = in_front(b, _on_diagonal(b, rows, columns, it.offset), x.tensor.rank)
-    full = select(b, mask, spread, b.scalar_like(0, dy))
+    full = select(b, mask, scaled, b.scalar_like(0, dy))
     undo = tuple(sorted(range(x.tensor.rank), key=order.__getitem__))
     return (b.transpose(full, undo) if undo != tuple(range(x.tensor.rank)) else full,)
 
@@ -179,8 +179,8 @@ def _infer_diag(types: Sequence[TensorType], _attributes: Attributes) -> Sequenc
 def _evaluate_diag(operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
     x = operands[0]
     result = np.zeros((*x.shape, x.shape[-1]), x.dtype)
-    for place in range(x.shape[-1]):
-        result[..., place, place] = x[..., place]
+    for index in range(x.shape[-1]):
+        result[..., index, index] = x[..., index]
     return (result,)
 
 

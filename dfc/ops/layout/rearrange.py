@@ -365,9 +365,9 @@ def _infer_squeeze(types: Sequence[TensorType], attributes: Attributes) -> Seque
 
 def _bind_squeeze(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
     """All axes of size 1 if none is named."""
-    given, x = arguments.get("axis"), types[0]
+    axis_argument, x = arguments.get("axis"), types[0]
     ones = tuple(axis for axis, d in enumerate(x.shape) if d == ONE)
-    return AxesAttributes(ones if given is None else normalised_axes(given, x.rank))
+    return AxesAttributes(ones if axis_argument is None else normalised_axes(axis_argument, x.rank))
 
 
 register(

@@ -28,10 +28,10 @@ def _reshape(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     if not isinstance(state, Split):
         return one(states, state)
     before, after = node.operands[0].tensor.shape, node.result.tensor.shape
-    found = _reshaped(state, before, after, cutting)
-    if found is None:
+    split = _reshaped(state, before, after, cutting)
+    if split is None:
         raise NeededWhole(0, "the reshape mixes the axis that is cut with others")
-    return one(states, found)
+    return one(states, split)
 
 
 def _reshaped(state: Split, before: Sequence[Dim], after: Sequence[Dim], cutting: Cutting) -> Split | None:
@@ -44,7 +44,7 @@ def _reshaped(state: Split, before: Sequence[Dim], after: Sequence[Dim], cutting
     for axis, new in enumerate(after):
         length = None if run is None else quotient(run, product(after[axis + 1 :]))
         outer = None if length is None else quotient(new, length)
-        if length is not None and outer is not None and cutting.can_cut(length):
+        if length is not None and outer is not None and cutting.can_split(length):
             return Split(axis, outer)
     return None
 
@@ -57,7 +57,7 @@ def _reshaped_freely(state: Split, before: Sequence[Dim], after: Sequence[Dim], 
             quotient(product(after[:axis]), above),
             quotient(product(after[axis + 1 :]), below),
         ]
-        if cutting.can_cut(new) and None not in inside:
+        if cutting.can_split(new) and None not in inside:
             return Split(axis, None)
     return None
 
@@ -81,7 +81,7 @@ def _broadcast(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
         return one(states, state.at(state.axis + shift))
     for axis, size in enumerate(after):
         is_new = axis < shift or before[axis - shift] == ONE
-        if is_new and cutting.can_cut(size):
+        if is_new and cutting.can_split(size):
             return one(states, Split(axis, None))
     return one(states, state)
 

@@ -70,16 +70,16 @@ def _last_axis_help(old: Sequence[Dim], new: Sequence[Dim]) -> tuple[str, ...]:
 
 def _bind_reshape(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
     """One size may be -1: what is left over."""
-    wanted = shape_argument(arguments.get("shape"), "shape")
-    holes = [i for i, d in enumerate(wanted) if d.constant == -1]
+    shape = shape_argument(arguments.get("shape"), "shape")
+    holes = [i for i, d in enumerate(shape) if d.constant == -1]
     if len(holes) > 1:
         raise OpError("E0315", "only one size of `shape` can be left open", blame="shape")
     if holes:
-        rest = product(d for d in wanted if d.constant != -1)
+        rest = product(d for d in shape if d.constant != -1)
         total = product(types[0].shape)
         filled = dim(0) if rest.constant == 0 else total // rest
-        wanted = tuple(filled if i in holes else d for i, d in enumerate(wanted))
-    return ShapeAttributes(wanted)
+        shape = tuple(filled if i in holes else d for i, d in enumerate(shape))
+    return ShapeAttributes(shape)
 
 
 def _reshape_samples() -> Sequence[Sample]:
@@ -145,10 +145,10 @@ def _infer_transpose(types: Sequence[TensorType], attributes: Attributes) -> Seq
 
 def _bind_transpose(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
     rank = types[0].rank
-    given = arguments.get("axes")
-    if given is None:
+    axes = arguments.get("axes")
+    if axes is None:
         return PermutationAttributes(tuple(reversed(range(rank))))
-    return PermutationAttributes(tuple(normalised_axis(axis, rank, "axes") for axis in integers(given, "axes")))
+    return PermutationAttributes(tuple(normalised_axis(axis, rank, "axes") for axis in integers(axes, "axes")))
 
 
 def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
@@ -210,8 +210,8 @@ def _infer_reverse(types: Sequence[TensorType], attributes: Attributes) -> Seque
 
 def _bind_reverse(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
     rank = types[0].rank
-    given = arguments.get("axis")
-    return AxesAttributes(tuple(range(rank)) if given is None else normalised_axes(given, rank))
+    axis = arguments.get("axis")
+    return AxesAttributes(tuple(range(rank)) if axis is None else normalised_axes(axis, rank))
 
 
 register(

@@ -119,21 +119,21 @@ def _decompose(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
-    """For each operand: the slopes times all other operands, summed over what the operand does not have."""
+    """For each operand: the gradients times all other operands, summed over what the operand does not have."""
     (dy,) = cotangents
     if dy is None:
         return [None for _ in node.operands]
     equation = _equation(node.attributes)
-    found: list[Value | None] = []
+    gradients: list[Value | None] = []
     for number, (operand, labels) in enumerate(zip(node.operands, equation.inputs, strict=True)):
         others = [pair for i, pair in enumerate(zip(node.operands, equation.inputs, strict=True)) if i != number]
         known = equation.output + "".join(other for _, other in others)
         kept = "".join(label for label in labels if label in known)
         back = Equation((equation.output, *(other for _, other in others)), kept)
-        slope = b.apply("einsum", dy, *(v for v, _ in others), attributes=EquationAttributes(str(back)))
+        gradient = b.apply("einsum", dy, *(v for v, _ in others), attributes=EquationAttributes(str(back)))
         shape = tuple(size if c in kept else ONE for c, size in zip(labels, operand.tensor.shape, strict=True))
-        found.append(b.broadcast(b.reshape(slope, shape), operand.tensor.shape))
-    return found
+        gradients.append(b.broadcast(b.reshape(gradient, shape), operand.tensor.shape))
+    return gradients
 
 
 def build_einsum(b: Builder, operands: Sequence[Value], arguments: Arguments) -> Value:

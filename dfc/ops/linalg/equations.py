@@ -52,14 +52,14 @@ def sizes_of(equation: Equation, types: Sequence[TensorType]) -> dict[str, Dim]:
     if len(types) != len(equation.inputs):
         label = f"{len(equation.inputs)} in the rule, {len(types)} given"
         raise OpError("E0315", "`einsum` has another number of operands than its rule", blame=RULE, label=label)
-    found: dict[str, tuple[Dim, int]] = {}
+    extents: dict[str, tuple[Dim, int]] = {}
     for number, (labels, type_) in enumerate(zip(equation.inputs, types, strict=True)):
         if len(labels) != type_.rank:
             label = f"{type_} has {type_.rank} {'axis' if type_.rank == 1 else 'axes'}"
             title = f"the rule names {len(labels)} {'axis' if len(labels) == 1 else 'axes'}: `{labels}`"
             raise OpError("E0313", title, blame=number, label=label)
         for label, size in zip(labels, type_.shape, strict=True):
-            known, first = found.setdefault(label, (size, number))
+            known, first = extents.setdefault(label, (size, number))
             if not same_dim(known, size):
                 raise OpError(
                     "E0305",
@@ -68,4 +68,4 @@ def sizes_of(equation: Equation, types: Sequence[TensorType]) -> dict[str, Dim]:
                     label=f"{size} in {type_}",
                     operand_labels={first: f"{known} in {types[first]}"},
                 )
-    return {label: size for label, (size, _) in found.items()}
+    return {label: size for label, (size, _) in extents.items()}

@@ -23,7 +23,7 @@ from dfc.ops.linalg.matrices import (
     Matrix,
     column,
     failing,
-    given,
+    filled_cotangents,
     in_f64,
     is_wide,
     lying,
@@ -187,7 +187,7 @@ def _decompose_cholesky(b: Builder, node: Node) -> Sequence[Value]:
 
 def _gradient_cholesky(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     """S = L^-T P L^-1, where P is the lower triangle of L^T dL with its diagonal halved; only the lower triangle of
-    `a` was read, so the slope of an element below the diagonal counts twice."""
+    `a` was read, so the gradient of an element below the diagonal counts twice."""
     (dy,) = cotangents
     if dy is None:
         return (None,)
@@ -201,8 +201,8 @@ def _gradient_cholesky(b: Builder, node: Node, cotangents: Cotangents) -> Cotang
 
 
 def _half_diagonal(b: Builder, x: Value) -> Value:
-    places = count_up(b, x.tensor.shape[0])
-    diagonal = b.apply("equal", upright(b, places), lying(b, places))
+    positions = count_up(b, x.tensor.shape[0])
+    diagonal = b.apply("equal", upright(b, positions), lying(b, positions))
     return mul(b, x, select(b, diagonal, b.scalar_like(0.5, x), b.scalar_like(1, x)))
 
 
@@ -270,16 +270,16 @@ def _decompose_qr(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def _gradient_wide_qr(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
-    """The rest of r is q^T times the rest of a, whose slopes reach q too."""
+    """The rest of r is q^T times the rest of a, whose gradients reach q too."""
     a = node.operands[0]
     rows, columns = a.tensor.shape
-    dq, dr = given(b, node, cotangents)
-    rest, slopes = (part(b, x, 1, rows, columns - rows) for x in (a, dr))
+    dq, dr = filled_cotangents(b, node, cotangents)
+    rest, r_cotangents = (part(b, x, 1, rows, columns - rows) for x in (a, dr))
     square = b.node("qr", [part(b, a, 1, ZERO, rows)])
-    dq = add(b, dq, matmul(b, rest, turned(b, slopes)))
+    dq = add(b, dq, matmul(b, rest, turned(b, r_cotangents)))
     (first,) = _gradient_qr(b, square, (dq, part(b, dr, 1, ZERO, rows)))
     assert first is not None
-    return (b.concat([first, matmul(b, square.results[0], slopes)], 1),)
+    return (b.concat([first, matmul(b, square.results[0], r_cotangents)], 1),)
 
 
 def _gradient_qr(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -289,7 +289,7 @@ def _gradient_qr(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     if is_wide(node.operands[0].tensor):
         return _gradient_wide_qr(b, node, cotangents)
     q, r = node.results
-    dq, dr = given(b, node, cotangents)
+    dq, dr = filled_cotangents(b, node, cotangents)
     m = sub(b, matmul(b, r, turned(b, dr)), matmul(b, turned(b, dq), q))
     below = b.apply("tril", m, attributes=TriangleAttributes(-1))
     mirrored = add(b, b.apply("tril", m, attributes=TriangleAttributes()), turned(b, below))

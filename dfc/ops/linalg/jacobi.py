@@ -24,7 +24,7 @@ from dfc.ops.linalg.matrices import (
     SECOND,
     Matrix,
     failing,
-    given,
+    filled_cotangents,
     identity,
     in_f64,
     is_wide,
@@ -61,7 +61,7 @@ def _partners(b: Builder, size: Dim, round_: Value) -> Value:
     """
     i = count_up(b, size)
     two = b.constant(2, I64)
-    players = b.size(_rounds(size))
+    players = b.size(_sweeps(size))
     across = b.apply("mod", sub(b, round_, i), b.apply("maximum", players, b.constant(1, I64)))
     is_even = b.apply("equal", b.size(size % 2), b.constant(0, I64))
     alone = b.apply("equal", across, i)
@@ -77,10 +77,10 @@ def _angle(b: Builder, partner: Value, mine: Value, theirs: Value, shared: Value
     zero, one = b.constant(0, F64), b.constant(1, F64)
     idle = b.apply("or", b.apply("equal", partner, i), b.apply("equal", shared, zero))
     safe = select(b, idle, one, shared)
-    slope = div(b, sub(b, theirs, mine), add(b, safe, safe))
+    ratio = div(b, sub(b, theirs, mine), add(b, safe, safe))
     first = select(b, b.apply("less", i, partner), one, b.apply("neg", one))
-    sign = select(b, b.apply("equal", slope, zero), first, b.apply("sign", slope))
-    size = b.apply("abs", slope)
+    sign = select(b, b.apply("equal", ratio, zero), first, b.apply("sign", ratio))
+    size = b.apply("abs", ratio)
     tangent = div(b, sign, add(b, size, b.apply("hypot", size, one)))
     cosine = select(b, idle, one, b.apply("rsqrt", add(b, one, b.apply("square", tangent))))
     return cosine, select(b, idle, zero, mul(b, tangent, cosine))
@@ -96,7 +96,7 @@ def _turn_rows(b: Builder, x: Value, partner: Value, turn: tuple[Value, Value]) 
     return sub(b, mul(b, x, upright(b, turn[0])), mul(b, other, upright(b, turn[1])))
 
 
-def _rounds(size: Dim) -> Dim:
+def _sweeps(size: Dim) -> Dim:
     """The number of rounds of a sweep."""
     return size - 1 + size % 2
 
@@ -107,23 +107,23 @@ def _rounds(size: Dim) -> Dim:
 def _symmetric_step(b: Builder, a: Value, v: Value, round_: Value) -> tuple[Value, Value]:
     size = a.tensor.shape[0]
     partner = _partners(b, size, round_)
-    places = count_up(b, size)
-    meets = b.apply("equal", upright(b, partner), lying(b, places))
+    positions = count_up(b, size)
+    meets = b.apply("equal", upright(b, partner), lying(b, positions))
     zero = b.constant(0, F64)
     diagonal = b.apply("diagonal", a, attributes=DIAGONAL)
     shared = b.apply("sum", select(b, meets, a, zero), attributes=ROWS)
     theirs = b.apply("gather", diagonal, partner, attributes=FIRST)
     turn = _angle(b, partner, diagonal, theirs, shared)
     a = _turn_columns(b, _turn_rows(b, a, partner, turn), partner, turn)
-    apart = b.apply("not_equal", upright(b, places), lying(b, places))
+    apart = b.apply("not_equal", upright(b, positions), lying(b, positions))
     return select(b, b.apply("and", meets, apart), zero, a), _turn_columns(b, v, partner, turn)
 
 
 def _decompose_eigh(b: Builder, node: Node) -> Sequence[Value]:
     a = symmetric_part(b, in_f64(b, node.operands[0]))
     size = a.tensor.shape[0]
-    places = count_up(b, size)
-    apart = b.apply("not_equal", upright(b, places), lying(b, places))
+    positions = count_up(b, size)
+    apart = b.apply("not_equal", upright(b, positions), lying(b, positions))
     whole = b.sum(b.apply("square", a), (0, 1))
     limit = mul(b, whole, b.constant(PRECISION**2, F64))
 
@@ -136,7 +136,7 @@ def _decompose_eigh(b: Builder, node: Node) -> Sequence[Value]:
         def body(deep: Builder, k: Value, pair: Sequence[Value]) -> Sequence[Value]:
             return _symmetric_step(deep, pair[0], pair[1], k)
 
-        turned_ = count_loop(inner, _rounds(size), carries[:2], body)
+        turned_ = count_loop(inner, _sweeps(size), carries[:2], body)
         return (*turned_, add(inner, carries[2], inner.constant(1, I64)))
 
     a, v, _ = while_loop(b, (a, identity(b, size), b.constant(0, I64)), unfinished, sweep)
@@ -155,9 +155,9 @@ def _with_signs(b: Builder, v: Value) -> Value:
 def _signs(b: Builder, v: Value) -> Value:
     if v.tensor.shape[0].constant == 0 or v.tensor.shape[1].constant == 0:
         return b.broadcast(b.constant(1, F64), (v.tensor.shape[1],))
-    place = b.apply("argmax", b.apply("abs", v), attributes=ArgAttributes(0, I64))
+    position = b.apply("argmax", b.apply("abs", v), attributes=ArgAttributes(0, I64))
     rows = upright(b, count_up(b, v.tensor.shape[0]))
-    chosen = b.apply("equal", rows, lying(b, place))
+    chosen = b.apply("equal", rows, lying(b, position))
     largest = b.apply("sum", select(b, chosen, v, b.constant(0, F64)), attributes=COLUMNS)
     return select(b, b.apply("less", largest, b.constant(0, F64)), b.constant(-1, F64), b.constant(1, F64))
 
@@ -171,8 +171,8 @@ def numpy_signs(v: Matrix) -> Matrix:
 
 
 def _numpy_eigh(x: Matrix) -> list[Matrix]:
-    found = np.linalg.eigh((x + x.T) / 2)
-    values, v = np.asarray(found[0]), np.asarray(found[1])
+    eigen = np.linalg.eigh((x + x.T) / 2)
+    values, v = np.asarray(eigen[0]), np.asarray(eigen[1])
     return [values, v * numpy_signs(v)]
 
 
@@ -186,7 +186,7 @@ def _gradient_eigh(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents
     if all(dy is None for dy in cotangents):
         return (None,)
     values, v = node.results
-    dw, dv = given(b, node, cotangents)
+    dw, dv = filled_cotangents(b, node, cotangents)
     inner = b.apply("diag", dw)
     if cotangents[1] is not None:
         gaps = _inverse_gaps(b, values)
@@ -197,8 +197,8 @@ def _gradient_eigh(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents
 def _inverse_gaps(b: Builder, values: Value) -> Value:
     """[i, j]: 1 / (values[j] - values[i]), 0 on the diagonal."""
     gap = sub(b, lying(b, values), upright(b, values))
-    places = count_up(b, values.tensor.shape[0])
-    same = b.apply("equal", upright(b, places), lying(b, places))
+    positions = count_up(b, values.tensor.shape[0])
+    same = b.apply("equal", upright(b, positions), lying(b, positions))
     assert same.tensor.dtype == BOOL
     one, zero = b.scalar_like(1, values), b.scalar_like(0, values)
     return select(b, same, zero, div(b, one, select(b, same, one, gap)))
@@ -256,8 +256,8 @@ def _tall_svd(b: Builder, a: Value) -> tuple[Value, Value, Value]:
     size = a.tensor.shape[1]
     rounding = mul(b, b.cast(b.size(size), F64), b.constant(PRECISION, F64))
     limit = mul(b, b.sum(b.apply("square", a), (0, 1)), rounding)
-    places = count_up(b, size)
-    apart = b.apply("not_equal", upright(b, places), lying(b, places))
+    positions = count_up(b, size)
+    apart = b.apply("not_equal", upright(b, positions), lying(b, positions))
 
     def unfinished(inner: Builder, carries: Sequence[Value]) -> Sequence[Value]:
         products = inner.apply("abs", matmul(inner, turned(inner, carries[0]), carries[0]))
@@ -269,7 +269,7 @@ def _tall_svd(b: Builder, a: Value) -> tuple[Value, Value, Value]:
         def body(deep: Builder, k: Value, pair: Sequence[Value]) -> Sequence[Value]:
             return _column_step(deep, pair[0], pair[1], k)
 
-        turned_ = count_loop(inner, _rounds(size), carries[:2], body)
+        turned_ = count_loop(inner, _sweeps(size), carries[:2], body)
         return (*turned_, add(inner, carries[2], inner.constant(1, I64)))
 
     u, v, _ = while_loop(b, (a, identity(b, size), b.constant(0, I64)), unfinished, sweep)
@@ -297,8 +297,8 @@ def _infer_svd(types: Sequence[TensorType], _attributes: Attributes) -> Sequence
     return (a, a.with_shape((size,)), a.with_shape((size, size)))
 
 
-def _turned_slope(b: Builder, slope: Value | None) -> Value | None:
-    return None if slope is None else turned(b, slope)
+def _transposed_cotangent(b: Builder, cotangent: Value | None) -> Value | None:
+    return None if cotangent is None else turned(b, cotangent)
 
 
 def _gradient_svd(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -311,10 +311,10 @@ def _gradient_svd(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     if is_wide(node.operands[0].tensor):
         across = b.node("svd", [turned(b, node.operands[0])])
         first, middle, last = (cotangents[0], cotangents[1], cotangents[2])
-        (back,) = _gradient_svd(b, across, (_turned_slope(b, last), middle, _turned_slope(b, first)))
-        return (_turned_slope(b, back),)
+        (back,) = _gradient_svd(b, across, (_transposed_cotangent(b, last), middle, _transposed_cotangent(b, first)))
+        return (_transposed_cotangent(b, back),)
     u, s, across = node.results
-    du, ds, dv = given(b, node, cotangents)
+    du, ds, dv = filled_cotangents(b, node, cotangents)
     gaps, along = _inverse_gaps(b, b.apply("square", s)), lying(b, s)
     total = mul(b, u, lying(b, ds))
     if cotangents[0] is not None:

@@ -68,10 +68,10 @@ def failing(compute: Callable[[Matrix], Sequence[Matrix]], x: Array) -> list[Arr
     """Results of a NumPy routine in the element type of `x`; all NaN where it gives up."""
     with np.errstate(all="ignore"):
         try:
-            found = compute(wide(x))
+            results = compute(wide(x))
         except np.linalg.LinAlgError:
-            found = [np.full_like(v, np.nan) for v in compute(np.eye(*x.shape))]
-    return [narrow(v, x.dtype) for v in found]
+            results = [np.full_like(v, np.nan) for v in compute(np.eye(*x.shape))]
+    return [narrow(v, x.dtype) for v in results]
 
 
 def in_f64(b: Builder, x: Value) -> Value:
@@ -105,8 +105,8 @@ def turned(b: Builder, x: Value) -> Value:
 
 
 def identity(b: Builder, size: Dim) -> Value:
-    places = count_up(b, size)
-    return b.cast(b.apply("equal", upright(b, places), lying(b, places)), F64)
+    positions = count_up(b, size)
+    return b.cast(b.apply("equal", upright(b, positions), lying(b, positions)), F64)
 
 
 def matmul(b: Builder, x: Value, y: Value) -> Value:
@@ -118,8 +118,8 @@ def symmetric_part(b: Builder, x: Value) -> Value:
     return mul(b, b.apply("add", x, turned(b, x)), b.scalar_like(0.5, x))
 
 
-def given(b: Builder, node: Node, cotangents: Sequence[Value | None]) -> list[Value]:
-    """The slope of each result; zeros where nothing depends on it."""
+def filled_cotangents(b: Builder, node: Node, cotangents: Sequence[Value | None]) -> list[Value]:
+    """The gradient of each result; zeros where nothing depends on it."""
     return [
         dy if dy is not None else b.broadcast(b.scalar_like(0, y), y.tensor.shape)
         for y, dy in zip(node.results, cotangents, strict=True)

@@ -130,7 +130,7 @@ def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     return (_left(b, dz, right, s), _right(b, dz, left, t))
 
 
-def _left(b: Builder, dz: Value, right: Value, wanted: TensorType) -> Value:
+def _left(b: Builder, dz: Value, right: Value, target: TensorType) -> Value:
     """The cotangent of the left factor: dz[.., M, N] right[.., K, N]^T."""
     if right.tensor.rank == dz.tensor.rank:
         full = b.apply("matmul", dz, _flip(b, right))
@@ -138,21 +138,21 @@ def _left(b: Builder, dz: Value, right: Value, wanted: TensorType) -> Value:
         columns, size = dz.tensor.shape[:-1], right.tensor.shape[-2]
         flat = b.apply("matmul", b.reshape(dz, (product(columns), dz.tensor.shape[-1])), _flip(b, right))
         full = b.reshape(flat, (*columns, size))
-    return _without_batch(b, full, wanted)
+    return _without_batch(b, full, target)
 
 
-def _right(b: Builder, dz: Value, left: Value, wanted: TensorType) -> Value:
+def _right(b: Builder, dz: Value, left: Value, target: TensorType) -> Value:
     """The cotangent of the right factor: left[.., M, K]^T dz[.., M, N]."""
     if left.tensor.rank < dz.tensor.rank:
         left = b.broadcast(left, (*dz.tensor.shape[:-2], *left.tensor.shape))
-    return _without_batch(b, b.apply("matmul", _flip(b, left), dz), wanted)
+    return _without_batch(b, b.apply("matmul", _flip(b, left), dz), target)
 
 
-def _without_batch(b: Builder, full: Value, wanted: TensorType) -> Value:
+def _without_batch(b: Builder, full: Value, target: TensorType) -> Value:
     """A factor that is a vector was shared by the batch: the sum over it."""
-    if wanted.rank == 1 and full.tensor.rank > 2:
+    if target.rank == 1 and full.tensor.rank > 2:
         full = b.sum(full, tuple(range(full.tensor.rank - 2)))
-    return b.reshape(full, wanted.shape)
+    return b.reshape(full, target.shape)
 
 
 def _samples() -> Sequence[Sample]:
@@ -163,11 +163,11 @@ def _samples() -> Sequence[Sample]:
     shapes += [((2, 3, 4), (4,)), ((4,), (2, 4, 5)), ((17, 33), (33, 9)), ((2, 2, 3, 1), (2, 2, 1, 3))]
     empty = [((0, 4), (4, 5)), ((3, 0), (0, 5)), ((1, 1), (1, 1)), ((0,), (0,)), ((1, 7), (7, 1))]
     wrong = [((3, 4), (3, 5)), ((), (3,)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (3, 4, 5)), ((4,), (5,))]
-    found = [case(a, b) for a, b in shapes] + [case(a, b, "edge") for a, b in empty]
-    found += [case((3, 4), (4, 2), dtype=d) for d in (np.float64, np.float16, np.int32, np.int64, np.uint8)]
-    found += [case(a, b, "invalid") for a, b in wrong]
+    cases = [case(a, b) for a, b in shapes] + [case(a, b, "edge") for a, b in empty]
+    cases += [case((3, 4), (4, 2), dtype=d) for d in (np.float64, np.float16, np.int32, np.int64, np.uint8)]
+    cases += [case(a, b, "invalid") for a, b in wrong]
     mixed = samples.sample(samples.numbers((2, 2)), samples.numbers((2, 2), np.float64), kind="invalid")
-    return [*found, mixed, case((2, 2), (2, 2), "invalid", np.bool_)]
+    return [*cases, mixed, case((2, 2), (2, 2), "invalid", np.bool_)]
 
 
 register(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Node
 from dfc.ops.rules.costs import product
-from dfc.ops.rules.degrees import Growth, Sizes, more, times
+from dfc.ops.rules.degrees import MaybeDegree, Sizes, more, times
 from dfc.ops.rules.filling import ADDED
 from dfc.ops.rules.op_rules import DEFAULTS, OpRules
 from dfc.ops.rules.sharding import COMMON, SUM, Common, Cutting, Partial, Split, State
@@ -44,7 +44,7 @@ def _product_of_part(node: Node, states: Sequence[State], number: int) -> Use:
     if not isinstance(states[1 - number], Common) or states[number] != SUM:
         raise NeededWhole(number, "it is multiplied with something else that is cut")
     del node
-    return one([SUM if place == number else COMMON for place in range(2)], SUM)
+    return one([SUM if position == number else COMMON for position in range(2)], SUM)
 
 
 def _inner(states: Sequence[State], number: int, inner: tuple[int, int]) -> Use:
@@ -70,7 +70,7 @@ def _batched(states: Sequence[State], both: bool) -> Use:
     if not both:
         if not isinstance(other, Common):
             raise NeededWhole(1 - number, "it meets a value that is cut along another axis")
-        return one([state if place == number else COMMON for place in range(2)], state)
+        return one([state if position == number else COMMON for position in range(2)], state)
     if isinstance(other, Split):
         if other.axis != state.axis or (None not in (state.outer, other.outer) and state.outer != other.outer):
             raise NeededWhole(1 - number, "it meets a value that is cut along another axis")
@@ -81,7 +81,7 @@ def _batched(states: Sequence[State], both: bool) -> Use:
 # ---------------------------------------------------------------- degrees --
 
 
-def _product_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _product_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     return more(times(*degrees), sizes.power(node.operands[0].tensor.shape[-1]))
 
 

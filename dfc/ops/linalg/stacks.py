@@ -2,7 +2,7 @@
 
 Assumes a record whose first operand is one matrix, and whose other operand (if any) is a vector or matrix beside it.
 Guarantees a record that means the same for single ones; with leading axes, equal for all operands, every result has
-these in front. One matrix is worked on at a time, in a loop; so is the way back, which computes the op again.
+these in front. One matrix is worked on at a time, in a loop; so is the backward pass, which computes the op again.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def _infer(record: OpRecord, types: Sequence[TensorType], attributes: Attributes
                 label=str(other),
                 operand_labels={0: str(types[0])},
             )
-    found = record.infer([_single(t, leading) for t in types], attributes)
-    return [t.with_shape((*leading, *t.shape)) for t in found]
+    results = record.infer([_single(t, leading) for t in types], attributes)
+    return [t.with_shape((*leading, *t.shape)) for t in results]
 
 
 def _evaluate(record: OpRecord, operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
@@ -96,15 +96,15 @@ def _evaluate(record: OpRecord, operands: Sequence[Array], attributes: Attribute
     if not leading:
         return record.evaluate(operands, attributes, sizes)
     rows = [
-        record.evaluate([np.asarray(x[place]) for x in operands], attributes, sizes) for place in np.ndindex(*leading)
+        record.evaluate([np.asarray(x[index]) for x in operands], attributes, sizes) for index in np.ndindex(*leading)
     ]
     types = record.infer([_type_of(x.dtype, x.shape[len(leading) :]) for x in operands], attributes)
     results: list[Array] = []
     for number, type_ in enumerate(types):
         shape = [size.evaluate(sizes) for size in type_.shape]
         stack = np.zeros((len(rows), *shape), type_.machine.numpy)
-        for place, row in enumerate(rows):
-            stack[place] = row[number]
+        for position, row in enumerate(rows):
+            stack[position] = row[number]
         results.append(stack.reshape(*leading, *shape))
     return results
 
@@ -131,8 +131,8 @@ def _each(
     def body(inner: Builder, k: Value, _carries: Sequence[Value]) -> Sequence[Value]:
         return work(inner, [inner.apply("gather", x, k, attributes=FIRST) for x in flat])
 
-    found = count_loop(b, count, (), body)
-    return [b.reshape(x, (*leading, *x.tensor.shape[1:])) for x in found]
+    stacked = count_loop(b, count, (), body)
+    return [b.reshape(x, (*leading, *x.tensor.shape[1:])) for x in stacked]
 
 
 def _decompose(rewrite: Callable[[Builder, Node], Sequence[Value]], b: Builder, node: Node) -> Sequence[Value]:
@@ -148,19 +148,19 @@ def _gradient(record: OpRecord, b: Builder, node: Node, cotangents: Cotangents) 
     leading = _leading([v.tensor for v in node.operands])
     if not leading:
         return own(b, node, cotangents)
-    given = [dy for dy in cotangents if dy is not None]
-    if not given:
+    present = [dy for dy in cotangents if dy is not None]
+    if not present:
         return (None,) * len(node.operands)
     count = len(node.operands)
 
     def work(inner: Builder, x: Sequence[Value]) -> Sequence[Value]:
         single = inner.node(node.op, x[:count], node.attributes)
-        slopes = iter(x[count:])
-        back = own(inner, single, [next(slopes) if dy is not None else None for dy in cotangents])
-        assert all(slope is not None for slope in back), node.op
-        return [slope for slope in back if slope is not None]
+        cotangent_rows = iter(x[count:])
+        back = own(inner, single, [next(cotangent_rows) if dy is not None else None for dy in cotangents])
+        assert all(gradient is not None for gradient in back), node.op
+        return [gradient for gradient in back if gradient is not None]
 
-    return _each(b, leading, (*node.operands, *given), work)
+    return _each(b, leading, (*node.operands, *present), work)
 
 
 # ----------------------------------------------------------------- samples --

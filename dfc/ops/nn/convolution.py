@@ -1,8 +1,8 @@
 """Convolutions (correlations, as in learning) with channels last: conv1d and conv2d.
 
 A convolution is a matrix product of the windows of the padded image with the weights of the kernel. Its gradients are
-a convolution of the slopes with the reversed kernel, and a product of the windows with the slopes. With `groups` it is
-that for each group of channels (`dfc.ops.nn.grouped`).
+a convolution of the gradients with the reversed kernel, and a product of the windows with the gradients. With `groups`
+it is that for each group of channels (`dfc.ops.nn.grouped`).
 """
 
 from __future__ import annotations
@@ -82,25 +82,25 @@ def paddings(extents: Sequence[Dim], it: Sequence[tuple[int, int, int]], how: Co
 
 def window_sizes(kernel: TensorType) -> tuple[int, ...]:
     """The spatial sizes of a kernel, which must be plain numbers."""
-    found = [size.constant for size in kernel.shape[:-2]]
-    known = tuple(size for size in found if size is not None)
-    if len(known) != len(found):
+    extents = [size.constant for size in kernel.shape[:-2]]
+    known = tuple(size for size in extents if size is not None)
+    if len(known) != len(extents):
         raise OpError("E0309", "the size of a kernel must be a plain number", blame=1, label=str(kernel))
     return known
 
 
-def _infer(places: int) -> InferTypes:
-    words = "height, width" if places == 2 else "place"
-    image = f"an operand with {places + 2} axes: batch, {words}, channels"
-    window = f"a kernel with {places + 2} axes: {words}, channels in, channels out"
+def _infer(rank: int) -> InferTypes:
+    words = "height, width" if rank == 2 else "place"
+    image = f"an operand with {rank + 2} axes: batch, {words}, channels"
+    window = f"a kernel with {rank + 2} axes: {words}, channels in, channels out"
 
     def infer(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
         x, kernel = types
         it = convolution(attributes)
         require_class(types, "number")
         require_same_dtype(types)
-        require_rank(types, 0, (places + 2,), image)
-        require_rank(types, 1, (places + 2,), window)
+        require_rank(types, 0, (rank + 2,), image)
+        require_rank(types, 1, (rank + 2,), window)
         _require_groups(kernel, it.groups)
         taken = kernel.shape[-2] * it.groups
         if not same_dim(x.shape[-1], taken):
@@ -150,7 +150,7 @@ def _evaluate(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -
     widths = [(0, 0), *zip(concrete(it.low, sizes), concrete(it.high, sizes), strict=True), (0, 0)]
     padded: Numeric = np.pad(x, widths)
     total: Numeric = np.zeros((x.shape[0], *counts, kernel.shape[-1]), accumulator(operands[0].dtype))
-    taken, given = kernel.shape[-2], kernel.shape[-1] // it.groups
+    channels_in, channels_out = kernel.shape[-2], kernel.shape[-1] // it.groups
     for offset in np.ndindex(kernel.shape[:-2]):
         picks = [
             slice(at * dilation, at * dilation + (count - 1) * step + 1 if count else at * dilation, step)
@@ -159,7 +159,10 @@ def _evaluate(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -
         with np.errstate(all="ignore"):
             image = padded[(slice(None), *picks)]
             for group in range(it.groups):
-                own, into = slice(group * taken, (group + 1) * taken), slice(group * given, (group + 1) * given)
+                own, into = (
+                    slice(group * channels_in, (group + 1) * channels_in),
+                    slice(group * channels_out, (group + 1) * channels_out),
+                )
                 total[..., into] += image[..., own] @ kernel[offset][:, into]
     return (narrow(total, operands[0].dtype),)
 
@@ -190,8 +193,8 @@ def _patches(b: Builder, x: Value, it: ConvolutionAttributes, sizes: tuple[int, 
     axes = tuple(range(1, len(sizes) + 1))
     channels = x.tensor.shape[-1]
     rows, columns = product((x.tensor.shape[0], *it.counts)), product((*map(dim, sizes), channels))
-    spread = x.node is not None and x.node.op == "pad"
-    if all(size == 1 for size in (*sizes, *it.strides)) and not spread and not _has_zeros(it):
+    is_padded = x.node is not None and x.node.op == "pad"
+    if all(size == 1 for size in (*sizes, *it.strides)) and not is_padded and not _has_zeros(it):
         return b.reshape(x, (rows, columns))
     last = len(axes) + 1
     seen = b.transpose(_seen(b, x, it, sizes), (*range(last), *range(last + 1, last + 1 + len(axes)), last))
@@ -229,13 +232,13 @@ def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     if it.groups > 1:
         return _by_data(b, node, dy), _in_groups(b, x, kernel, it).by_kernel(dy)
     rows = _patches(b, x, it, window_sizes(kernel.tensor))
-    slopes = b.reshape(dy, (rows.tensor.shape[0], dy.tensor.shape[-1]))
-    by_kernel = b.apply("matmul", b.transpose(rows, (1, 0)), slopes)
+    cotangent_rows = b.reshape(dy, (rows.tensor.shape[0], dy.tensor.shape[-1]))
+    by_kernel = b.apply("matmul", b.transpose(rows, (1, 0)), cotangent_rows)
     return _by_data(b, node, dy), b.reshape(by_kernel, kernel.tensor.shape)
 
 
 def _by_data(b: Builder, node: Node, dy: Value) -> Value:
-    """The slopes, spread out by the strides, convolved with the kernel turned round."""
+    """The gradients, spread out by the strides, convolved with the kernel turned round."""
     x, kernel = node.operands
     it = convolution(node.attributes)
     axes = tuple(range(len(it.strides)))
@@ -252,13 +255,13 @@ def _by_data(b: Builder, node: Node, dy: Value) -> Value:
     if direct:  # what the padding made is not computed at all
         low, high, counts = own[: len(axes)], own[len(axes) :], extents
     whole = ConvolutionAttributes((1,) * len(axes), it.dilations, tuple(low), tuple(high), counts, it.groups)
-    image = b.apply(node.op, _spread(b, dy, it), turned, attributes=whole)
+    image = b.apply(node.op, _dilate(b, dy, it), turned, attributes=whole)
     for axis in axes if not direct else ():
         image = part(b, image, axis + 1, it.low[axis], extents[axis])
     return image
 
 
-def _spread(b: Builder, dy: Value, it: ConvolutionAttributes) -> Value:
+def _dilate(b: Builder, dy: Value, it: ConvolutionAttributes) -> Value:
     """Zeros between neighbours, where the kernel had jumped over elements."""
     if all(step == 1 for step in it.strides):
         return dy
@@ -277,8 +280,8 @@ def _bind(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
         counts = none = (dim(0),) * len(sizes)
         return ConvolutionAttributes(strides, dilations, none, none, counts, groups)  # `infer` says what is wrong
     each = list(zip(sizes, (max(step, 1) for step in strides), dilations, strict=True))
-    found = paddings(x.shape[1:-1], each, arguments.get("pad", "valid"))
-    low, high, counts = (tuple(one[i] for one in found) for i in range(3))
+    padding = paddings(x.shape[1:-1], each, arguments.get("pad", "valid"))
+    low, high, counts = (tuple(one[i] for one in padding) for i in range(3))
     return ConvolutionAttributes(strides, dilations, low, high, counts, groups)
 
 
@@ -293,8 +296,8 @@ def _case(
     groups: int = 1,
 ) -> Sample:
     each = [(size, stride, dilation) for size in kernel[:-2]]
-    found = paddings([dim(n) for n in shape[1:-1]], each, pad)
-    low, high, counts = (tuple(one[i] for one in found) for i in range(3))
+    padding = paddings([dim(n) for n in shape[1:-1]], each, pad)
+    low, high, counts = (tuple(one[i] for one in padding) for i in range(3))
     attributes = ConvolutionAttributes((stride,) * len(each), (dilation,) * len(each), low, high, counts, groups)
     operands = samples.numbers(shape, dtype), samples.numbers(kernel, dtype, start=0.9)
     return samples.sample(*operands, attributes=attributes, kind=kind)
@@ -302,7 +305,7 @@ def _case(
 
 def _samples_2d() -> Sequence[Sample]:
     mixed = _case((1, 3, 3, 1), (2, 2, 1, 1))
-    found = [
+    cases = [
         _case((2, 5, 4, 3), (3, 2, 3, 4)),
         _case((1, 6, 5, 2), (3, 3, 2, 3), pad="same"),
         _case((1, 7, 6, 1), (3, 3, 1, 2), 2, "same"),
@@ -333,7 +336,7 @@ def _samples_2d() -> Sequence[Sample]:
     types = samples.sample(
         np.ones((1, 3, 3, 1), np.float32), np.ones((2, 2, 1, 1)), attributes=mixed.attributes, kind="invalid"
     )
-    return [*found, *wrong, single, types]
+    return [*cases, *wrong, single, types]
 
 
 def _samples_1d() -> Sequence[Sample]:
@@ -350,7 +353,7 @@ def _samples_1d() -> Sequence[Sample]:
     ]
 
 
-def _register(name: str, places: int, image: str, kernel: str, cases: Callable[[], Sequence[Sample]]) -> None:
+def _register(name: str, rank: int, image: str, kernel: str, cases: Callable[[], Sequence[Sample]]) -> None:
     consts = 'const stride: ints = 1, const pad: widths = "valid", const dilation: ints = 1, const groups: int = 1'
     register(
         OpRecord(
@@ -371,7 +374,7 @@ def _register(name: str, places: int, image: str, kernel: str, cases: Callable[[
                 Parameter("dilation", "const", "ints", "1", "From one element of a window to the next."),
                 Parameter("groups", "const", "int", "1", "Groups of channels, each with kernels of its own."),
             ),
-            infer=_infer(places),
+            infer=_infer(rank),
             evaluate=_evaluate,
             lowering=Decompose(_decompose),
             attributes=ConvolutionAttributes,

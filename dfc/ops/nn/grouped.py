@@ -29,39 +29,41 @@ class Grouped:
         self.window: Shape = kernel[:-2]
         self.kernel = kernel
         self.groups = dim(groups)
-        self.taken, self.given = kernel[-2], kernel[-1] // groups
-        places = len(self.window)
-        self.places: Shape = seen.tensor.shape[: places + 1]
+        self.channels_in, self.channels_out = kernel[-2], kernel[-1] // groups
+        rank = len(self.window)
+        self.output_shape: Shape = seen.tensor.shape[: rank + 1]
 
     def forward(self, kernel: Value) -> Value:
-        if self.taken == ONE:
+        if self.channels_in == ONE:
             return self._by_channel(kernel)
         b = self.b
-        found = b.apply("matmul", self._rows(), self._weights(kernel))
-        return b.reshape(b.transpose(found, (1, 0, 2)), (*self.places, self.groups * self.given))
+        product = b.apply("matmul", self._rows(), self._weights(kernel))
+        return b.reshape(b.transpose(product, (1, 0, 2)), (*self.output_shape, self.groups * self.channels_out))
 
     def by_kernel(self, dy: Value) -> Value:
-        """The slope of the kernel."""
-        if self.taken == ONE:
+        """The gradient of the kernel."""
+        if self.channels_in == ONE:
             return self._kernel_by_channel(dy)
         b = self.b
-        rows = product(self.places)
-        slopes = b.transpose(b.reshape(dy, (rows, self.groups, self.given)), (1, 0, 2))
-        found = b.apply("matmul", b.transpose(self._rows(), (0, 2, 1)), slopes)
-        return b.reshape(b.transpose(found, (1, 0, 2)), self.kernel)
+        rows = product(self.output_shape)
+        cotangent_rows = b.transpose(b.reshape(dy, (rows, self.groups, self.channels_out)), (1, 0, 2))
+        gradient = b.apply("matmul", b.transpose(self._rows(), (0, 2, 1)), cotangent_rows)
+        return b.reshape(b.transpose(gradient, (1, 0, 2)), self.kernel)
 
     # ------------------------------------------------------ matrices, one a group --
 
     def _rows(self) -> Value:
         """[groups, batch * places, window * channels of a group]."""
-        group = len(self.places)
+        group = len(self.output_shape)
         window = range(group + 2, group + 2 + len(self.window))
         turned = self.b.transpose(self.seen, (group, *range(group), *window, group + 1))
-        return self.b.reshape(turned, (self.groups, product(self.places), product(self.window) * self.taken))
+        return self.b.reshape(
+            turned, (self.groups, product(self.output_shape), product(self.window) * self.channels_in)
+        )
 
     def _weights(self, kernel: Value) -> Value:
         """[groups, window * channels of a group, channels out of a group]."""
-        apart = self.b.reshape(kernel, (product(self.window) * self.taken, self.groups, self.given))
+        apart = self.b.reshape(kernel, (product(self.window) * self.channels_in, self.groups, self.channels_out))
         return self.b.transpose(apart, (1, 0, 2))
 
     # -------------------------------------------------------- a channel by itself --
@@ -77,17 +79,19 @@ class Grouped:
 
     def _by_channel(self, kernel: Value) -> Value:
         b, last = self.b, len(self.window)
-        apart = b.reshape(kernel, (*self.window, self.groups, self.given))
+        apart = b.reshape(kernel, (*self.window, self.groups, self.channels_out))
         weights = self._working(b.transpose(apart, (last, last + 1, *range(last))))
-        first = len(self.places) + 2
-        found = b.sum(mul(b, self._windows(), in_front(b, weights, first + last)), tuple(range(first, first + last)))
-        return b.reshape(b.cast(found, kernel.tensor.dtype), (*self.places, self.groups * self.given))
+        first = len(self.output_shape) + 2
+        total = b.sum(mul(b, self._windows(), in_front(b, weights, first + last)), tuple(range(first, first + last)))
+        return b.reshape(b.cast(total, kernel.tensor.dtype), (*self.output_shape, self.groups * self.channels_out))
 
     def _kernel_by_channel(self, dy: Value) -> Value:
         b, last = self.b, len(self.window)
-        slopes = self._working(b.reshape(dy, (*self.places, self.groups, self.given, *((ONE,) * last))))
-        found = b.sum(mul(b, self._windows(), slopes), tuple(range(len(self.places))))
-        turned = b.transpose(found, (*range(2, last + 2), 0, 1))
+        cotangent_rows = self._working(
+            b.reshape(dy, (*self.output_shape, self.groups, self.channels_out, *((ONE,) * last)))
+        )
+        total = b.sum(mul(b, self._windows(), cotangent_rows), tuple(range(len(self.output_shape))))
+        turned = b.transpose(total, (*range(2, last + 2), 0, 1))
         return b.reshape(b.cast(turned, dy.tensor.dtype), self.kernel)
 
 

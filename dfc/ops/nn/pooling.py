@@ -86,11 +86,11 @@ def _evaluate(fold: Callable[[Numeric, Numeric, tuple[int, ...]], object]) -> Ev
         inside: Numeric = np.pad(np.ones(x.shape, np.bool_), widths)
         counts, axes = concrete(it.counts, sizes), tuple(range(1, x.ndim - 1))
         result: Numeric = np.zeros((x.shape[0], *counts, x.shape[-1]), x.dtype)
-        for place in np.ndindex(*counts):
-            window = [slice(p * s, p * s + n) for p, s, n in zip(place, it.strides, it.sizes, strict=True)]
+        for position in np.ndindex(*counts):
+            window = [slice(p * s, p * s + n) for p, s, n in zip(position, it.strides, it.sizes, strict=True)]
             picks = (slice(None), *window)
             with np.errstate(all="ignore"):
-                result[(slice(None), *place)] = fold(around[picks], inside[picks], axes)
+                result[(slice(None), *position)] = fold(around[picks], inside[picks], axes)
         return (narrow(result, operands[0].dtype),)
 
     return evaluate
@@ -156,13 +156,13 @@ def _decompose_mean(b: Builder, node: Node) -> Sequence[Value]:
     return (b.cast(mean, node.result.tensor.dtype),)
 
 
-def _back(b: Builder, node: Node, slopes: Value) -> Value:
-    """From slopes of the elements of windows to those of the operand."""
+def _back(b: Builder, node: Node, cotangent: Value) -> Value:
+    """From gradients of the elements of windows to those of the operand."""
     x, it = node.operands[0], pool(node.attributes)
     shape = list(x.tensor.shape)
     for axis, (low, high) in enumerate(zip(it.low, it.high, strict=True), 1):
         shape[axis] = shape[axis] + low + high
-    back = lay_back(b, _window_attributes(it), slopes, tuple(shape))
+    back = lay_back(b, _window_attributes(it), cotangent, tuple(shape))
     for axis, low in enumerate(it.low, 1):
         if shape[axis] != x.tensor.shape[axis]:
             back = part(b, back, axis, low, x.tensor.shape[axis])
@@ -175,7 +175,7 @@ def _for_elements(b: Builder, y: Value, it: PoolAttributes) -> Value:
 
 
 def _gradient_max(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
-    """Elements of a window that tie share its slope."""
+    """Elements of a window that tie share its gradient."""
     (dy,) = cotangents
     if dy is None:
         return (None,)
@@ -209,8 +209,8 @@ def _attributes(
     extents: Sequence[Dim], sizes: tuple[int, ...], strides: tuple[int, ...], how: ConstArgument
 ) -> PoolAttributes:
     each = [(size, max(stride, 1), 1) for size, stride in zip(sizes, strides, strict=True)]
-    found = paddings(extents, each, how)
-    low, high, counts = (tuple(one[i] for one in found) for i in range(3))
+    padding = paddings(extents, each, how)
+    low, high, counts = (tuple(one[i] for one in padding) for i in range(3))
     return PoolAttributes(sizes, strides, low, high, counts)
 
 
@@ -230,8 +230,8 @@ def _samples(bound: str) -> Callable[[], Sequence[Sample]]:
 
     def make() -> Sequence[Sample]:
         inside, outside = samples.dtypes(bound)
-        found = [case((1, 4, 4, 2), 2, dtype=d) for d in inside]
-        found += [
+        cases = [case((1, 4, 4, 2), 2, dtype=d) for d in inside]
+        cases += [
             case((2, 5, 7, 3), 2),
             case((1, 6, 5, 2), 3, 1),
             case((1, 5, 6, 1), (3, 2), 2, "same"),
@@ -246,10 +246,10 @@ def _samples(bound: str) -> Callable[[], Sequence[Sample]]:
             case((1, 1, 1, 1), 3, 1, "same", kind="edge"),
         ]
         flat = case((1, 4, 4, 1), 2).attributes
-        found.append(samples.sample(np.ones((4, 4)), attributes=flat, kind="invalid"))
-        found += [case((1, 4, 4, 1), 0, 1, kind="invalid"), case((1, 4, 4, 1), 2, 2, 2, kind="invalid")]
-        found.append(case((1, 2, 2, 1), 5, 1, kind="invalid"))
-        return found + [case((1, 4, 4, 1), 2, kind="invalid", dtype=d) for d in outside]
+        cases.append(samples.sample(np.ones((4, 4)), attributes=flat, kind="invalid"))
+        cases += [case((1, 4, 4, 1), 0, 1, kind="invalid"), case((1, 4, 4, 1), 2, 2, 2, kind="invalid")]
+        cases.append(case((1, 2, 2, 1), 5, 1, kind="invalid"))
+        return cases + [case((1, 4, 4, 1), 2, kind="invalid", dtype=d) for d in outside]
 
     return make
 

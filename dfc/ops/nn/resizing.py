@@ -1,7 +1,7 @@
 """resize: images of another size, by the nearest element or by linear interpolation between two, axis by axis.
 
 Pixels are areas: the centre of result i lies at (i + 0.5) * size / new - 0.5 of the operand. Beyond the outer centres
-the border counts. Slopes go back with the same weights.
+the border counts. Gradients go back with the same weights.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _evaluate(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -
     return (narrow(x, operands[0].dtype),)
 
 
-def _places(b: Builder, old: Dim, new: Dim, method: str) -> list[tuple[Value, Value | None]]:
+def _sources(b: Builder, old: Dim, new: Dim, method: str) -> list[tuple[Value, Value | None]]:
     """For one axis: where elements come from and with which weight (None is 1)."""
     half, one = b.constant(0.5, F64), b.constant(1, F64)
     scale = div(b, b.cast(b.size(old), F64), b.cast(b.size(new), F64))
@@ -93,8 +93,8 @@ def _places(b: Builder, old: Dim, new: Dim, method: str) -> list[tuple[Value, Va
     return [(_inside(b, low, old), sub(b, one, share)), (_inside(b, add(b, low, one), old), share)]
 
 
-def _inside(b: Builder, place: Value, size: Dim) -> Value:
-    whole = b.apply("maximum", b.cast(place, I64), b.constant(0, I64))
+def _inside(b: Builder, position: Value, size: Dim) -> Value:
+    whole = b.apply("maximum", b.cast(position, I64), b.constant(0, I64))
     return b.apply("minimum", whole, b.size(size - 1))
 
 
@@ -115,8 +115,8 @@ def _decompose(b: Builder, node: Node) -> Sequence[Value]:
         return (b.broadcast(b.scalar_like(0, node.result), node.result.tensor.shape),)
     for axis, new in enumerate(it.sizes, 1):
         along = AxisAttributes(axis)
-        places = _places(b, x.tensor.shape[axis], new, it.method)
-        x = _summed(b, [_weighted(b, b.apply("gather", x, ids, attributes=along), axis, w) for ids, w in places])
+        sources = _sources(b, x.tensor.shape[axis], new, it.method)
+        x = _summed(b, [_weighted(b, b.apply("gather", x, ids, attributes=along), axis, w) for ids, w in sources])
     return (b.cast(x, node.result.tensor.dtype),)
 
 
@@ -131,9 +131,9 @@ def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     for axis in reversed(range(1, len(it.sizes) + 1)):
         shape = (*total.tensor.shape[:axis], old[axis], *total.tensor.shape[axis + 1 :])
         back = ScatterAttributes(axis, shape)
-        places = _places(b, old[axis], it.sizes[axis - 1], it.method)
+        sources = _sources(b, old[axis], it.sizes[axis - 1], it.method)
         total = _summed(
-            b, [b.apply("scatter_add", ids, _weighted(b, total, axis, w), attributes=back) for ids, w in places]
+            b, [b.apply("scatter_add", ids, _weighted(b, total, axis, w), attributes=back) for ids, w in sources]
         )
     return (b.cast(total, dy.tensor.dtype),)
 

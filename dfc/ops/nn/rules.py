@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dfc.ir.graph import Node
 from dfc.ops.attributes import WindowAttributes
-from dfc.ops.rules.degrees import Growth, Sizes
+from dfc.ops.rules.degrees import MaybeDegree, Sizes
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.sharding import Cutting, Split, State
@@ -26,10 +26,10 @@ def _windows(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
 # ---------------------------------------------------------------- degrees --
 
 
-def _windows_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _windows_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     assert isinstance(node.attributes, WindowAttributes)
     shape = node.operands[0].tensor.shape
-    if degrees[0] is None or degrees[0].spread or sizes.is_fixed([shape[axis] for axis in node.attributes.axes]):
+    if degrees[0] is None or degrees[0].is_dense or sizes.is_fixed([shape[axis] for axis in node.attributes.axes]):
         return degrees[0]
     return None
 

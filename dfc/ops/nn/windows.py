@@ -135,10 +135,10 @@ def _lay_over(b: Builder, dy: Value, it: WindowAttributes, number: int, extent: 
 
 def per_axis(value: ConstArgument, count: int, name: str) -> tuple[int, ...]:
     """One number for all axes of a window, or one for each."""
-    found = integers(value, name)
-    if len(found) not in (1, count):
+    values = integers(value, name)
+    if len(values) not in (1, count):
         raise wrong(name, f"a whole number or {count} of them")
-    return found * count if len(found) == 1 else found
+    return values * count if len(values) == 1 else values
 
 
 def _bind(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:

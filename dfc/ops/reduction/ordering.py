@@ -173,12 +173,12 @@ def axis_samples(bound: str) -> Callable[[], Sequence[Sample]]:
         def case(shape: tuple[int, ...], axis: int, kind: str = "regular", dtype: DTypeLike = np.float32) -> Sample:
             return samples.sample(samples.numbers(shape, dtype), attributes=AxisAttributes(axis), kind=kind)
 
-        found = [case((3, 4), 1, dtype=d) for d in inside]
-        found += [case((3, 4), 0), case((2, 3, 5), 1), case((37,), 0)]
-        found += [case(s, 0, "edge") for s in ((0,), (0, 3), (1,), (1, 4))]
-        found.append(case((3, 1), 1, "edge"))
-        found += [case((), 0, "invalid"), case((3,), 1, "invalid")]
-        return found + [case((3,), 0, "invalid", d) for d in outside]
+        cases = [case((3, 4), 1, dtype=d) for d in inside]
+        cases += [case((3, 4), 0), case((2, 3, 5), 1), case((37,), 0)]
+        cases += [case(s, 0, "edge") for s in ((0,), (0, 3), (1,), (1, 4))]
+        cases.append(case((3, 1), 1, "edge"))
+        cases += [case((), 0, "invalid"), case((3,), 1, "invalid")]
+        return cases + [case((3,), 0, "invalid", d) for d in outside]
 
     return make
 

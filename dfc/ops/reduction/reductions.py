@@ -163,23 +163,23 @@ def reduction_samples(bound: str, *, positive: bool = False) -> Samples:
             x = samples.numbers(shape, dtype, positive=positive)
             return samples.sample(x, attributes=ReduceAttributes(axes, keep), kind=kind)
 
-        found = [case((3, 4), (1,), False, "regular", dtype) for dtype in inside]
+        cases = [case((3, 4), (1,), False, "regular", dtype) for dtype in inside]
         for axes in ((0,), (2,), (0, 1), (0, 2), (0, 1, 2), ()):
-            found += [case((2, 3, 5), axes, keep, "regular") for keep in (False, True)]
-        found.append(case((1037,), (0,), False, "regular"))
+            cases += [case((2, 3, 5), axes, keep, "regular") for keep in (False, True)]
+        cases.append(case((1037,), (0,), False, "regular"))
         for shape, axes in (((), ()), ((0,), (0,)), ((0, 3), (0,)), ((0, 3), (1,)), ((1, 1), (0, 1)), ((1,), (0,))):
-            found.append(case(shape, axes, False, "edge"))
-        found += [case((3,), (1,), False, "invalid"), case((3, 4), (0, 0), False, "invalid")]
-        found += [case((3,), (0,), False, "invalid", dtype) for dtype in outside]
+            cases.append(case(shape, axes, False, "edge"))
+        cases += [case((3,), (1,), False, "invalid"), case((3, 4), (0, 0), False, "invalid")]
+        cases += [case((3,), (0,), False, "invalid", dtype) for dtype in outside]
         if bound in ("float", "number"):
             special = np.array([samples.SPECIAL, samples.SPECIAL[::-1]], np.float32)
-            found += [samples.sample(special, attributes=ReduceAttributes((a,)), kind="edge") for a in (0, 1)]
-        return found
+            cases += [samples.sample(special, attributes=ReduceAttributes((a,)), kind="edge") for a in (0, 1)]
+        return cases
 
     return make
 
 
-def _spread(b: Builder, node: Node, _y: Value, dy: Value) -> Value:
+def _broadcast_cotangent(b: Builder, node: Node, _y: Value, dy: Value) -> Value:
     return b.broadcast(dy, node.operands[0].tensor.shape)
 
 
@@ -190,7 +190,7 @@ def _mean_row(b: Builder, node: Node, _y: Value, dy: Value) -> Value:
 
 
 def _extreme_row(b: Builder, node: Node, y: Value, dy: Value) -> Value:
-    """Elements that tie share the slope equally."""
+    """Elements that tie share the gradient equally."""
     x = node.operands[0]
     chosen = indicator(b, b.apply("equal", x, y), x)
     ties = b.sum(chosen, reduction(node.attributes).axes, keep_dims=True)
@@ -198,7 +198,7 @@ def _extreme_row(b: Builder, node: Node, y: Value, dy: Value) -> Value:
 
 
 def _prod_row(b: Builder, node: Node, _y: Value, dy: Value) -> Value:
-    """The product of the others, also where one element (then only it has a slope) or more (then none) are 0."""
+    """The product of the others, also where one element (then only it has a gradient) or more (then none) are 0."""
     x, axes = node.operands[0], reduction(node.attributes).axes
     one, zero = b.scalar_like(1, x), b.scalar_like(0, x)
     is_zero = b.apply("equal", x, zero)
@@ -229,7 +229,7 @@ register_reduction(
     "The sum; integers wrap. `into` converts first: `sum(x, into = i64)`.",
     lambda x, axes, keep: np.sum(x, axes, accumulator(x.dtype), keepdims=keep),
     Reduce("add"),
-    _spread,
+    _broadcast_cotangent,
     into=True,
     rules=SUMS,
 )

@@ -10,7 +10,7 @@ from dfc.ir.dtypes import F32
 from dfc.ir.graph import Node, Value
 from dfc.ops.attributes import ArgAttributes, AxisAttributes, ReduceAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.rules.degrees import ANY, FLAT, Growth, Sizes, as_all_evenly, as_first, more
+from dfc.ops.rules.degrees import ANY, FLAT, MaybeDegree, Sizes, as_all_evenly, as_first, more
 from dfc.ops.rules.filling import ADDED, COPIES, MULTIPLIED, Filling
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.row_sparsity import Sparse, whole_sum
@@ -73,13 +73,13 @@ def _running(*, is_linear: bool) -> ShardingRule:
 # ---------------------------------------------------------------- degrees --
 
 
-def sum_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def sum_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     assert isinstance(node.attributes, ReduceAttributes)
     count = product(node.operands[0].tensor.shape[axis] for axis in node.attributes.axes)
     return more(degrees[0], sizes.power(count))
 
 
-def _prod_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _prod_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     assert isinstance(node.attributes, ReduceAttributes)
     counts = [node.operands[0].tensor.shape[axis] for axis in node.attributes.axes]
     if degrees[0] == ANY:
@@ -87,12 +87,12 @@ def _prod_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
     return degrees[0] if degrees[0] == FLAT and sizes.is_fixed(counts) else None
 
 
-def _cumsum_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _cumsum_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     assert isinstance(node.attributes, AxisAttributes)
     return more(degrees[0], sizes.power(node.operands[0].tensor.shape[node.attributes.axis]))
 
 
-def _cumprod_degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def _cumprod_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     assert isinstance(node.attributes, AxisAttributes)
     if degrees[0] == ANY:
         return ANY

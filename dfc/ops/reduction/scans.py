@@ -36,7 +36,7 @@ def _infer(types: Sequence[TensorType], attributes: Attributes) -> Sequence[Tens
 
 
 def _product_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
-    """From behind: s = dy + s * (the factor after this one); the slope is s times the product of all before.
+    """From behind: s = dy + s * (the factor after this one); the gradient is s times the product of all before.
 
     Nothing is divided, so that factors of 0 do no harm.
     """
@@ -50,29 +50,29 @@ def _product_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotange
     before = surrounded(b, part(b, node.result, axis, 0, size - 1), axis, 1, 0, fill=b.scalar_like(1, x))
     after = surrounded(b, part(b, x, axis, 1, size - 1), axis, 0, 1)
     first = (axis, *(a for a in range(rank) if a != axis))
-    slopes, factors = (b.transpose(reverse(b, v, (axis,)), first) for v in (dy, after))
+    row_cotangents, factors = (b.transpose(reverse(b, v, (axis,)), first) for v in (dy, after))
     row = AxisAttributes(0)
 
     def body(inner: Builder, k: Value, carries: Sequence[Value]) -> Sequence[Value]:
-        slope, factor = (inner.apply("gather", v, k, attributes=row) for v in (slopes, factors))
-        total = add(inner, slope, mul(inner, carries[0], factor))
+        cotangent, factor = (inner.apply("gather", v, k, attributes=row) for v in (row_cotangents, factors))
+        total = add(inner, cotangent, mul(inner, carries[0], factor))
         return total, total
 
-    nothing = b.broadcast(b.scalar_like(0, dy), slopes.tensor.shape[1:])
+    nothing = b.broadcast(b.scalar_like(0, dy), row_cotangents.tensor.shape[1:])
     _, sums = count_loop(b, size, (nothing,), body)
     back = b.transpose(sums, tuple(sorted(range(rank), key=first.__getitem__)))
     return (mul(b, reverse(b, back, (axis,)), before),)
 
 
 def _extreme_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
-    """Each slope goes to the latest element that is the extreme so far."""
+    """Each gradient goes to the latest element that is the extreme so far."""
     (dy,) = cotangents
     if dy is None:
         return (None,)
     axis, x = axis_of(node.attributes), node.operands[0]
     x, y, dy = (axis_to_end(b, v, axis) for v in (x, node.result, dy))
-    places = in_front(b, count_up(b, x.tensor.shape[-1]), x.tensor.rank)
-    reached = select(b, b.apply("equal", x, y), places, b.constant(0, I64))
+    positions = in_front(b, count_up(b, x.tensor.shape[-1]), x.tensor.rank)
+    reached = select(b, b.apply("equal", x, y), positions, b.constant(0, I64))
     latest = b.apply("cummax", reached, attributes=AxisAttributes(x.tensor.rank - 1))
     return (axis_from_end(b, put_last(b, latest, dy, x.tensor.shape[-1], checked=True), axis),)
 

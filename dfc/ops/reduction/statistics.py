@@ -12,7 +12,7 @@ from dfc.ir.dtypes import I64
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops import samples
-from dfc.ops.attributes import ArgSortAttributes, AxisAttributes, ReduceAttributes, SortAttributes, SpreadAttributes
+from dfc.ops.attributes import ArgSortAttributes, AxisAttributes, ReduceAttributes, SortAttributes, StatisticAttributes
 from dfc.ops.binding import integer
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
@@ -29,23 +29,23 @@ from dfc.ops.registry import register
 Cotangents = Sequence[Value | None]
 
 
-def _spread(attributes: Attributes) -> SpreadAttributes:
-    assert isinstance(attributes, SpreadAttributes)
+def _statistic_attributes(attributes: Attributes) -> StatisticAttributes:
+    assert isinstance(attributes, StatisticAttributes)
     return attributes
 
 
 def _where(attributes: Attributes) -> ReduceAttributes:
-    it = _spread(attributes)
+    it = _statistic_attributes(attributes)
     return ReduceAttributes(it.axes, it.keep_dims)
 
 
 def _infer(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
-    if _spread(attributes).correction < 0:
+    if _statistic_attributes(attributes).correction < 0:
         raise OpError("E0314", "`correction` is not negative", blame="correction")
     return infer_reduction("float")(types, _where(attributes))
 
 
-def _variance(x: Numeric, it: SpreadAttributes) -> Numeric:
+def _variance(x: Numeric, it: StatisticAttributes) -> Numeric:
     count = int(np.prod([x.shape[axis] for axis in it.axes]))
     center: Numeric = np.sum(x, it.axes, keepdims=True) / x.dtype.type(count)
     total: Numeric = np.sum(np.square(x - center), it.axes, keepdims=it.keep_dims)
@@ -55,13 +55,13 @@ def _variance(x: Numeric, it: SpreadAttributes) -> Numeric:
 def _evaluate(finish: Callable[[Numeric], Numeric]) -> Callable[[Sequence[Array], Attributes, Sizes], Sequence[Array]]:
     def evaluate(operands: Sequence[Array], attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
         with np.errstate(all="ignore"):
-            result = finish(_variance(widen(operands[0]), _spread(attributes)))
+            result = finish(_variance(widen(operands[0]), _statistic_attributes(attributes)))
         return (narrow(result, operands[0].dtype),)
 
     return evaluate
 
 
-def _divisor(b: Builder, x: Value, it: SpreadAttributes) -> Value:
+def _divisor(b: Builder, x: Value, it: StatisticAttributes) -> Value:
     """The number of elements less the correction, but not below 0."""
     count = product(x.tensor.shape[axis] for axis in it.axes)
     free = b.apply("maximum", b.size(count - it.correction), b.size(0))
@@ -73,7 +73,7 @@ def _off_center(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
 
 
 def _decompose_variance(b: Builder, node: Node) -> Sequence[Value]:
-    x, it = widened(b, node.operands[0]), _spread(node.attributes)
+    x, it = widened(b, node.operands[0]), _statistic_attributes(node.attributes)
     squares = b.apply("square", _off_center(b, x, it.axes))
     total = b.sum(squares, it.axes, it.keep_dims)
     return (b.cast(div(b, total, _divisor(b, x, it)), node.result.tensor.dtype),)
@@ -85,9 +85,9 @@ def _decompose_deviation(b: Builder, node: Node) -> Sequence[Value]:
     return (b.cast(root, node.result.tensor.dtype),)
 
 
-def _slope(b: Builder, node: Node, dy: Value) -> Value:
+def _centered_gradient(b: Builder, node: Node, dy: Value) -> Value:
     """2 (x - mean) dy / (n - correction): the mean moves along, but that cancels."""
-    x, it = widened(b, node.operands[0]), _spread(node.attributes)
+    x, it = widened(b, node.operands[0]), _statistic_attributes(node.attributes)
     wide = widened(b, dy)
     wide = wide if it.keep_dims else with_axes(b, wide, it.axes, x.tensor.rank)
     share = div(b, scaled(b, wide, 2), _divisor(b, x, it))
@@ -96,7 +96,7 @@ def _slope(b: Builder, node: Node, dy: Value) -> Value:
 
 def _variance_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     (dy,) = cotangents
-    return (None if dy is None else _slope(b, node, dy),)
+    return (None if dy is None else _centered_gradient(b, node, dy),)
 
 
 def _deviation_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -108,23 +108,23 @@ def _deviation_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotan
     zero = b.scalar_like(0, y)
     flat = b.apply("equal", y, zero)
     half = div(b, scaled(b, dy, 0.5), select(b, flat, b.scalar_like(1, y), y))
-    return (_slope(b, node, select(b, flat, zero, half)),)
+    return (_centered_gradient(b, node, select(b, flat, zero, half)),)
 
 
 def _bind(arguments: Arguments, types: Sequence[TensorType]) -> Attributes:
     where = reduction(bind_reduction(arguments, types))
-    return SpreadAttributes(where.axes, where.keep_dims, integer(arguments.get("correction", 0), "correction"))
+    return StatisticAttributes(where.axes, where.keep_dims, integer(arguments.get("correction", 0), "correction"))
 
 
 def _samples() -> Sequence[Sample]:
-    found: list[Sample] = []
+    cases: list[Sample] = []
     for number, sample in enumerate(reduction_samples("float")()):
         where = reduction(sample.attributes)
         counted = [size for axis, size in enumerate(sample.operands[0].shape) if axis in where.axes]
         correction = number % 2 if int(np.prod(counted)) > 1 else 0
-        found.append(Sample(sample.operands, SpreadAttributes(where.axes, where.keep_dims, correction), sample.kind))
+        cases.append(Sample(sample.operands, StatisticAttributes(where.axes, where.keep_dims, correction), sample.kind))
     x = samples.numbers((3, 4), np.float64)
-    return [*found, samples.sample(x, attributes=SpreadAttributes((0,), False, -1), kind="invalid")]
+    return [*cases, samples.sample(x, attributes=StatisticAttributes((0,), False, -1), kind="invalid")]
 
 
 CONSTS = "const axis: ints = every, const keep: ints = none, const keep_dims: bool = false, const correction: int = 0"
@@ -144,7 +144,7 @@ register(
         infer=_infer,
         evaluate=_evaluate(lambda x: x),
         lowering=Decompose(_decompose_variance),
-        attributes=SpreadAttributes,
+        attributes=StatisticAttributes,
         constraints=CONDITIONS,
         gradient=_variance_gradient,
         samples=_samples,
@@ -161,7 +161,7 @@ register(
         infer=_infer,
         evaluate=_evaluate(lambda x: np.sqrt(x)),
         lowering=Decompose(_decompose_deviation),
-        attributes=SpreadAttributes,
+        attributes=StatisticAttributes,
         constraints=CONDITIONS,
         gradient=_deviation_gradient,
         samples=_samples,
@@ -195,7 +195,7 @@ def _decompose_median(b: Builder, node: Node) -> Sequence[Value]:
     axis, x = axis_of(node.attributes), node.operands[0]
     size = x.tensor.shape[axis]
     ordered = b.apply("sort", x, attributes=SortAttributes(axis))
-    pair = [widened(b, element(b, ordered, axis, place)) for place in ((size - 1) // 2, size // 2)]
+    pair = [widened(b, element(b, ordered, axis, position)) for position in ((size - 1) // 2, size // 2)]
     middle = b.apply("add", *(scaled(b, v, 0.5) for v in pair))
     wrong = b.apply("any", b.apply("is_nan", x), attributes=ReduceAttributes((axis,)))
     result = select(b, wrong, b.scalar_like(float("nan"), middle), middle)
@@ -214,16 +214,17 @@ def _median_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangen
     last = order.tensor.rank - 1
     share = b.reshape(scaled(b, dy, 0.5), (*dy.tensor.shape, ONE))
     back = [
-        put_last(b, part(b, order, last, place, 1), share, size, checked=True) for place in ((size - 1) // 2, size // 2)
+        put_last(b, part(b, order, last, position, 1), share, size, checked=True)
+        for position in ((size - 1) // 2, size // 2)
     ]
     return (axis_from_end(b, b.apply("add", *back), axis),)
 
 
 def _median_samples() -> Sequence[Sample]:
     empty = samples.sample(samples.numbers((2, 0)), attributes=AxisAttributes(1), kind="invalid")
-    found = [s for s in axis_samples("float")() if s.kind == "invalid" or s.operands[0].shape[axis_of(s.attributes)]]
+    cases = [s for s in axis_samples("float")() if s.kind == "invalid" or s.operands[0].shape[axis_of(s.attributes)]]
     special = samples.sample(np.array([[1, np.nan, 2], [np.inf, 1, 5]]), attributes=AxisAttributes(1), kind="edge")
-    return [*found, special, empty]
+    return [*cases, special, empty]
 
 
 register(

@@ -31,12 +31,12 @@ class Degree:
     """See above."""
 
     power: float
-    spread: bool = True
+    is_dense: bool = True
 
 
 ANY = Degree(-inf)
 FLAT = Degree(0.0)
-Growth = Degree | None
+MaybeDegree = Degree | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,17 @@ class Sizes:
 
     def power(self, size: Dim) -> float | None:
         """The highest power; None where the terms that have it may cancel, or a size is not known."""
-        found: dict[float, set[bool]] = {}
+        flags: dict[float, set[bool]] = {}
         for monomial, factor in size.terms:
             each = [self._atom(atom) for atom in monomial]
             if None in each:
                 return None
             power = sum((p for p in each if p is not None), 0.0)
-            found.setdefault(power, set()).add(factor > 0)
-        if not found:
+            flags.setdefault(power, set()).add(factor > 0)
+        if not flags:
             return 0.0
-        highest = max(found)
-        return highest if found[highest] == {True} else None
+        highest = max(flags)
+        return highest if flags[highest] == {True} else None
 
     def _atom(self, atom: Atom) -> float | None:
         if isinstance(atom, Symbol):
@@ -87,7 +87,7 @@ def _of_compound(atom: Compound, left: float, right: float) -> float | None:
 # ---------------------------------------------------------------- the algebra --
 
 
-def same(degrees: Sequence[Growth]) -> Growth:
+def same(degrees: Sequence[MaybeDegree]) -> MaybeDegree:
     """The one degree that all have; zeros have every degree."""
     known = {degree for degree in degrees if degree != ANY}
     if not known:
@@ -96,26 +96,26 @@ def same(degrees: Sequence[Growth]) -> Growth:
     power = powers.pop()
     if powers or power is None:
         return None
-    return Degree(power, all(degree is not None and degree.spread for degree in known))
+    return Degree(power, all(degree is not None and degree.is_dense for degree in known))
 
 
-def times(a: Growth, b: Growth) -> Growth:
+def times(a: MaybeDegree, b: MaybeDegree) -> MaybeDegree:
     """That of a product. Where few elements of both are not 0 they may miss each other."""
     if ANY in (a, b):
         return ANY
-    if a is None or b is None or not (a.spread or b.spread):
+    if a is None or b is None or not (a.is_dense or b.is_dense):
         return None
-    return Degree(a.power + b.power, a.spread and b.spread)
+    return Degree(a.power + b.power, a.is_dense and b.is_dense)
 
 
-def to_the(degree: Growth, power: float) -> Growth:
+def to_the(degree: MaybeDegree, power: float) -> MaybeDegree:
     """That of a power of it."""
     if degree == ANY:
         return ANY if power > 0 else None
-    return None if degree is None or not degree.spread else Degree(degree.power * power)
+    return None if degree is None or not degree.is_dense else Degree(degree.power * power)
 
 
-def more(degree: Growth, power: float | None) -> Growth:
+def more(degree: MaybeDegree, power: float | None) -> MaybeDegree:
     """That of a sum of so many."""
     if degree == ANY:
         return ANY
@@ -124,41 +124,41 @@ def more(degree: Growth, power: float | None) -> Growth:
 
 # ---------------------------------------------------------------- rules that ops share --
 
-DegreeRule = Callable[[Node, Sequence[Growth], Sizes], Growth]
+DegreeRule = Callable[[Node, Sequence[MaybeDegree], Sizes], MaybeDegree]
 """The degree of what a node without regions gives, from those of its operands but tokens."""
 
 
-def unknown(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def unknown(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """The safe default: a function of values that do not grow does not grow; of others nothing is known."""
     del node, sizes
     return FLAT if all(degree in (FLAT, ANY) for degree in degrees) else None
 
 
-def as_first(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def as_first(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """That of the first operand: what is linear, and what moves elements."""
     del node, sizes
     return degrees[0]
 
 
-def as_all(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def as_all(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """That of all operands, if it is the same one: sums, and values side by side."""
     del node, sizes
     return same(degrees)
 
 
-def as_all_evenly(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def as_all_evenly(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """The same, of elements that all grow alike: extremes of them."""
     del node, sizes
     return evenly(same(degrees))
 
 
-def fixed(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def fixed(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """That of numbers that do not depend on how many there are."""
     del node, degrees, sizes
     return FLAT
 
 
-def pointwise(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def pointwise(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """The default of element-wise ops: of operands that grow alike a test, which is true or false, does not grow."""
     is_test = node.result.tensor.machine.is_bool and evenly(same(degrees)) is not None
     return FLAT if is_test else unknown(node, degrees, sizes)
@@ -167,13 +167,13 @@ def pointwise(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
 def power_of_first(exponent: float) -> DegreeRule:
     """That of a power of the first operand."""
 
-    def rule(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+    def rule(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
         del node, sizes
         return to_the(degrees[0], exponent)
 
     return rule
 
 
-def evenly(degree: Growth) -> Growth:
+def evenly(degree: MaybeDegree) -> MaybeDegree:
     """A degree, if all elements grow so."""
-    return degree if degree is not None and degree.spread else None
+    return degree if degree is not None and degree.is_dense else None

@@ -9,7 +9,7 @@ from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes
 from dfc.ops.record import Elementwise
 from dfc.ops.rules.costs import Cost, SizeOf, memory
-from dfc.ops.rules.degrees import Degree, Growth, Sizes, pointwise, unknown
+from dfc.ops.rules.degrees import Degree, MaybeDegree, Sizes, pointwise, unknown
 from dfc.ops.rules.op_rules import OpRules
 from dfc.ops.rules.sharding import Cutting, State
 from dfc.ops.rules.use import POINTWISE, Use, needs_whole
@@ -30,13 +30,13 @@ def use_of(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return rule(node, states, cutting)
 
 
-def degree_of(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def degree_of(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """The degree of what a node without regions gives; `degrees` are those of its operands but tokens."""
     rule = rules_of(node).degree or (pointwise if is_elementwise(node) else unknown)
-    found = rule(node, degrees, sizes)
-    if found is not None and not found.spread and sizes.is_fixed(node.result.tensor.shape):
-        return Degree(found.power)  # what is left has no examples: it is a sum over them
-    return found
+    degree = rule(node, degrees, sizes)
+    if degree is not None and not degree.is_dense and sizes.is_fixed(node.result.tensor.shape):
+        return Degree(degree.power)  # what is left has no examples: it is a sum over them
+    return degree
 
 
 def cost_of(node: Node, size_of: SizeOf) -> Cost:

@@ -13,5 +13,5 @@ class Movement(Enum):
     MIRRORED = "every element once, from the other end"
     PADDED = "every element once, among others"
     OVERLAPPING = "every element, some of them in several windows"
-    CUT = "some of the elements"
+    SUBSET = "some of the elements"
     NUMBERED = "no operand: the numbers of places"

@@ -36,8 +36,8 @@ CONSTANT_SIGNS = {
 def rows_of(b: Builder, node: Node, known: Known) -> Sparse | None:
     """What is known of the result of a node: by the rule of its record, or because it is zero at zero."""
     rule = rules_of(node).row_sparsity
-    found = rule(b, node, known) if rule is not None else None
-    return found if found is not None or not is_elementwise(node) else zero_at_zero(b, node, known)
+    sparse = rule(b, node, known) if rule is not None else None
+    return sparse if sparse is not None or not is_elementwise(node) else zero_at_zero(b, node, known)
 
 
 # ----------------------------------------------------------- zero at zero --
@@ -46,10 +46,10 @@ def rows_of(b: Builder, node: Node, known: Known) -> Sparse | None:
 def zero_at_zero(b: Builder, node: Node, known: Known) -> Sparse | None:
     """An element-wise function that is zero where its one sparse operand is."""
     known = [None if each is None or each.base is not None else each for each in known]
-    found = {id(each): each for each in known if each is not None}
-    if not found:
+    sparse = {id(each): each for each in known if each is not None}
+    if not sparse:
         return None
-    (x, *others) = found.values()
+    (x, *others) = sparse.values()
     shape = node.result.tensor.shape
     if others:
         return None

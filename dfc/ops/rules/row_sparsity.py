@@ -40,7 +40,7 @@ RowRule = Callable[[Builder, Node, Known], "Sparse | None"]
 RowTotal = Callable[[Builder, Node, "Sparse"], "Value | None"]
 """The result of a node, made of the rows of its one operand alone; None if that cannot be done."""
 
-Place = RangeSelector | Value
+Selector = RangeSelector | Value
 """What a term selects along one axis: a range, or the row numbers that a tensor holds."""
 
 
@@ -48,22 +48,22 @@ Place = RangeSelector | Value
 class Term:
     """`distinct`: no place is selected twice by rows that are not zero."""
 
-    index: tuple[Place, ...]
+    index: tuple[Selector, ...]
     rows: Value
     distinct: bool
 
     @property
     def ids(self) -> list[Value]:
-        return [place for place in self.index if isinstance(place, Value)]
+        return [selector for selector in self.index if isinstance(selector, Value)]
 
     def groups(self) -> list[list[int]]:
         """For each axis of the tensor the axes of the rows that stand for it."""
-        found: list[list[int]] = []
+        groupsof_axes: list[list[int]] = []
         start = 0
-        for place in self.index:
-            found.append(list(range(start, start + width(place))))
-            start += width(place)
-        return found
+        for selector in self.index:
+            groupsof_axes.append(list(range(start, start + width(selector))))
+            start += width(selector)
+        return groupsof_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +75,20 @@ class Sparse:
 NOTHING = Sparse(())
 
 
-def width(place: Place) -> int:
+def width(selector: Selector) -> int:
     """How many axes of the rows stand for an axis."""
-    return place.tensor.rank if isinstance(place, Value) else 1
+    return selector.tensor.rank if isinstance(selector, Value) else 1
 
 
-def whole_axis(place: Place, size: Dim) -> bool:
-    return isinstance(place, RangeSelector) and place.start == ZERO and place.step == 1 and place.size == size
+def whole_axis(selector: Selector, size: Dim) -> bool:
+    return (
+        isinstance(selector, RangeSelector) and selector.start == ZERO and selector.step == 1 and selector.size == size
+    )
 
 
 def scattered(ids: Value, rows: Value, where: ScatterAttributes) -> Sparse:
     """What `scatter_add` makes."""
-    index: list[Place] = [RangeSelector(ZERO, size) for size in where.shape]
+    index: list[Selector] = [RangeSelector(ZERO, size) for size in where.shape]
     index[where.axis] = ids
     return Sparse((Term(tuple(index), rows, distinct=not ids.tensor.rank),))
 
@@ -101,12 +103,12 @@ def padded(x: Value, inner: Sparse | None, where: PadAttributes) -> Sparse | Non
         return None
     terms: list[Term] = []
     for term in inner.terms:
-        index: list[Place] = []
-        for place, low, high, step in zip(term.index, where.low, where.high, steps, strict=True):
-            if isinstance(place, RangeSelector):
-                index.append(RangeSelector(low + place.start * step, place.size, place.step * step))
+        index: list[Selector] = []
+        for selector, low, high, step in zip(term.index, where.low, where.high, steps, strict=True):
+            if isinstance(selector, RangeSelector):
+                index.append(RangeSelector(low + selector.start * step, selector.size, selector.step * step))
             elif low == ZERO and high == ZERO and step == 1:
-                index.append(place)
+                index.append(selector)
             else:
                 return None  # row numbers would have to be checked against the size without the padding
         terms.append(replace(term, index=tuple(index)))
@@ -172,8 +174,10 @@ def combined(b: Builder, x: Sparse, shape: tuple[Dim, ...]) -> Sparse | None:
 
 
 def _pays(x: Sparse, axis: int, shape: tuple[Dim, ...]) -> bool:
-    places = (term.index[axis] for term in x.terms)
-    counts = [product(each.tensor.shape).constant if isinstance(each, Value) else each.size.constant for each in places]
+    selectors = (term.index[axis] for term in x.terms)
+    counts = [
+        product(each.tensor.shape).constant if isinstance(each, Value) else each.size.constant for each in selectors
+    ]
     elements = product(shape).constant
     if elements is None:
         return True
@@ -186,8 +190,8 @@ def _common_axis(x: Sparse) -> int | None:
     first, *others = x.terms
     different = {
         axis
-        for axis, place in enumerate(first.index)
-        if isinstance(place, Value) or any(term.index[axis] != place for term in others)
+        for axis, selector in enumerate(first.index)
+        if isinstance(selector, Value) or any(term.index[axis] != selector for term in others)
     }
     return different.pop() if len(different) == 1 else None
 
@@ -197,20 +201,20 @@ def _joined(b: Builder, x: Sparse, axis: int) -> tuple[Value, Value]:
     numbers: list[Value] = []
     rows: list[Value] = []
     for term in x.terms:
-        place = term.index[axis]
-        ids = place if isinstance(place, Value) else _counted(b, place)
+        selector = term.index[axis]
+        ids = selector if isinstance(selector, Value) else _counted(b, selector)
         count = product(ids.tensor.shape)
         shape = term.rows.tensor.shape
         numbers.append(b.reshape(b.cast(ids, I64), (count,)))
-        rows.append(b.reshape(term.rows, (*shape[:axis], count, *shape[axis + width(place) :])))
+        rows.append(b.reshape(term.rows, (*shape[:axis], count, *shape[axis + width(selector) :])))
     if len(rows) == 1:
         return numbers[0], rows[0]
     return b.concat(numbers, 0), b.concat(rows, axis)
 
 
-def _counted(b: Builder, place: RangeSelector) -> Value:
-    steps = b.apply("mul", count_up(b, place.size), b.constant(place.step, I64))
-    return add(b, steps, b.size(place.start))
+def _counted(b: Builder, selector: RangeSelector) -> Value:
+    steps = b.apply("mul", count_up(b, selector.size), b.constant(selector.step, I64))
+    return add(b, steps, b.size(selector.start))
 
 
 def _from_the_start(b: Builder, ids: Value, size: Dim) -> Value:
@@ -225,9 +229,9 @@ def _merged(b: Builder, ids: Value, rows: Value, axis: int) -> tuple[Value, Valu
     first = AxisAttributes(0)
     order = b.apply("argsort", ids, attributes=ArgSortAttributes(0, descending=False, dtype=I64))
     ordered = b.apply("gather", ids, order, attributes=first)
-    places, zero, one = count_up(b, count), b.constant(0, I64), b.constant(1, I64)
-    before = b.apply("gather", ordered, b.apply("maximum", b.apply("sub", places, one), zero), attributes=first)
-    is_first = b.apply("equal", places, zero)
+    positions, zero, one = count_up(b, count), b.constant(0, I64), b.constant(1, I64)
+    before = b.apply("gather", ordered, b.apply("maximum", b.apply("sub", positions, one), zero), attributes=first)
+    is_first = b.apply("equal", positions, zero)
     opens = b.apply("or", is_first, b.apply("not_equal", ordered, before))
     slots = b.apply("sub", b.apply("cumsum", b.cast(opens, I64), attributes=first), one)
     into = ScatterAttributes(axis, tuple(rows.tensor.shape))
@@ -237,7 +241,7 @@ def _merged(b: Builder, ids: Value, rows: Value, axis: int) -> tuple[Value, Valu
     named = b.apply("scatter_add", slots, select(b, opens, ordered, zero), attributes=ScatterAttributes(0, (count,)))
     used = b.apply("max", slots, attributes=ReduceAttributes((0,)))
     smallest = b.apply("min", ids, attributes=ReduceAttributes((0,)))
-    return select(b, b.apply("less_equal", places, used), named, smallest), sums
+    return select(b, b.apply("less_equal", positions, used), named, smallest), sums
 
 
 def whole_sum(b: Builder, x: Sparse) -> Value | None:
@@ -256,38 +260,38 @@ def part(b: Builder, x: Value, term: Term) -> Value:
     """A dense value (or one that broadcasts) at the places of a term, ready to be combined with its rows."""
     shape = x.tensor.shape
     index = term.index[len(term.index) - len(shape) :]
-    cuts = [_cut(place, size) for place, size in zip(index, shape, strict=True)]
-    if any(not whole_axis(cut, size) for cut, size in zip(cuts, shape, strict=True)):
-        starts, sizes = tuple(cut.start for cut in cuts), tuple(cut.size for cut in cuts)
-        x = b.apply("slice", x, attributes=SliceAttributes(starts, sizes, tuple(cut.step for cut in cuts)))
+    ranges = [_range_of(selector, size) for selector, size in zip(index, shape, strict=True)]
+    if any(not whole_axis(each, size) for each, size in zip(ranges, shape, strict=True)):
+        starts, sizes = tuple(each.start for each in ranges), tuple(each.size for each in ranges)
+        x = b.apply("slice", x, attributes=SliceAttributes(starts, sizes, tuple(each.step for each in ranges)))
     return _picked(b, x, index)
 
 
-def _cut(place: Place, size: Dim) -> RangeSelector:
+def _range_of(selector: Selector, size: Dim) -> RangeSelector:
     """The range along an axis of a value; all of it if rows are picked there, or one element is repeated."""
-    if isinstance(place, RangeSelector) and size != ONE:
-        return place
+    if isinstance(selector, RangeSelector) and size != ONE:
+        return selector
     return RangeSelector(ZERO, size)
 
 
-def _picked(b: Builder, x: Value, index: Sequence[Place]) -> Value:
+def _picked(b: Builder, x: Value, index: Sequence[Selector]) -> Value:
     """Rows by number; an axis of size one is repeated for every number."""
     axis = 0
-    for place in index:
-        if isinstance(place, Value):
+    for selector in index:
+        if isinstance(selector, Value):
             before, size, after = x.tensor.shape[:axis], x.tensor.shape[axis], x.tensor.shape[axis + 1 :]
             if size == ONE:
-                x = b.reshape(x, (*before, *(ONE for _ in place.tensor.shape), *after))
+                x = b.reshape(x, (*before, *(ONE for _ in selector.tensor.shape), *after))
             else:
-                x = b.apply("gather", x, place, attributes=AxisAttributes(axis))
-        axis += width(place)
+                x = b.apply("gather", x, selector, attributes=AxisAttributes(axis))
+        axis += width(selector)
     return x
 
 
 def is_along(x: TensorType, term: Term) -> bool:
     """Whether a value differs along an axis that a term selects only a part of."""
     index = term.index[len(term.index) - x.rank :]
-    return any(size != ONE and not whole_axis(place, size) for place, size in zip(index, x.shape, strict=True))
+    return any(size != ONE and not whole_axis(selector, size) for selector, size in zip(index, x.shape, strict=True))
 
 
 # ---------------------------------------------------------------- rules that ops share --

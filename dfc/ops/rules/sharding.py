@@ -53,8 +53,8 @@ SUM = Partial()
 
 def quotient(a: Dim, b: Dim) -> Dim | None:
     """`a / b` if it is a size whatever the symbols are (none of them 0); else None."""
-    found = ONE if a == b else a // b
-    return found if found * b == a else None
+    result = ONE if a == b else a // b
+    return result if result * b == a else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +72,20 @@ class Cutting:
         """The size of a block's piece of an axis that can be cut."""
         return self.whole(size) // dim(self.blocks)
 
-    def can_cut(self, size: Dim) -> bool:
+    def can_split(self, size: Dim) -> bool:
         """Whether an axis of this size falls into equal blocks, whatever the batch is."""
         return self.symbol in size.symbols() and self.whole(size) % dim(self.blocks) == ZERO
 
     def first_axis(self, shape: Sequence[Dim]) -> int | None:
         """The first axis that can be cut."""
-        return next((axis for axis, size in enumerate(shape) if self.can_cut(size)), None)
+        return next((axis for axis, size in enumerate(shape) if self.can_split(size)), None)
 
     def type_of(self, type_: Type, state: State) -> Type:
         """The type of what one block has of a value of this type."""
         if not isinstance(type_, TensorType):
             return type_
-        cut = state.axis if isinstance(state, Split) else None
-        shape = (self.part(d) if axis == cut else self.whole(d) for axis, d in enumerate(type_.shape))
+        split_axis = state.axis if isinstance(state, Split) else None
+        shape = (self.part(d) if axis == split_axis else self.whole(d) for axis, d in enumerate(type_.shape))
         return type_.with_shape(tuple(shape))
 
     def attributes_of(self, attributes: Attributes) -> Attributes:

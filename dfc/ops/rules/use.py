@@ -24,14 +24,14 @@ class Use:
     `total` is for a mean along the axis that is cut, whose result is a part of a sum: the op that gives that sum. Of
     equal blocks it is the part once it is divided by their number; of others it comes from the sum of all."""
 
-    wanted: tuple[State, ...]
+    required: tuple[State, ...]
     results: tuple[State, ...]
     shared: bool = False
     total: str = ""
 
     @property
     def is_common(self) -> bool:
-        return all(isinstance(state, Common) for state in (*self.wanted, *self.results))
+        return all(isinstance(state, Common) for state in (*self.required, *self.results))
 
 
 class NeededWhole(Exception):
@@ -65,8 +65,8 @@ def whole(node: Node, states: Sequence[State], reason: str) -> Use:
     return Use((COMMON,) * len(states), (COMMON,) * len(node.results))
 
 
-def one(wanted: Sequence[State], result: State) -> Use:
-    return Use(tuple(wanted), (result,))
+def one(required: Sequence[State], result: State) -> Use:
+    return Use(tuple(required), (result,))
 
 
 def refuse_parts(node: Node, states: Sequence[State]) -> None:
@@ -109,17 +109,17 @@ def pointwise(of_parts: OfParts | None = None, *, keeps_zeros: bool = False) -> 
 
 def _of_pieces(node: Node, states: Sequence[State], shifts: Sequence[int], piece: Split, cutting: Cutting) -> Use:
     """What is common and has the axis of the pieces is cut along it, too."""
-    wanted: list[State] = []
+    required: list[State] = []
     for state, value, shift in zip(states, node.operands, shifts, strict=True):
         own = piece.axis - shift
         if isinstance(state, Split):
-            wanted.append(state)
-        elif own >= 0 and value.tensor.shape[own] != ONE and cutting.can_cut(value.tensor.shape[own]):
+            required.append(state)
+        elif own >= 0 and value.tensor.shape[own] != ONE and cutting.can_split(value.tensor.shape[own]):
             piece = Split(piece.axis, piece.outer or ONE)
-            wanted.append(piece.at(own))
+            required.append(piece.at(own))
         else:
-            wanted.append(COMMON)
-    return one(wanted, piece)
+            required.append(COMMON)
+    return one(required, piece)
 
 
 def _of_parts(node: Node, states: Sequence[State], of_parts: OfParts | None) -> Use:
@@ -130,10 +130,10 @@ def _of_parts(node: Node, states: Sequence[State], of_parts: OfParts | None) -> 
             raise NeededWhole(number, f"`{node.op}` comes after the {state.how} of the blocks")
         if isinstance(state, Split):
             raise NeededWhole(first, "it meets a value that is cut")
-    wanted = of_parts(node, states) if of_parts is not None else None
-    if wanted is None:
+    required = of_parts(node, states) if of_parts is not None else None
+    if required is None:
         raise NeededWhole(first, f"`{node.op}` of parts is no part of the result")
-    return one(wanted, SUM)
+    return one(required, SUM)
 
 
 POINTWISE = pointwise()
@@ -142,15 +142,15 @@ POINTWISE = pointwise()
 
 def merged(states: Sequence[State], shifts: Sequence[int]) -> Split | None:
     """The piece of a result that several pieces make; `shifts` are how far their axes move."""
-    found: Split | None = None
+    split: Split | None = None
     for number, (state, shift) in enumerate(zip(states, shifts, strict=True)):
         if not isinstance(state, Split):
             continue
         moved = state.at(state.axis + shift)
-        if found is None or (found.axis == moved.axis and found.outer is None):
-            found = moved
-        elif found.axis != moved.axis:
+        if split is None or (split.axis == moved.axis and split.outer is None):
+            split = moved
+        elif split.axis != moved.axis:
             raise NeededWhole(number, "it meets a value that is cut along another axis")
-        elif moved.outer not in (None, found.outer):
+        elif moved.outer not in (None, split.outer):
             raise NeededWhole(number, "it meets a value whose blocks stand in another order")
-    return found
+    return split

@@ -6,8 +6,8 @@
 The gradient rows of the op records, last node first, along paths between targets and loss only; what a value gets from
 several users is added. Nodes are expanded in program order, so the gradient of a gradient finds plain nodes. Reads that
 see the same version of a variable are one target. Loops of unknown length are split into blocks before
-(`split_rounds`). A target without a path gets zeros: the front end has told the author already, where the program is
-as it was written.
+(`split_iterations`). A target without a path gets zeros: the front end has told the author already, where the program
+is as it was written.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class _Expand(Pass):
     def _gradients(self, site: RewriteSite, loss: Value, targets: Sequence[Value]) -> Sequence[Value]:
         builder = _builder(site)
         plan = self._plan(loss, targets)
-        found = plan.back({loss: one(builder, loss)}, builder)
+        cotangents = plan.back({loss: one(builder, loss)}, builder)
         builder.name, builder.span = f"{site.node.name}/grad", site.node.span
-        return [plan.total(found, target, builder) for target in targets]
+        return [plan.total(cotangents, target, builder) for target in targets]
 
     def _jacobian(self, site: RewriteSite, y: Value, x: Value) -> Value:
         """One way back for each element of y, stacked."""
@@ -89,22 +89,22 @@ class _Expand(Pass):
         rows: list[Value] = []
         for index in range(count):
             seed = builder.constant(_one_hot(y, index), y.tensor.dtype)
-            found = plan.back({y: seed}, builder)
+            cotangents = plan.back({y: seed}, builder)
             builder.name, builder.span = f"{site.node.name}/grad", site.node.span
-            rows.append(builder.reshape(plan.total(found, x, builder), (ONE, *x.tensor.shape)))
-        wanted = (*y.tensor.shape, *x.tensor.shape)
+            rows.append(builder.reshape(plan.total(cotangents, x, builder), (ONE, *x.tensor.shape)))
+        jacobian_shape = (*y.tensor.shape, *x.tensor.shape)
         if not rows:
             zero = builder.constant(0, x.tensor.dtype)
-            return builder.broadcast(zero, wanted)
+            return builder.broadcast(zero, jacobian_shape)
         stacked = builder.concat(rows, 0) if len(rows) > 1 else rows[0]
-        return builder.reshape(stacked, wanted)
+        return builder.reshape(stacked, jacobian_shape)
 
     def _plan(self, loss: Value, targets: Sequence[Value]) -> _Plan:
         return _Plan(ancestors([loss]), targets, self._versions)
 
 
 class _Plan:
-    """The paths between some targets and a loss, and the way back along them."""
+    """The paths between some targets and a loss, and the backward pass along them."""
 
     def __init__(self, nodes: Sequence[Node], targets: Sequence[Value], versions: Versions) -> None:
         self._nodes = nodes
@@ -131,13 +131,13 @@ def _same_reads(target: Value, nodes: Sequence[Node], versions: Versions) -> tup
     read = target.node
     if read is None or read.op != "read":
         return (target,)
-    found = {target: None}
+    equal_reads = {target: None}
     for node in nodes:
         inner = [n for region in node.regions for n in walk.nodes(region)]
         for candidate in (node, *inner):
             if candidate.op == "read" and versions.get(candidate.name) == versions[read.name]:
-                found[candidate.result] = None
-    return tuple(found)
+                equal_reads[candidate.result] = None
+    return tuple(equal_reads)
 
 
 def _builder(site: RewriteSite) -> Builder:

@@ -1,9 +1,9 @@
-"""The way back through a call with a gradient of its own: its slopes once more, with real cotangents.
+"""The backward pass through a call with a gradient of its own: its gradients once more, with real cotangents.
 
     let s: f32 = cotangent(y) * x                 let z_grad: f32 = ...
     let z: f32 = custom(y, x, c, s)     ->        let x_grad: f32 = z_grad * x
 
-Assumes that the slopes see nothing of the body but results and parameters, which the front end makes sure of.
+Assumes that the gradients see nothing of the body but results and parameters, which the front end makes sure of.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from dfc.transforms.autodiff.expose import zeros
 
 
 def stated(
-    builder: Builder, node: Node, given: Sequence[Value | None], environment: Mapping[Value, Value]
+    builder: Builder, node: Node, cotangents: Sequence[Value | None], environment: Mapping[Value, Value]
 ) -> Sequence[Value]:
     """The cotangents of the parameters, by what the function states."""
     assert isinstance(node.attributes, CustomAttributes)
     count, half = node.attributes.results, len(node.operands) // 2
-    bodies, places = node.operands[:count], node.operands[half : half + count]
-    slopes = node.operands[half + count :]
+    bodies, targets = node.operands[:count], node.operands[half : half + count]
+    stated_gradients = node.operands[half + count :]
     cloner = Cloner(environment, rename="{}/grad".format)
     own = {
-        place: cotangent if cotangent is not None else zeros(builder, place)
-        for place, cotangent in zip(places, given, strict=True)
+        target: cotangent if cotangent is not None else zeros(builder, target)
+        for target, cotangent in zip(targets, cotangents, strict=True)
     }
-    # where a slope uses a result, it is that of the call, so that second slopes are the stated ones too
+    # where a gradient uses a result, it is that of the call, so that second gradients are the stated ones too
     own.update((old, environment.get(new, new)) for old, new in zip(bodies, node.results, strict=True))
     cloner.values.update(own)
-    cloner.inline(_between(slopes, own, node.attributes.parameters(node)), builder.block.nodes)
-    return [cloner.value(slope) for slope in slopes]
+    cloner.inline(_between(stated_gradients, own, node.attributes.parameters(node)), builder.block.nodes)
+    return [cloner.value(gradient) for gradient in stated_gradients]
 
 
-def _between(slopes: Sequence[Value], own: Mapping[Value, Value], parameters: Sequence[Value]) -> list[Node]:
-    """The nodes that slopes need and that depend on cotangents or results, operands first."""
+def _between(gradients: Sequence[Value], own: Mapping[Value, Value], parameters: Sequence[Value]) -> list[Node]:
+    """The nodes that gradients need and that depend on cotangents or results, operands first."""
     ends = {*own, *parameters}
     order: list[Node] = []
     entered: set[Node] = set()
-    pending = [(v.node, False) for v in slopes if v.node is not None and v not in ends]
+    pending = [(v.node, False) for v in gradients if v.node is not None and v not in ends]
     while pending:
         node, done = pending.pop()
         if done:
@@ -54,9 +54,9 @@ def _between(slopes: Sequence[Value], own: Mapping[Value, Value], parameters: Se
             below = [v for v in walk.inputs(node) if v not in ends]
             pending.extend((v.node, False) for v in below if v.node is not None and v.node not in entered)
     depending = set(own)
-    found: list[Node] = []
+    nodes: list[Node] = []
     for node in order:
         if any(v in depending for v in walk.inputs(node)):
             depending.update(node.results)
-            found.append(node)
-    return found
+            nodes.append(node)
+    return nodes

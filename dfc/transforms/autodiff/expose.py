@@ -1,13 +1,13 @@
-"""expose: makes what the way back needs from inside an `if` or a `for` results of it (a first step of `autodiff`).
+"""expose: makes what the backward pass needs from inside an `if` or a `for` results of it (a first step of `autodiff`).
 
     let y: f32 = if c {                          let y: f32, y_1: f32 = if c {
       let a: f32 = graph.draw(..)                  let a: f32 = graph.draw(..)
       yield a * a                          ->      yield a * a, a
     } else { yield x }                           } else { yield x, zero }
 
-The way back through a region computes its pure values again; what came from an effect it takes from these results. A
-`for` whose number of rounds is known emits this, what each round starts with, and products, which cost most to compute
-again (but not `with recompute`). Results that stay unused go in `dce`.
+The backward pass through a region computes its pure values again; what came from an effect it takes from these results.
+A `for` whose number of iterations is known emits this, what each iteration starts with, and products, which cost most
+to compute again (but not `with recompute`). Results that stay unused go in `dce`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class _Expose(Pass):
             return old_results(kept, stacking)
         if site.node.op != "if":
             return None
-        wanted = [_effect_values(region) for region in site.regions]
-        if not any(wanted):
+        exposed = [_effect_values(region) for region in site.regions]
+        if not any(exposed):
             return None
-        extra = [value for values in wanted for value in values]
+        extra = [value for values in exposed for value in values]
         regions = [
             _with_outputs(region, [v if v in mine else None for v in extra], extra, site.node)
-            for region, mine in zip(site.regions, map(set, wanted), strict=True)
+            for region, mine in zip(site.regions, map(set, exposed), strict=True)
         ]
         new, old, _ = with_more_results(site.node, site.operands, regions, len(extra))
         site.output.append(new)
@@ -59,18 +59,18 @@ class _Expose(Pass):
 
 def _effect_values(region: Block) -> list[Value]:
     """Values of a region's own nodes that cannot be computed again, and are not handed out yet."""
-    given = set(region.outputs)
-    found = [v for node in region.nodes if not is_pure(node) for v in node.results if not v.is_token]
-    wanted = [v for v in found if v not in given]
-    inside = own_symbols(region) if wanted else frozenset[Symbol]()
-    for value in wanted:
+    outputs = set(region.outputs)
+    effect_values = [v for node in region.nodes if not is_pure(node) for v in node.results if not v.is_token]
+    missing = [v for v in effect_values if v not in outputs]
+    inside = own_symbols(region) if missing else frozenset[Symbol]()
+    for value in missing:
         if depends_on(value, inside):
             raise _only_inside(value)
-    return wanted
+    return missing
 
 
 def _only_inside(value: Value) -> CompileError:
-    """What comes from an effect is handed out for the way back, which a tensor of an inner size cannot be."""
+    """What comes from an effect is handed out for the backward pass, which a tensor of an inner size cannot be."""
     message = error(
         NOT_SUPPORTED_YET,
         "gradients through a block that draws a tensor of a size known only inside it are not supported yet",
@@ -82,7 +82,7 @@ def _only_inside(value: Value) -> CompileError:
 
 
 def with_stacks(node: Node) -> Node:
-    """The `for` that also emits what it started each round with, and what is not to be computed again."""
+    """The `for` that also emits what it started each iteration with, and what is not to be computed again."""
     parts = for_view(node)
     attributes, region = parts.attributes, parts.body
     if attributes.trips is None:
@@ -91,8 +91,8 @@ def with_stacks(node: Node) -> Node:
     products = [v for inner in region.nodes if _is_product(inner) and not attributes.recompute for v in inner.results]
     inside = own_symbols(region)
     products = [v for v in products if not depends_on(v, inside)]
-    wanted = [*parts.inside.values, *_effect_values(region), *products]
-    extra = [v for v in dict.fromkeys(wanted) if v not in emitted]
+    stacked = [*parts.inside.values, *_effect_values(region), *products]
+    extra = [v for v in dict.fromkeys(stacked) if v not in emitted]
     if not extra:
         return node
     return remade(node, node.operands, [with_outputs(region, extra)])

@@ -1,4 +1,4 @@
-"""The way back: cotangents from results to operands, through nodes and through branches (loops: `reverse_loops`).
+"""The backward pass: cotangents from results to operands, through nodes and through branches (loops: `reverse_loops`).
 
 Works on nodes in an order in which operands come first. `environment` maps values of the forward graph to values that
 can be used where the backward nodes go: inside a branch these are copies. Cotangents are kept by forward values.
@@ -36,11 +36,11 @@ def carries_gradient(value: Value) -> bool:
 
 @dataclass(slots=True)
 class Collected:
-    """A node whose operand `place` gets its share later; its copy in the body, and its cotangent, once it was met."""
+    """A node whose operand `index` gets its share later; its copy in the body, and its cotangent, once it was met."""
 
-    place: int
+    index: int
     copy: Node | None = None
-    slope: Value | None = None
+    gradient: Value | None = None
 
 
 @dataclass(slots=True)
@@ -51,13 +51,15 @@ class Reverse:
     aliases: frozenset[Value] = frozenset()
     captures: dict[Block, tuple[Value, ...]] = field(default_factory=dict[Block, tuple[Value, ...]])
     collected: dict[Node, Collected] = field(default_factory=dict[Node, "Collected"])
-    """Nodes that give one of their operands nothing yet: what it gets is put together from all rounds of a loop."""
+    """Nodes that give one of their operands nothing yet: what it gets is put together from all iterations of a loop."""
 
-    def mark_rounds(self, node: Node) -> None:
+    def mark_iterations(self, node: Node) -> None:
         raise unsupported(node)
 
-    def rounds(self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]) -> None:
-        """The way back through a `for`."""
+    def iterations(
+        self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]
+    ) -> None:
+        """The backward pass through a `for`."""
         del cotangents, builder, environment
         raise unsupported(node)
 
@@ -67,7 +69,7 @@ class Reverse:
             if node.op == "if":
                 self._mark_branches(node)
             elif node.op == "for":
-                self.mark_rounds(node)
+                self.mark_iterations(node)
             elif isinstance(node.attributes, CustomAttributes):
                 if any(v in self.active for v in node.attributes.parameters(node)):
                     self.active.update(node.results)
@@ -92,26 +94,26 @@ class Reverse:
     ) -> None:
         """Spreads cotangents from the results of the nodes to their operands, last node first."""
         for node in reversed(nodes):
-            given = [cotangents.get(v) if v in self.active else None for v in node.results]
-            if all(c is None for c in given):
+            known_cotangents = [cotangents.get(v) if v in self.active else None for v in node.results]
+            if all(c is None for c in known_cotangents):
                 continue
             builder.name, builder.span = f"{node.name}/grad", node.span
             if node.op == "if":
                 self._branches(node, cotangents, builder, environment)
             elif node.op == "for":
-                self.rounds(node, cotangents, builder, environment)
+                self.iterations(node, cotangents, builder, environment)
             elif isinstance(node.attributes, CustomAttributes):
                 parameters = node.attributes.parameters(node)
-                self.accumulate(parameters, stated(builder, node, given, environment), cotangents, builder)
+                self.accumulate(parameters, stated(builder, node, known_cotangents, environment), cotangents, builder)
             elif node.regions:
                 raise unsupported(node)
             elif any(v in self.active for v in node.operands):
-                self._row(node, given, cotangents, builder, environment)
+                self._row(node, known_cotangents, cotangents, builder, environment)
 
     def _row(
         self,
         node: Node,
-        given: Sequence[Value | None],
+        known_cotangents: Sequence[Value | None],
         cotangents: Cotangents,
         builder: Builder,
         environment: Mapping[Value, Value],
@@ -121,20 +123,20 @@ class Reverse:
         collected = self.collected.get(node)
         operands = list(node.operands)
         if collected is not None:
-            collected.copy, collected.slope = here, _given(given)
-            del operands[collected.place]
+            collected.copy, collected.gradient = here, _first_cotangent(known_cotangents)
+            del operands[collected.index]
         if any(v in self.active for v in operands):
             gradient = registry.record(node.op).gradient
             assert gradient is not None, node
-            found = list(gradient(builder, here, given))
+            gradients = list(gradient(builder, here, known_cotangents))
             if collected is not None:
-                del found[collected.place]
-            self.accumulate(operands, found, cotangents, builder)
+                del gradients[collected.index]
+            self.accumulate(operands, gradients, cotangents, builder)
 
     def accumulate(
-        self, values: Sequence[Value], found: Sequence[Value | None], cotangents: Cotangents, builder: Builder
+        self, values: Sequence[Value], gradients: Sequence[Value | None], cotangents: Cotangents, builder: Builder
     ) -> None:
-        for value, cotangent in zip(values, found, strict=True):
+        for value, cotangent in zip(values, gradients, strict=True):
             if cotangent is not None and value in self.active:
                 cotangents[value] = summed(builder, cotangents.get(value), cotangent, value)
 
@@ -142,36 +144,36 @@ class Reverse:
         self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]
     ) -> None:
         """An `if` on the same condition whose branches go back through those of the forward one."""
-        wanted = self.wanted_of(node)
-        if not wanted:
+        required = self.required_of(node)
+        if not required:
             return
-        regions = [self._branch(node, region, wanted, cotangents, environment) for region in node.regions]
+        regions = [self._branch(node, region, required, cotangents, environment) for region in node.regions]
         condition = if_view(node).condition
         then, otherwise = regions
         back = builder.add_if(environment.get(condition, condition), then, otherwise)
-        self.accumulate(wanted, back.results, cotangents, builder)
+        self.accumulate(required, back.results, cotangents, builder)
 
-    def wanted_of(self, node: Node) -> list[Value]:
+    def required_of(self, node: Node) -> list[Value]:
         """What the regions give gradients for: active values from outside, and reads of a target inside."""
-        found: dict[Value, None] = {}
+        required: dict[Value, None] = {}
         for region in node.regions:
-            found.update((v, None) for v in self.captured(region) if v in self.active)
+            required.update((v, None) for v in self.captured(region) if v in self.active)
             if self.aliases:
                 inside = (v for inner in walk.nodes(region) for v in inner.results)
-                found.update((v, None) for v in inside if v in self.aliases)
-        return list(found)
+                required.update((v, None) for v in inside if v in self.aliases)
+        return list(required)
 
     def captured(self, region: Block) -> tuple[Value, ...]:
-        found = self.captures.get(region)
-        if found is None:
-            found = self.captures[region] = walk.free_values(region)
-        return found
+        free = self.captures.get(region)
+        if free is None:
+            free = self.captures[region] = walk.free_values(region)
+        return free
 
     def _branch(
         self,
         node: Node,
         region: Block,
-        wanted: Sequence[Value],
+        required: Sequence[Value],
         outer: Cotangents,
         environment: Mapping[Value, Value],
     ) -> Block:
@@ -188,7 +190,7 @@ class Reverse:
             if result in outer and inside in self.active:
                 cotangents[inside] = summed(builder, cotangents.get(inside), outer[result], inside)
         self.run(region.nodes, cotangents, builder, cloner.values)
-        block.outputs = tuple([cotangents[v] if v in cotangents else zeros(builder, v) for v in wanted])
+        block.outputs = tuple([cotangents[v] if v in cotangents else zeros(builder, v) for v in required])
         return block
 
 
@@ -228,7 +230,8 @@ def _padded(value: Value) -> tuple[Value, int, Dim, Dim] | None:
 
 
 def _passes(node: Node) -> bool:
-    """Whether an active operand makes the results active; loops do, and are refused when the way back meets them."""
+    """Whether an active operand makes the results active; loops do, and are refused when the backward pass meets
+    them."""
     return bool(node.regions) or registry.record(node.op).gradient is not None
 
 
@@ -244,14 +247,14 @@ def _in_environment(node: Node, environment: Mapping[Value, Value]) -> Node:
     return seen
 
 
-def _given(cotangents: Sequence[Value | None]) -> Value:
+def _first_cotangent(cotangents: Sequence[Value | None]) -> Value:
     (only,) = cotangents
     assert only is not None
     return only
 
 
 def unsupported(node: Node) -> CompileError:
-    """The last word: `split_rounds` leaves no such loop on a path that it can see."""
+    """The last word: `split_iterations` leaves no such loop on a path that it can see."""
     message = error(
         NOT_SUPPORTED_YET,
         "gradients through this loop are not supported yet",

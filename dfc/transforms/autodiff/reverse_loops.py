@@ -1,4 +1,4 @@
-"""The way back through `for`: a loop over the rounds, last one first.
+"""The backward pass through `for`: a loop over the iterations, last one first.
 
     let y: f64 = loop y = a for i in 0..n {      let a_grad, w_grad = loop dy = y_grad, dw = 0 for j in 0..n {
       y = tanh(w * y)                              let i = n - 1 - j, y = ys[i], s = tanh(w * y)
@@ -6,11 +6,12 @@
     }                          (ys)                dy = ds * w, dw = dw + ds * y
                                                  }
 
-What a round started with, and what is not computed again, comes from stacked results (`expose` has added them). A loop
-without them, being without effects, is run again up to the round in question. What a round gets from `xs[i]` for an
-outer `xs` is emitted and added to its place after the loop, all rounds at once, so that no round touches all of `xs`;
-loops in loops leave it to the outermost one. What an outer matrix gets from products is emitted too (`row_products`).
-What else outer values get is added up from round to round, from what they have got before the loop on.
+What an iteration started with, and what is not computed again, comes from stacked results (`expose` has added them). A
+loop without them, being without effects, is run again up to the iteration in question. What an iteration gets from
+`xs[i]` for an outer `xs` is emitted and added to its place after the loop, all iterations at once, so that no iteration
+touches all of `xs`; loops in loops leave it to the outermost one. What an outer matrix gets from products is emitted
+too (`row_products`). What else outer values get is added up from round to round, from what they have got before the
+loop on.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ from dfc.transforms.autodiff.row_products import (
     picked_rows,
     products_with,
 )
-from dfc.transforms.autodiff.split_iterations import rounds_to_run
+from dfc.transforms.autodiff.split_iterations import trip_count
 
 FIRST = AxisAttributes(0)
 
 
 @dataclass(slots=True)
 class LoopReverse(Reverse):
-    """The way back through nodes, branches and loops. `open`: the backward loops whose bodies are being made."""
+    """The backward pass through nodes, branches and loops. `open`: the backward loops whose bodies are being made."""
 
     open: list[_Back] = field(default_factory=list["_Back"])
 
-    def mark_rounds(self, node: Node) -> None:
+    def mark_iterations(self, node: Node) -> None:
         """A carried value is active if it starts active or becomes so in any round."""
         parts = for_view(node)
         initial, inside, after, results = parts.initial, parts.inside, parts.after, parts.results
@@ -58,26 +59,30 @@ class LoopReverse(Reverse):
         while True:
             self.mark(parts.body.nodes)
             pairs = zip(inside.values, after.values, strict=True)
-            found = {v for v, end in pairs if end in self.active} - self.active
-            if not found:
+            newly_active = {v for v, end in pairs if end in self.active} - self.active
+            if not newly_active:
                 break
-            self.active |= found
+            self.active |= newly_active
         self.active.update(v for v, own in zip(results.values, inside.values, strict=True) if own in self.active)
         self.active.update(v for v, own in zip(results.all, after.all, strict=True) if own in self.active)
 
-    def rounds(self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]) -> None:
-        wanted = self.wanted_of(node)
+    def iterations(
+        self, node: Node, cotangents: Cotangents, builder: Builder, environment: Mapping[Value, Value]
+    ) -> None:
+        required = self.required_of(node)
         carried = [(i, v) for i, v in enumerate(_carried(node)) if v in self.active]
-        if not wanted and not carried:
+        if not required and not carried:
             return
-        back = _Back(self, node, builder, environment, carried, wanted)
-        places = _collected_later(node, wanted)
-        self.collected.update((inner, Collected(place)) for inner, place in places.items())
+        back = _Back(self, node, builder, environment, carried, required)
+        indices = _collected_later(node, required)
+        self.collected.update((inner, Collected(index)) for inner, index in indices.items())
         self.open.append(back)
         back.run(cotangents)
         self.open.pop()
-        found = [(inner, self.collected.pop(inner)) for inner in places]
-        back.emit([(inner, each.place, each.copy, each.slope) for inner, each in found if each.copy and each.slope])
+        collected = [(inner, self.collected.pop(inner)) for inner in indices]
+        back.emit(
+            [(inner, each.index, each.copy, each.gradient) for inner, each in collected if each.copy and each.gradient]
+        )
         back.finish(cotangents)
 
 
@@ -85,22 +90,22 @@ def _carried(node: Node) -> tuple[Value, ...]:
     return for_view(node).inside.values
 
 
-def _collected_later(node: Node, wanted: Sequence[Value]) -> dict[Node, int]:
-    """What is put together from all rounds: picks from outer values along an axis, products with outer matrices."""
+def _collected_later(node: Node, required: Sequence[Value]) -> dict[Node, int]:
+    """What is put together from all iterations: picks from outer values along an axis, products with outer matrices."""
     parts = for_view(node)
     trips, body = parts.attributes.trips, parts.body
     if trips is None:
         return {}
-    outer, inside = set(wanted), own_symbols(body)
-    found = {
+    outer, inside = set(required), own_symbols(body)
+    candidates = {
         inner: 0
         for inner in body.nodes
         if inner.op == "gather" and inner.operands[0] in outer and inner.attributes == FIRST
     }
     if trips.constant != 1:
-        found.update(products_with(node, outer))
-    # rounds that find out sizes have rows of their own numbers, which cannot be stacked
-    return {each: place for each, place in found.items() if not any(depends_on(v, inside) for v in _rows_of(each))}
+        candidates.update(products_with(node, outer))
+    # iterations that find out sizes have rows of their own numbers, which cannot be stacked
+    return {each: index for each, index in candidates.items() if not any(depends_on(v, inside) for v in _rows_of(each))}
 
 
 def _rows_of(node: Node) -> Sequence[Value]:
@@ -109,17 +114,18 @@ def _rows_of(node: Node) -> Sequence[Value]:
 
 @dataclass(slots=True)
 class _Rows:
-    """What every round emits for an outer value; `place` says which factor of a product it is, None of picked rows."""
+    """What every iteration emits for an outer value; `index` says which factor of a product it is, None of picked
+    rows."""
 
     value: Value
     emits: tuple[Value, Value]
-    place: int | None = None
+    index: int | None = None
 
 
 @dataclass(slots=True)
 class _Products:
-    """What a matrix has got from products of inner loops: before the round, and by now. Apart from all else it gets, so
-    that the order of sums does not depend on segments."""
+    """What a matrix has got from products of inner loops: before the iteration, and by now. Apart from all else it
+    gets, so that the order of sums does not depend on segments."""
 
     before: Value
     now: Value
@@ -134,8 +140,8 @@ class _Back:
     outer: Builder
     environment: Mapping[Value, Value]
     carried: Sequence[tuple[int, Value]]
-    wanted: Sequence[Value]
-    slopes: list[Value] = field(default_factory=list[Value])
+    required: Sequence[Value]
+    cotangents: list[Value] = field(default_factory=list[Value])
     totals: dict[Value, Value] = field(default_factory=dict[Value, Value])
     inner: Cotangents = field(default_factory=Cotangents)
     rows: list[_Rows] = field(default_factory=list[_Rows])
@@ -159,17 +165,17 @@ class _Back:
         trips = self.attributes.trips
         self.exact = trips is not None and size_of(start) is not None and size_of(stop) is not None
         known = self.exact and trips is not None
-        self.total = self.outer.size(trips) if known and trips is not None else rounds_to_run(self.outer, start, stop)
+        self.total = self.outer.size(trips) if known and trips is not None else trip_count(self.outer, start, stop)
         number = Value(TensorType(I64), f"{self.node.name}/grad/round")
-        self.slopes = [Value(v.type, f"{v.name}/grad") for _, v in self.carried]
-        self.totals = {v: Value(v.type, f"{v.name}/grad") for v in self.wanted}
-        self.body.parameters = (number, *self.slopes)
+        self.cotangents = [Value(v.type, f"{v.name}/grad") for _, v in self.carried]
+        self.totals = {v: Value(v.type, f"{v.name}/grad") for v in self.required}
+        self.body.parameters = (number, *self.cotangents)
         self.inner.update(self.totals)
         builder = self._inside()
         last = builder.apply("sub", self.total, builder.constant(1, I64))
-        place = builder.apply("sub", last, number)
-        values = self._values_of_round(builder, place, start)
-        self._enter(builder, place, cotangents)
+        index = builder.apply("sub", last, number)
+        values = self._values_of_round(builder, index, start)
+        self._enter(builder, index, cotangents)
         self.reverse.run(self.parts.body.nodes, self.inner, builder, values)
 
     def _inside(self) -> Builder:
@@ -178,12 +184,12 @@ class _Back:
     def _here(self, value: Value) -> Value:
         return self.environment.get(value, value)
 
-    def _values_of_round(self, builder: Builder, place: Value, start: Value) -> Mapping[Value, Value]:
-        """The values of the round, from the stacks and computed again."""
+    def _values_of_round(self, builder: Builder, iteration: Value, start: Value) -> Mapping[Value, Value]:
+        """The values of the iteration, from the stacks and computed again."""
         region = self.parts.body
         dtype = start.tensor.dtype
         assert isinstance(dtype, DType)
-        index = builder.apply("add", start, builder.cast(place, dtype))
+        index = builder.apply("add", start, builder.cast(iteration, dtype))
         own = {*region.parameters, *(v for inner in region.nodes for v in inner.results)}
         # the copy of an outer round has a copy of this whole loop inside, whose values are of no use here
         cloner = Cloner(
@@ -194,7 +200,7 @@ class _Back:
         if all(v in stacks for v in _carried(self.node)):
             for inside, stack in stacks.items():
                 if inside in own:
-                    cloner.values[inside] = builder.apply("gather", self._here(stack), place, attributes=FIRST)
+                    cloner.values[inside] = builder.apply("gather", self._here(stack), iteration, attributes=FIRST)
         elif is_pure(self.node):
             cloner.values.update(zip(_carried(self.node), self._again(builder, start, index), strict=True))
         else:
@@ -204,20 +210,20 @@ class _Back:
         return cloner.values
 
     def _again(self, builder: Builder, start: Value, index: Value) -> Sequence[Value]:
-        """What the round started with, from all rounds before it."""
+        """What the iteration started with, from all iterations before it."""
         region = Cloner(self.environment, rename="{}/grad/again".format).block(self.parts.body)
         region.outputs = region.outputs[: len(self.parts.after.values)]
         initial = [self._here(v) for v in self.parts.initial.values]
         return builder.add_for(start, index, initial, region).results
 
-    def _enter(self, builder: Builder, place: Value, cotangents: Cotangents) -> None:
-        """Cotangents of what the round hands on and of what it emits."""
+    def _enter(self, builder: Builder, index: Value, cotangents: Cotangents) -> None:
+        """Cotangents of what the iteration hands on and of what it emits."""
         after, results = self.parts.after, self.parts.results
-        for (position, _), slope in zip(self.carried, self.slopes, strict=True):
-            self._add(builder, after.values[position], slope)
+        for (position, _), cotangent in zip(self.carried, self.cotangents, strict=True):
+            self._add(builder, after.values[position], cotangent)
         for inside, result in zip(after.emitted, results.emitted, strict=True):
             if result in cotangents and inside in self.reverse.active:
-                row = builder.apply("gather", cotangents[result], place, attributes=FIRST)
+                row = builder.apply("gather", cotangents[result], index, attributes=FIRST)
                 self._add(builder, inside, row)
 
     def _add(self, builder: Builder, value: Value, cotangent: Value) -> None:
@@ -227,26 +233,26 @@ class _Back:
     # ------------------------------------------------------------- closing --
 
     def emit(self, collected: Sequence[tuple[Node, int, Node, Value]]) -> None:
-        """What the round emits for outer values, besides what inner loops have left to it."""
+        """What the iteration emits for outer values, besides what inner loops have left to it."""
         builder = self._inside()
-        for node, place, copy, slope in collected:
-            value = node.operands[place]
+        for node, index, copy, cotangent in collected:
+            value = node.operands[index]
             if node.op == "gather":
-                self.rows.append(_Rows(value, picked_rows(builder, copy, slope)))
+                self.rows.append(_Rows(value, picked_rows(builder, copy, cotangent)))
             else:
-                self.rows.append(_Rows(value, operands_of(builder, copy, slope, place), place))
+                self.rows.append(_Rows(value, operands_of(builder, copy, cotangent, index), index))
 
     def finish(self, cotangents: Cotangents) -> None:
         """Closes the body, adds the loop, and hands on what it found."""
         outer = self.outer
         outer.name, outer.span = f"{self.node.name}/grad", self.node.span
         builder = self._inside()
-        dense = [v for v in self.wanted if self.inner[v] is not self.totals[v]]
+        dense = [v for v in self.required if self.inner[v] is not self.totals[v]]
         sums = list(self.products.values())
         self.body.parameters = (*self.body.parameters, *(self.totals[v] for v in dense), *(s.before for s in sums))
-        slopes = [self.inner[v] if v in self.inner else zeros(builder, v) for _, v in self.carried]
+        body_cotangents = [self.inner[v] if v in self.inner else zeros(builder, v) for _, v in self.carried]
         emits = [v for rows in self.rows for v in rows.emits]
-        self.body.outputs = (*slopes, *(self.inner[v] for v in dense), *(s.now for s in sums), *emits)
+        self.body.outputs = (*body_cotangents, *(self.inner[v] for v in dense), *(s.now for s in sums), *emits)
         results = self.parts.results.values
         starts = [cotangents[results[i]] if results[i] in cotangents else zeros(outer, v) for i, v in self.carried]
         starts += [cotangents[v] if v in cotangents else zeros(outer, v) for v in dense]
@@ -262,23 +268,23 @@ class _Back:
 
     def _hand_on(self, cotangents: Cotangents, node: Node, dense: Sequence[Value]) -> None:
         carries = [self.parts.initial.values[i] for i, _ in self.carried]
-        found = len(carries) + len(dense)
-        cotangents.update(zip(dense, node.results[len(carries) : found], strict=True))
+        offset = len(carries) + len(dense)
+        cotangents.update(zip(dense, node.results[len(carries) : offset], strict=True))
         self.reverse.accumulate(carries, node.results[: len(carries)], cotangents, self.outer)
-        totals = dict(zip(self.products, node.results[found:], strict=False))
-        found += len(totals)
-        stacks = iter(node.results[found : found + 2 * len(self.rows)])
+        totals = dict(zip(self.products, node.results[offset:], strict=False))
+        offset += len(totals)
+        stacks = iter(node.results[offset : offset + 2 * len(self.rows)])
         factors: dict[Value, list[tuple[int, Value, Value]]] = {}
         for rows in self.rows:
             pair = next(stacks), next(stacks)
-            if rows.place is not None:
-                factors.setdefault(rows.value, []).append((rows.place, *pair))
+            if rows.index is not None:
+                factors.setdefault(rows.value, []).append((rows.index, *pair))
             else:
-                self._put_in_place(cotangents, rows.value, self._as_one(pair))
-        for value, found_factors in factors.items():
+                self._accumulate_at(cotangents, rows.value, self._as_one(pair))
+        for value, pairs in factors.items():
             assert self.total is not None
             total = totals[value] if value in totals else self._products_before(value)
-            totals[value] = added(self.outer, total, found_factors, self.total, exact=self.exact)
+            totals[value] = added(self.outer, total, pairs, self.total, exact=self.exact)
         self._leave_products(cotangents, totals)
 
     def _products_before(self, value: Value) -> Value:
@@ -305,14 +311,14 @@ class _Back:
         return parent if parent is not None and self.outer.block is parent.body else None
 
     def _as_one(self, pair: tuple[Value, Value]) -> tuple[Value, Value]:
-        """The rows of all rounds below each other; those without a meaning add nothing to the first row."""
+        """The rows of all iterations below each other; those without a meaning add nothing to the first row."""
         assert self.total is not None
         if not self.exact:
             pair = meaningful(self.outer, pair[0], self.total), meaningful(self.outer, pair[1], self.total)
         return below_each_other(self.outer, *pair)
 
-    def _put_in_place(self, cotangents: Cotangents, value: Value, pair: tuple[Value, Value]) -> None:
-        """An outer loop puts the rows of all its rounds in their places at once."""
+    def _accumulate_at(self, cotangents: Cotangents, value: Value, pair: tuple[Value, Value]) -> None:
+        """An outer loop puts the rows of all its iterations in their places at once."""
         parent = self._parent()
         if parent is not None and parent.attributes.trips is not None and value in parent.totals:
             parent.rows.append(_Rows(value, pair))

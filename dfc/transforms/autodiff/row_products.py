@@ -1,13 +1,15 @@
-"""The gradient of a matrix that every round multiplies with: one product for a block of rounds, not one a round.
+"""The gradient of a matrix that every iteration multiplies with: one product for a block of iterations, not one an
+iteration.
 
-    loop h = h0 for i in 0..n {                    dw = dw + transpose(h) @ dz        in every round
+    loop h = h0 for i in 0..n {                    dw = dw + transpose(h) @ dz        in every iteration
       z = h @ w                            ->
-    }                                              dw = dw + transpose(hs[b]) @ dzs[b]    for each block of 16 rounds
+    }                                              dw = dw + transpose(hs[b]) @ dzs[b]    for each block of 16
+    iterations
 
-The backward loop emits what the matrix was multiplied with and the slopes of the products (`hs`, `dzs`), last round
-first. Blocks begin at every sixteenth round, counted from the first one, and are added last one first: what comes out
-does not depend on how the loop was cut into segments (`split_rounds`), bit for bit. What a last, shorter block lacks
-is zeros.
+The backward loop emits what the matrix was multiplied with and the cotangents of the products (`hs`, `dzs`), last
+iteration first. Blocks begin at every sixteenth round, counted from the first one, and are added last one first: what
+comes out does not depend on how the loop was cut into segments (`split_iterations`), bit for bit. What a last, shorter
+block lacks is zeros.
 """
 
 from __future__ import annotations
@@ -46,29 +48,30 @@ def has_products(node: Node) -> bool:
 
 
 def added(
-    builder: Builder, total: Value, products: Sequence[tuple[int, Value, Value]], rounds: Value, *, exact: bool
+    builder: Builder, total: Value, products: Sequence[tuple[int, Value, Value]], trips: Value, *, exact: bool
 ) -> Value:
-    """The total and the products of all rounds with one matrix. `products`: which factor the matrix is, the other
-    factors and the slopes, stacked last round first. `rounds` of the stacked rows have a meaning; `exact`: all of them.
+    """The total and the products of all iterations with one matrix. `products`: which factor the matrix is, the other
+    factors and the cotangents, stacked last iteration first. `trips` of the stacked rows have a meaning; `exact`: all
+    of them.
     """
     room = products[0][1].tensor.shape[0]
     blocks = ceil_divide(room, dim(ROWS))
     full = exact and room == blocks * dim(ROWS)
-    known = exact and size_of(rounds) is not None
+    known = exact and size_of(trips) is not None
     if known:
         count = builder.size(blocks)
     else:
-        more = builder.apply("add", rounds, builder.constant(ROWS - 1, I64))
+        more = builder.apply("add", trips, builder.constant(ROWS - 1, I64))
         count = builder.apply("floordiv", more, builder.constant(ROWS, I64))
     number, sofar = Value(TensorType(I64), "round"), Value(total.type, total.name)
     body = Block((number, sofar))
     inside = Builder(body, name=builder.name, span=builder.span)
-    ids, valid = _places(inside, number, count, rounds, full=full)
+    ids, valid = _row_indices(inside, number, count, trips, full=full)
     after = sofar
-    for place, *rows in products:
-        factors, slopes = (_block(inside, stack, ids, valid) for stack in rows)
-        found = _product(inside, factors, slopes, place)
-        after = inside.apply("add", after, inside.reshape(found, total.tensor.shape))
+    for index, *rows in products:
+        factors, cotangent_rows = (_block(inside, stack, ids, valid) for stack in rows)
+        product = _product(inside, factors, cotangent_rows, index)
+        after = inside.apply("add", after, inside.reshape(product, total.tensor.shape))
     body.outputs = (after,)
     first = builder.constant(0, I64)
     loop = for_node(first, count, (total,), body, trips=blocks, name=builder.name, span=builder.span)
@@ -77,11 +80,11 @@ def added(
     return loop.result
 
 
-def _places(b: Builder, number: Value, count: Value, rounds: Value, *, full: bool) -> tuple[Value, Value | None]:
-    """Where the rows of a block are, first round first; and which of them exist."""
+def _row_indices(b: Builder, number: Value, count: Value, trips: Value, *, full: bool) -> tuple[Value, Value | None]:
+    """Where the rows of a block are, first iteration first; and which of them exist."""
     one, sixteen = b.constant(1, I64), b.constant(ROWS, I64)
     block = b.apply("sub", b.apply("sub", count, one), number)
-    last = b.apply("sub", b.apply("sub", rounds, one), b.apply("mul", block, sixteen))
+    last = b.apply("sub", b.apply("sub", trips, one), b.apply("mul", block, sixteen))
     steps = b.node("iota", (), TypeAttributes(TensorType(I64, (dim(ROWS),)))).result
     ids = b.apply("sub", last, steps)
     if full:
@@ -106,41 +109,41 @@ def masked(b: Builder, rows: Value, valid: Value) -> Value:
     return b.apply("select", where, rows, b.broadcast(b.constant(0, rows.tensor.dtype), rows.tensor.shape))
 
 
-def _product(b: Builder, factors: Value, slopes: Value, place: int) -> Value:
+def _product(b: Builder, factors: Value, cotangents: Value, index: int) -> Value:
     """`h @ w` gives `w` what `transpose(h) @ dz` is; `w @ x`, with columns laid down as rows, `transpose(dz) @ x`."""
-    left, right = (factors, slopes) if place == 1 else (slopes, factors)
+    left, right = (factors, cotangents) if index == 1 else (cotangents, factors)
     return b.apply("matmul", b.transpose(left, (1, 0)), right)
 
 
-def laid_down(b: Builder, value: Value, place: int) -> Value:
-    """A factor or slope of one round as rows: what stands right of the matrix is transposed."""
+def laid_down(b: Builder, value: Value, index: int) -> Value:
+    """A factor or cotangent of one iteration as rows: what stands right of the matrix is transposed."""
     if value.tensor.rank == 1:
         return b.reshape(value, (ONE, value.tensor.shape[0]))
-    return b.transpose(value, (1, 0)) if place == 0 else value
+    return b.transpose(value, (1, 0)) if index == 0 else value
 
 
-def operands_of(b: Builder, copy: Node, slope: Value, place: int) -> tuple[Value, Value]:
-    """What a round emits for a product."""
-    slope = b.reshape(slope, copy.result.tensor.shape)
-    return laid_down(b, copy.operands[1 - place], place), laid_down(b, slope, place)
+def operands_of(b: Builder, copy: Node, cotangent: Value, index: int) -> tuple[Value, Value]:
+    """What an iteration emits for a product."""
+    cotangent = b.reshape(cotangent, copy.result.tensor.shape)
+    return laid_down(b, copy.operands[1 - index], index), laid_down(b, cotangent, index)
 
 
 # ------------------------------------------------------------- picked rows --
 
 
-def picked_rows(b: Builder, copy: Node, slope: Value) -> tuple[Value, Value]:
-    """What a round emits for rows it has picked: their numbers and slopes."""
-    return copy.operands[1], b.reshape(slope, copy.result.tensor.shape)
+def picked_rows(b: Builder, copy: Node, cotangent: Value) -> tuple[Value, Value]:
+    """What an iteration emits for rows it has picked: their numbers and cotangents."""
+    return copy.operands[1], b.reshape(cotangent, copy.result.tensor.shape)
 
 
-def meaningful(b: Builder, stack: Value, rounds: Value) -> Value:
-    """A stack with zeros in place of the rounds that did not take place."""
+def meaningful(b: Builder, stack: Value, trips: Value) -> Value:
+    """A stack with zeros in place of the iterations that did not take place."""
     steps = b.node("iota", (), TypeAttributes(TensorType(I64, (stack.tensor.shape[0],)))).result
-    return masked(b, stack, b.apply("less", steps, rounds))
+    return masked(b, stack, b.apply("less", steps, trips))
 
 
-def below_each_other(b: Builder, ids: Value, slopes: Value) -> tuple[Value, Value]:
-    """Stacked numbers `[n, ..]` as one axis, and the slopes that belong to them."""
+def below_each_other(b: Builder, ids: Value, cotangents: Value) -> tuple[Value, Value]:
+    """Stacked numbers `[n, ..]` as one axis, and the cotangents that belong to them."""
     rank = ids.tensor.rank
     count = product(ids.tensor.shape)
-    return b.reshape(ids, (count,)), b.reshape(slopes, (count, *slopes.tensor.shape[rank:]))
+    return b.reshape(ids, (count,)), b.reshape(cotangents, (count, *cotangents.tensor.shape[rank:]))

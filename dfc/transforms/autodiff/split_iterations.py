@@ -1,4 +1,4 @@
-"""split_rounds: loops of which not every round is kept become loops of loops (a first step of `autodiff`).
+"""split_iterations: loops of which not every iteration is kept become loops of loops (a first step of `autodiff`).
 
     let x: f64 = loop x = a while c(x) {       let n: i64 = loop .. while c(x) { .. }
       x = step(x)                              let x: f64 = loop x = a for s in 0..(n + 32767) / 32768 {
@@ -7,11 +7,11 @@
                                                      x = loop x = x for k in 0..min(32, ..) { x = step(x) }
                                                } } }
 
-The way back through a loop needs a place for what each round started with, and places have sizes known beforehand. If
-only the run knows the number of rounds, the three inner loops have room for 32 rounds each: the way back runs a block
-of 32,768 rounds again from its start, then blocks of 1,024 and 32 rounds, and keeps 96 sets of carried values at a
-time. A `while` is run once before, to count its rounds. A loop over sizes `with recompute = k` becomes a loop over
-segments of k rounds.
+The backward pass through a loop needs a place for what each iteration started with, and places have sizes known
+beforehand. If only the run knows the number of iterations, the three inner loops have room for 32 iterations each: the
+backward pass runs a block of 32,768 iterations again from its start, then blocks of 1,024 and 32 iterations, and keeps
+96 sets of carried values at a time. A `while` is run once before, to count its iterations. A loop over sizes `with
+recompute = k` becomes a loop over segments of k iterations.
 
 Only loops that a differentiated value depends on are split. They run more than once: one with effects stays, for these
 alone, and what is split is a copy that has what it needs of state as carried values (`stateless`).
@@ -37,16 +37,17 @@ from dfc.transforms.autodiff.row_products import ROWS, has_products
 from dfc.transforms.autodiff.stateless import pure_twin
 from dfc.transforms.scalar.matching import GRADIENT_OPS, ancestors
 
-NAME = "split_rounds"
+NAME = "split_iterations"
 ROOM, LEVELS = 32, 3
 Round = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
-"""Appends one round: from its number, counted from zero, and carried values to the next ones and what is emitted."""
+"""Appends one iteration: from its number, counted from zero, and carried values to the next ones and what is
+emitted."""
 
 
 def split_block(block: Block, *, shared: bool = False) -> Block:
     """`shared`: other calls may change state while this one runs."""
-    found = _differentiated(block)
-    return name_nodes(rebuild(block, _Split(found, shared)), block) if found else block
+    loops = _differentiated(block)
+    return name_nodes(rebuild(block, _Split(loops, shared)), block) if loops else block
 
 
 def _differentiated(block: Block) -> set[Node]:
@@ -64,7 +65,7 @@ def _is_unbounded(node: Node) -> bool:
 
 
 def _is_in_segments(node: Node) -> bool:
-    """`with recompute = k`, but for the one round of a call that is computed again."""
+    """`with recompute = k`, but for the one iteration of a call that is computed again."""
     attributes = node.attributes
     if not isinstance(attributes, ForAttributes) or not attributes.recompute or attributes.trips is None:
         return False
@@ -72,21 +73,21 @@ def _is_in_segments(node: Node) -> bool:
 
 
 class _Split(Pass):
-    def __init__(self, found: set[Node], shared: bool) -> None:
-        self._found = found
+    def __init__(self, loops: set[Node], shared: bool) -> None:
+        self._loops = loops
         self._shared = shared
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        if site.node not in self._found:
+        if site.node not in self._loops:
             return None
         kept = site.kept()
         builder = Builder.appending(site.output, name=kept.name, span=kept.span)
         if is_pure(kept):
             return _split(builder, kept, _count(builder, kept) if kept.op == "while" else None)
-        return _beside_effects(builder, kept, shared=self._shared)
+        return _outside_effects(builder, kept, shared=self._shared)
 
 
-def _beside_effects(builder: Builder, node: Node, *, shared: bool) -> Sequence[Value]:
+def _outside_effects(builder: Builder, node: Node, *, shared: bool) -> Sequence[Value]:
     """The loop for its effects, and the split copy without effects for its values."""
     twin = pure_twin(builder, node, shared=shared)
     plain = len(view(node).results.tensors)
@@ -101,7 +102,7 @@ def _beside_effects(builder: Builder, node: Node, *, shared: bool) -> Sequence[V
 
 
 def _split(builder: Builder, node: Node, count: Value | None) -> Sequence[Value]:
-    """The loops that take the place of one without effects; `count` is the number of rounds of a `while`."""
+    """The loops that take the place of one without effects; `count` is the number of iterations of a `while`."""
     if node.op == "while":
         body = while_view(node).body
 
@@ -113,7 +114,7 @@ def _split(builder: Builder, node: Node, count: Value | None) -> Sequence[Value]
     parts = for_view(node)
     if parts.attributes.trips is not None:
         return _in_segments(builder, parts, parts.attributes.trips)
-    return _in_blocks(builder, rounds_to_run(builder, parts.start, parts.stop), parts.initial.all, _round_of(parts))
+    return _in_blocks(builder, trip_count(builder, parts.start, parts.stop), parts.initial.all, _round_of(parts))
 
 
 def _round_of(parts: ForView) -> Round:
@@ -129,7 +130,7 @@ def _round_of(parts: ForView) -> Round:
 
 
 def _count(builder: Builder, node: Node) -> Value:
-    """How many rounds a `while` runs: the same loop with one more carried value."""
+    """How many iterations a `while` runs: the same loop with one more carried value."""
     return _counting(builder, node, node.operands).result
 
 
@@ -143,7 +144,7 @@ def _counting(builder: Builder, node: Node, operands: Sequence[Value]) -> Node:
     return builder.add_while((builder.constant(0, I64), *operands), condition, body)
 
 
-def rounds_to_run(builder: Builder, start: Value, stop: Value) -> Value:
+def trip_count(builder: Builder, start: Value, stop: Value) -> Value:
     """From `start` to below `stop`, as i64; none if that is negative."""
     distance = builder.apply("sub", builder.cast(stop, I64), builder.cast(start, I64))
     return builder.apply("maximum", distance, builder.constant(0, I64))
@@ -153,13 +154,14 @@ def rounds_to_run(builder: Builder, start: Value, stop: Value) -> Value:
 
 
 def _in_segments(builder: Builder, parts: ForView, trips: Dim) -> Sequence[Value]:
-    """A loop over segments of `recompute` rounds: of full blocks of rows where these are multiplied block by block."""
+    """A loop over segments of `recompute` iterations: of full blocks of rows where these are multiplied block by
+    block."""
     count, length = len(parts.initial.values), parts.attributes.recompute
     if has_products(parts.node):
         length = -(-length // ROWS) * ROWS
     segments, one_round = ceil_divide(trips, dim(length)), _round_of(parts)
     known = all(size_of(v) is not None for v in controls(parts))
-    total = builder.size(trips) if known else rounds_to_run(builder, parts.start, parts.stop)
+    total = builder.size(trips) if known else trip_count(builder, parts.start, parts.stop)
     full = known and segments * dim(length) == trips
 
     def segment(inner: Builder, number: Value, now: Sequence[Value]) -> Sequence[Value]:
@@ -168,11 +170,11 @@ def _in_segments(builder: Builder, parts: ForView, trips: Dim) -> Sequence[Value
         def single(last: Builder, offset: Value, state: Sequence[Value]) -> Sequence[Value]:
             return one_round(last, last.apply("add", base, offset), state)
 
-        rounds = inner.size(length) if full else _at_most(inner, inner.apply("sub", total, base), length)
-        return _loop(inner, rounds, dim(length), now, single)
+        trips = inner.size(length) if full else _at_most(inner, inner.apply("sub", total, base), length)
+        return _loop(inner, trips, dim(length), now, single)
 
-    rounds = builder.size(segments) if known else _blocks(builder, total, length)
-    results = _loop(builder, rounds, segments, parts.initial.all, segment, recompute=1)
+    segment_trips = builder.size(segments) if known else _blocks(builder, total, length)
+    results = _loop(builder, segment_trips, segments, parts.initial.all, segment, recompute=1)
     emits = [_rows(builder, v, trips, segments * dim(length)) for v in results[count:]]
     return [*results[:count], *emits]
 
@@ -183,8 +185,8 @@ def _rows(builder: Builder, stacked: Value, trips: Dim, room: Dim) -> Value:
     flat = builder.reshape(stacked, (room, *shape))
     if room == trips:
         return flat
-    wanted = (trips, *shape)
-    kept = SliceAttributes((ZERO,) * len(wanted), wanted, (1,) * len(wanted))
+    stack_shape = (trips, *shape)
+    kept = SliceAttributes((ZERO,) * len(stack_shape), stack_shape, (1,) * len(stack_shape))
     return builder.apply("slice", flat, attributes=kept)
 
 
@@ -205,7 +207,7 @@ def _in_blocks(builder: Builder, total: Value, carries: Sequence[Value], one_rou
 def _block(
     builder: Builder, first: Value, left: Value, size: int, carries: Sequence[Value], one_round: Round
 ) -> Sequence[Value]:
-    """At most `ROOM` blocks of `size` rounds, beginning with the round `first`, if so many are left."""
+    """At most `ROOM` blocks of `size` iterations, beginning with the iteration `first`, if so many are left."""
 
     def inside(inner: Builder, number: Value, now: Sequence[Value]) -> Sequence[Value]:
         if size == 1:
@@ -214,18 +216,18 @@ def _block(
         rest = inner.apply("sub", left, offset)
         return _block(inner, inner.apply("add", first, offset), rest, size // ROOM, now, one_round)
 
-    rounds = left if size == 1 else _blocks(builder, left, size)
-    return _loop(builder, _at_most(builder, rounds, ROOM), dim(ROOM), carries, inside)
+    trips = left if size == 1 else _blocks(builder, left, size)
+    return _loop(builder, _at_most(builder, trips, ROOM), dim(ROOM), carries, inside)
 
 
 def _loop(
-    builder: Builder, rounds: Value, room: Dim | None, carries: Sequence[Value], body: Round, recompute: int = 0
+    builder: Builder, trips: Value, room: Dim | None, carries: Sequence[Value], body: Round, recompute: int = 0
 ) -> Sequence[Value]:
-    """`for number in 0..rounds` over the carried values, and what the rounds emit."""
+    """`for number in 0..iterations` over the carried values, and what the iterations emit."""
     number, inner = Value(TensorType(I64), "round"), [Value(v.type, v.name) for v in carries]
     block = Block((number, *inner))
     block.outputs = tuple(body(Builder(block, name=builder.name, span=builder.span), number, inner))
-    return builder.add_for(builder.constant(0, I64), rounds, carries, block, room, recompute).results
+    return builder.add_for(builder.constant(0, I64), trips, carries, block, room, recompute).results
 
 
 def _times(builder: Builder, value: Value, factor: int) -> Value:
@@ -236,7 +238,7 @@ def _at_most(builder: Builder, value: Value, most: int) -> Value:
     return builder.apply("minimum", value, builder.constant(most, I64))
 
 
-def _blocks(builder: Builder, rounds: Value, size: int) -> Value:
-    """How many blocks of `size` cover the rounds."""
-    more = builder.apply("add", rounds, builder.constant(size - 1, I64))
+def _blocks(builder: Builder, trips: Value, size: int) -> Value:
+    """How many blocks of `size` cover the iterations."""
+    more = builder.apply("add", trips, builder.constant(size - 1, I64))
     return builder.apply("floordiv", more, builder.constant(size, I64))

@@ -7,8 +7,8 @@
                                                      state = state + [0, 0, 1, 0]
                                                    }
 
-The way back through a loop runs rounds again, which must draw and read what they did the first time. Carried are the
-resources that the loop reads or draws from; what it only writes, asserts or saves has no bearing on its values.
+The backward pass through a loop runs iterations again, which must draw and read what they did the first time. Carried
+are the resources that the loop reads or draws from; what it only writes, asserts or saves has no bearing on its values.
 
 Assumes that nobody else changes this state meanwhile. What has no copy is refused with the reason (E1001).
 """
@@ -81,15 +81,15 @@ def _resource(token: Value) -> str:
 
 
 def _needed(loop: Node) -> dict[str, TensorType]:
-    """The resources whose values the rounds use, with their types."""
-    found: dict[str, TensorType] = {}
+    """The resources whose values the iterations use, with their types."""
+    resources: dict[str, TensorType] = {}
     for region in loop.regions:
         for node in walk.nodes(region):
             if isinstance(node.attributes, ResourceAttributes) and node.op == "read":
-                found[node.attributes.resource] = node.result.tensor
+                resources[node.attributes.resource] = node.result.tensor
             elif isinstance(node.attributes, DrawAttributes):
-                found[node.attributes.resource] = RNG
-    return found
+                resources[node.attributes.resource] = RNG
+    return resources
 
 
 class _Copier(Cloner):
@@ -99,16 +99,16 @@ class _Copier(Cloner):
         super().__init__()
         self._types = types
         self._loop = loop
-        self._given: dict[Block, Sequence[Value]] = {}
+        self._outer_values: dict[Block, Sequence[Value]] = {}
 
     def descend(self, node: Node, operands: Sequence[Value], region: Block) -> None:
         if node.op == "if":
-            self._given[region] = if_view(node, operands).initial.all
+            self._outer_values[region] = if_view(node, operands).initial.all
 
     def parameters(self, block: Block) -> Sequence[Value]:
-        given = self._given.get(block)
-        if given is not None:
-            return given
+        outer_values = self._outer_values.get(block)
+        if outer_values is not None:
+            return outer_values
         return [Value(self._type_of(p), p.name, None, p.index) for p in block.parameters]
 
     def _type_of(self, value: Value) -> Type:
@@ -155,8 +155,8 @@ class _Copier(Cloner):
         return [v for v in site.operands if v.is_token or self._is_state(v, site)][-len(tokens) :]
 
     def _is_state(self, value: Value, site: RewriteSite) -> bool:
-        place = site.operands.index(value)
-        return site.node.operands[place].is_token
+        index = site.operands.index(value)
+        return site.node.operands[index].is_token
 
     # ------------------------------------------------------------- regions --
 
@@ -176,14 +176,14 @@ class _Copier(Cloner):
         operands = [
             new for old, new in zip(node.operands, site.operands, strict=True) if node.op != "if" and self._stays(old)
         ]
-        made = builder.add(
+        loop = builder.add(
             node.op,
             operands or site.operands[:1],
             [self._type_of(node.results[number]) for number in order],
             attributes,
             regions,
         )
-        new = dict(zip(order, made.results, strict=True))
+        new = dict(zip(order, loop.results, strict=True))
         tokens = [v for v in site.operands if v.is_token]
         return [new[i] if i in new else _token(tokens, v) for i, v in enumerate(node.results)]
 

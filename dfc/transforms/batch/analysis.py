@@ -31,7 +31,7 @@ from dfc.transforms.batch.at_top import stacked, whole_first
 from dfc.transforms.batch.row_uses import RowUses
 
 
-class CannotCut(Exception):
+class CannotSplit(Exception):
     """A value inside a region that would have to be whole there."""
 
     def __init__(self, value: Value, node: Node, reason: str) -> None:
@@ -42,7 +42,7 @@ class CannotCut(Exception):
 
 
 @dataclass(slots=True)
-class Cuts:
+class BlockSplits:
     """The finding. `states` are those of the values themselves; a value that is `combined` is common where a use wants
     it so. `uses` has no entry for what is common altogether."""
 
@@ -54,12 +54,12 @@ class Cuts:
     def state(self, value: Value) -> State:
         return self.states.get(value, COMMON)
 
-    def is_cut(self, value: Value) -> bool:
+    def is_split(self, value: Value) -> bool:
         return not isinstance(self.state(value), Common)
 
-    def is_local(self, value: Value, wanted: State) -> bool:
+    def is_local(self, value: Value, required: State) -> bool:
         """Whether a use takes what the block has, rather than (a piece of) what is common."""
-        match self.state(value), wanted:
+        match self.state(value), required:
             case Split(axis, outer), Split(other, order):
                 return axis == other and (outer is None or order is None or outer == order)
             case Partial(how), Partial(other_how):
@@ -67,17 +67,17 @@ class Cuts:
             case _:
                 return False
 
-    def wanted(self, node: Node) -> Iterator[tuple[Value, State]]:
+    def required(self, node: Node) -> Iterator[tuple[Value, State]]:
         """Everything a node takes, regions included, and as what."""
         use = self.uses.get(node)
         plain = [v for v in node.operands if not v.is_token]
-        yield from zip(plain, use.wanted if use else [COMMON] * len(plain), strict=True)
+        yield from zip(plain, use.required if use else [COMMON] * len(plain), strict=True)
         for region in node.regions:
             for inner in region.nodes:
-                yield from self.wanted(inner)
-            yield from zip(region.outputs, self.outputs_wanted(node, region), strict=True)
+                yield from self.required(inner)
+            yield from zip(region.outputs, self.outputs_required(node, region), strict=True)
 
-    def outputs_wanted(self, node: Node, region: Block) -> list[State]:
+    def outputs_required(self, node: Node, region: Block) -> list[State]:
         """As what a region returns its outputs."""
         use = self.uses.get(node)
         if use is None or (node.op == "while" and region is node.regions[0]):
@@ -112,7 +112,7 @@ class _Known:
         return len(self.combined), len(self.whole_sources), tuple(self.ways.values())
 
 
-def analyse(entry: Entry, cutting: Cutting, rows: RowUses) -> Cuts:
+def analyse(entry: Entry, cutting: Cutting, rows: RowUses) -> BlockSplits:
     """Cuts every feed that has an axis of the split size, and follows what becomes of the pieces."""
     known = _Known()
     while True:
@@ -120,17 +120,17 @@ def analyse(entry: Entry, cutting: Cutting, rows: RowUses) -> Cuts:
         search = _Search(entry.block, cutting, known, rows)
         search.run()
         if before == known.measure():
-            search.cuts.combined = {v: why for v, why in known.combined.items() if v in search.needed}
-            return search.cuts
+            search.splits.combined = {v: why for v, why in known.combined.items() if v in search.needed}
+            return search.splits
 
 
 class _Search:
     """One walk through an entry."""
 
     def __init__(self, block: Block, cutting: Cutting, known: _Known, rows: RowUses) -> None:
-        self.cuts = Cuts(cutting)
+        self.splits = BlockSplits(cutting)
         self._rows = rows
-        self._with_rows = _around(block, rows.stacked | rows.whole | rows.beside)
+        self._with_rows = _around(block, rows.stacked | rows.whole | rows.colocated)
         self.needed: set[Value] = set()
         self._block = block
         self._known = known
@@ -139,9 +139,9 @@ class _Search:
     def run(self) -> None:
         for value in self._block.parameters:
             if isinstance(value.type, TensorType):
-                axis = self.cuts.cutting.first_axis(value.type.shape)
+                axis = self.splits.cutting.first_axis(value.type.shape)
                 if axis is not None:
-                    self.cuts.states[value] = Split(axis)
+                    self.splits.states[value] = Split(axis)
         self._nodes(self._block.nodes, at_top=True)
         for value in self._block.outputs:
             self._without_parts(value, "it is a result")
@@ -154,7 +154,7 @@ class _Search:
 
     def _seen(self, value: Value) -> State:
         """What a value counts as where it is used."""
-        state = self.cuts.state(value)
+        state = self.splits.state(value)
         if isinstance(state, Partial) and value in self._known.combined:
             self.needed.add(value)
             return COMMON
@@ -181,32 +181,32 @@ class _Search:
 
     def _is_source(self, node: Node) -> bool:
         """Whether pieces come from nothing but common values: then the whole does too."""
-        use = self.cuts.uses.get(node)
-        return use is not None and not node.regions and all(isinstance(s, Common) for s in use.wanted)
+        use = self.splits.uses.get(node)
+        return use is not None and not node.regions and all(isinstance(s, Common) for s in use.required)
 
     def _demand(self, value: Value, node: Node, reason: str) -> None:
         if not self._need(value, reason):
-            raise CannotCut(value, node, reason)
+            raise CannotSplit(value, node, reason)
 
     def _visit(self, node: Node, at_top: bool) -> None:
         if node in self._with_rows and not at_top:
-            raise CannotCut(node.operands[0], node, "rows of it lie in other tasks, which all blocks ask together")
+            raise CannotSplit(node.operands[0], node, "rows of it lie in other tasks, which all blocks ask together")
         if node in self._known.whole_sources or self._all_common(node):
             return
         use = self._region(node, at_top) if node.regions else self._plain(node, at_top)
         if not use.is_common or self._has_uses(node):
-            self.cuts.uses[node] = use
+            self.splits.uses[node] = use
         for value, state in zip(node.results, use.results, strict=False):
-            self.cuts.states[value] = state
+            self.splits.states[value] = state
 
     def _has_uses(self, node: Node) -> bool:
         """Whether anything in its regions is done for each block."""
-        return any(inner in self.cuts.uses for region in node.regions for inner in walk.nodes(region))
+        return any(inner in self.splits.uses for region in node.regions for inner in walk.nodes(region))
 
     def _all_common(self, node: Node) -> bool:
-        return bool(node.regions) and not self._cut_inputs(node)
+        return bool(node.regions) and not self._split_inputs(node)
 
-    def _cut_inputs(self, node: Node) -> list[Value]:
+    def _split_inputs(self, node: Node) -> list[Value]:
         return [v for v in walk.inputs(node) if not v.is_token and not isinstance(self._seen(v), Common)]
 
     def _plain(self, node: Node, at_top: bool) -> Use:
@@ -215,15 +215,15 @@ class _Search:
         states = [self._seen(v) for v in operands]
         while True:
             try:
-                if node in self._rows.whole or node in self._rows.beside:
+                if node in self._rows.whole or node in self._rows.colocated:
                     return whole(node, states, "it meets rows that lie in other tasks")
                 if at_top and node in self._rows.stacked:
-                    return stacked(node, states, self.cuts.cutting)
+                    return stacked(node, states, self.splits.cutting)
                 if at_top:
                     whole_first(node, states, is_large=node in self._rows.scattered)
                 if has_tokens:
                     return whole(node, states, "all tasks do the same with it")
-                return use_of(node, states, self.cuts.cutting)
+                return use_of(node, states, self.splits.cutting)
             except NeededWhole as need:
                 self._demand(operands[need.operand], node, need.reason)
                 states[need.operand] = COMMON
@@ -232,12 +232,12 @@ class _Search:
 
     def _region(self, node: Node, at_top: bool) -> Use:
         """For each block by itself if that is possible; else once, with what the blocks make together inside; but on
-        whole values if nothing is summed there, because then every round would put the same pieces together."""
+        whole values if nothing is summed there, because then every iteration would put the same pieces together."""
         ways = self._known.ways
         if node not in ways:
             try:
                 return self._in_blocks(node)
-            except CannotCut:
+            except CannotSplit:
                 if not at_top:
                     raise
                 ways[node] = Way.SHARED
@@ -246,17 +246,17 @@ class _Search:
                 use = self._run(node, shared=True)
                 if node in self._with_rows or self._has_sums(node) or any(v.is_token for v in node.operands):
                     return use
-            except CannotCut:
+            except CannotSplit:
                 pass
             ways[node] = Way.WHOLE
         return self._on_whole_values(node)
 
     def _has_sums(self, node: Node) -> bool:
         inside = {v for region in node.regions for v in walk.defined_values(region)}
-        return any(isinstance(self.cuts.state(v), Partial) for v in self._known.combined if v in inside)
+        return any(isinstance(self.splits.state(v), Partial) for v in self._known.combined if v in inside)
 
     def _on_whole_values(self, node: Node) -> Use:
-        for value in self._cut_inputs(node):
+        for value in self._split_inputs(node):
             self._demand(value, node, "it is used in a loop or branch that works on all of it")
         for region in node.regions:
             self._forget(region)
@@ -265,15 +265,15 @@ class _Search:
 
     def _forget(self, region: Block) -> None:
         for value in walk.defined_values(region):
-            self.cuts.states.pop(value, None)
+            self.splits.states.pop(value, None)
         for node in walk.nodes(region):
-            self.cuts.uses.pop(node, None)
+            self.splits.uses.pop(node, None)
 
     def _in_blocks(self, node: Node) -> Use:
         for value in node.results:
             if isinstance(value.type, TokenType) and value.type.resource != ASSERT_RESOURCE:
-                cut = self._cut_inputs(node)[0]
-                raise CannotCut(cut, node, f"it uses the state `{value.type.resource}`, once for all blocks")
+                split_input = self._split_inputs(node)[0]
+                raise CannotSplit(split_input, node, f"it uses the state `{value.type.resource}`, once for all blocks")
         return self._run(node, shared=False)
 
     def _run(self, node: Node, *, shared: bool) -> Use:
@@ -288,7 +288,7 @@ class _Search:
     def _inside(self, region: Block, parameters: Sequence[State], shared: bool) -> list[State]:
         """The states of what a region returns; its own nodes are seen again from the start."""
         self._forget(region)
-        self.cuts.states.update(zip(region.parameters, parameters, strict=False))
+        self.splits.states.update(zip(region.parameters, parameters, strict=False))
         if shared:
             self._can_combine.update(region.parameters)
         self._nodes(region.nodes, at_top=shared)
@@ -313,13 +313,13 @@ class _Search:
         self, node: Node, before: Sequence[State], after: Sequence[State], region: Block, shared: bool
     ) -> list[State]:
         """What values are that come from two places, the second of which is the end of the region."""
-        found: list[State] = []
+        states: list[State] = []
         for a, b, value in zip(before, after, region.outputs, strict=False):
             both = None if shared and isinstance(a, Common) != isinstance(b, Common) else join(a, b)
             if both is None:
-                raise CannotCut(value, node, "it is cut in one way here, and in another way before")
-            found.append(both)
-        return found
+                raise CannotSplit(value, node, "it is cut in one way here, and in another way before")
+            states.append(both)
+        return states
 
     def _for(self, node: Node, shared: bool) -> Use:
         parts = for_view(node)
@@ -347,7 +347,7 @@ class _Search:
             carried = now
         if not isinstance(decides[0], Common):
             reason = "it decides for all blocks whether there is another round"
-            raise CannotCut(parts.test, node, reason)
+            raise CannotSplit(parts.test, node, reason)
         return Use(tuple(carried), tuple(carried), shared)
 
 

@@ -20,9 +20,9 @@ LARGE_TABLE = 4096
 def stacked(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     """Rows that are picked or assigned by the numbers of each block, and what is made of them element by element."""
     if picked_axis(node) is None and not isinstance(node.attributes, AssignAttributes):
-        found = _on_stacks(node, states)
-        if found is not None:
-            return found
+        result = _on_stacks(node, states)
+        if result is not None:
+            return result
         whole_first(node, states)
         return use_of(node, states, cutting)
     match node.attributes:
@@ -31,12 +31,12 @@ def stacked(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
             if isinstance(x, Common) and isinstance(ids, Split):
                 return Use((x, ids), (Split(axis + ids.axis, ids.outer),), shared=True)
         case AssignAttributes(index=index) if len(states) == 2 and index:
-            axis = next(number for number, place in enumerate(index) if isinstance(place, OperandSelector))
-            wanted = [
-                isinstance(state, Split) and state.at(state.axis - place)
-                for state, place in zip(states, (axis, 0), strict=True)
+            axis = next(number for number, selector in enumerate(index) if isinstance(selector, OperandSelector))
+            required = [
+                isinstance(state, Split) and state.at(state.axis - axis_of_rows)
+                for state, axis_of_rows in zip(states, (axis, 0), strict=True)
             ]
-            if wanted[0] and wanted[0] == wanted[1]:
+            if required[0] and required[0] == required[1]:
                 return Use(tuple(states), (), shared=True)
         case _:
             pass

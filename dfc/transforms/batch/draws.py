@@ -89,11 +89,11 @@ def _elements(output: Builder, shape: Sequence[Dim]) -> Value:
     for axis, size in enumerate(shape):
         if size == ONE:
             continue
-        places = output.apply("iota", attributes=TypeAttributes(TensorType(I64, (size,))))
+        positions = output.apply("iota", attributes=TypeAttributes(TensorType(I64, (size,))))
         stride = product(shape[axis + 1 :])
         if stride != ONE:
-            places = output.apply("mul", places, output.size(stride))
-        term = output.reshape(places, tuple(size if other == axis else ONE for other in range(len(shape))))
+            positions = output.apply("mul", positions, output.size(stride))
+        term = output.reshape(positions, tuple(size if other == axis else ONE for other in range(len(shape))))
         total = term if total is None else output.apply("add", total, term)
     assert total is not None
     return total

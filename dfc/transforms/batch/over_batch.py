@@ -25,11 +25,11 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import DimAttributes, RandomAtAttributes
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
-from dfc.ops.rules.degrees import Growth
+from dfc.ops.rules.degrees import MaybeDegree
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import SUM, Cutting, Partial, Split
 from dfc.ops.rules.statistics import EXTREMES, Kind, unclear
-from dfc.transforms.batch.analysis import CannotCut, Cuts, analyse
+from dfc.transforms.batch.analysis import BlockSplits, CannotSplit, analyse
 from dfc.transforms.batch.degrees import degrees
 from dfc.transforms.batch.draws import numbered
 from dfc.transforms.batch.row_uses import RowUses
@@ -42,71 +42,73 @@ OWN_KIND = {kind.value: kind for kind in EXTREMES}
 def results_over(entry: Entry) -> dict[str, tuple[tuple[Symbol, str], ...]]:
     """For each size along which feeds can be cut into batches, what `over_batch` tells."""
     shapes = [value.type.shape for value in entry.block.parameters if isinstance(value.type, TensorType)]
-    cut = [symbol for symbol in entry.dims if any(str(symbol) == str(size) for shape in shapes for size in shape)]
-    found: dict[str, tuple[tuple[Symbol, str], ...]] = {}
-    for symbol in cut:
+    batch_symbols = [
+        symbol for symbol in entry.dims if any(str(symbol) == str(size) for shape in shapes for size in shape)
+    ]
+    over: dict[str, tuple[tuple[Symbol, str], ...]] = {}
+    for symbol in batch_symbols:
         for name, how in over_batch(entry, symbol).items():
-            found[name] = (*found.get(name, ()), (symbol, how))
-    return found
+            over[name] = (*over.get(name, ()), (symbol, how))
+    return over
 
 
 def over_batch(entry: Entry, symbol: Symbol) -> Mapping[str, str]:
     """For results that are single numbers: mean, sum, max or min over the size `symbol`, where that is known."""
-    wanted = {
+    required = {
         name: value
         for name, value in zip(entry.result_names, entry.block.outputs, strict=False)
         if isinstance(value.type, TensorType) and not value.type.shape and not value.type.machine.is_bool
     }
     cutting = Cutting(symbol, BLOCKS)
-    part = numbered(_part(entry, list(wanted.values())), cutting)
-    names = dict(zip(wanted, part.block.outputs, strict=True))
+    part = numbered(_part(entry, list(required.values())), cutting)
+    names = dict(zip(required, part.block.outputs, strict=True))
     try:
-        cuts = analyse(part, cutting, RowUses())
-    except CannotCut:
+        splits = analyse(part, cutting, RowUses())
+    except CannotSplit:
         return {}
-    kinds = _Kinds(cuts, degrees(part, cutting), symbol)
+    kinds = _Kinds(splits, degrees(part, cutting), symbol)
     for node in part.block.nodes:
         kinds.visit(node)
-    told = {Kind.MEAN, Kind.SUM, Kind.MAX, Kind.MIN}
-    return {name: kind.value for name, value in names.items() if (kind := kinds.of(value)) in told}
+    reported = {Kind.MEAN, Kind.SUM, Kind.MAX, Kind.MIN}
+    return {name: kind.value for name, value in names.items() if (kind := kinds.of(value)) in reported}
 
 
-def _part(entry: Entry, wanted: Sequence[Value]) -> Entry:
+def _part(entry: Entry, required: Sequence[Value]) -> Entry:
     """The entry with only these results, and what they are made of: not what is done with gradients."""
-    needed: set[Value] = set(wanted)
+    needed: set[Value] = set(required)
     kept: list[Node] = []
     for node in reversed(entry.block.nodes):
         if not needed.isdisjoint(node.results):
             kept.append(node)
             needed.update(_used(node))
-    return replace(entry, block=Block(entry.block.parameters, kept[::-1], tuple(wanted)))
+    return replace(entry, block=Block(entry.block.parameters, kept[::-1], tuple(required)))
 
 
 def _used(node: Node) -> set[Value]:
     """All that a node takes, in its regions too."""
-    found = set(node.operands)
+    used = set(node.operands)
     for region in node.regions:
-        found.update(region.outputs)
+        used.update(region.outputs)
         for inner in walk.nodes(region):
-            found.update(inner.operands)
+            used.update(inner.operands)
             for nested in inner.regions:
-                found.update(nested.outputs)
-    return found
+                used.update(nested.outputs)
+    return used
 
 
 class _Kinds:
     """One walk in the order of the nodes."""
 
-    def __init__(self, cuts: Cuts, found: Mapping[Value, Growth], symbol: Symbol) -> None:
-        self._cuts = cuts
-        self._degrees = found
+    def __init__(self, splits: BlockSplits, degrees: Mapping[Value, MaybeDegree], symbol: Symbol) -> None:
+        self._splits = splits
+        self._degrees = degrees
         self._symbol = symbol
         self._kinds: dict[Value, Kind] = {}
 
     def of(self, value: Value) -> Kind:
         if value in self._kinds:
             return self._kinds[value]
-        return Kind.EXAMPLES if isinstance(self._cuts.state(value), Split) else Kind.FREE
+        return Kind.EXAMPLES if isinstance(self._splits.state(value), Split) else Kind.FREE
 
     def visit(self, node: Node) -> None:
         """The kinds of the results; those of values inside of regions are never asked for."""
@@ -139,7 +141,7 @@ class _Kinds:
 
     def _of_examples(self, value: Value) -> Kind:
         """What is made of examples alone."""
-        state = self._cuts.state(value)
+        state = self._splits.state(value)
         if isinstance(state, Split):
             return Kind.EXAMPLES
         if not isinstance(state, Partial):
@@ -148,7 +150,7 @@ class _Kinds:
             return OWN_KIND[state.how]
         degree = self._degrees.get(value)
         if (
-            state.how != SUM.how or degree is None or not degree.spread
+            state.how != SUM.how or degree is None or not degree.is_dense
         ):  # else few examples decide it, such as the first
             return Kind.UNCLEAR
         return {0.0: Kind.MEAN, 1.0: Kind.SUM}.get(degree.power, Kind.UNCLEAR)

@@ -29,16 +29,16 @@ from dfc.ops.rules.lookup import rules_of
 NAME = "guard"
 
 
-def guard(graph: Graph) -> Graph:
-    return map_blocks(graph, guard_block)
+def insert_checks(graph: Graph) -> Graph:
+    return map_blocks(graph, insert_block_checks)
 
 
-def guard_block(block: Block) -> Block:
+def insert_block_checks(block: Block) -> Block:
     chosen = watched(block)
     if not chosen:
         return block
     names = NameSet(node.name for node in walk.nodes(block))
-    return _Guard(chosen, names).block(block)
+    return _CheckInserter(chosen, names).block(block)
 
 
 def watched(block: Block) -> set[Node]:
@@ -61,15 +61,15 @@ def _makes_values(node: Node) -> bool:
 
 def _only_chosen(node: Node, users: Mapping[Value, Sequence[Node | None]]) -> bool:
     """Whether nothing but choices (`select`) take the results: what it does not choose does no harm."""
-    found = [user for value in node.results for user in users.get(value, ())]
-    return bool(found) and all(user is not None and rules_of(user).chooses for user in found)
+    candidates = [user for value in node.results for user in users.get(value, ())]
+    return bool(candidates) and all(user is not None and rules_of(user).chooses for user in candidates)
 
 
 def _is_float(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.tensor.dtype.is_float
 
 
-class _Guard:
+class _CheckInserter:
     """Rebuilds blocks with the token of checks threaded through whatever holds one. Recurses into regions only."""
 
     def __init__(self, chosen: set[Node], names: NameSet) -> None:
@@ -92,11 +92,11 @@ class _Guard:
 
     def _node(self, node: Node, token: Value, nodes: list[Node]) -> Value:
         """Appends a node and the checks of its results; the token that follows."""
-        made = self._rebuilt(node, token)
-        nodes.append(made)
-        token = next((v for v in made.results if _is_check(v)), token)
+        rebuilt = self._rebuilt(node, token)
+        nodes.append(rebuilt)
+        token = next((v for v in rebuilt.results if _is_check(v)), token)
         if node in self._chosen:
-            for value in made.results:
+            for value in rebuilt.results:
                 if _is_float(value):
                     token = self._check(node, value, token, nodes)
         return token
@@ -128,14 +128,14 @@ class _Guard:
         self, node: Node, operands: Sequence[Value], types: Sequence[object], regions: Sequence[Block]
     ) -> Node:
         kinds = [t for t in types if isinstance(t, TensorType | TokenType)]
-        made = Node(
+        replacement = Node(
             node.op, operands, kinds, attributes=node.attributes, regions=regions, name=node.name, span=node.span
         )
-        fresh = iter(v for v in made.results if not _is_check(v))
+        fresh = iter(v for v in replacement.results if not _is_check(v))
         for old in node.results:
             if not _is_check(old):
                 self._known[old] = next(fresh)
-        return made
+        return replacement
 
     def _check(self, node: Node, value: Value, token: Value, nodes: list[Node]) -> Value:
         builder = Builder.appending(nodes, name="", span=node.span)
@@ -146,8 +146,8 @@ class _Guard:
             axes = tuple(range(finite.tensor.rank))
             finite = builder.apply("all", finite, attributes=ReduceAttributes(axes, False))
         builder.name = self._names.fresh(f"{node.name}/guard")
-        told = AssertAttributes(f"`{value.name}` is not finite", FINITE)
-        return builder.add("assert", (finite, token), (TokenType(ASSERT_RESOURCE),), told).result
+        attributes = AssertAttributes(f"`{value.name}` is not finite", FINITE)
+        return builder.add("assert", (finite, token), (TokenType(ASSERT_RESOURCE),), attributes).result
 
 
 def _is_check(value: Value) -> bool:

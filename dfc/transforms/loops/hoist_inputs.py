@@ -1,15 +1,17 @@
-"""hoist_inputs: the input part of a recurrent cell becomes one product for all rounds.
+"""hoist_inputs: the input part of a recurrent cell becomes one product for all iterations.
 
     for x in xs {                                        let zs: f32[T, 1, N] = xs @ wx
       let z: f32[1, N] = x @ wx + h @ wh                 for z0 in zs {
     }                                             ->       let z: f32[1, N] = z0 + h @ wh
                                                          }
 
-A product of few rows costs the reading of its matrix, which is now read once. Where rounds have many rows, or how many
-is not known, the stack of products would be large for little; it is made only if the loop emits the products anyway,
-for its way back. The results are the same to the last bit: an element of a product does not depend on the other rows.
+A product of few rows costs the reading of its matrix, which is now read once. Where iterations have many rows, or how
+many is not known, the stack of products would be large for little; it is made only if the loop emits the products
+anyway, for its way back. The results are the same to the last bit: an element of a product does not depend on the other
+rows.
 
-Assumes loops that begin at 0; others stay. Runs after `autodiff`, whose gradients of the matrix are sums over rounds.
+Assumes loops that begin at 0; others stay. Runs after `autodiff`, whose gradients of the matrix are sums over
+iterations.
 """
 
 from __future__ import annotations
@@ -49,23 +51,23 @@ class _Loops(Pass):
         region, inputs = parts.body, inputs_of(parts.body)
         stacked = {flow.outputs[0]: flow.number for flow in flows(parts) if flow.is_emitted}
         builder = Builder.appending(site.output, name=node.name, span=node.span)
-        made: dict[Node, Value] = {}
+        hoisted: dict[Node, Value] = {}
         for product in matrix_products(region):
             if _is_hoisted(product, inputs, stacked, parts.attributes):
-                made[product] = _all_rounds(builder, product, inputs[product.operands[0]])
-        if not made:
+                hoisted[product] = _all_iterations(builder, product, inputs[product.operands[0]])
+        if not hoisted:
             return None
-        loop = with_parts(node, site.operands, [rebuild(region, _Rows(made, parts.index))])
+        loop = with_parts(node, site.operands, [rebuild(region, _Rows(hoisted, parts.index))])
         site.output.append(loop)
         results = list(loop.results)
-        for product, whole in made.items():
+        for product, whole in hoisted.items():
             if product.result in stacked and whole.tensor.rank == 3:
                 results[stacked[product.result]] = whole
         return results
 
 
 def _runs_over_all(parts: ForView) -> bool:
-    """Whether the index is 0, 1, .. up to the number of rounds, which is a size."""
+    """Whether the index is 0, 1, .. up to the number of iterations, which is a size."""
     first, last = size_of(parts.start), size_of(parts.stop)
     return first == ZERO and last is not None and last == parts.attributes.trips
 
@@ -77,24 +79,24 @@ def _is_hoisted(node: Node, inputs: dict[Value, Value], stacked: dict[Value, int
     return is_few(factor.tensor.shape[:-1]) or node.result in stacked
 
 
-def _all_rounds(b: Builder, product: Node, rows: Value) -> Value:
-    """The products of all rounds, stacked; without the axis of the rows if each round has one: such a reshape would not
-    name the memory but copy it."""
+def _all_iterations(b: Builder, product: Node, rows: Value) -> Value:
+    """The products of all iterations, stacked; without the axis of the rows if each iteration has one: such a reshape
+    would not name the memory but copy it."""
     height, width = product.operands[0].tensor.shape
-    rounds = rows.tensor.shape[0]
-    found = b.apply("matmul", b.reshape(rows, (rounds * height, width)), product.operands[1])
-    return found if height == ONE else b.reshape(found, (rounds, *product.result.tensor.shape))
+    trips = rows.tensor.shape[0]
+    product_rows = b.apply("matmul", b.reshape(rows, (trips * height, width)), product.operands[1])
+    return product_rows if height == ONE else b.reshape(product_rows, (trips, *product.result.tensor.shape))
 
 
 class _Rows(Pass):
-    """Takes the product of a round from the stack."""
+    """Takes the product of an iteration from the stack."""
 
-    def __init__(self, made: dict[Node, Value], index: Value) -> None:
-        self._made = made
+    def __init__(self, hoisted: dict[Node, Value], index: Value) -> None:
+        self._hoisted = hoisted
         self._index = index
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        whole = self._made.get(site.node)
+        whole = self._hoisted.get(site.node)
         if whole is None:
             return None
         builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)

@@ -5,12 +5,13 @@
     }                                             ->       let z: f32[1, N] = x @ wx + h @ wh
                                                          }
 
-`x @ wx` does not wait for the round before, so that `hoist_inputs` can make one product of those of all rounds; and the
-way back need not compute what `x` gets if nobody asks. A vector `x` becomes a matrix of one row for the same reason.
+`x @ wx` does not wait for the iteration before, so that `hoist_inputs` can make one product of those of all iterations;
+and the way back need not compute what `x` gets if nobody asks. A vector `x` becomes a matrix of one row for the same
+reason.
 
-Only for few rows a round: with many, one product a round reads the matrix rarely enough. Runs before `autodiff`, so
-that loops whose rounds are computed again (`with recompute`) round in the same way. A concatenation that is used
-elsewhere stays.
+Only for few rows an iteration: with many, one product an iteration reads the matrix rarely enough. Runs before
+`autodiff`, so that loops whose iterations are computed again (`with recompute`) round in the same way. A concatenation
+that is used elsewhere stays.
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ def _split_block(block: Block) -> Block:
 
 
 def inputs_of(region: Block) -> dict[Value, Value]:
-    """Rows that the rounds of a `for` read one after the other, perhaps reshaped, and the values they are rows of."""
+    """Rows that the iterations of a `for` read one after the other, perhaps reshaped, and the values they are rows
+    of."""
     own = walk.defined_values(region)
-    found: dict[Value, Value] = {}
+    inputs: dict[Value, Value] = {}
     for node in region.nodes:
         if node.op == "gather" and node.attributes == FIRST and node.operands[1] is region.parameters[0]:
             if node.operands[0] not in own:
-                found[node.result] = node.operands[0]
-        elif node.op == "reshape" and node.operands[0] in found and _same_width(node):
-            found[node.result] = found[node.operands[0]]
-    return found
+                inputs[node.result] = node.operands[0]
+        elif node.op == "reshape" and node.operands[0] in inputs and _same_width(node):
+            inputs[node.result] = inputs[node.operands[0]]
+    return inputs
 
 
 def _same_width(node: Node) -> bool:
@@ -83,9 +85,9 @@ class _Loops(Pass):
         if not chosen:
             return None
         rewritten = rebuild(region, _Products(chosen, inputs, site))
-        made = with_parts(site.node, site.operands, [rewritten])
-        site.output.append(made)
-        return made.results
+        rewritten_node = with_parts(site.node, site.operands, [rewritten])
+        site.output.append(rewritten_node)
+        return rewritten_node.results
 
 
 def _is_split(node: Node, inputs: dict[Value, Value], counts: dict[Value, int]) -> bool:

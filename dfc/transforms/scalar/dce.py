@@ -22,7 +22,7 @@ from dfc.ir.regions import Flow, RegionView, controls, flows, view
 from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
-from dfc.transforms.scalar.dead_results import around, is_idle, thin, without_idle_tokens
+from dfc.transforms.scalar.dead_results import around, eliminate_dead_results, is_idle, without_idle_tokens
 
 NAME = "dce"
 
@@ -33,7 +33,7 @@ def dce(graph: Graph) -> Graph:
 
 def dce_block(block: Block) -> Block:
     used = Marker(block).run()
-    return without_idle_tokens(rebuild(block, _Thin(used)))
+    return without_idle_tokens(rebuild(block, _EliminateDeadResults(used)))
 
 
 class Marker:
@@ -89,7 +89,7 @@ class Marker:
             self._pending.append(flow.result)
 
 
-class _Thin(Pass):
+class _EliminateDeadResults(Pass):
     """Drops unused nodes, and unused parts of region nodes."""
 
     def __init__(self, used: set[Value]) -> None:
@@ -104,4 +104,4 @@ class _Thin(Pass):
         if not node.regions:
             return None
         keep = [v in self._used and not is_idle(site, i) for i, v in enumerate(node.results)]
-        return None if all(keep) else thin(site, keep)
+        return None if all(keep) else eliminate_dead_results(site, keep)

@@ -32,10 +32,10 @@ class _DropIdle(Pass):
         if not site.regions:
             return None
         keep = [not is_idle(site, index) for index in range(len(site.node.results))]
-        return None if all(keep) else thin(site, keep)
+        return None if all(keep) else eliminate_dead_results(site, keep)
 
 
-def thin(site: RewriteSite, keep: Sequence[bool]) -> Sequence[Value]:
+def eliminate_dead_results(site: RewriteSite, keep: Sequence[bool]) -> Sequence[Value]:
     """Appends the node with only the results to keep (none: no node) and returns what replaces the old ones."""
     if not any(keep):
         return around(site)

@@ -6,7 +6,7 @@
 Only pure ops with the same bits everywhere (`dfc.ops.exactness`): what is folded must be what the program would have
 computed. What grows beyond its operands stays as it is (a broadcast costs nothing when it is fused, a big constant
 does), and so does what would fail when it runs. A branch on a constant is replaced by the side that is taken, an
-assertion that holds by nothing, a loop of no rounds by what it starts with.
+assertion that holds by nothing, a loop of no iterations by what it starts with.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dfc.ops.constants import constant_of
 from dfc.ops.effects.effects import is_pure
 from dfc.ops.evaluate import evaluate_node
 from dfc.ops.exactness import is_exact
-from dfc.ops.iterations import rounds_between, size_of
+from dfc.ops.iterations import size_of, trip_count
 from dfc.ops.record import Array
 from dfc.transforms.scalar.dead_results import without_idle_tokens
 from dfc.transforms.scalar.matching import GRADIENT_OPS
@@ -87,9 +87,9 @@ class _Fold(Pass):
 
     def _fits(self, site: RewriteSite) -> bool:
         """Whether the results are small, or smaller than what they are made of."""
-        made = sum(_bytes(v) for v in site.node.results)
-        given = sum(_bytes(v) for v in site.operands)
-        return made <= self._options.limit and made <= max(given, self._options.free)
+        result_bytes = sum(_bytes(v) for v in site.node.results)
+        operand_bytes = sum(_bytes(v) for v in site.operands)
+        return result_bytes <= self._options.limit and result_bytes <= max(operand_bytes, self._options.free)
 
 
 def _bytes(value: Value) -> float:
@@ -126,9 +126,9 @@ def _fold_assert(site: RewriteSite) -> Sequence[Value] | None:
 
 
 def _fold_for(site: RewriteSite) -> Sequence[Value] | None:
-    """No rounds: the initial values. Otherwise the number of rounds, once both bounds are known."""
+    """No iterations: the initial values. Otherwise the number of iterations, once both bounds are known."""
     node, parts = site.node, for_view(site.node, site.operands, site.regions)
-    trips, emits = rounds(parts.start, parts.stop), parts.results.emitted
+    trips, emits = trips_between(parts.start, parts.stop), parts.results.emitted
     if trips is not None and trips.constant == 0 and not emits:
         return parts.initial.all
     known_already = parts.attributes.trips is not None  # perhaps from facts, which are not known here
@@ -148,7 +148,7 @@ def _fold_for(site: RewriteSite) -> Sequence[Value] | None:
     return known.results
 
 
-def rounds(start: Value, stop: Value) -> Dim | None:
-    """The number of rounds of a `for`, if both bounds are sizes or constants."""
+def trips_between(start: Value, stop: Value) -> Dim | None:
+    """The number of iterations of a `for`, if both bounds are sizes or constants."""
     first, last = size_of(start), size_of(stop)
-    return rounds_between(first, last) if first is not None and last is not None else None
+    return trip_count(first, last) if first is not None and last is not None else None

@@ -11,7 +11,7 @@ GRADIENT_OPS = frozenset({"grad", "jacobian"})
 """Ops without a meaning of their own: `autodiff` replaces them."""
 
 
-def made_by(value: Value, op: str) -> Node | None:
+def producer(value: Value, op: str) -> Node | None:
     """The node of this op that makes a value."""
     return value.node if value.node is not None and value.node.op == op else None
 

@@ -32,7 +32,7 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.constants import uniform_of
 from dfc.ops.record import Array
-from dfc.transforms.scalar.matching import made_by
+from dfc.transforms.scalar.matching import producer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Match:
         """A node in place of this one, with its type, name and span."""
         node = self.node
         types = (node.result.type,)
-        made = Node(op, operands, types, attributes=attributes, name=node.name, span=node.span)
-        self.site.output.append(made)
-        return made.result
+        replacement = Node(op, operands, types, attributes=attributes, name=node.name, span=node.span)
+        self.site.output.append(replacement)
+        return replacement.result
 
 
 Rewrite = Callable[[Match], "Value | None"]
@@ -84,11 +84,11 @@ class Rule:
 
 def _is_number(value: Value, number: float, negative_zero: bool = False) -> bool:
     """Whether all elements are this number; a zero must have the given sign if it is a float."""
-    found = uniform_of(value)
-    if found is None or found.dtype.kind not in "iufbV" or not bool(_wide(found) == number):
+    uniform = uniform_of(value)
+    if uniform is None or uniform.dtype.kind not in "iufbV" or not bool(_wide(uniform) == number):
         return False
     is_float = isinstance(value.tensor.dtype, DType) and value.tensor.dtype.is_float
-    return not is_float or number != 0 or bool(np.signbit(_wide(found))) == negative_zero
+    return not is_float or number != 0 or bool(np.signbit(_wide(uniform))) == negative_zero
 
 
 def _wide(number: Array) -> np.float64 | np.int64:
@@ -116,8 +116,8 @@ def _absorbing(number: float) -> Rewrite:
     """The constant itself, if it has the shape of the result."""
 
     def rewrite(m: Match) -> Value | None:
-        found = next((v for v in m.operands if _is_number(v, number)), None)
-        return None if found is None else m.same_type(found)
+        constant = next((v for v in m.operands if _is_number(v, number)), None)
+        return None if constant is None else m.same_type(constant)
 
     return rewrite
 
@@ -125,12 +125,12 @@ def _absorbing(number: float) -> Rewrite:
 def _idempotent(m: Match) -> Value | None:
     if len(m.operands) == 2:
         return m.same_type(m.x) if m.x is m.y else None
-    inner = made_by(m.x, m.node.op)
+    inner = producer(m.x, m.node.op)
     return m.same_type(m.x) if inner is not None and inner.attributes == m.node.attributes else None
 
 
 def _involution(m: Match) -> Value | None:
-    inner = made_by(m.x, m.node.op)
+    inner = producer(m.x, m.node.op)
     if inner is None:
         return None
     if isinstance(m.node.attributes, AxesAttributes) and isinstance(inner.attributes, AxesAttributes):
@@ -174,7 +174,7 @@ _WIDER = {
 
 def _cast_of_cast(m: Match) -> Value | None:
     """From A to a wider B that holds all of A, and on to C: straight from A to C."""
-    inner = made_by(m.x, m.node.op)
+    inner = producer(m.x, m.node.op)
     if inner is None:
         return None
     source, middle, target = inner.operands[0].tensor.machine, m.x.tensor.machine, m.node.result.tensor.machine
@@ -191,7 +191,7 @@ def _through(op: str) -> Rewrite:
     """f(f(x)) has the shape the outer one says: reshape and broadcast."""
 
     def rewrite(m: Match) -> Value | None:
-        inner = made_by(m.x, op)
+        inner = producer(m.x, op)
         return None if inner is None else m.make(op, inner.operands[0], attributes=m.node.attributes)
 
     return rewrite
@@ -204,7 +204,7 @@ def _identity_permutation(m: Match) -> Value | None:
 
 
 def _transpose_of_transpose(m: Match) -> Value | None:
-    inner = made_by(m.x, m.node.op)
+    inner = producer(m.x, m.node.op)
     if inner is None:
         return None
     assert isinstance(m.node.attributes, PermutationAttributes)
@@ -228,7 +228,7 @@ def _whole(m: Match) -> Value | None:
 
 
 def _slice_of_slice(m: Match) -> Value | None:
-    inner = made_by(m.x, m.node.op)
+    inner = producer(m.x, m.node.op)
     if inner is None:
         return None
     a, b = inner.attributes, m.node.attributes
@@ -251,15 +251,15 @@ def _single_part(m: Match) -> Value | None:
 
 
 def _add_of_negative(m: Match) -> Value | None:
-    inner = made_by(m.y, "neg")
+    inner = producer(m.y, "neg")
     if inner is not None:
         return m.make("sub", m.x, inner.operands[0])
-    inner = made_by(m.x, "neg")
+    inner = producer(m.x, "neg")
     return None if inner is None else m.make("sub", m.y, inner.operands[0])
 
 
 def _sub_of_negative(m: Match) -> Value | None:
-    inner = made_by(m.y, "neg")
+    inner = producer(m.y, "neg")
     return None if inner is None else m.make("add", m.x, inner.operands[0])
 
 
@@ -271,10 +271,10 @@ def _minus_one(m: Match) -> Value | None:
 
 
 def _not_equal(m: Match) -> Value | None:
-    inner = made_by(m.x, "equal")
+    inner = producer(m.x, "equal")
     if inner is not None:
         return m.make("not_equal", *inner.operands)
-    inner = made_by(m.x, "not_equal")
+    inner = producer(m.x, "not_equal")
     return None if inner is None else m.make("equal", *inner.operands)
 
 
@@ -285,7 +285,7 @@ def _reduce_nothing(m: Match) -> Value | None:
 
 def _reshape_of_added_axes(m: Match) -> Value | None:
     """A reshape of a broadcast that only added axes of size 1 is a reshape."""
-    inner = made_by(m.x, "broadcast")
+    inner = producer(m.x, "broadcast")
     if inner is None or inner.operands[0].tensor.elements != m.x.tensor.elements:
         return None
     assert isinstance(m.node.attributes, ShapeAttributes)

@@ -47,31 +47,31 @@ class _Simplify(Pass):
             return _forward(site)
         if effect(site.node) is not Effect.PURE or len(site.node.results) != 1:
             return None
-        found = _apply_rules(site)
-        return None if found is None else (found,)
+        replacement = _apply_rules(site)
+        return None if replacement is None else (replacement,)
 
 
 def _apply_rules(site: RewriteSite) -> Value | None:
     """Applies rules until none fits: a rule's result may fit another one."""
-    found: Value | None = None
+    replacement: Value | None = None
     for _ in range(MAX_STEPS):
         step = _apply_once(site)
         if step is None:
-            return found
-        found = step
+            return replacement
+        replacement = step
         node = step.node
         if node is None or not site.output or site.output[-1] is not node:
-            return found
+            return replacement
         site = RewriteSite(node, node.operands, (), site.output)
-    return found
+    return replacement
 
 
 def _apply_once(site: RewriteSite) -> Value | None:
     match = Match(site)
     for rule in _rules_of(site.node.op):
-        found = rule.rewrite(match)
-        if found is not None:
-            return found
+        replacement = rule.rewrite(match)
+        if replacement is not None:
+            return replacement
     return None
 
 
@@ -101,16 +101,16 @@ def _forward(site: RewriteSite) -> Sequence[Value] | None:
 def _broadcast(site: RewriteSite, value: Value) -> Value:
     node = site.node
     type_ = node.results[0].tensor
-    made = Node(
+    broadcast = Node(
         "broadcast", (value,), (type_,), attributes=ShapeAttributes(type_.shape), name=node.name, span=node.span
     )
-    site.output.append(made)
-    return made.result
+    site.output.append(broadcast)
+    return broadcast.result
 
 
 def rules_by_identity() -> Mapping[str, Sequence[Rule]]:
     """The table, for documentation and completeness checks."""
-    found: defaultdict[str, list[Rule]] = defaultdict(list)
+    by_op: defaultdict[str, list[Rule]] = defaultdict(list)
     for rule in RULES:
-        found[rule.identity].append(rule)
-    return found
+        by_op[rule.identity].append(rule)
+    return by_op

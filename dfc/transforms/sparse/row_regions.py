@@ -5,8 +5,8 @@
     } else { yield zeros }                     ->     } else { yield zeros, zeros }
                                                       let g: f32[N, W] = graph.scatter_add(ids, rows, ..)
 
-A `for` whose carried value only adds up stacks what each round adds. The dense results stay; `dce` takes them if nobody
-uses them.
+A `for` whose carried value only adds up stacks what each iteration adds. The dense results stay; `dce` takes them if
+nobody uses them.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Rewritten:
 
 
 def totals(node: Node, region: Block) -> dict[Value, Sparse]:
-    """What a `for` carries may be a total to which rounds add."""
+    """What a `for` carries may be a total to which iterations add."""
     if node.op != "for":
         return {}
     return {value: Sparse((), value) for value in for_view(node, regions=(region,)).inside.values}
 
 
 def out_of_branches(node: Node, known: Known, b: Builder) -> Rewritten | None:
-    found: dict[int, list[Sparse]] = {}
+    groups: dict[int, list[Sparse]] = {}
     inner = _measured_inside(node)
     for flow in flows(view(node)):
         position, result = flow.number, flow.result
@@ -54,10 +54,10 @@ def out_of_branches(node: Node, known: Known, b: Builder) -> Rewritten | None:
         if not has_rows or len(plain) < len(inside) or all(not each.terms for each in plain):
             continue
         if not inner & {symbol for each in plain for symbol in _sizes(each)}:
-            found[position] = plain
-    if not found:
+            groups[position] = plain
+    if not groups:
         return None
-    sides = [(number, term) for each in found.values() for number, side in enumerate(each) for term in side.terms]
+    sides = [(number, term) for each in groups.values() for number, side in enumerate(each) for term in side.terms]
     parts = [(number, value) for number, term in sides for value in (*term.ids, term.rows)]
     regions = [_branch(node, number, parts) for number in range(len(node.regions))]
     new, after, extra = with_more_results(node, node.operands, regions, len(parts))
@@ -65,7 +65,7 @@ def out_of_branches(node: Node, known: Known, b: Builder) -> Rewritten | None:
     handed = iter(extra)
     terms = {
         after[position]: Sparse(tuple(_replaced(term, handed.__next__) for side in each for term in side.terms))
-        for position, each in found.items()
+        for position, each in groups.items()
     }
     return Rewritten(new, list(after), terms)
 
@@ -76,10 +76,10 @@ def _measured_inside(node: Node) -> set[Symbol]:
 
 
 def _sizes(x: Sparse) -> set[Symbol]:
-    found: set[Symbol] = set()
+    symbols: set[Symbol] = set()
     for term in x.terms:
-        found |= symbols_of(term.index).union(*(symbols_of(value.type) for value in (*term.ids, term.rows)))
-    return found
+        symbols |= symbols_of(term.index).union(*(symbols_of(value.type) for value in (*term.ids, term.rows)))
+    return symbols
 
 
 def _branch(node: Node, number: int, parts: Sequence[tuple[int, Value]]) -> Block:
@@ -93,33 +93,33 @@ def _branch(node: Node, number: int, parts: Sequence[tuple[int, Value]]) -> Bloc
 
 def _replaced(term: Term, following: Callable[[], Value]) -> Term:
     """The term over the results that hand out its parts."""
-    index = tuple(following() if isinstance(place, Value) else place for place in term.index)
+    index = tuple(following() if isinstance(selector, Value) else selector for selector in term.index)
     return Term(index, following(), term.distinct)
 
 
 # ------------------------------------------------------------------ loops --
 
 
-def out_of_rounds(node: Node, known: Known, b: Builder) -> Rewritten | None:
+def out_of_loops(node: Node, known: Known, b: Builder) -> Rewritten | None:
     parts = for_view(node)
     if parts.attributes.trips is None or any(size_of(bound) is None for bound in controls(parts)):
-        return None  # there may be fewer rounds than stacked rows
-    found = {flow.number: pair for flow in carried(parts) if (pair := _added(node, flow, known))}
-    if not found:
+        return None  # there may be fewer iterations than stacked rows
+    accumulated = {flow.number: pair for flow in carried(parts) if (pair := _added(node, flow, known))}
+    if not accumulated:
         return None
-    rows = [value for _, added in found.values() for term in added.terms for value in (*term.ids, term.rows)]
+    rows = [value for _, added in accumulated.values() for term in added.terms for value in (*term.ids, term.rows)]
     new, after, extra = with_more_results(node, node.operands, [with_outputs(parts.body, rows)], len(rows))
     b.block.nodes.append(new)
     handed = iter(extra)
     terms: dict[Value, Sparse] = {}
-    for position, (start, added) in found.items():
+    for position, (start, added) in accumulated.items():
         stacked = [_stacked(b, _replaced(term, handed.__next__), term) for term in added.terms]
         terms[after[position]] = Sparse((*start.terms, *stacked))
     return Rewritten(new, list(after), terms)
 
 
 def _added(node: Node, flow: Flow, known: Known) -> tuple[Sparse, Sparse] | None:
-    """What a carried value starts with and what a round adds to it, if both are sparse."""
+    """What a carried value starts with and what an iteration adds to it, if both are sparse."""
     assert flow.initial is not None
     start, end = known.get(flow.initial), known.get(flow.outputs[0])
     if start is None or end is None or start.base is not None or not end.terms:
@@ -130,10 +130,10 @@ def _added(node: Node, flow: Flow, known: Known) -> tuple[Sparse, Sparse] | None
 
 
 def _stacked(b: Builder, stacks: Term, inside: Term) -> Term:
-    """All rounds as one term: the rounds are one more axis of the numbers, or are summed if there are none."""
+    """All iterations as one term: the iterations are one more axis of the numbers, or are summed if there are none."""
     if not inside.ids:
         return Term(stacks.index, b.sum(stacks.rows, (0,)), inside.distinct)
-    axis = next(number for number, place in enumerate(inside.index) if isinstance(place, Value))
+    axis = next(number for number, selector in enumerate(inside.index) if isinstance(selector, Value))
     groups = inside.groups()
     front = sum(len(group) for group in groups[:axis])
     rank = stacks.rows.tensor.rank

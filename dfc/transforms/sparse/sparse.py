@@ -27,12 +27,12 @@ from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.row_factors import rows_of
 from dfc.ops.rules.row_sparsity import Sparse, Term
 from dfc.transforms.scalar.dce import dce_block
-from dfc.transforms.sparse.row_regions import Rewritten, out_of_branches, out_of_rounds, totals
+from dfc.transforms.sparse.row_regions import Rewritten, out_of_branches, out_of_loops, totals
 
 NAME = "sparse"
 _REGIONS: dict[str, Callable[[Node, Mapping[Value, Sparse], Builder], Rewritten | None]] = {
     "if": out_of_branches,
-    "for": out_of_rounds,
+    "for": out_of_loops,
 }
 
 
@@ -67,18 +67,18 @@ class _Sparse(Pass):
         if site.node.op == "assign":
             return self._assign(site, builder)
         if site.node.op in _REGIONS:
-            made = _REGIONS[site.node.op](site.kept(), self._known, builder)
-            if made is None:
+            rewritten = _REGIONS[site.node.op](site.kept(), self._known, builder)
+            if rewritten is None:
                 return None
-            self._known.update(made.known)
-            return made.results
+            self._known.update(rewritten.known)
+            return rewritten.results
         if len(site.node.results) != 1 + (site.node.op == "read") or site.regions:
             return None
         kept = site.kept()
         site.output.append(kept)
-        found = rows_of(builder, kept, [self._known.get(value) for value in kept.operands])
-        if found is not None:
-            self._known[kept.result] = found
+        sparse = rows_of(builder, kept, [self._known.get(value) for value in kept.operands])
+        if sparse is not None:
+            self._known[kept.result] = sparse
         total = self._total(kept, builder)
         return kept.results if total is None else [total]
 
@@ -92,17 +92,17 @@ class _Sparse(Pass):
         attributes = site.node.attributes
         assert isinstance(attributes, AssignAttributes)
         value, token = site.operands[0], site.operands[-1]
-        found = self._known.get(value)
-        if found is None or attributes.index or value.tensor.shape != self._shapes[attributes.resource]:
+        sparse = self._known.get(value)
+        if sparse is None or attributes.index or value.tensor.shape != self._shapes[attributes.resource]:
             return None
         mode = attributes.mode
-        if mode == ":=" and _is_present_value(found.base, attributes.resource, token):
+        if mode == ":=" and _is_present_value(sparse.base, attributes.resource, token):
             mode = "+="
-        elif mode not in ("+=", "-=") or found.base is not None:
+        elif mode not in ("+=", "-=") or sparse.base is not None:
             return None
         self.changed = True
         builder.name = site.node.name
-        for term in found.terms:
+        for term in sparse.terms:
             token = _update(builder, term, AssignAttributes(attributes.resource, mode), token)
         if attributes.mode == ":=":
             token = self._read_back(site.node.operands[0], attributes.resource, token, builder)
@@ -132,12 +132,12 @@ def _update(b: Builder, term: Term, whole: AssignAttributes, token: Value) -> Va
     """Assigns the rows through the index."""
     ids: list[Value] = []
     index: list[RangeSelector | OperandSelector] = []
-    for place in term.index:
-        if isinstance(place, Value):
+    for selector in term.index:
+        if isinstance(selector, Value):
             index.append(OperandSelector(len(ids)))
-            ids.append(place)
+            ids.append(selector)
         else:
-            index.append(place)
+            index.append(selector)
     attributes = AssignAttributes(whole.resource, whole.mode, tuple(index))
     return b.add("assign", (term.rows, *ids, token), (TokenType(whole.resource),), attributes).result
 

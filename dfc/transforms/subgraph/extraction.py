@@ -33,7 +33,7 @@ from dfc.ops.effects.effects import block_effects, effect, is_host_call
 from dfc.ops.record import Effect
 from dfc.ops.size_checks import size_asserts
 from dfc.transforms.scalar.dce import Marker
-from dfc.transforms.scalar.dead_results import around, is_idle, thin, without_idle_tokens
+from dfc.transforms.scalar.dead_results import around, eliminate_dead_results, is_idle, without_idle_tokens
 
 NAME = "cut"
 Named = Sequence[tuple[str, Value]]
@@ -48,32 +48,32 @@ class Extraction:
     missing: tuple[str, ...]
 
 
-def cut(graph: Graph, entry: Entry, fetched: Named, fed: Named) -> Extraction:
+def extract(graph: Graph, entry: Entry, fetched: Named, fed: Named) -> Extraction:
     """The part of an entry that computes the fetched values from the fed ones. Values are results of nodes at the top
     level of the entry, or its parameters."""
     own = {value: name for name, value in zip(entry.parameter_names, entry.block.parameters, strict=False)}
     inner = {value: Value(value.type, name) for name, value in fed if value not in own}
-    given_sizes = _given_sizes(entry.block, inner.values())
-    block = rebuild(entry.block, _Feed(inner, given_sizes))
+    fed_sizes = _fed_sizes(entry.block, inner.values())
+    block = rebuild(entry.block, _Feed(inner, fed_sizes))
     outputs = [inner.get(old, old) for _, old in fetched]
-    made = {old: new for old, new in _renewed(entry.block, block).items() if old not in inner}
-    block = _needed(Block(block.parameters, block.nodes, [made.get(value, value) for value in outputs]), given_sizes)
-    given = {value for _, value in fed}
+    renewed = {old: new for old, new in _renewed(entry.block, block).items() if old not in inner}
+    block = _needed(Block(block.parameters, block.nodes, [renewed.get(value, value) for value in outputs]), fed_sizes)
+    fed_values = {value for _, value in fed}
     used = walk.used_values(block)
-    feeds = [value for value in own if value in used or value in given]
+    feeds = [value for value in own if value in used or value in fed_values]
     block = Block(
         [*feeds, *inner.values(), *(v for v in block.parameters if v.is_token)],
         block.nodes,
         block.outputs,
     )
     names = (*(own[value] for value in feeds), *(value.name for value in inner.values()))
-    single = _entry(entry, block, names, tuple(name for name, _ in fetched), given_sizes)
+    single = _entry(entry, block, names, tuple(name for name, _ in fetched), fed_sizes)
     resources = {name: replace(graph.resources[name], initial=None) for name in graph.resources if _uses(block, name)}
     program = Graph(graph.name, resources, {entry.name: single}, {}, graph.settings, graph.source)
-    return Extraction(program, tuple(own[value] for value in feeds if value not in given))
+    return Extraction(program, tuple(own[value] for value in feeds if value not in fed_values))
 
 
-def _given_sizes(block: Block, fed: Iterable[Value]) -> tuple[Symbol, ...]:
+def _fed_sizes(block: Block, fed: Iterable[Value]) -> tuple[Symbol, ...]:
     """The measured sizes that fed values decide."""
     among = measured_in(block)
     return tuple(dict.fromkeys(s for v in fed for s in sorted(symbols_of(v.type), key=str) if s in among))
@@ -111,10 +111,10 @@ def _renewed(before: Block, after: Block) -> dict[Value, Value]:
 # ------------------------------------------------------------------ closure --
 
 
-def _needed(block: Block, given_sizes: Sequence[Symbol]) -> Block:
+def _needed(block: Block, fed_sizes: Sequence[Symbol]) -> Block:
     """The block with only what its outputs, none of them tokens, need; then with the tokens of what is left."""
-    closure = _Closure(block, given_sizes)
-    thinned = rebuild(block, _Thin(closure.run(), closure.kept))
+    closure = _Closure(block, fed_sizes)
+    thinned = rebuild(block, _EliminateDeadResults(closure.run(), closure.kept))
     latest = _last_tokens(thinned)
     return without_idle_tokens(Block(thinned.parameters, thinned.nodes, [*thinned.outputs, *latest]))
 
@@ -123,36 +123,38 @@ class _Closure(Marker):
     """A save leaves the state as it is, and so does a call of the host: what comes after it does not need it. Of checks
     only those are needed that are about sizes which something needed mentions."""
 
-    def __init__(self, block: Block, given_sizes: Sequence[Symbol]) -> None:
+    def __init__(self, block: Block, fed_sizes: Sequence[Symbol]) -> None:
         super().__init__(block)
-        self._asserts = list(size_asserts(block, given_sizes))
-        self._measuring = measured_in(block)
+        self._asserts = list(size_asserts(block, fed_sizes))
+        self._definitions = measured_in(block)
         self.kept: set[Node] = set()
 
     def run(self) -> set[Value]:
         while True:
             used = super().run()
-            found = [n for n, symbols in self._asserts if n not in self.kept and all(map(self._is_used, symbols))]
-            if not found:
+            needed_asserts = [
+                n for n, symbols in self._asserts if n not in self.kept and all(map(self._is_used, symbols))
+            ]
+            if not needed_asserts:
                 return used
-            self.kept.update(found)
-            tokens = [token for node in found for token in node.results]
+            self.kept.update(needed_asserts)
+            tokens = [token for node in needed_asserts for token in node.results]
             used.difference_update(tokens)  # they may have been passed by before
             self._pending += tokens
 
     def _is_used(self, symbol: Symbol) -> bool:
-        measuring = self._measuring.get(symbol)
-        return measuring is None or any(node.result in self._used for node in measuring)
+        definitions = self._definitions.get(symbol)
+        return definitions is None or any(node.result in self._used for node in definitions)
 
     def passes_by(self, value: Value) -> Value | None:
         node = value.node
-        skipped = node is not None and (_only_tells(node) or (node.op == "assert" and node not in self.kept))
+        skipped = node is not None and (_is_report(node) or (node.op == "assert" and node not in self.kept))
         if node is not None and value.is_token and skipped:
             return next(v for v in node.operands if v.type == value.type)
         return super().passes_by(value)
 
 
-class _Thin(Pass):
+class _EliminateDeadResults(Pass):
     """Drops unused nodes and unused parts of region nodes. A branch whose state nobody reads afterwards ends with the
     last effect that something inside needs."""
 
@@ -164,16 +166,16 @@ class _Thin(Pass):
         node = site.node
         if node.op == "assert":
             return None if node in self._kept else around(site)
-        wanted = [v in self._used for v in node.results]
-        for_order = effect(node) is Effect.READ or _only_tells(node)
-        if not any(w for w, v in zip(wanted, node.results, strict=True) if not (for_order and v.is_token)):
+        is_kept = [v in self._used for v in node.results]
+        for_order = effect(node) is Effect.READ or _is_report(node)
+        if not any(w for w, v in zip(is_kept, node.results, strict=True) if not (for_order and v.is_token)):
             return around(site)
         if not node.regions:
             return None
         if node.op == "if":
             site.regions = tuple(self._ended(site, region) for region in site.regions)
-        keep = [(wanted[i] or v.is_token) and not is_idle(site, i) for i, v in enumerate(node.results)]
-        return None if all(keep) and site.regions == node.regions else thin(site, keep)
+        keep = [(is_kept[i] or v.is_token) and not is_idle(site, i) for i, v in enumerate(node.results)]
+        return None if all(keep) and site.regions == node.regions else eliminate_dead_results(site, keep)
 
     def _ended(self, site: RewriteSite, region: Block) -> Block:
         latest = {value.type: value for value in _last_tokens(region)}
@@ -184,7 +186,7 @@ class _Thin(Pass):
         return Block(region.parameters, region.nodes, outputs)
 
 
-def _only_tells(node: Node) -> bool:
+def _is_report(node: Node) -> bool:
     """Whether the tokens of a node are there for the order of what the world sees."""
     return node.op == "checkpoint_save" or is_host_call(node)
 
@@ -201,10 +203,10 @@ def _last_tokens(block: Block) -> list[Value]:
 
 
 def _entry(
-    entry: Entry, block: Block, parameters: tuple[str, ...], results: tuple[str, ...], given: Sequence[Symbol]
+    entry: Entry, block: Block, parameters: tuple[str, ...], results: tuple[str, ...], sizes: Sequence[Symbol]
 ) -> Entry:
     used = _symbols(block)
-    dims = tuple(symbol for symbol in (*entry.dims, *given) if symbol in used)
+    dims = tuple(symbol for symbol in (*entry.dims, *sizes) if symbol in used)
     shapes = [value.type.shape for value in block.parameters if isinstance(value.type, TensorType)]
     decided = {symbol for shape in shapes for size in shape if (symbol := size.symbol) is not None}
     known = set(dims)
@@ -223,15 +225,15 @@ def _entry(
 
 def _symbols(block: Block) -> set[Symbol]:
     """The sizes that the values and attributes of a block mention."""
-    found: set[Symbol] = set()
+    symbols: set[Symbol] = set()
     for inner in walk.blocks(block):
         for value in inner.parameters:
-            found |= symbols_of(value.type)
+            symbols |= symbols_of(value.type)
         for node in inner.nodes:
-            found |= symbols_of(node.attributes)
+            symbols |= symbols_of(node.attributes)
             for value in node.results:
-                found |= symbols_of(value.type)
-    return found
+                symbols |= symbols_of(value.type)
+    return symbols
 
 
 def _uses(block: Block, resource: str) -> bool:

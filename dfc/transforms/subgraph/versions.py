@@ -1,7 +1,8 @@
 """Which reads of a variable see the same value: reads of one version, with no write between them.
 
 A version is a number that stands for "the value of this resource since this effect". Reads keep it, writes make a new
-one. Inside an `if` the version at its start goes on; inside a loop whose body writes, each round has one of its own.
+one. Inside an `if` the version at its start goes on; inside a loop whose body writes, each iteration has one of its
+own.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ def read_versions(block: Block) -> Versions:
     """The version that each read sees, by the name of the read."""
     finder = _Finder()
     finder.run(block)
-    return finder.found
+    return finder.versions
 
 
 class _Finder:
     def __init__(self) -> None:
-        self.found: Versions = {}
+        self.versions: Versions = {}
         self._of: dict[Value, int] = {}
         self._count = 0
 
@@ -55,7 +56,7 @@ class _Finder:
             self._fresh(node.results)
             return
         (token,) = (v for v in node.operands if v.is_token)
-        self.found[node.name] = self._of[token]
+        self.versions[node.name] = self._of[token]
         self._of.update((v, self._of[token]) for v in node.results if v.is_token)
 
     def _enter(self, node: Node, region: Block) -> None:

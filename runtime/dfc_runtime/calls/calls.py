@@ -297,15 +297,9 @@ def scalar_call(entry_call: EntryCall) -> Callable[..., object]:
     count = len(entry_call.feeds)
     names, by_name = _getter(entry_call)
     quick: set[tuple[type, ...]] = set()
-    native = entry_call.native
+    native, pack, gate, wrap = entry_call.native, entry_call.pack, entry_call.gate, entry_call.wrap
     arena = entry_call.plan((), None).arena
-    unset, entry, pack, gate, wrap = (
-        entry_call.machinery.state.unset,
-        entry_call.entry,
-        entry_call.pack,
-        entry_call.gate,
-        entry_call.wrap,
-    )
+    unset, entry = entry_call.machinery.state.unset, entry_call.entry
     frame = entry_call.frame()
     buffer, slots, scalars = frame.buffer, frame.address, frame.scalars
     only = scalars[0] if entry.unnamed_result else None
@@ -353,9 +347,7 @@ def tensor_call(entry_call: EntryCall) -> Callable[..., object]:
     own_frame = None if entry_call.is_concurrent else entry_call.frame()
     native = entry_call.native
     has_text_feeds = bool(entry_call.asked) and any(feed.is_text for feed in entry_call.feeds)
-    mixed = any(is_tensor for _, is_tensor in entry_call.makers) and not all(
-        is_tensor for _, is_tensor in entry_call.makers
-    )
+    mixed = {is_tensor for _, is_tensor in entry_call.makers} == {False, True}
 
     def call(*arguments: object, **named: object) -> object:
         bound = None

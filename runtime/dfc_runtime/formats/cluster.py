@@ -161,7 +161,7 @@ class PartFeed:
 
 
 @dataclass(frozen=True, slots=True)
-class AheadPart:
+class PrecompiledPart:
     """A part of an entry that was compiled ahead: all names for each fetched value, the one that was written first."""
 
     fetches: tuple[tuple[str, ...], ...]
@@ -195,7 +195,7 @@ class Cluster:
     state: tuple[ClusterState, ...]
     compressed: tuple[tuple[str, str], ...] = ()
     checkpoint: CheckpointPolicy | None = None
-    parts: tuple[AheadPart, ...] = ()
+    parts: tuple[PrecompiledPart, ...] = ()
     deployment: str = ""
     memory: tuple[ClusterMemory, ...] = ()
 

@@ -14,7 +14,6 @@ from dfc_runtime.formats.cluster import (
     EDGE_KINDS,
     SHARD_RULES,
     STEP_KINDS,
-    AheadPart,
     CheckpointPolicy,
     CheckpointStep,
     Cluster,
@@ -27,6 +26,7 @@ from dfc_runtime.formats.cluster import (
     CombineCheck,
     FeedPart,
     PartFeed,
+    PrecompiledPart,
     ResultPart,
     site,
 )
@@ -195,13 +195,13 @@ def _memory(value: object, where: str) -> ClusterMemory:
     return memory
 
 
-def _parts(value: object, where: str) -> tuple[AheadPart, ...]:
+def _parts(value: object, where: str) -> tuple[PrecompiledPart, ...]:
     return tuple(_part(each, f"{where}[{number}]") for number, each in enumerate(fields.items(value, where)))
 
 
-def _part(value: object, where: str) -> AheadPart:
+def _part(value: object, where: str) -> PrecompiledPart:
     record = Record(value, where)
-    part = AheadPart(record.list("fetches", _names), record.list("feeds", _part_feed))
+    part = PrecompiledPart(record.list("fetches", _names), record.list("feeds", _part_feed))
     record.done()
     if not part.fetches:
         raise ValueError(f"{where} fetches nothing")

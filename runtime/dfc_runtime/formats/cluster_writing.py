@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dfc_runtime.formats.cluster import (
-    AheadPart,
     CheckpointPolicy,
     Cluster,
     ClusterEntry,
     ClusterMemory,
     CombineCheck,
+    PrecompiledPart,
     ResultPart,
 )
 
@@ -79,7 +79,7 @@ def _checkpoint(policy: CheckpointPolicy) -> object:
     return {"seconds": policy.seconds, "steps": policy.steps, "folder": policy.folder, "keep": policy.keep}
 
 
-def _part(part: AheadPart) -> object:
+def _part(part: PrecompiledPart) -> object:
     return {
         "fetches": [list(names) for names in part.fetches],
         "feeds": [{"names": list(each.names), "parameter": each.parameter} for each in part.feeds],

@@ -114,7 +114,7 @@ class Meeting:
         self._give_back(parcel)
 
     def _awaited(self, box: tuple[str, str], source: str, receive: _PendingReceive) -> _Parcel | None:
-        """The next value of a box, or None once it is where the wish wants it. Call with the lock held."""
+        """The next value of a box, or None once it is where the receiver wants it. Call with the lock held."""
         self._pending_receives[box] = receive
         try:
             while receive.sent is None:

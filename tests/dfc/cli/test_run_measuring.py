@@ -49,7 +49,7 @@ def test_a_profile_has_every_kernel_with_its_line_and_names(dfc: Command) -> Non
     profile = profiles.read("p.json")
     assert profile.program == "m"
     assert 0 < profile.overhead < 1
-    launches = {each.place: each.launches for each in profile.kernels if each.entry == "train"}
+    launches = {each.location: each.launches for each in profile.kernels if each.entry == "train"}
     assert launches["m.dfg:7"] == 7 * 5
     assert all(each.names and 0 <= each.seconds < 10 for each in profile.kernels)
 
@@ -59,7 +59,7 @@ def test_a_trace_has_calls_and_kernels(dfc: Command) -> None:
     assert run(dfc, "--trace", "t.json") == run(dfc)
     trace = traces.read(Path("t.json"))
     assert [each.name for each in trace.events if each.category == "call"] == ["train"] * 7
-    inside = [each for each in trace.events if each.category == "kernel" and each.place == "m.dfg:7"]
+    inside = [each for each in trace.events if each.category == "kernel" and each.location == "m.dfg:7"]
     assert len(inside) == 7 * 5
 
 

@@ -29,9 +29,9 @@ STATE = 4 * 512 * 512
 SYNC = 'replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 4'
 
 
-def spread(deployment: str, program: str = TRAINING) -> cluster.Spread:
+def spread(deployment: str, program: str = TRAINING) -> cluster.DistributedProgram:
     built = build(SourceFile("model.dfg", dedent(program)))
-    return cluster.spread(
+    return cluster.distribute(
         built, optimise(built), SourceFile("model.deploy", f'deploy 1 for "model.dfg"\n{deployment}\n')
     )
 

@@ -9,7 +9,7 @@ import pytest
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.task_devices import Device
 from dfc.driver import pipeline
-from dfc.driver.many_ranks import Spread, spread
+from dfc.driver.many_ranks import DistributedProgram, distribute
 from dfc.driver.several_devices import options_on
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
@@ -38,8 +38,8 @@ def graphs() -> tuple[Graph, Graph]:
     return built, pipeline.optimise(built)
 
 
-def spreading(lines: str) -> Spread:
-    return spread(*graphs(), SourceFile("model.deploy", HEAD + lines))
+def spreading(lines: str) -> DistributedProgram:
+    return distribute(*graphs(), SourceFile("model.deploy", HEAD + lines))
 
 
 def state(lines: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dfc.ops import registry
-from dfc.ops.attributes import AxisAttributes, SpreadAttributes
+from dfc.ops.attributes import AxisAttributes, StatisticAttributes
 from dfc.ops.record import OpRecord, Sample
 from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import Scratch, backward, evaluate_sample, samples, weighted_sum
@@ -137,7 +137,7 @@ def test_slopes_of_a_running_product_with_factors_of_zero() -> None:
 @one_test_an_op(_valid("variance", "deviation"))
 def test_spread_around_the_mean(record: OpRecord, sample: Sample) -> None:
     x, it = sample.operands[0].astype(np.float64), sample.attributes
-    assert isinstance(it, SpreadAttributes)
+    assert isinstance(it, StatisticAttributes)
     (got,) = evaluate_sample(record, sample)
     kept = [a for a in range(x.ndim) if a not in it.axes]
     rows = x.transpose(*kept, *it.axes).reshape(*(x.shape[a] for a in kept), -1) if x.size else None

@@ -70,7 +70,7 @@ def subtraction_adds(patch: Patch) -> None:
 
 def permutations_in_the_wrong_order(patch: Patch) -> None:
     def rewrite(m: Match) -> Value | None:
-        inner = rules.made_by(m.x, "transpose")
+        inner = rules.producer(m.x, "transpose")
         if inner is None:
             return None
         p, q = inner.attributes, m.node.attributes
@@ -84,7 +84,7 @@ def permutations_in_the_wrong_order(patch: Patch) -> None:
 
 def a_slice_forgets_the_one_below(patch: Patch) -> None:
     def rewrite(m: Match) -> Value | None:
-        inner = rules.made_by(m.x, "slice")
+        inner = rules.producer(m.x, "slice")
         assert isinstance(m.node.attributes, SliceAttributes)
         return None if inner is None else m.make("slice", inner.operands[0], attributes=m.node.attributes)
 
@@ -93,7 +93,7 @@ def a_slice_forgets_the_one_below(patch: Patch) -> None:
 
 def reversals_add_up(patch: Patch) -> None:
     def rewrite(m: Match) -> Value | None:
-        inner = rules.made_by(m.x, m.node.op)
+        inner = rules.producer(m.x, m.node.op)
         if inner is None or not isinstance(m.node.attributes, AxesAttributes):
             return None
         return m.make("reverse", inner.operands[0], attributes=m.node.attributes)
@@ -205,7 +205,7 @@ def branches_are_swapped(patch: Patch) -> None:
 
 
 def branches_give_nothing(patch: Patch) -> None:
-    patch.setattr(reverse.Reverse, "wanted_of", lambda self, node: [])
+    patch.setattr(reverse.Reverse, "required_of", lambda self, node: [])
 
 
 def rounds_start_from_nothing(patch: Patch) -> None:

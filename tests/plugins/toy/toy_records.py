@@ -16,13 +16,13 @@ from dfc.ops.record import Reduce
 from dfc.ops.reduction.reductions import register_reduction
 from dfc.ops.reduction.rules import reduced, sum_degree
 from dfc.ops.rules.costs import Cost, SizeOf, elements
-from dfc.ops.rules.degrees import Growth, Sizes, to_the
+from dfc.ops.rules.degrees import MaybeDegree, Sizes, to_the
 from dfc.ops.rules.filling import ADDED
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.row_sparsity import Sparse, combined, each_term, whole_sum
 
 
-def degree(node: Node, degrees: Sequence[Growth], sizes: Sizes) -> Growth:
+def degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
     """Squares grow twice as fast, and as many of them are added as there are elements."""
     return sum_degree(node, [to_the(degrees[0], 2)], sizes)
 

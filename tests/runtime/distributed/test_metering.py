@@ -107,7 +107,9 @@ def test_a_block_costs_as_much_as_it_is_large(tmp_path, measured_in, blocks, fac
     kernel = MeasuredKernel("train", ("train/hidden/matmul",), "model.dfg:7", 2.0, 1)
     profiles.merged("model", [RankTimes(0.0, (kernel,))], {"train": measured_in}).write(tmp_path / "p.json")
     deploy = SourceFile("model.deploy", PLACES.format(blocks=blocks))
-    plain, known = (cluster.spread(built, whole, deploy, costs) for costs in (None, _costs(whole, tmp_path / "p.json")))
+    plain, known = (
+        cluster.distribute(built, whole, deploy, costs) for costs in (None, _costs(whole, tmp_path / "p.json"))
+    )
     rounds = -(-blocks // 2)
 
     def loop(spread):
@@ -124,7 +126,9 @@ def test_a_profile_of_ranks_is_one_to_place_by(tmp_path):
     whole = pipeline.optimise(built)
     names = set(profiles.measured(profiles.read(tmp_path / "p.json"), whole))
     assert {"train/hidden/matmul", "train/hidden"} <= names
-    placed = cluster.spread(built, whole, SourceFile("d", PLACES.format(blocks=8)), _costs(whole, tmp_path / "p.json"))
+    placed = cluster.distribute(
+        built, whole, SourceFile("d", PLACES.format(blocks=8)), _costs(whole, tmp_path / "p.json")
+    )
     assert placed.placed.entries["train"]
 
 

@@ -67,7 +67,7 @@ def test_one_file_has_kernels_sums_and_waits_of_all_ranks(bundle: bytes, tmp_pat
         blocks = {"contribution": 3 * 2, "combination": 3 * 2}  # calls, values
         counts = {category: sum(each.category == category for each in mine) for category in blocks}
         assert counts == blocks
-        assert {each.place for each in mine if each.category == "kernel"} >= {"model.dfg:6", "model.dfg:7"}
+        assert {each.location for each in mine if each.category == "kernel"} >= {"model.dfg:6", "model.dfg:7"}
     calls = [each for each in trace.events if each.category == "call"]
     assert [each.name for each in calls if each.rank == 0] == ["train"] * 3
 

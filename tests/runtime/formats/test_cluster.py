@@ -9,7 +9,6 @@ import pytest
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats import cluster_reading, cluster_writing, strict_json
 from dfc_runtime.formats.cluster import (
-    AheadPart,
     CheckpointPolicy,
     Cluster,
     ClusterEdge,
@@ -20,6 +19,7 @@ from dfc_runtime.formats.cluster import (
     ClusterState,
     FeedPart,
     PartFeed,
+    PrecompiledPart,
     ResultPart,
     site,
 )
@@ -56,8 +56,8 @@ CLUSTER = Cluster(
     compressed=(("ps", "worker"),),
     checkpoint=CheckpointPolicy(600.0, 0, "saved", 5),
     parts=(
-        AheadPart((("train/loss",), ("train/p", "train/p:0")), (PartFeed(("x", "train/x"), "x"),)),
-        AheadPart((("look/y",),), ()),
+        PrecompiledPart((("train/loss",), ("train/p", "train/p:0")), (PartFeed(("x", "train/x"), "x"),)),
+        PrecompiledPart((("look/y",),), ()),
     ),
     deployment="model.deploy",
     memory=(

@@ -13,7 +13,7 @@ import pytest
 import dfc_runtime
 from dfc.bundle.writing import write
 from dfc.distribute.deployment.task_devices import ON_CPU, Device
-from dfc.distribute.place.devices import DeviceWishes, OnDevices, place_on_devices
+from dfc.distribute.place.devices import DeviceConstraints, OnDevices, place_on_devices
 from dfc.driver.several_devices import lower_on_devices
 from dfc.ir import walk
 from dfc.ir.graph import Graph
@@ -39,7 +39,7 @@ def anywhere(graph: Graph, random: Random) -> OnDevices:
     allowed = {name: (random.choice(DEVICES),) for name in names if random.random() < 0.5}
     ops = sorted({node.op for node in nodes if not node.regions and effect(node) is Effect.PURE})
     lacking = dict.fromkeys(random.sample(ops, min(2, len(ops))), "for a test")
-    return place_on_devices(graph, DeviceWishes(DEVICES, allowed, lacking=lacking))
+    return place_on_devices(graph, DeviceConstraints(DEVICES, allowed, lacking=lacking))
 
 
 def agree(case: LoweredCase, random: Random) -> None:

@@ -25,7 +25,7 @@ from dfc.ops.rules.movements import Movement
 
 
 def _takes_a_part(node: Node) -> bool:
-    return node.op == PICK or rules_of(node).picks_rows or rules_of(node).movement is Movement.CUT
+    return node.op == PICK or rules_of(node).picks_rows or rules_of(node).movement is Movement.SUBSET
 
 
 @dataclass(slots=True)

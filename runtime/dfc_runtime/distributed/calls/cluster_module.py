@@ -19,7 +19,7 @@ from dfc_runtime.calls.gate import Refusing, Serving
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.saving import Saving, save_request
 from dfc_runtime.distributed.calls.client import Client
-from dfc_runtime.distributed.calls.cluster_state import SpreadState
+from dfc_runtime.distributed.calls.cluster_state import ShardedState
 from dfc_runtime.distributed.calls.combine_check import FirstCalls
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan
 from dfc_runtime.distributed.calls.follower import Follower
@@ -105,7 +105,7 @@ class ClusterModule:
         self._end: Client | Follower = Client(rank) if rank.number == 0 else Follower(rank)
         serving = rank.inner.state.serving if rank.inner is not None else Serving()
         self._lock = Refusing(threading.RLock(), serving)
-        self.state = SpreadState(manifest.state, rank, self._end)
+        self.state = ShardedState(manifest.state, rank, self._end)
         self._saver = ClusterSaver(rank, self.state, manifest.name)
         steps = CheckpointSteps(self._saver, self._saved())
         entries = [ClusterEntry(plan, self._end, limit, self._lock, steps, parts) for plan in rank.plans]

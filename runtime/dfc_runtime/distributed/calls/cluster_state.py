@@ -24,7 +24,7 @@ from dfc_runtime.state.state import UnknownStateError, checked_value
 GET, SET = "state.get", "state.set"
 
 
-class SpreadState(Mapping[str, "Array | np.generic"]):
+class ShardedState(Mapping[str, "Array | np.generic"]):
     """`state["w"]` is a copy, `state["w"] = array` writes; on ranks that do not serve, all ranks do so together."""
 
     def __init__(self, entries: Sequence[StateEntry], rank: Rank, end: Client | Follower) -> None:

@@ -14,7 +14,7 @@ from dfc_runtime.calls.origin import sources_of
 from dfc_runtime.calls.partial import Build, ClusterSpecialiser, import_compiler
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.cluster import DEPLOYMENT, PART, AheadPart
+from dfc_runtime.formats.cluster import DEPLOYMENT, PART, PrecompiledPart
 from dfc_runtime.formats.manifest import Manifest
 
 
@@ -62,7 +62,7 @@ def part_sources(bundle: OpenBundle) -> PartSources:
 
 
 def precompiled_part(
-    parts: Sequence[AheadPart], names: Sequence[str], feeds: Sequence[str]
+    parts: Sequence[PrecompiledPart], names: Sequence[str], feeds: Sequence[str]
 ) -> tuple[int, Signature] | None:
     """The part that computes just these values from just those, and its number."""
     for number, part in enumerate(parts):

@@ -27,11 +27,11 @@ from dfc_runtime.distributed.launch.events import (
     Launch,
     LauncherEnded,
     LauncherStopped,
+    LogLine,
     Over,
     Report,
     Send,
     Started,
-    Tell,
 )
 
 SILENCE = 30.0
@@ -166,7 +166,7 @@ def _signalled(state: State, event: Beat | Completed) -> Reaction:
         return state, ()
     asked = replace(state, stopped_by=event.signal, stopped_at=event.time, until=event.time + STOP_WITHIN)
     rank = event.rank if event.origin < 0 else event.origin
-    notice = Tell(f"rank {rank} was asked to stop by signal {event.signal}, so all ranks stop")
+    notice = LogLine(f"rank {rank} was asked to stop by signal {event.signal}, so all ranks stop")
     if event.rank == 0:
         return asked, (notice,)
     if not state.pulses[0].heard:
@@ -221,7 +221,7 @@ def _end(state: State, time: float, code: int, why: str, *, at_once: bool = True
         code = 128 + state.stopped_by
         why = "" if 0 in state.completed else why  # it has ended well, and the others follow it
     ending = replace(state, phase="ending", code=code, until=time + KILL_AGAIN)
-    notices = (Tell(why),) if why else ()
+    notices = (LogLine(why),) if why else ()
     return ending, (*notices, Send(signal.SIGKILL)) if at_once else notices
 
 
@@ -232,7 +232,7 @@ def _empty(state: State, event: Empty) -> Reaction:
     if state.phase == "running":
         missing = min(set(range(state.ranks)) - state.completed)
         text = f"rank {missing} has ended without telling that it is done"
-        state, notices = replace(state, code=RETRY), (Tell(text),)
+        state, notices = replace(state, code=RETRY), (LogLine(text),)
     else:
         notices = ()
     if state.stopped_by or state.code != RETRY or state.used >= state.policy.restarts:
@@ -250,7 +250,7 @@ def _pause(state: State, time: float, notices: tuple[Effect, ...]) -> Reaction:
     used = state.used + 1
     text = f"restart {used} of {state.policy.restarts} with {ranks} rank{'s' if ranks != 1 else ''}"
     pausing = replace(state, phase="pausing", used=used, idle=idle, ranks=ranks, until=time + wait)
-    return pausing, (*notices, Tell(text))
+    return pausing, (*notices, LogLine(text))
 
 
 def _clock(state: State, event: Clock) -> Reaction:
@@ -294,5 +294,5 @@ def _interrupted(state: State, event: Interrupted) -> Reaction:
     if state.phase == "running" and not state.pulses[0].heard:
         return _stop_early(stopped, event.time)
     if state.phase == "running":
-        return stopped, (Tell("stopping after this step; again to stop now"), Send(event.number))
+        return stopped, (LogLine("stopping after this step; again to stop now"), Send(event.number))
     return (replace(stopped, until=state.until), ()) if state.phase == "ending" else (stopped, ())

@@ -118,7 +118,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class LogLine:
     """One line for the user."""
 
     text: str
@@ -138,4 +138,4 @@ class Over:
     code: int
 
 
-Effect = Launch | Send | Tell | Report | Over
+Effect = Launch | Send | LogLine | Report | Over

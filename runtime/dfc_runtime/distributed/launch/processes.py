@@ -67,8 +67,8 @@ class Ends:
         """Those that have ended since the last look, the first one first."""
         if not self._followed:
             return []
-        found = [descriptor for descriptor, _ in self._queue.poll(0, len(self._followed))]
-        return [self._leave(descriptor) for descriptor in found]
+        ready = [descriptor for descriptor, _ in self._queue.poll(0, len(self._followed))]
+        return [self._leave(descriptor) for descriptor in ready]
 
     def _leave(self, descriptor: int) -> int:
         self._queue.unregister(descriptor)
@@ -107,12 +107,12 @@ def ranks_among(pids: Iterable[int]) -> dict[int, int]:
     is no parent of one (`reaper`): children have its environment. What this process was itself told says nothing of
     others."""
     names = [name.encode() for name, _ in LAUNCHERS if name not in os.environ]
-    found: dict[int, int] = {}
+    ranks: dict[int, int] = {}
     for pid in sorted(pids):
         rank = _rank(PROC / str(pid), names)
         if rank is not None and _is_here(pid) and not _is_reaper(pid):
-            found.setdefault(rank, pid)
-    return found
+            ranks.setdefault(rank, pid)
+    return ranks
 
 
 def _rank(entry: Path, names: Iterable[bytes]) -> int | None:
@@ -120,8 +120,8 @@ def _rank(entry: Path, names: Iterable[bytes]) -> int | None:
         lines = (entry / "environ").read_bytes().split(b"\0")
     except OSError:
         return None
-    told = {name: text for name, _, text in (line.partition(b"=") for line in lines)}
-    numbers = (told.get(name, b"") for name in names)
+    environment = {name: text for name, _, text in (line.partition(b"=") for line in lines)}
+    numbers = (environment.get(name, b"") for name in names)
     return next((int(text) for text in numbers if text.isdigit() and len(text) < 10), None)
 
 
@@ -154,11 +154,11 @@ _HERE = ("pid", "uts")
 
 def of_job(session: int, mark: str) -> list[int]:
     """The processes of a session, and those whose environment has the mark `NAME=VALUE`."""
-    found: list[int] = []
+    pids: list[int] = []
     for entry in PROC.iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid() and _belongs(entry, session, mark.encode()):
-            found.append(int(entry.name))
-    return found
+            pids.append(int(entry.name))
+    return pids
 
 
 def _belongs(entry: Path, session: int, mark: bytes) -> bool:

@@ -41,7 +41,7 @@ from dfc_runtime.errors import UnsupportedError
 
 LOOK_EVERY = 0.05
 WATCHES = 10
-TOLD_WITHIN = 20.0
+REPORTED_WITHIN = 20.0
 """Seconds that the parent of a rank that ended, as long as it lives, has to tell how."""
 
 
@@ -56,21 +56,21 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def supervise(job: Job, tell: Callable[[str], None], report: Callable[[str], None] | None = None) -> int:
-    """Runs a job to its end and returns its exit code. `tell` gets a line for each thing the user should know, `report`
+def supervise(job: Job, log: Callable[[str], None], report: Callable[[str], None] | None = None) -> int:
+    """Runs a job to its end and returns its exit code. `log` gets a line for each thing the user should know, `report`
     (else standard error) what a rank that fails says itself."""
     with tempfile.TemporaryDirectory(prefix="dfc-job-") as name, watch_over(Path(name)), Post(Path(name)) as post:
-        told = {**job.environment, POST_VARIABLE: post.address}
-        return _Supervisor(replace(job, environment=told), Path(name), tell, report or _to_errors).run()
+        environment = {**job.environment, POST_VARIABLE: post.address}
+        return _Supervisor(replace(job, environment=environment), Path(name), log, report or _to_errors).run()
 
 
 def find_launcher() -> str:
     """The `mpiexec` that belongs to this Python, else the first on the path."""
-    beside = Path(sys.executable).with_name("mpiexec")
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if found is None:
+    sibling = Path(sys.executable).with_name("mpiexec")
+    launcher = str(sibling) if sibling.exists() else shutil.which("mpiexec")
+    if launcher is None:
         raise UnsupportedError("there is no mpiexec: install dfc[mpich], or an MPI with its mpi4py", code="E1001")
-    return found
+    return launcher
 
 
 class _Session:
@@ -162,7 +162,7 @@ class _Session:
     def _may_tell(self, silent: Mapping[int, float]) -> bool:
         """Whether a parent of these ranks lives that is to tell how its rank ended."""
         parents = [self._parents[self.pids[rank]] for rank in silent if self.pids.get(rank) in self._parents]
-        return any(map(processes.alive, parents)) and time.monotonic() - min(silent.values()) <= TOLD_WITHIN
+        return any(map(processes.alive, parents)) and time.monotonic() - min(silent.values()) <= REPORTED_WITHIN
 
     def _order(self, rank: int) -> tuple[bool, float]:
         """When a rank ended. The kernel keeps the order of ends on this host, however late one looks, and a launcher
@@ -227,15 +227,15 @@ class _Session:
 
 
 class _Supervisor:
-    def __init__(self, job: Job, folder: Path, tell: Callable[[str], None], report: Callable[[str], None]) -> None:
+    def __init__(self, job: Job, folder: Path, log: Callable[[str], None], report: Callable[[str], None]) -> None:
         self._job = job
         self._folder = folder
-        self._tell = tell
+        self._log = log
         self._report = report
         self._session: _Session | None = None
         self._interrupts: list[int] = []
         self._code: int | None = None
-        self._launcher_told = False
+        self._is_launcher_signalled = False
         self._launcher_stopped = False
 
     def run(self) -> int:
@@ -277,8 +277,8 @@ class _Supervisor:
                 case c.Send(number):
                     if self._session is not None:
                         self._session.send(number)
-                case c.Tell(text):
-                    self._tell(text)
+                case c.LogLine(text):
+                    self._log(text)
                 case c.Report(text):
                     self._report(text)
                 case c.Over(code):
@@ -287,7 +287,7 @@ class _Supervisor:
     def _launch(self, ranks: int) -> None:
         epoch = epochs.take(self._job.folder if self._job.folder is not None else self._folder)
         self._session = _Session(self._job, ranks, epoch, self._folder)
-        self._launcher_told = self._launcher_stopped = False
+        self._is_launcher_signalled = self._launcher_stopped = False
         self._feed(c.Started(time.monotonic(), epoch))
 
     def _look(self) -> None:
@@ -313,8 +313,8 @@ class _Supervisor:
             if stopped is not self._launcher_stopped:
                 self._launcher_stopped = stopped
                 self._feed(c.LauncherStopped(time.monotonic(), session.epoch, stopped))
-            if ended is not None and not self._launcher_told:
-                self._launcher_told = True
+            if ended is not None and not self._is_launcher_signalled:
+                self._is_launcher_signalled = True
                 self._feed(c.LauncherEnded(time.monotonic(), session.epoch, ended))
             if is_empty and self._session is session:
                 self._session = None

@@ -33,7 +33,7 @@ from dfc_runtime.errors import CheckpointError, FileError, LimitError
 from dfc_runtime.formats.fields import items, text
 
 if TYPE_CHECKING:
-    from dfc_runtime.distributed.calls.cluster_state import SpreadState
+    from dfc_runtime.distributed.calls.cluster_state import ShardedState
     from dfc_runtime.distributed.calls.rank import Answer, Data, Rank
 
 WRITE, COPY = "checkpoint.write", "checkpoint.copy"
@@ -43,7 +43,7 @@ class ClusterSaver:
     """Saves and restores the state of all ranks; one on each of them, rank 0's is asked. `last` is what this rank does
     in the background, or did last."""
 
-    def __init__(self, rank: Rank, state: SpreadState, program: str) -> None:
+    def __init__(self, rank: Rank, state: ShardedState, program: str) -> None:
         self._rank = rank
         self._state = state
         self._program = program

@@ -63,7 +63,7 @@ BAD = {
 
 @pytest.mark.parametrize("where", GOOD)
 def test_a_device_name_is_a_constraint(where: str) -> None:
-    made = deployed(f'{JOBS}place "table" on {where}\n').places[0].where
+    made = deployed(f'{JOBS}place "table" on {where}\n').placements[0].where
     assert (made.job, made.task, made.device, made.number) == GOOD[where]
     assert made.span.text == where
 
@@ -79,4 +79,4 @@ def test_a_bad_device_name_is_one_message_at_its_place(where: str) -> None:
 
 def test_a_job_may_have_the_name_of_a_kind_of_device() -> None:
     made = deployed(f'{HEAD}job gpu tasks 2\nplace "table" on gpu\nplace "bias" on gpu task 1\n')
-    assert [(each.where.job, each.where.device) for each in made.places] == [("gpu", None), ("gpu", None)]
+    assert [(each.where.job, each.where.device) for each in made.placements] == [("gpu", None), ("gpu", None)]

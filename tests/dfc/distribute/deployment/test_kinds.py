@@ -47,13 +47,15 @@ def test_a_kind_of_device_alone_is_about_the_first_job_that_has_it() -> None:
     lines = 'place "train/x" on any gpu\nplace "train/loss" on any cpu\n'
     found = resolved(JOBS + lines)
     assert found.devices.of("worker", None) == Device("gpu", 0)
-    settled = {name: found.devices.settled(ruling.constraint).job for name, ruling in found.rulings.items()}
+    settled = {
+        name: found.devices.with_job(ruling.constraint).job for name, ruling in found.resolved_constraints.items()
+    }
     assert {"ps", "worker"} == {job for job in settled.values() if job}
 
 
 def test_where_nothing_is_on_a_gpu_any_cpu_leaves_the_job_open() -> None:
     found = resolved(f'{JOBS}place "train/loss" on any cpu\n')
-    assert {found.devices.settled(ruling.constraint).job for ruling in found.rulings.values()} == {None}
+    assert {found.devices.with_job(ruling.constraint).job for ruling in found.resolved_constraints.values()} == {None}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_a_line_leaves_open_what_it_does_not_say() -> None:
     found = resolved(JOBS + lines)
 
     def allowed(name: str) -> list[str]:
-        asked = found.devices.settled(found.rulings[name].constraint)
+        asked = found.devices.with_job(found.resolved_constraints[name].constraint)
         return [str(each) for each in found.devices.allowed(asked, "worker", None)]
 
     assert (allowed("train/x"), allowed("train/noise")) == (["gpu 0", "gpu 1"], ["gpu 1"])

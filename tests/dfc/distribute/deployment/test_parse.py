@@ -104,7 +104,7 @@ def test_a_replication_has_as_many_blocks_as_tasks_and_means_unless_told_otherwi
 
 def test_jobs_may_be_declared_behind_their_uses() -> None:
     made = deployed(f'{HEAD}place "table" on ps task 1\nshard "output" axis 0 over ps by hash\njob ps tasks 2\n')
-    assert made.places[0].where.task == 1
+    assert made.placements[0].where.task == 1
     assert (made.shards[0].rule, made.shards[0].job_span.text) == ("hash", "ps")
 
 

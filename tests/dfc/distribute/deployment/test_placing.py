@@ -8,7 +8,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.place import Placed, place
 from dfc.driver import pipeline
-from dfc.driver.many_ranks import spread, wishes_of
+from dfc.driver.many_ranks import constraints_of, distribute
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions
 from tests.support.building import graph_of
@@ -40,7 +40,7 @@ def graph() -> Graph:
 def placed(graph: Graph, lines: str) -> Placed:
     resolution = resolved(HEAD + lines, graph)
     whole = pipeline.optimise(graph, CompileOptions())
-    return place(whole, wishes_of(whole, resolution))
+    return place(whole, constraints_of(whole, resolution))
 
 
 def site(found: Placed, name: str) -> TaskSite:
@@ -90,5 +90,5 @@ def test_pieces_of_a_feed_are_where_the_line_about_its_entry_says() -> None:
         """
     built = graph_of(text, name="net.dfg")
     whole = pipeline.optimise(built, CompileOptions())
-    found = spread(built, whole, SourceFile("net.deploy", HEAD + lines))
+    found = distribute(built, whole, SourceFile("net.deploy", HEAD + lines))
     assert found.placed.placement.state["w"].job == "ps"

@@ -21,7 +21,7 @@ GOOD = "train/sampled_softmax/good"
 
 
 def where(resolution: Resolution, name: str) -> str:
-    ruling = resolution.ruling(name)
+    ruling = resolution.constraint_on(name)
     return "" if ruling is None else str(ruling.constraint)
 
 
@@ -35,19 +35,19 @@ def test_the_most_specific_line_holds() -> None:
 
 def test_what_nobody_mentions_has_no_ruling() -> None:
     found = resolved(f'{JOBS}place "table" on ps\n')
-    assert found.ruling("output") is None
-    assert found.ruling("train/x") is None
+    assert found.constraint_on("output") is None
+    assert found.constraint_on("train/x") is None
     assert found.group("table") is None
 
 
 def test_a_ruling_names_the_lines_behind_it() -> None:
-    ruling = resolved(f'{JOBS}place "**" on worker\nplace "train/x" on ps\n').ruling("train/x")
+    ruling = resolved(f'{JOBS}place "**" on worker\nplace "train/x" on ps\n').constraint_on("train/x")
     assert ruling is not None
     assert [cause.span.text for cause in ruling.causes] == ['place "train/x" on ps']
 
 
 def test_equally_specific_lines_hold_together() -> None:
-    ruling = resolved(f'{JOBS}place "table" on ps\nplace "table" on any cpu\n').ruling("table")
+    ruling = resolved(f'{JOBS}place "table" on ps\nplace "table" on any cpu\n').constraint_on("table")
     assert ruling is not None
     assert str(ruling.constraint) == "ps any cpu"
     assert len(ruling.causes) == 2
@@ -91,15 +91,15 @@ def test_a_group_without_a_place_may_be_anywhere_together() -> None:
     found = resolved(f'{JOBS}colocate "train/*" with "bias"\n')
     group = found.group("train/loss")
     assert group is not None
-    assert group.ruling is None
+    assert group.resolved is None
     assert {"bias", "train/x", "train/loss"} <= set(group.members)
-    assert found.ruling("train/x") is None
+    assert found.constraint_on("train/x") is None
 
 
 def test_constraints_of_a_group_add_up() -> None:
     found = resolved(f'{JOBS}place "table" on ps\nplace "train/x" on cpu 1\ncolocate "train/x" with "table"\n')
     assert where(found, "table") == "ps cpu 1"
-    ruling = found.ruling("table")
+    ruling = found.constraint_on("table")
     assert ruling is not None
     assert [type(cause) for cause in ruling.causes].count(Colocate) == 1
 

@@ -12,7 +12,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.distribute.partition import EntryParts, RankGraphs, RankRole
 from dfc.distribute.partition.devices import DeviceParts, job_of, split_by_device
-from dfc.distribute.place.devices import DeviceWishes, place_on_devices
+from dfc.distribute.place.devices import DeviceConstraints, place_on_devices
 from dfc.driver import pipeline
 from dfc.elaborate import build
 from dfc.ir import walk
@@ -31,7 +31,7 @@ def randomly(graph: Graph, random: Random) -> DeviceParts:
     allowed = {name: (random.choice(DEVICES),) for name in names if random.random() < 0.7}
     ops = sorted({node.op for entry in walk.entries(graph) for node in walk.nodes(entry.block) if not node.regions})
     lacking = {op: "for a test" for op in ops if random.random() < 0.1 and op not in ("read", "assign")}
-    return split_by_device(graph, place_on_devices(graph, DeviceWishes(DEVICES, allowed, lacking=lacking)))
+    return split_by_device(graph, place_on_devices(graph, DeviceConstraints(DEVICES, allowed, lacking=lacking)))
 
 
 def as_tasks(split: DeviceParts, graph: Graph) -> RankGraphs:
@@ -75,7 +75,7 @@ def built(text: str) -> Graph:
 
 def test_messages_of_tasks_keep_their_keys_and_those_of_devices_have_others() -> None:
     graph = built("var a: f32[4] = 0\nvar b: f32[4] = 0\nentry f() {\n  b := sin(a)\n}\n")
-    wishes = DeviceWishes(DEVICES, {"a": DEVICES[:1], "b": DEVICES[1:2]})
+    wishes = DeviceConstraints(DEVICES, {"a": DEVICES[:1], "b": DEVICES[1:2]})
     once = split_by_device(graph, place_on_devices(graph, wishes))
     (key,) = once.inner
     again = split_by_device(once.graphs[DEVICES[1]], place_on_devices(once.graphs[DEVICES[1]], wishes))
@@ -86,15 +86,15 @@ def test_messages_of_tasks_keep_their_keys_and_those_of_devices_have_others() ->
 
 def test_constants_are_made_where_they_are_needed() -> None:
     graph = built("var a: f32[4] = 0\nvar b: f32[4] = 0\nentry f() {\n  a := [1, 2, 3, 4]\n  b := [1, 2, 3, 4]\n}\n")
-    wishes = DeviceWishes(DEVICES, {"a": DEVICES[:1], "b": DEVICES[1:2]})
+    wishes = DeviceConstraints(DEVICES, {"a": DEVICES[:1], "b": DEVICES[1:2]})
     assert split_by_device(graph, place_on_devices(graph, wishes)).inner == ()
 
 
 def test_an_entry_that_saves_is_whole_on_the_processors_and_does_nothing_else() -> None:
     text = "var a: f32[4] = 0\nentry keep(path: string) {\n  checkpoint.save(path, program)\n}\n"
     graph = built(text)
-    split = split_by_device(graph, place_on_devices(graph, DeviceWishes(DEVICES)))
+    split = split_by_device(graph, place_on_devices(graph, DeviceConstraints(DEVICES)))
     assert list(split.graphs[ON_CPU].entries) == ["keep"] and "a" in split.graphs[ON_CPU].resources
     more = built(text.replace("program)\n", "program)\n  a += 1\n"))
     with pytest.raises(CompileError, match="an entry that saves or restores does nothing else"):
-        split_by_device(more, place_on_devices(more, DeviceWishes(DEVICES)))
+        split_by_device(more, place_on_devices(more, DeviceConstraints(DEVICES)))

@@ -7,7 +7,7 @@ import pytest
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.distribute.place.cost import Costs
-from dfc.distribute.place.devices import DeviceWishes, OnDevices, needs_host, place_on_devices, seconds_on
+from dfc.distribute.place.devices import DeviceConstraints, OnDevices, needs_host, place_on_devices, seconds_on
 from dfc.driver import pipeline
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
@@ -34,7 +34,7 @@ def graph(text: str = PROGRAM) -> Graph:
 
 def placed(text: str = PROGRAM, **wishes: object) -> OnDevices:
     chosen = {"devices": (GPU, OTHER, ON_CPU), **wishes}
-    return place_on_devices(graph(text), DeviceWishes(**chosen))  # type: ignore[arg-type]
+    return place_on_devices(graph(text), DeviceConstraints(**chosen))  # type: ignore[arg-type]
 
 
 def test_state_and_all_that_touches_it_are_where_its_line_says() -> None:
@@ -103,7 +103,7 @@ def test_work_on_what_the_processors_have_may_stay_there() -> None:
 
 
 def test_state_beside_a_variable_says_so() -> None:
-    found = placed(allowed={"w": (OTHER,), "v": (OTHER,)}, beside={"v": "w"})
+    found = placed(allowed={"w": (OTHER,), "v": (OTHER,)}, colocated_with={"v": "w"})
     assert found.decisions[""]["v"].reason == "beside `w`"
 
 

@@ -82,18 +82,18 @@ def test_where_nothing_is_seen_neither_word_is_refused(name: str) -> None:
 
 
 def test_the_algebra() -> None:
-    one, rare = Degree(1.0), Degree(-1.0, spread=False)
+    one, rare = Degree(1.0), Degree(-1.0, is_dense=False)
     assert same([FLAT, ANY, FLAT]) == FLAT
     assert same([ANY, ANY]) == ANY
     assert same([FLAT, one]) is None
     assert same([Degree(-1.0), rare]) == rare
-    assert times(one, rare) == Degree(0.0, spread=False)
+    assert times(one, rare) == Degree(0.0, is_dense=False)
     assert times(rare, rare) is None
     assert times(None, ANY) == ANY
     assert to_the(one, -1) == Degree(-1.0)
     assert to_the(rare, 2) is None
     assert to_the(ANY, -1) is None
-    assert more(rare, 1.0) == Degree(0.0, spread=False)
+    assert more(rare, 1.0) == Degree(0.0, is_dense=False)
     assert more(one, None) is None
 
 

@@ -36,9 +36,9 @@ shard "square" axis 0 over ps
 """
 
 
-def spread(program: str, places: str) -> cluster.Spread:
+def spread(program: str, places: str) -> cluster.DistributedProgram:
     built, _ = _built(SourceFile("model.dfg", program), CompileOptions())
-    return cluster.spread(built, pipeline.optimise(built), SourceFile("model.deploy", places))
+    return cluster.distribute(built, pipeline.optimise(built), SourceFile("model.deploy", places))
 
 
 def parts(body: str, places: str = PLACES) -> dict[str, Graph]:

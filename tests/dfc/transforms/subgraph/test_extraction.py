@@ -10,7 +10,7 @@ from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph, Value
 from dfc.ops.evaluate import Outcome, evaluate
 from dfc.transforms.autodiff.autodiff import autodiff
-from dfc.transforms.subgraph.extraction import Extraction, cut
+from dfc.transforms.subgraph.extraction import Extraction, extract
 from tests.support.agreeing import verified
 from tests.support.building import graph_of
 
@@ -70,7 +70,7 @@ def value(graph: Graph, name: str) -> Value:
 
 def part(graph: Graph, fetch: Sequence[str], feed: Sequence[str] = ()) -> Extraction:
     entry = graph.entries[fetch[0].split("/")[0]]
-    made = cut(graph, entry, [(n, value(graph, n)) for n in fetch], [(n, value(graph, n)) for n in feed])
+    made = extract(graph, entry, [(n, value(graph, n)) for n in fetch], [(n, value(graph, n)) for n in feed])
     verified(made.graph, "cut")
     return made
 

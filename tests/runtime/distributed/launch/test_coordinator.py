@@ -7,7 +7,7 @@ from tests.support.cluster_world import World
 from tests.support.sweeping import few
 
 SEEDS, GROUPS = 20_000, 20
-STOPPING = c.Tell("stopping after this step; again to stop now")
+STOPPING = c.LogLine("stopping after this step; again to stop now")
 
 
 @pytest.mark.parametrize("group", few(range(GROUPS), 5))
@@ -61,18 +61,18 @@ def test_a_death_names_rank_signal_and_step_and_restarts_with_pauses_that_grow()
     state, effects = _fed(
         state, c.Beat(1.0, 1, 1, 40, "it computes train"), c.Gone(1.2, 1, 1, "was killed by signal 9")
     )
-    assert effects[0] == c.Tell("rank 1 was killed by signal 9 in step 40, where it computes train")
+    assert effects[0] == c.LogLine("rank 1 was killed by signal 9 in step 40, where it computes train")
     assert effects[1] == c.Send(9)
     state, effects = _fed(state, c.Empty(1.3, 1), c.Clock(1.4), c.Clock(1.9))
-    assert effects == [c.Tell("restart 1 of 2 with 3 ranks"), c.Launch(3)]
+    assert effects == [c.LogLine("restart 1 of 2 with 3 ranks"), c.Launch(3)]
     state, effects = _fed(state, c.Started(2.0, 4), c.Gone(2.1, 4, 0, ""), c.Empty(2.2, 4))
-    assert effects[-1] == c.Tell("restart 2 of 2 with 3 ranks")
+    assert effects[-1] == c.LogLine("restart 2 of 2 with 3 ranks")
     assert state.until > 2.2 + c.PAUSE - 1e-9
 
 
 def test_silence_is_a_death_and_a_mistake_of_the_user_is_not_tried_again() -> None:
     _, effects = _fed(_running(c.Policy(2, restarts=3)), c.Beat(20.0, 1, 1, 7, ""), c.Clock(31.0))
-    assert isinstance(effects[0], c.Tell) and effects[0].text.startswith("rank 0 has been silent for 31 s")
+    assert isinstance(effects[0], c.LogLine) and effects[0].text.startswith("rank 0 has been silent for 31 s")
     _, effects = _fed(_running(c.Policy(2, restarts=3)), c.Failed(1.0, 1, 0, 2, "no entry `trian`"), c.Empty(1.1, 1))
     assert effects[-1] == c.Over(2)
 
@@ -87,15 +87,15 @@ def test_a_silent_rank_that_counts_no_steps_is_in_none(step: int, where: str) ->
         c.Beat(4.0, 1, 0, 0, ""),
         c.Clock(4.5),
     )
-    assert effects[0] == c.Tell(f"rank 1 has been silent for 4 s{where}; it computes train")
+    assert effects[0] == c.LogLine(f"rank 1 has been silent for 4 s{where}; it computes train")
 
 
 def test_a_rank_that_only_begins_may_be_silent_for_longer() -> None:
     state = _fed(_running(c.Policy(2, silence=2.0)), c.Beat(0.5, 1, 1, 0, ""), c.Beat(2.4, 1, 1, 0, ""))[0]
     assert _fed(state, c.Clock(2.5))[1] == []
-    assert isinstance(_fed(state, c.Clock(4.5))[1][0], c.Tell)  # rank 1 has said something, and then nothing for 2 s
+    assert isinstance(_fed(state, c.Clock(4.5))[1][0], c.LogLine)  # rank 1 has said something, and then nothing for 2 s
     _, effects = _fed(state, c.Beat(30.5, 1, 1, 0, ""), c.Clock(31.0))
-    assert isinstance(effects[0], c.Tell) and effects[0].text.startswith("rank 0 has been silent for 31 s")
+    assert isinstance(effects[0], c.LogLine) and effects[0].text.startswith("rank 0 has been silent for 31 s")
 
 
 def test_a_rank_that_has_told_the_user_itself_has_time_to_be_heard() -> None:
@@ -141,19 +141,19 @@ def test_a_repeat_within_a_second_is_the_same_wish() -> None:
 def test_a_rank_that_was_asked_to_stop_itself_stops_the_job() -> None:
     begun = _fed(_running(c.Policy(2, restarts=3)), c.Beat(1.0, 1, 0, 3, ""), c.Beat(1.0, 1, 1, 0, ""))[0]
     state, effects = _fed(begun, c.Beat(1.5, 1, 1, 0, "", 15), c.Beat(2.0, 1, 1, 0, "", 15), c.Interrupted(2.1, 15))
-    assert effects == [c.Tell("rank 1 was asked to stop by signal 15, so all ranks stop"), c.Send(15)]
+    assert effects == [c.LogLine("rank 1 was asked to stop by signal 15, so all ranks stop"), c.Send(15)]
     _, effects = _fed(state, c.Completed(2.0, 1, 0), c.Completed(2.0, 1, 1, 15), c.LauncherEnded(2.1, 1, 0))
     assert effects == []
     _, effects = _fed(state, c.Completed(2.0, 1, 0), c.Completed(2.0, 1, 1, 15), c.Empty(2.2, 1))
     assert effects == [c.Over(143)]
     assert _fed(state, c.Clock(1.6 + c.STOP_WITHIN))[1][-1] == c.Send(9)
     _, effects = _fed(begun, c.Completed(2.0, 1, 0, 15), c.Completed(2.0, 1, 1), c.Empty(2.2, 1))
-    assert effects == [c.Tell("rank 0 was asked to stop by signal 15, so all ranks stop"), c.Over(143)]
+    assert effects == [c.LogLine("rank 0 was asked to stop by signal 15, so all ranks stop"), c.Over(143)]
 
 
 def test_a_rank_that_was_asked_to_stop_before_rank_0_is_there_ends_the_job_at_once() -> None:
     _, effects = _fed(_running(c.Policy(2)), c.Beat(1.0, 1, 1, 0, "", 15), c.Empty(1.1, 1))
-    assert effects == [c.Tell("rank 1 was asked to stop by signal 15, so all ranks stop"), c.Send(9), c.Over(143)]
+    assert effects == [c.LogLine("rank 1 was asked to stop by signal 15, so all ranks stop"), c.Send(9), c.Over(143)]
 
 
 def test_ranks_that_have_only_begun_are_ended_at_once_and_without_a_word() -> None:
@@ -170,7 +170,7 @@ def test_ranks_that_end_behind_the_one_that_decides_are_no_news() -> None:
     assert effects == [c.Send(9), c.Over(130)]
     state = _fed(_running(c.Policy(2)), c.Beat(1.0, 1, 0, 3, ""), c.Interrupted(2.0, 2))[0]
     _, effects = _fed(state, c.Gone(2.2, 1, 1, "has died"))
-    assert effects == [c.Tell("rank 1 has died while it started"), c.Send(9)]
+    assert effects == [c.LogLine("rank 1 has died while it started"), c.Send(9)]
 
 
 def test_events_of_an_epoch_that_is_over_change_nothing() -> None:
@@ -187,7 +187,7 @@ def test_a_launcher_that_is_stopped_for_too_long_ends_the_session() -> None:
     gone_on, _ = _fed(state, c.LauncherStopped(6.1, 1, False))
     assert _fed(gone_on, c.Clock(8.5))[1] == []
     _, effects = _fed(state, c.Clock(8.5), c.Empty(8.6, 1))
-    assert isinstance(effects[0], c.Tell) and "was stopped by a signal 8 s ago" in effects[0].text
+    assert isinstance(effects[0], c.LogLine) and "was stopped by a signal 8 s ago" in effects[0].text
     assert effects[1:] == [c.Send(9), c.Over(75)]
     _, effects = _fed(state, c.Completed(6.5, 1, 0), c.Clock(8.5), c.Empty(8.6, 1))
     assert effects == [c.Send(9), c.Over(0)]

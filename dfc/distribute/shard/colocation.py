@@ -25,38 +25,40 @@ ASSUMED = 64
 """The size of a dimension that no number is known for."""
 
 
-def beside_rows(block: Block, found: Findings) -> dict[Node, Division]:
+def colocated_with_rows(block: Block, findings: Findings) -> dict[Node, Division]:
     """The nodes, each with the division of those rows."""
     handed_out = {value for each in walk.blocks(block) for value in each.outputs}
-    free = _made_anywhere(block)
+    free = _recomputable(block)
     chosen: dict[Node, Division] = {}
-    for node in sorted(found.order, key=lambda each: -found.order[each]):
+    for node in sorted(findings.order, key=lambda each: -findings.order[each]):
         if (
-            node in found.wanted
+            node in findings.required
             or not (rules_of(node).movement in VIEWS or is_elementwise(node))
             or node.result in handed_out
         ):
             continue
-        users = found.users.get(node.result, set())
-        owners = {chosen.get(user) or (found.division(user) if user in found.wanted else None) for user in users}
+        users = findings.users.get(node.result, set())
+        owners = {
+            chosen.get(user) or (findings.division(user) if user in findings.required else None) for user in users
+        }
         division = owners.pop() if len(owners) == 1 else None
         if division is not None and _is_no_smaller(node, free):
             chosen[node] = division
     return chosen
 
 
-def _made_anywhere(block: Block) -> set[Value]:
+def _recomputable(block: Block) -> set[Value]:
     """What is made of nothing but constants, sizes and positions."""
-    found: set[Value] = set()
+    recomputable: set[Value] = set()
     for node in walk.nodes(block):
-        if not node.regions and is_pure(node) and all(value in found for value in node.operands):
-            found.update(node.results)
-    return found
+        if not node.regions and is_pure(node) and all(value in recomputable for value in node.operands):
+            recomputable.update(node.results)
+    return recomputable
 
 
 def _is_no_smaller(node: Node, free: set[Value]) -> bool:
-    given = sum(_bytes(value) for value in dict.fromkeys(node.operands) if value not in free)
-    return given <= _bytes(node.result)
+    operand_bytes = sum(_bytes(value) for value in dict.fromkeys(node.operands) if value not in free)
+    return operand_bytes <= _bytes(node.result)
 
 
 def _bytes(value: Value) -> int:

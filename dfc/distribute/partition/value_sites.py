@@ -1,10 +1,10 @@
-"""Which tasks have a value: the homes of values, from the places of nodes.
+"""Which tasks have a value: the sites of values, from those of nodes.
 
-Assumes a placement of all nodes that do not float. Guarantees a home for every value of an entry: a site, or None where
+Assumes a placement of all nodes that do not float. Guarantees a site for every value of an entry, or None where
 each role can make the value from what every one has (feeds, constants, sizes, the index of a loop).
 
 A result of a region is where the body makes it; carried values that a body only hands on stay where they came from.
-What gives a size its value (`range`) has no home: each role that has to know the size counts by itself, from the number
+What gives a size its value (`range`) has no site: each role that has to know the size counts by itself, from the number
 that it is sent.
 """
 
@@ -19,37 +19,37 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured
 from dfc.ir.regions import Flow, ForView, flows, view
 
-Homes = Mapping[Value, TaskSite | None]
+ValueSites = Mapping[Value, TaskSite | None]
 
 
-def homes_of(block: Block, placement: Placement) -> dict[Value, TaskSite | None]:
-    """The home of every value that is no token, nested ones included."""
-    homes: dict[Value, TaskSite | None] = {value: None for value in block.parameters if not value.is_token}
+def sites_of_values(block: Block, placement: Placement) -> dict[Value, TaskSite | None]:
+    """The site of every value that is no token, nested ones included."""
+    sites: dict[Value, TaskSite | None] = {value: None for value in block.parameters if not value.is_token}
     for node in walk.nodes(block):  # outer before inner: the inner nodes' own sites decide for carried values
         site = placement.nodes.get(node) if measured(node) is None else None
         for value in node.results:
-            homes.setdefault(value, site)
+            sites.setdefault(value, site)
         if node.regions:
-            _region(node, placement, homes)
-    return homes
+            _region(node, placement, sites)
+    return sites
 
 
-def _region(node: Node, placement: Placement, homes: dict[Value, TaskSite | None]) -> None:
+def _region(node: Node, placement: Placement, sites: dict[Value, TaskSite | None]) -> None:
     parts = view(node)
     for flow in flows(parts):
         if not flow.result.is_token:
-            site = _made_at(node, flow, placement)
-            homes[flow.result] = site
-            homes.update((parameter, site) for parameter in flow.parameters)
+            site = _result_site(node, flow, placement)
+            sites[flow.result] = site
+            sites.update((parameter, site) for parameter in flow.parameters)
     if isinstance(parts, ForView):
-        homes[parts.index] = None
+        sites[parts.index] = None
 
 
-def _made_at(node: Node, flow: Flow, placement: Placement) -> TaskSite | None:
+def _result_site(node: Node, flow: Flow, placement: Placement) -> TaskSite | None:
     """Where a result is made: by the nodes that end the regions where they agree, else at the node itself."""
     sites: set[TaskSite | None] = set()
     for value in flow.outputs:
         maker = value.node
         sites.add(placement.nodes.get(maker) if maker is not None and measured(maker) is None else None)
-    found = {site for site in sites if site is not None}
-    return found.pop() if len(found) == 1 else placement.nodes.get(node, placement.home)
+    distinct = {site for site in sites if site is not None}
+    return distinct.pop() if len(distinct) == 1 else placement.nodes.get(node, placement.default_site)

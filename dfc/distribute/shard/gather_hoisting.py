@@ -1,12 +1,12 @@
-"""ahead: rows that rounds pick by numbers known before the loop are picked before it, all at once.
+"""Gather hoisting: rows that iterations pick by numbers known before the loop are picked before it, all at once.
 
     for t in 0..T { let x = table[ids[t]] .. }   ->   let rows = table[ids]; for t in 0..T { let x = rows[t] .. }
     for t in 0..T { let x = table[2 * t] .. }    ->   let ids = [2 * t for each t]; let rows = table[ids]; ..
 
-One message to each owner instead of one in each round, and a batch in blocks goes through the rounds block by block.
-The rows of all rounds are there at once, as those of `table[ids]` would be. Assumes an optimised graph; `sharded` names
-divided state. Guarantees the same values, and the same mistakes: only loops are changed whose number of rounds is a
-size, in which every round picks these rows, and which leave the table as it is.
+One message to each owner instead of one in each iteration, and a batch in blocks goes through the iterations block by
+block. The rows of all iterations are there at once, as those of `table[ids]` would be. Assumes an optimised graph;
+`sharded` names divided state. Guarantees the same values, and the same mistakes: only loops are changed whose number of
+iterations is a size, in which every iteration picks these rows, and which leave the table as it is.
 """
 
 from __future__ import annotations
@@ -31,23 +31,26 @@ from dfc.ops.rules.lookup import picked_axis, rules_of
 from dfc.transforms.scalar.dce import dce_block
 
 MOST_NODES = 64
-"""Nodes that make the numbers of a round, at most: they are computed in a loop of their own."""
+"""Nodes that make the numbers of an iteration, at most: they are computed in a loop of their own."""
 
 
-def picked_ahead(graph: Graph, sharded: Mapping[str, Sharded]) -> Graph:
+def hoist_gathers(graph: Graph, sharded: Mapping[str, Sharded]) -> Graph:
     """The graph with rows of divided state picked before loops where that is possible."""
-    entries = {name: replace(entry, block=_ahead(entry.block, sharded)) for name, entry in graph.entries.items()}
+    entries = {
+        name: replace(entry, block=_hoist_gathers(entry.block, sharded)) for name, entry in graph.entries.items()
+    }
     return replace(graph, entries=entries) if sharded else graph
 
 
-def _ahead(block: Block, sharded: Mapping[str, Sharded]) -> Block:
-    work = _Ahead(sharded)
+def _hoist_gathers(block: Block, sharded: Mapping[str, Sharded]) -> Block:
+    work = _HoistGathers(sharded)
     changed = rebuild(block, work)
     return name_nodes(dce_block(changed), block) if work.changed else block
 
 
-class _Ahead(Pass):
-    """`_rows` has what was picked ahead in the blocks around: by what, along which axis, and by which numbers."""
+class _HoistGathers(Pass):
+    """`_rows` has what was gathered before loops in the blocks around: by what, along which axis, and by which
+    numbers."""
 
     def __init__(self, sharded: Mapping[str, Sharded]) -> None:
         self.changed = False
@@ -61,43 +64,44 @@ class _Ahead(Pass):
         self._rows.pop()
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        rounds = _rounds(site) if site.node.op == "for" else None
-        if rounds is None:
+        loop = _counted_loop(site) if site.node.op == "for" else None
+        if loop is None:
             return None
         (region,) = site.regions
         builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)
         inside: dict[Value, tuple[Value, Value | None]] = {}
         for node in region.nodes:
-            found = self._from(node, rounds, builder) if self._is_pick(node, rounds) else None
-            if found is not None:
-                inside[node.result] = found
+            hoisted = self._from(node, loop, builder) if self._is_pick(node, loop) else None
+            if hoisted is not None:
+                inside[node.result] = hoisted
         if not inside:
             return None
         self.changed = True
-        site.regions = (rebuild(region, _Inside(inside, rounds)),)
+        site.regions = (rebuild(region, _Inside(inside, loop)),)
         kept = site.kept()
         site.output.append(kept)
         return kept.results
 
-    def _is_pick(self, node: Node, rounds: _Rounds) -> bool:
+    def _is_pick(self, node: Node, loop: _Loop) -> bool:
         """Whether it picks rows from divided state as it was read before the loop."""
         axis = picked_axis(node)
         source = node.operands[0].node if axis is not None else None
-        if source is None or source in rounds.inside:
+        if source is None or source in loop.inside:
             return False
         if source.op != "read" or not isinstance(source.attributes, ResourceAttributes):
             return False
         state = self._sharded.get(source.attributes.resource)
         return state is not None and state.axis == axis
 
-    def _from(self, node: Node, rounds: _Rounds, b: Builder) -> tuple[Value, Value | None] | None:
-        """The rows of all rounds, and by which number a round finds its own (None: by that of the round)."""
+    def _from(self, node: Node, loop: _Loop, b: Builder) -> tuple[Value, Value | None] | None:
+        """The rows of all iterations, and by which number an iteration finds its own (None: by that of the
+        iteration)."""
         table, ids = node.operands
-        line = rounds.line(ids)
+        line = loop.line(ids)
         if line is not None:
             return self._picked(node, table, line[0], b), line[1]
-        makers = rounds.makers(ids)
-        return None if makers is None else (self._picked(node, table, rounds.all_of(ids, makers, b), b), None)
+        makers = loop.makers(ids)
+        return None if makers is None else (self._picked(node, table, loop.all_of(ids, makers, b), b), None)
 
     def _picked(self, node: Node, table: Value, ids: Value, b: Builder) -> Value:
         known = self._rows[-1]
@@ -108,25 +112,25 @@ class _Ahead(Pass):
 
 
 class _Inside(Pass):
-    """Rows of a round in place of those of the table."""
+    """Rows of an iteration in place of those of the table."""
 
-    def __init__(self, picks: Mapping[Value, tuple[Value, Value | None]], rounds: _Rounds) -> None:
+    def __init__(self, picks: Mapping[Value, tuple[Value, Value | None]], loop: _Loop) -> None:
         self._picks = picks
-        self._rounds = rounds
+        self._loop = loop
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        found = self._picks.get(site.node.results[0]) if site.node.results else None
-        if found is None:
+        hoisted = self._picks.get(site.node.results[0]) if site.node.results else None
+        if hoisted is None:
             return None
-        rows, number = found
+        rows, number = hoisted
         b = Builder.appending(site.output, name=site.node.name, span=site.node.span)
         if number is None:
-            number = self._rounds.number(b)
+            number = self._loop.number(b)
         return [b.apply("gather", rows, number, attributes=site.node.attributes)]
 
 
-class _Rounds:
-    """A loop of exactly `trips` rounds, from `first` on."""
+class _Loop:
+    """A loop of exactly `trips` iterations, from `first` on."""
 
     def __init__(self, site: RewriteSite, trips: Dim, first: Dim) -> None:
         self.trips = trips
@@ -140,11 +144,12 @@ class _Rounds:
         return value.node not in self.inside if value.node is not None else value not in self._body.parameters
 
     def number(self, b: Builder) -> Value:
-        """How many rounds there were before this one."""
+        """How many iterations there were before this one."""
         return self._index if self._first == ZERO else b.apply("sub", self._index, self._start)
 
     def line(self, ids: Value) -> tuple[Value, Value] | None:
-        """What has the numbers of each round in a line of its own, each of which one round takes; and by what."""
+        """What has the numbers of each iteration in a line of its own, each of which one iteration takes; and by
+        what."""
         node = ids.node
         if node is None or picked_axis(node) != 0:
             return None
@@ -169,7 +174,7 @@ class _Rounds:
         lines = [self._line_number(operand) for operand in node.operands]
         machine = value.tensor.machine
         if not machine.is_integer or machine.size < 4:
-            return None  # what has no room for all rounds begins again
+            return None  # what has no room for all iterations begins again
         known = [line for line in lines if line is not None]
         if len(known) < len(lines):
             return None
@@ -177,8 +182,8 @@ class _Rounds:
         return steps, sum((first * factor for factor, (_, first) in zip(factors, known, strict=True)), ZERO)
 
     def makers(self, ids: Value) -> list[Node] | None:
-        """The nodes inside that make the numbers of a round from its own number alone; None if others do."""
-        found: dict[Node, None] = {}
+        """The nodes inside that make the numbers of an iteration from its own number alone; None if others do."""
+        nodes: dict[Node, None] = {}
         pending = [ids]
         while pending:
             value = pending.pop()
@@ -187,14 +192,14 @@ class _Rounds:
                 continue
             if node is None or not is_pure(node) or isinstance(node.attributes, MeasuredAttributes):
                 return None
-            found[node] = None
+            nodes[node] = None
             pending += walk.inputs(node)
-            if len(found) > MOST_NODES:
+            if len(nodes) > MOST_NODES:
                 return None
-        return [node for node in self._body.nodes if node in found]
+        return [node for node in self._body.nodes if node in nodes]
 
     def all_of(self, ids: Value, makers: Sequence[Node], b: Builder) -> Value:
-        """The numbers of all rounds, one behind the other."""
+        """The numbers of all iterations, one behind the other."""
         index = Value(TensorType(I64), self._index.name)
         body = Block([index])
         cloner = Cloner({self._index: index})
@@ -204,14 +209,14 @@ class _Rounds:
         return b.add_for(self._start, self._stop, (), body, self.trips).result
 
 
-def _rounds(site: RewriteSite) -> _Rounds | None:
+def _counted_loop(site: RewriteSite) -> _Loop | None:
     """The loop, if it has as many rounds as its attributes say, whatever the sizes are."""
     parts = for_view(site.node, site.operands, site.regions)
     trips, first, last = parts.attributes.trips, _size(parts.start), _size(parts.stop)
     if trips is None or first is None or last is None:
         return None
     is_exact = trips in (last - first, maximum(last - first, ZERO))
-    return _Rounds(site, trips, first) if is_exact else None
+    return _Loop(site, trips, first) if is_exact else None
 
 
 def _size(value: Value) -> Dim | None:

@@ -7,7 +7,7 @@ import pytest
 
 from dfc.diagnostics.source import Span
 from dfc.distribute.deployment.model import Shard
-from dfc.distribute.shard import picked_ahead
+from dfc.distribute.shard import hoist_gathers
 from dfc.distribute.shard.model import Division, Sharded
 from dfc.ir import walk
 from dfc.ir.graph import Graph
@@ -25,7 +25,7 @@ def picked(text: str) -> tuple[Graph, Graph]:
     before = optimised(HEAD + text)
     nowhere = Span.nowhere()
     statement = Shard("table", 0, "ps", "modulo", nowhere, nowhere, nowhere)
-    after = picked_ahead(before, {"table": Sharded(Division("ps", "modulo", 7, 2), 0, 2, statement)})
+    after = hoist_gathers(before, {"table": Sharded(Division("ps", "modulo", 7, 2), 0, 2, statement)})
     check(after, "ahead")
     return before, after
 
