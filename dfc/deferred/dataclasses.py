@@ -30,7 +30,7 @@ else:
         if cls is None:
             return lambda declared: dataclass(declared, **options)
         if _is_plain(cls, options):
-            return _Deferred(cls, options).made
+            return _Deferred(cls, options).shell
         return dataclasses.dataclass(**options)(cls)
 
 
@@ -55,8 +55,8 @@ class _Deferred:
         body = {name: value for name, value in self._body.items() if name not in names}
         body |= {"__slots__": tuple(name for name in names if name not in inherited), "__init__": _first_init(self)}
         body |= {name: _Late(self, name) for name in LATE} | {"__getstate__": _state, "__setstate__": _set_state}
-        self.made: Any = type(declared)(declared.__name__, declared.__bases__, body)
-        self.made.__qualname__ = declared.__qualname__
+        self.shell: Any = type(declared)(declared.__name__, declared.__bases__, body)
+        self.shell.__qualname__ = declared.__qualname__
 
     def complete(self) -> None:
         """Gives the class what the standard library gives it; other threads wait until it has that."""
@@ -76,7 +76,7 @@ class _Deferred:
                 self._is_comparable = True
             self._take(after)
             self._is_complete = True
-            self.made.__init__ = after["__init__"]  # the last one: whoever sees it sees all
+            self.shell.__init__ = after["__init__"]  # the last one: whoever sees it sees all
 
     def compare(self) -> None:
         """Gives a complete class what is in `COMPARISONS`."""
@@ -95,9 +95,9 @@ class _Deferred:
 
     def _new_attributes(self, options: dict[str, bool]) -> dict[str, Any]:
         """What the standard library adds to the class as it was declared."""
-        made = self.made
+        shell = self.shell
         before = {**self._body, "__doc__": "-"}  # without, one is made of the signature, which takes long
-        model: Any = type(made)(made.__name__, made.__bases__, dict(before))
+        model: Any = type(shell)(shell.__name__, shell.__bases__, dict(before))
         complete = cast("Callable[[type], type]", dataclasses.dataclass(**options))
         after = vars(complete(model))
         kept = {"__doc__", "__dict__", "__weakref__", *self._body.get("__annotations__", ())}
@@ -106,7 +106,7 @@ class _Deferred:
     def _take(self, attributes: dict[str, Any]) -> None:
         for name, value in attributes.items():
             if name != "__init__":
-                setattr(self.made, name, value)
+                setattr(self.shell, name, value)
 
 
 class _Late:
@@ -127,7 +127,7 @@ _MISSING = object()
 def _first_init(deferred: _Deferred) -> Callable[..., None]:
     def __init__(self: Any, *arguments: Any, **named: Any) -> None:
         deferred.complete()
-        deferred.made.__init__(self, *arguments, **named)
+        deferred.shell.__init__(self, *arguments, **named)
 
     return __init__
 
@@ -135,7 +135,7 @@ def _first_init(deferred: _Deferred) -> Callable[..., None]:
 def _first(deferred: _Deferred, name: str) -> Callable[..., Any]:
     def method(self: Any, *arguments: Any) -> Any:
         deferred.compare()
-        return getattr(deferred.made, name)(self, *arguments)
+        return getattr(deferred.shell, name)(self, *arguments)
 
     return method
 

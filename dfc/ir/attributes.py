@@ -78,9 +78,9 @@ class Literal:
         data = _packed(number, dtype)
         if data is None:
             return cls(np.asarray(number).astype(dtype.numpy))
-        made = cls.__new__(cls)
-        made._array, made._key = None, (PACKED[dtype.name][0], (), data)
-        return made
+        scalar = cls.__new__(cls)
+        scalar._array, scalar._key = None, (PACKED[dtype.name][0], (), data)
+        return scalar
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -184,42 +184,42 @@ def view(node: Node, operands: Sequence[Value] | None = None, regions: Sequence[
 
 def _window(values: Sequence[Value], carried: int | None = None) -> Window:
     """The parts of a list; what stands between `carried` values and the tokens is emitted."""
-    tokens = next((place for place, value in enumerate(values) if value.is_token), len(values))
+    tokens = next((position for position, value in enumerate(values) if value.is_token), len(values))
     first = tokens if carried is None else carried
     return Window(tuple(values[:first]), tuple(values[first:tokens]), tuple(values[tokens:]))
 
 
 def flows(parts: RegionView) -> tuple[Flow, ...]:
     """What belongs to each result of a node, in their order."""
-    found: list[Flow] = []
+    result_flows: list[Flow] = []
     for number, result in enumerate(parts.results.all):
-        place = number - len(parts.results.all) if result.is_token else number
+        position = number - len(parts.results.all) if result.is_token else number
         match parts:
             case IfView():
-                outputs = tuple(_at(window, place) for window in parts.after)
+                outputs = tuple(_at(window, position) for window in parts.after)
                 if result.is_token:
-                    parameters = tuple(_at(window, place) for window in parts.inside)
-                    found.append(Flow(number, result, outputs, _at(parts.initial, place), parameters))
+                    parameters = tuple(_at(window, position) for window in parts.inside)
+                    result_flows.append(Flow(number, result, outputs, _at(parts.initial, position), parameters))
                 else:
-                    found.append(Flow(number, result, outputs))
+                    result_flows.append(Flow(number, result, outputs))
             case WhileView():
-                parameters = _at(parts.condition_inside, place), _at(parts.inside, place)
-                tested = _at(parts.tested, place) if result.is_token else None
-                output, initial = _at(parts.after, place), _at(parts.initial, place)
-                found.append(Flow(number, result, (output,), initial, parameters, tested))
+                parameters = _at(parts.condition_inside, position), _at(parts.inside, position)
+                tested = _at(parts.tested, position) if result.is_token else None
+                output, initial = _at(parts.after, position), _at(parts.initial, position)
+                result_flows.append(Flow(number, result, (output,), initial, parameters, tested))
             case ForView():
-                output = _at(parts.after, place)
+                output = _at(parts.after, position)
                 if not result.is_token and number >= len(parts.results.values):
-                    found.append(Flow(number, result, (output,), is_emitted=True))
+                    result_flows.append(Flow(number, result, (output,), is_emitted=True))
                 else:
-                    initial, parameter = _at(parts.initial, place), _at(parts.inside, place)
-                    found.append(Flow(number, result, (output,), initial, (parameter,)))
-    return tuple(found)
+                    initial, parameter = _at(parts.initial, position), _at(parts.inside, position)
+                    result_flows.append(Flow(number, result, (output,), initial, (parameter,)))
+    return tuple(result_flows)
 
 
-def _at(window: Window, place: int) -> Value:
-    """The value that stands at a place of a list, counted from its end for tokens, which are last in all of them."""
-    return window.all[place]
+def _at(window: Window, position: int) -> Value:
+    """The value that stands at a position of a list, counted from its end for tokens, which are last in all of them."""
+    return window.all[position]
 
 
 def carried(parts: RegionView) -> tuple[Flow, ...]:
@@ -335,20 +335,20 @@ def with_more_results(
 ) -> tuple[Node, tuple[Value, ...], tuple[Value, ...]]:
     """The node over regions that hand out `count` more tensors, behind those that it has: with it the results that
     stand for the old ones, and the new ones."""
-    made = remade(node, operands, regions)
+    new = remade(node, operands, regions)
     first = len(_window(node.results).values)
-    return made, old_results(node, made), made.results[first : first + count]
+    return new, old_results(node, new), new.results[first : first + count]
 
 
-def old_results(node: Node, made: Node) -> tuple[Value, ...]:
-    """The results of a node that was made with more of them, as far as the first one has them."""
+def old_results(node: Node, new: Node) -> tuple[Value, ...]:
+    """The results of a node that was made anew with more of them, as far as the first one has them."""
     plain, tokens = len(_window(node.results).values), len(_window(node.results).tokens)
-    return (*made.results[:plain], *made.results[len(made.results) - tokens :])
+    return (*new.results[:plain], *new.results[len(new.results) - tokens :])
 
 
 def keep_results(parts: RegionView, keep: Sequence[bool]) -> Node:
     """The node with only these of its results, and only what belongs to them."""
-    kept = [flow for flow, wanted in zip(flows(parts), keep, strict=True) if wanted]
+    kept = [flow for flow, is_kept in zip(flows(parts), keep, strict=True) if is_kept]
     initial = [flow.initial for flow in kept if flow.initial is not None]
     started = [flow for flow in kept if flow.initial is not None]
 

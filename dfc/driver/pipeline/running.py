@@ -105,9 +105,9 @@ def _run_stage(
     must_verify = context.options.verify_each
     match stage:
         case Phase():
-            made = run_phase(stage, number, form, context.watch, must_verify=must_verify or is_last_pass)
-            context.verified = made if must_verify or is_last_pass else None
-            return made
+            output = run_phase(stage, number, form, context.watch, must_verify=must_verify or is_last_pass)
+            context.verified = output if must_verify or is_last_pass else None
+            return output
         case PartStage():
             parts = tuple(_run_part(stage, part, context) for part in form.parts)
             return replace(form, parts=parts)

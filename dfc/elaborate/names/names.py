@@ -80,9 +80,9 @@ def _elsewhere(context: Context, name: str, span: Span) -> list[Help]:
     if not words:
         return []
     if has_effect(name) and context.frame.kind == "fn":
-        return [f"{words}; that is for an `entry` or a `proc`, a `fn` only computes"]
+        return [f"{words}; in a `proc` or an `entry`, not in a `fn`"]
     if has_effect(name) and context.frame.root.readonly is not None:
-        return [f"{words}; an entry that does so is not `readonly`"]
+        return [f"{words}; in an entry that is not `readonly`"]
     if name in RENAMED and name not in FOREIGN_NAMES:
         return [replacing(words, span, RENAMED[name])]
     line = imported(name)

@@ -44,7 +44,7 @@ def eliminate_dead_results(site: RewriteSite, keep: Sequence[bool]) -> Sequence[
     results = iter(node.results)
     tokens = {v.type: v for v in site.operands if v.is_token}
     pairs = zip(site.node.results, keep, strict=True)
-    return [next(results) if wanted else tokens.get(v.type, v) for v, wanted in pairs]
+    return [next(results) if is_kept else tokens.get(v.type, v) for v, is_kept in pairs]
 
 
 def around(site: RewriteSite) -> Sequence[Value]:

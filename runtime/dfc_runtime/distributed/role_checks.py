@@ -226,7 +226,7 @@ def _check_rows(each: HostSite, form: _Form, program: Manifest, topology: Topolo
         raise ValueError("it divides rows in a way that cannot be")
     sizes = {entry.name: entry.shape for entry in program.state}
     divided = [state for state in topology.cluster.state if (state.rule, state.site) == (rule, owners)]
-    if not any(sizes[place.name][place.axis] == rows for place in divided):
+    if not any(sizes[sharded.name][sharded.axis] == rows for sharded in divided):
         raise ValueError("no variable is divided like that")
     if form.is_routed:
         _ranks(each, "source", topology)

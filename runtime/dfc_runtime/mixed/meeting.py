@@ -93,7 +93,7 @@ class Meeting:
         for receive in receives:
             if receive is not None and receive.size == size:
                 _move(receive.address, address, size)
-        later = [box for box, wish in zip(boxes, receives, strict=True) if wish is None]
+        later = [box for box, receive in zip(boxes, receives, strict=True) if receive is None]
         parcel = _Parcel(self._copied(address, size) if later else _NOTHING, len(later))
         with self._changed:
             for receive in receives:

@@ -71,7 +71,7 @@ class OwnPart:
         if not self._picks:
             return []
         values: Sequence[object] = [outputs] if self._unnamed else outputs  # type: ignore[assignment]
-        return [values[place] for place in self._picks]
+        return [values[position] for position in self._picks]
 
 
 @dataclass(slots=True)

@@ -155,11 +155,11 @@ class _Session:
         others may have ended, or have told, between the two halves of a look."""
         silent = {r: at for r, at in self.gone.items() if not {("done", r), ("failed", r)} & self.known.keys()}
         ranks = sorted(silent, key=self._order)
-        is_known = not ranks or ranks[0] in self.ended or not self._may_tell(silent)
+        is_known = not ranks or ranks[0] in self.ended or not self._may_report(silent)
         is_second, self._is_known = self._is_known, is_known
         return ranks if is_last or not ranks or (is_known and is_second) else None
 
-    def _may_tell(self, silent: Mapping[int, float]) -> bool:
+    def _may_report(self, silent: Mapping[int, float]) -> bool:
         """Whether a parent of these ranks lives that is to tell how its rank ended."""
         parents = [self._parents[self.pids[rank]] for rank in silent if self.pids.get(rank) in self._parents]
         return any(map(processes.alive, parents)) and time.monotonic() - min(silent.values()) <= REPORTED_WITHIN

@@ -85,7 +85,7 @@ SOURCES = (
 )
 """Of this package, what decides on the PTX of a text."""
 
-COMPILER_SOURCES = ("ir/dims.py", "ir/dtypes.py", "kernels/*.py", "lower/legalise/*.py")
+COMPILER_SOURCES = ("deferred/dataclasses.py", "ir/dims.py", "ir/dtypes.py", "kernels/*.py", "lower/legalise/*.py")
 """Of the package `dfc`, what the prelude's text is made of."""
 
 
