@@ -15,6 +15,7 @@ from dfc.syntax.messages.situation import (
     Situation,
     shown,
 )
+from dfc.syntax.reader.nesting import CLOSERS, OPENERS
 from dfc.syntax.reader.tokens import END
 
 MODULE = re.compile(r"\.?[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -190,6 +191,28 @@ def misplaced_edition(situation: Situation) -> Diagnostic | None:
     return situation.error("E0003", title, token, "", replacing("delete this line", alone(place), ""))
 
 
+def several_values(situation: Situation) -> Diagnostic | None:
+    """`fn f(..) -> (..) = a, b`: what a function gives is one expression, and several values are a tuple."""
+    token = situation.token
+    if token.type != "COMMA" or situation.opener is not None or situation.tokens[0].type not in ("FN", "PROC"):
+        return None
+    start = next((index for index in range(situation.index) if _begins_body(situation, index)), None)
+    if start is None or situation.tokens[-1] is token:
+        return None
+    values = situation.span(situation.tokens[start]).to(situation.span(situation.tokens[-1]))
+    if "\n" in values.text:
+        return situation.error("E0199", "several values stand in parentheses", token)
+    fix = replacing(f"write `({values.text})`", values, f"({values.text})")
+    return situation.error("E0199", "several values stand in parentheses", token, "", fix)
+
+
+def _begins_body(situation: Situation, index: int) -> bool:
+    """Whether the expression behind the `=` of a function begins here; other `=` stand in brackets."""
+    tokens = situation.tokens
+    depth = sum((each.type in OPENERS) - (each.type in CLOSERS) for each in tokens[:index])
+    return index > 0 and depth == 0 and tokens[index - 1].type == "EQUAL"
+
+
 DECLARATION_RULES: tuple[Callable[[Situation], Diagnostic | None], ...] = (
     wildcard_import,
     quoted_import,
@@ -201,4 +224,5 @@ DECLARATION_RULES: tuple[Callable[[Situation], Diagnostic | None], ...] = (
     statement_in_block,
     body_behind_equals_sign,
     misplaced_edition,
+    several_values,
 )
