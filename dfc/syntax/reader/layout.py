@@ -12,8 +12,9 @@ from itertools import pairwise
 from dfc.diagnostics.diagnostic import Diagnostic, error, warning
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile
+from dfc.diagnostics.suggestions import closest
 from dfc.syntax.reader.tokens import Token
-from dfc.syntax.tree.tree import Call, CallStatement, Final, Module, Node, Statement
+from dfc.syntax.tree.tree import Call, CallStatement, Final, Module, Name, Node, Rebind, Statement
 
 EDITION = 1
 LONGEST_LINE = 100
@@ -29,7 +30,7 @@ def check_statements(file: SourceFile, statements: Sequence[Statement], final: F
         if "\n" in file.text[first.span.end : second.span.start]:
             continue
         together.update((id(first), id(second)))
-        yield _missing_between(file, first, second)
+        yield _misspelled_keyword(first, second) or _missing_between(file, first, second)
     for statement in statements:
         if not isinstance(statement, CallStatement) or isinstance(statement.call, Call):
             continue
@@ -41,6 +42,18 @@ def check_statements(file: SourceFile, statements: Sequence[Statement], final: F
                 "its value is lost",
                 helps=["bind it with `let`, or delete it"],
             )
+
+
+def _misspelled_keyword(first: Node, second: Node) -> Diagnostic | None:
+    """`retrun y` and `lte y = x`: a name alone, close to a keyword that what follows it fits behind."""
+    if not isinstance(first, CallStatement) or not isinstance(first.call, Name):
+        return None
+    keywords = ("let",) if isinstance(second, Rebind) else ("return", "emit", "yield", "assert")
+    near = closest(first.span.text, keywords)
+    if not near or not isinstance(second, Rebind | CallStatement):
+        return None
+    fix = replacing(f"change `{first.span.text}` to `{near}`", first.span, near)
+    return error("E0132", f"`{first.span.text}` is no keyword", first.span, f"did you mean `{near}`?", helps=[fix])
 
 
 def _missing_between(file: SourceFile, first: Node, second: Node) -> Diagnostic:
