@@ -25,7 +25,7 @@ from dfc.elaborate.expressions.operations import assuming
 from dfc.elaborate.mistakes import Mistake, Reporter, mistake
 from dfc.elaborate.names.modules import LoadedModule, Loader
 from dfc.elaborate.names.scope import Binding, Pending, Scope
-from dfc.elaborate.shapes.cost_limit import refuse_growth
+from dfc.elaborate.shapes.cost_limit import refuse_cost
 from dfc.elaborate.state.initial import in_order, initial_block
 from dfc.elaborate.state.queues import unfilled
 from dfc.elaborate.state.variables import Variable, variables_in
@@ -232,7 +232,7 @@ def _resolve_items(program: Program, loader: Loader, main: LoadedModule) -> None
         _resolve_all(program, module)
     program.resolve_state()
     for module in modules:
-        _refuse_growth(program, module)
+        _refuse_over_limit(program, module)
 
 
 def _own_modules(loader: Loader, main: LoadedModule) -> list[LoadedModule]:
@@ -262,11 +262,11 @@ def _resolve(program: Program, binding: Binding | None) -> None:
         program.reporter.report(problem.diagnostic)
 
 
-def _refuse_growth(program: Program, module: LoadedModule) -> None:
+def _refuse_over_limit(program: Program, module: LoadedModule) -> None:
     """Looks at every function before any is expanded: those at the bottom of a tower would take long enough."""
     for binding in module.scope.names.values():
         if isinstance(binding.entity, Routine):
-            refuse_growth(program, binding.entity, binding.span)
+            refuse_cost(program, binding.entity, binding.span)
 
 
 def _check_definitions(program: Program, module: LoadedModule) -> None:
@@ -343,6 +343,6 @@ def _add_entries(program: Program, main: LoadedModule) -> None:
             _keep(graph.tests, title, entries.build_test(program, main.scope, item))
 
 
-def _keep(found: dict[str, Entry], name: str, entry: Entry | None) -> None:
+def _keep(entries: dict[str, Entry], name: str, entry: Entry | None) -> None:
     if entry is not None:
-        found[name] = entry
+        entries[name] = entry

@@ -79,9 +79,9 @@ def bind_parameters(context: Context, parameters: Sequence[tree.Parameter], type
     for parameter, type_ in zip(parameters, types, strict=True):
         name = parameter.name.text
         if isinstance(type_, ConstType) and not type_.is_list:
-            found = context.scope.find(name)
-            if found is not None:
-                context.scope.bind(name, found.value, parameter.span, BindingRole.PARAMETER)
+            binding = context.scope.find(name)
+            if binding is not None:
+                context.scope.bind(name, binding.value, parameter.span, BindingRole.PARAMETER)
             continue
         reference = isinstance(parameter, tree.RefParameter)
         entity = any_variable(name, type_, parameter.span) if reference else any_value(name, type_)

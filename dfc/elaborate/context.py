@@ -135,7 +135,7 @@ class Context:
     fresh: list[str] | None = None  # what `let [N] ..` wants sizes to be called that are found out in it
     unknown_sizes: bool = False  # whether a type may have `?` for a size
     instance: str = ""  # in the initialiser of a `var`: the full name an instance made there gets
-    rounds: int = 1  # how often the lists of the surrounding `each` repeat this
+    repetitions: int = 1  # how often the lists of the surrounding `each` repeat this
 
     @property
     def engine(self) -> Engine:

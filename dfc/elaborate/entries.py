@@ -96,8 +96,8 @@ def _bind_feeds(context: Context, item: tree.EntryItem, signature: Signature) ->
             raise unsupported("constants and default values among the parameters of an entry are", each.span)
         entity = _feed(context, each, type_)
         role = BindingRole.PARAMETER
-        found = context.scope.parent.find(each.name.text) if context.scope.parent is not None else None
-        if found is not None and found.role in (
+        binding = context.scope.parent.find(each.name.text) if context.scope.parent is not None else None
+        if binding is not None and binding.role in (
             BindingRole.STATE,
             BindingRole.FUNCTION,
             BindingRole.BLOCK,
@@ -105,9 +105,9 @@ def _bind_feeds(context: Context, item: tree.EntryItem, signature: Signature) ->
         ):
             raise mistake(
                 "E0205",
-                f"`{each.name.text}` is the name of a {found.role.value} already",
+                f"`{each.name.text}` is the name of a {binding.role.value} already",
                 each.name.span,
-                secondary=[(found.span, f"the {found.role.value}")],
+                secondary=[(binding.span, f"the {binding.role.value}")],
                 helps=(f"choose another name, such as `{each.name.text}_here`",),
             )
         context.scope.bind(each.name.text, entity, each.span, role)
@@ -264,11 +264,11 @@ def call_entry(context: Context, entry: EntryValue, arguments: Sequence[Argument
         routine = Routine(_as_procedure(item), entry.scope)
         program.entry_routines[item.name.text] = routine
     dims = [g.name.text for g in item.generics]
-    given = {a.name: a for a in arguments if a.name in dims}
-    if given:
-        sizes = [_size(context, given[name]) for name in dims if name in given]
-        routine = replace(routine, explicit=tuple(sizes)) if list(given) == dims[: len(given)] else routine
-    rest = [a for a in arguments if a.name not in given]
+    named_dims = {a.name: a for a in arguments if a.name in dims}
+    if named_dims:
+        sizes = [_size(context, named_dims[name]) for name in dims if name in named_dims]
+        routine = replace(routine, explicit=tuple(sizes)) if list(named_dims) == dims[: len(named_dims)] else routine
+    rest = [a for a in arguments if a.name not in named_dims]
     return call_routine(context, routine, rest, span, None)
 
 

@@ -71,12 +71,12 @@ class Access:
 
 def strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
     """Elements between neighbours along each axis of a row-major buffer."""
-    found: list[Dim] = []
+    strides_: list[Dim] = []
     step = ONE
     for extent in reversed(shape):
-        found.append(step)
+        strides_.append(step)
         step = step * extent
-    return tuple(reversed(found))
+    return tuple(reversed(strides_))
 
 
 def linear_access(
@@ -128,10 +128,10 @@ def stage_access(operands: Sequence[Operand], axes: int, body: Sequence[Instruct
 
 def named_axes(body: Sequence[Instruction], access: StageAccess) -> set[int]:
     """Axes that a body uses by their index."""
-    found = {one.operation.axis for one in body if isinstance(one.operation, AxisIndex)}
+    axes = {one.operation.axis for one in body if isinstance(one.operation, AxisIndex)}
     for one in access.all():
-        found |= one.named_axes()
-    return found
+        axes |= one.named_axes()
+    return axes
 
 
 def kernel_access(kernel: LoopKernel) -> list[StageAccess]:

@@ -18,14 +18,14 @@ SizeMap = Callable[[Dim], Dim]
 
 def canonical(kernel: Kernel) -> tuple[Kernel, tuple[Dim, ...]]:
     """The kernel over d0, d1, .. and the values of these symbols."""
-    found: dict[Symbol, None] = {}
+    symbols: dict[Symbol, None] = {}
     for size in sizes(kernel):
         if size.terms and size.constant is None:
-            found.update((symbol, None) for symbol in sorted(size.symbols(), key=str))
-    if not found:
+            symbols.update((symbol, None) for symbol in sorted(size.symbols(), key=str))
+    if not symbols:
         return kernel, ()
-    names = {symbol: dim(Symbol(f"d{number}")) for number, symbol in enumerate(found)}
-    return with_sizes(kernel, names), tuple(dim(symbol) for symbol in found)
+    names = {symbol: dim(Symbol(f"d{number}")) for number, symbol in enumerate(symbols)}
+    return with_sizes(kernel, names), tuple(dim(symbol) for symbol in symbols)
 
 
 def sizes(kernel: Kernel) -> Iterator[Dim]:

@@ -73,8 +73,8 @@ def as_product(kernel: ContractKernel) -> Product | None:
         return None
     if a.depends_on(kernel.n) or b.depends_on(kernel.m) or _is_dot_products(kernel, a, b):
         return None
-    found = Product(kernel, a, b, epilogue_access(kernel), NONE)
-    return found if found.widens else replace(found, direct=_direct_store(found))
+    product = Product(kernel, a, b, epilogue_access(kernel), NONE)
+    return product if product.widens else replace(product, direct=_direct_store(product))
 
 
 def _is_dot_products(kernel: ContractKernel, a: OperandMap, b: OperandMap) -> bool:

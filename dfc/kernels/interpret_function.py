@@ -34,9 +34,9 @@ Values = tuple[Any, ...]
 def run(function: Function, *arguments: Any) -> Values:
     """The results, each an array of the shape of the arguments together."""
     parameters = zip(function.parameters, arguments, strict=True)
-    given = np.broadcast_arrays(*(np.asarray(value, parameter.dtype.numpy) for parameter, value in parameters))
+    broadcast = np.broadcast_arrays(*(np.asarray(value, parameter.dtype.numpy) for parameter, value in parameters))
     with np.errstate(all="ignore"):
-        return _run(function, given)
+        return _run(function, broadcast)
 
 
 def _run(function: Function, arguments: Sequence[Any]) -> Values:
@@ -66,7 +66,9 @@ def _value(function: Function, one: Instruction, values: Sequence[Any], argument
         case Where(callee):
             return _single(_where(callee, operands))
         case Repeat(callee, count, carried):
-            return _single(_repeat(callee, operands, carried) if count is None else _rounds(callee, operands, count))
+            return _single(
+                _repeat(callee, operands, carried) if count is None else _iterations(callee, operands, count)
+            )
 
 
 def _single(results: Values) -> Any:
@@ -78,12 +80,14 @@ def _where(callee: Function, operands: Sequence[Any]) -> Values:
     count = len(callee.results)
     otherwise = [np.array(value) for value in rest[:count]]
     if np.any(condition):
-        for value, made in zip(otherwise, _run(callee, [each[condition] for each in rest[count:]]), strict=True):
-            value[condition] = made
+        for value, lane_results in zip(
+            otherwise, _run(callee, [each[condition] for each in rest[count:]]), strict=True
+        ):
+            value[condition] = lane_results
     return tuple(otherwise)
 
 
-def _rounds(callee: Function, operands: Sequence[Any], count: int) -> Values:
+def _iterations(callee: Function, operands: Sequence[Any], count: int) -> Values:
     carried, fixed = tuple(operands[: len(callee.results)]), operands[len(callee.results) :]
     for _ in range(count):
         carried = _run(callee, [*carried, *fixed])

@@ -30,12 +30,12 @@ def items_by_level(
     load is not made before `loads` says."""
     known: list[int] = []
     items: list[list[Item]] = [[] for _ in range(depth + 1)]
-    placed: set[IndexKey] = set()
+    emitted: set[IndexKey] = set()
 
-    def place_lookups(one: Access) -> None:
+    def emit_lookups(one: Access) -> None:
         for lookup in one.lookups:
-            if lookup.instruction != NONE and lookup.key not in placed:
-                placed.add(lookup.key)
+            if lookup.instruction != NONE and lookup.key not in emitted:
+                emitted.add(lookup.key)
                 items[known[lookup.instruction]].append(lookup)
 
     for position, one in enumerate(body):
@@ -43,7 +43,7 @@ def items_by_level(
         level = max((known[i] for i in dependencies(one, load)), default=0)
         if load is not None:
             level = max([level, loads(load), *(levels.get(axis, 0) for axis in load.axes())])
-            place_lookups(load)
+            emit_lookups(load)
         if isinstance(one.operation, AxisIndex):
             level = levels.get(one.operation.axis, 0)
         if isinstance(one.operation, Reduced | Accumulated):
@@ -51,7 +51,7 @@ def items_by_level(
         known.append(level)
         items[level].append(position)
     for store in access.stores:
-        place_lookups(store)
+        emit_lookups(store)
     return items
 
 
@@ -60,12 +60,12 @@ def varying(
 ) -> list[bool]:
     """Which instructions differ between neighbours along these axes; `reduced` and `accumulated`: whether results of
     earlier stages and of products do."""
-    found: list[bool] = []
+    flags: list[bool] = []
     for position, one in enumerate(body):
         load, operation = access.loads.get(position), one.operation
         direct = load is not None and not load.axes().isdisjoint(axes)
         direct = direct or (isinstance(operation, AxisIndex) and operation.axis in axes)
         direct = direct or (isinstance(operation, Reduced) and reduced)
         direct = direct or (isinstance(operation, Accumulated) and accumulated)
-        found.append(direct or any(found[i] for i in dependencies(one, load)))
-    return found
+        flags.append(direct or any(flags[i] for i in dependencies(one, load)))
+    return flags

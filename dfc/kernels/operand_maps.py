@@ -55,10 +55,10 @@ class OperandMap:
 
 def operand_map(kernel: ContractKernel, factor: MatrixOperand) -> OperandMap:
     """The map of one factor of a kernel."""
-    found = sub_axes(factor)
+    axes = sub_axes(factor)
     load = Load(factor.operand, factor.index, Mask(factor.inside, NONE)) if factor.inside else None
-    access = linear_access(kernel.operands, len(kernel.axes) + len(found), factor.operand, factor.index, load)
-    return OperandMap(factor, access, found)
+    access = linear_access(kernel.operands, len(kernel.axes) + len(axes), factor.operand, factor.index, load)
+    return OperandMap(factor, access, axes)
 
 
 def sub_axes(factor: MatrixOperand) -> tuple[SubAxis, ...]:
@@ -75,18 +75,18 @@ def emit_load(body: BodyBuilder, kernel: ContractKernel, factor: MatrixOperand) 
     operand = kernel.operands[factor.operand]
     if factor.is_strided:
         return body.append(Load(factor.operand, factor.index), (), operand.dtype)
-    places = [body.axis(axis) for axis in range(len(kernel.axes))]
-    places += [_sub_index(body, places[one.axis], one) for one in sub_axes(factor)]
+    indices = [body.axis(axis) for axis in range(len(kernel.axes))]
+    indices += [_sub_index(body, indices[one.axis], one) for one in sub_axes(factor)]
     steps = dict(factor.inside)
-    found: list[Computed] = []
+    computed: list[Computed] = []
     valid: list[int] = []
     for number, (one, extent) in enumerate(zip(factor.index, operand.shape, strict=True)):
-        index = _index(body, places, one)
+        index = _index(body, indices, one)
         if number in steps:
             index, is_inside = _checked(body, index, steps[number], extent)
             valid.append(is_inside)
-        found.append(Computed(index, NONE))
-    loaded = body.append(Load(factor.operand, tuple(found)), (), operand.dtype)
+        computed.append(Computed(index, NONE))
+    loaded = body.append(Load(factor.operand, tuple(computed)), (), operand.dtype)
     for is_inside in valid:
         loaded = body.apply("select", is_inside, loaded, body.number(0, operand.dtype))
     return loaded
@@ -110,10 +110,10 @@ def _sub_index(body: BodyBuilder, index: int, one: SubAxis) -> int:
     return body.apply("mod", index, body.size(one.extent))
 
 
-def _index(body: BodyBuilder, places: Sequence[int], index: Affine) -> int:
+def _index(body: BodyBuilder, indices: Sequence[int], index: Affine) -> int:
     total = body.size(index.offset)
     for axis, factor in index.terms:
-        total = body.apply("add", total, body.apply("mul", places[axis], body.number(factor, I64)))
+        total = body.apply("add", total, body.apply("mul", indices[axis], body.number(factor, I64)))
     return total
 
 

@@ -56,20 +56,20 @@ def _name(function: Function, position: int) -> str:
 
 def _instruction(function: Function, one: Instruction) -> str:
     names = [_name(function, argument) for argument in one.arguments]
-    told = ", ".join(names)
+    listing = ", ".join(names)
     match one.operation:
         case Argument(number):
             return function.parameters[number].name
         case Number(bits):
             return f"{np.frombuffer(bits, one.dtype.numpy)[0]} as {one.dtype}"
         case Primitive(name):
-            return f"{name}({told})" + (f" as {one.dtype}" if name in ("convert", "bits") else "")
+            return f"{name}({listing})" + (f" as {one.dtype}" if name in ("convert", "bits") else "")
         case Lookup(table):
-            return f"{table.name}[{told}]"
+            return f"{table.name}[{listing}]"
         case Part(number):
-            return f"part {number} of {told}"
+            return f"part {number} of {listing}"
         case Call(callee):
-            return f"{callee.name}({told})"
+            return f"{callee.name}({listing})"
         case Where(callee):
             count = len(callee.results)
             passed, otherwise = ", ".join(names[1 + count :]), ", ".join(names[1 : 1 + count])

@@ -69,8 +69,8 @@ def table_lines(program: Program) -> list[str]:
 
 def _sites(program: Program) -> Iterator[str]:
     for number, site in enumerate(program.sites):
-        told = ", ".join(f"{name} = {value!r}" for name, value in site.attributes)
-        yield f"host site {number} {site.kind}({told}): {', '.join(site.names)}"
+        listing = ", ".join(f"{name} = {value!r}" for name, value in site.attributes)
+        yield f"host site {number} {site.kind}({listing}): {', '.join(site.names)}"
 
 
 def kernel_lines(kernel: Kernel, number: int) -> list[str]:

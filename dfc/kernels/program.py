@@ -250,13 +250,13 @@ class Program:
 
 def walk(steps: Sequence[Step]) -> list[Step]:
     """All steps, outer before inner, in order; iterative."""
-    found: list[Step] = []
+    all_steps: list[Step] = []
     pending: list[Step] = list(reversed(steps))
     while pending:
         step = pending.pop()
-        found.append(step)
+        all_steps.append(step)
         pending.extend(reversed(_inner(step)))
-    return found
+    return all_steps
 
 
 def _inner(step: Step) -> tuple[Step, ...]:

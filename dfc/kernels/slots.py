@@ -16,13 +16,13 @@ def merged(kernel: Kernel, bound: Sequence[Bound], read: int, written: int) -> t
     """The kernel with slot `written` gone into slot `read`, which becomes `update` and is bound as `written` was."""
     numbers = [slot - (slot > written) if slot != written else read - (read > written) for slot in range(len(bound))]
     operands: list[Operand] = []
-    places: list[Bound] = []
+    bounds: list[Bound] = []
     for slot, operand in enumerate(kernel.operands):
         if slot == written:
             continue
         operands.append(replace(operand, access="update") if slot == read else operand)
-        places.append(bound[written if slot == read else slot])
-    return _renumbered(kernel, tuple(operands), numbers), tuple(places)
+        bounds.append(bound[written if slot == read else slot])
+    return _renumbered(kernel, tuple(operands), numbers), tuple(bounds)
 
 
 def _renumbered(kernel: Kernel, operands: tuple[Operand, ...], numbers: Sequence[int]) -> Kernel:

@@ -198,13 +198,13 @@ def _results(operation: Operation, callee: Function, arguments: Sequence[Term]) 
     return tuple(builder.append(Part(number), (whole.position,), dtype) for number, dtype in enumerate(types))
 
 
-Made: TypeAlias = Term | Sequence[Term]
+Results: TypeAlias = Term | Sequence[Term]
 Build: TypeAlias = (
-    Callable[[Term], Made]
-    | Callable[[Term, Term], Made]
-    | Callable[[Term, Term, Term], Made]
-    | Callable[[Term, Term, Term, Term], Made]
-    | Callable[[Term, Term, Term, Term, Term, Term], Made]
+    Callable[[Term], Results]
+    | Callable[[Term, Term], Results]
+    | Callable[[Term, Term, Term], Results]
+    | Callable[[Term, Term, Term, Term], Results]
+    | Callable[[Term, Term, Term, Term, Term, Term], Results]
 )
 """What makes the results of a function of its parameters."""
 
@@ -215,8 +215,8 @@ def function(name: str, build: Build, *types: DType) -> Function:
     assert len(names) == len(types), f"{name}: {len(types)} types for the parameters {names}"
     builder = Builder()
     terms = [builder.append(Argument(number), (), dtype) for number, dtype in enumerate(types)]
-    made: Made = build(*terms)  # as many as it has names
-    results = (made,) if isinstance(made, Term) else tuple(made)
+    outputs: Results = build(*terms)  # as many as it has names
+    results = (outputs,) if isinstance(outputs, Term) else tuple(outputs)
     parameters = tuple(Parameter(each, dtype) for each, dtype in zip(names, types, strict=True))
     complete = Function(name, parameters, tuple(builder.instructions), tuple(one.position for one in results))
     verify_function(complete)

@@ -36,21 +36,21 @@ class CallTraffic:
     feeds: Dim
     results: Dim
     once: Moved
-    in_rounds: Moved
+    in_iterations: Moved
 
 
 def call_traffic(program: Program, entry: EntryProgram) -> CallTraffic:
     """What a call of the entry moves."""
-    once, in_rounds = Moved(), Moved()
+    once, in_iterations = Moved(), Moved()
     for step, is_inside in _steps(entry.steps, is_inside=False):
-        found = in_rounds if is_inside else once
+        moved = in_iterations if is_inside else once
         if isinstance(step, Launch):
-            found.add(launch_bytes(program.kernels[step.kernel], step, entry.buffers))
+            moved.add(launch_bytes(program.kernels[step.kernel], step, entry.buffers))
         else:
-            found.add(buffer_bytes(entry.buffers[step.source]) * 2)
+            moved.add(buffer_bytes(entry.buffers[step.source]) * 2)
     feeds = sum((buffer_bytes(entry.buffers[number]) for number in entry.arguments if number >= 0), ZERO)
     results = sum((buffer_bytes(entry.buffers[number]) for number in entry.results), ZERO)
-    return CallTraffic(feeds, results, once, in_rounds)
+    return CallTraffic(feeds, results, once, in_iterations)
 
 
 def launch_bytes(kernel: Kernel, launch: Launch, buffers: Sequence[Buffer]) -> Dim:
@@ -86,15 +86,15 @@ def _reads_first(kernel: Kernel, slot: int) -> bool:
 
 def _looked_up(kernel: Kernel) -> dict[int, tuple[int, ...]]:
     """The operands that are only read, at computed indices, with the axes at whose points that is."""
-    found: dict[int, tuple[int, ...]] = {}
+    rows: dict[int, tuple[int, ...]] = {}
     others: set[int] = set()
     for load, axes in _loads(kernel):
-        if any(isinstance(index, Computed) for index in load.index) and load.operand not in found:
-            found[load.operand] = axes
+        if any(isinstance(index, Computed) for index in load.index) and load.operand not in rows:
+            rows[load.operand] = axes
         else:
             others.add(load.operand)
     read = {slot for slot, operand in enumerate(kernel.operands) if operand.access == "read"}
-    return {slot: axes for slot, axes in found.items() if slot in read - others}
+    return {slot: axes for slot, axes in rows.items() if slot in read - others}
 
 
 def _loads(kernel: Kernel) -> Iterator[tuple[Load, tuple[int, ...]]]:

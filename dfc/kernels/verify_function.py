@@ -75,8 +75,8 @@ def _mistake(function: Function, position: int, one: Instruction) -> str:
         case Lookup():
             return "" if types == [I64] and one.dtype == U64 else "looks up what is no place"
         case Primitive():
-            told = ", ".join(map(str, types))
-            return "" if fits(operation.name, types, one.dtype) else f"is no {operation.name}({told}) -> {one.dtype}"
+            listing = ", ".join(map(str, types))
+            return "" if fits(operation.name, types, one.dtype) else f"is no {operation.name}({listing}) -> {one.dtype}"
         case Call() | Where() | Repeat():
             return _call_mistake(operation, types, one.dtype)
 
@@ -100,6 +100,6 @@ def _call_mistake(operation: Call | Where | Repeat, types: Sequence[DType], dtyp
         if operation.carried != len(results) or parameters[: len(results)] != results:
             return f"repeats {callee.name}, whose results are not its first parameters"
     if list(types) != expected or dtype != results[0]:
-        told = ", ".join(map(str, types))
-        return f"passes ({told}) to {callee.name}"
+        listing = ", ".join(map(str, types))
+        return f"passes ({listing}) to {callee.name}"
     return ""

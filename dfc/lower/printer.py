@@ -73,21 +73,21 @@ class _Memory:
         self._names: dict[Storage, str] = {}
         self._taken: set[str] = set()
 
-    def name(self, place: BufferView) -> str:
-        storage = place.storage
-        found = self._names.get(storage)
-        if found is None:
-            wanted = found = storage.name or "_"
+    def name(self, view: BufferView) -> str:
+        storage = view.storage
+        name = self._names.get(storage)
+        if name is None:
+            preferred = name = storage.name or "_"
             number = 1
-            while found in self._taken:
+            while name in self._taken:
                 number += 1
-                found = f"{wanted}.{number}"
-            self._taken.add(found)
-            self._names[storage] = found
-        return found if place.whole else f"{found} as {typed(place.dtype, place.shape)}"
+                name = f"{preferred}.{number}"
+            self._taken.add(name)
+            self._names[storage] = name
+        return name if view.whole else f"{name} as {typed(view.dtype, view.shape)}"
 
-    def names(self, places: Sequence[BufferView]) -> str:
-        return ", ".join(map(self.name, places))
+    def names(self, views: Sequence[BufferView]) -> str:
+        return ", ".join(map(self.name, views))
 
     def declared(self) -> Iterator[str]:
         for storage, name in self._names.items():
@@ -97,9 +97,9 @@ class _Memory:
 
 def _fused_entry(fused: FusedEntry, shown: _Kernels) -> list[str]:
     memory = _Memory()
-    for place in (*fused.arguments, *fused.results):
-        if place is not None:
-            memory.name(place)
+    for view in (*fused.arguments, *fused.results):
+        if view is not None:
+            memory.name(view)
     for kernel in kernels(fused.block):
         shown.number(kernel.kernel)
     body = list(_block(fused.block, shown, memory, 1))
@@ -121,7 +121,7 @@ def _block(block: FusedBlock, shown: _Kernels, memory: _Memory, depth: int) -> I
 
 def _launched(part: FusedKernel | DraftLaunch, shown: _Kernels, memory: _Memory) -> str:
     names = f"  # {', '.join(part.names)}" if part.names else ""
-    return f"kernel {shown.number(part.kernel)}({memory.names(part.places)}){names}"
+    return f"kernel {shown.number(part.kernel)}({memory.names(part.views)}){names}"
 
 
 def _node(part: FusedNode, memory: _Memory) -> str:
@@ -133,9 +133,9 @@ def _node(part: FusedNode, memory: _Memory) -> str:
 
 def _scheduled_entry(scheduled: ScheduledEntry, shown: _Kernels) -> list[str]:
     memory = _Memory()
-    for place in (*scheduled.arguments, *scheduled.results):
-        if place is not None:
-            memory.name(place)
+    for view in (*scheduled.arguments, *scheduled.results):
+        if view is not None:
+            memory.name(view)
     for step in walk(scheduled.steps):
         if isinstance(step, DraftLaunch):
             shown.number(step.kernel)

@@ -27,7 +27,7 @@ from dfc.lower.schedule.draft import (
     DraftWhile,
     UnallocatedStep,
     inner_blocks,
-    own_places,
+    own_views,
     walk,
 )
 from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
@@ -42,7 +42,7 @@ def verify_fused(fused: Fused) -> None:
     """What must hold behind fuse."""
     for entry in fused.entries:
         for kernel in kernels(entry.block):
-            verify_kernel(kernel.kernel, kernel.places, ", ".join(kernel.names))
+            verify_kernel(kernel.kernel, kernel.views, ", ".join(kernel.names))
         _Written(entry.entry.name).fused(entry.block)
 
 
@@ -51,9 +51,9 @@ def verify_scheduled(scheduled: Scheduled) -> None:
     for entry in scheduled.entries:
         for step in walk(entry.steps):
             if isinstance(step, DraftLaunch):
-                verify_kernel(step.kernel, step.places, ", ".join(step.names))
+                verify_kernel(step.kernel, step.views, ", ".join(step.names))
             elif isinstance(step, DraftFor):
-                types = {place.dtype for place in (step.index, step.start, step.stop)}
+                types = {view.dtype for view in (step.index, step.start, step.stop)}
                 require(len(types) == 1 and not step.index.shape, f"a loop counts in {step.index.storage}")
         _Written(entry.entry.name).steps(entry.steps)
         _locked(scheduled, entry)
@@ -68,12 +68,12 @@ def require(holds: bool, what: str) -> None:
 # ------------------------------------------------------------------ kernels --
 
 
-def verify_kernel(kernel: Kernel, places: Sequence[BufferView], name: str) -> None:
+def verify_kernel(kernel: Kernel, views: Sequence[BufferView], name: str) -> None:
     """A kernel by itself, and its operands against the memory they are bound to."""
-    require(len(kernel.operands) == len(places), f"{name}: {len(places)} places for {len(kernel.operands)} operands")
-    for operand, place in zip(kernel.operands, places, strict=True):
-        require(operand.dtype == place.dtype, f"{name}: {operand.dtype} is bound to {place.storage} of {place.dtype}")
-        require(len(operand.shape) == len(place.shape), f"{name}: {place.storage} has another rank than its operand")
+    require(len(kernel.operands) == len(views), f"{name}: {len(views)} places for {len(kernel.operands)} operands")
+    for operand, view in zip(kernel.operands, views, strict=True):
+        require(operand.dtype == view.dtype, f"{name}: {operand.dtype} is bound to {view.storage} of {view.dtype}")
+        require(len(operand.shape) == len(view.shape), f"{name}: {view.storage} has another rank than its operand")
     verify_kernel_body(kernel, name)
 
 
@@ -143,18 +143,18 @@ class _Written:
         self._entry = entry
         self._known: set[Storage] = set()
 
-    def _read(self, places: Iterable[BufferView]) -> None:
-        for place in places:
-            if place.storage.role in (BufferRole.ARENA, BufferRole.REGISTER):
-                require(place.storage in self._known, f"{self._entry}: {place.storage} is read before it is written")
+    def _read(self, views: Iterable[BufferView]) -> None:
+        for view in views:
+            if view.storage.role in (BufferRole.ARENA, BufferRole.REGISTER):
+                require(view.storage in self._known, f"{self._entry}: {view.storage} is read before it is written")
 
-    def _write(self, places: Iterable[BufferView]) -> None:
-        self._known.update(place.storage for place in places)
+    def _write(self, views: Iterable[BufferView]) -> None:
+        self._known.update(view.storage for view in views)
 
     def _kernel(self, part: FusedKernel | DraftLaunch) -> None:
-        operands = list(zip(part.kernel.operands, part.places, strict=True))
-        self._read(place for operand, place in operands if operand.access == "read")
-        self._write(place for operand, place in operands if operand.access != "read")
+        operands = list(zip(part.kernel.operands, part.views, strict=True))
+        self._read(view for operand, view in operands if operand.access == "read")
+        self._write(view for operand, view in operands if operand.access != "read")
 
     def fused(self, block: FusedBlock) -> None:
         for part in block:
@@ -210,7 +210,7 @@ class _Written:
                 self.steps(step.otherwise)
                 self._known &= then
             case _:
-                self._read(own_places(step))
+                self._read(own_views(step))
                 for block in inner_blocks(step):
                     self.steps(block)
 
@@ -228,8 +228,8 @@ def _locked(scheduled: Scheduled, entry: ScheduledEntry) -> None:
     pending: list[tuple[UnallocatedStep, frozenset[str]]] = [(step, frozenset()) for step in entry.steps]
     while pending:
         step, held = pending.pop()
-        for place in own_places(step):
-            name = place.storage.resource
+        for view in own_views(step):
+            name = view.storage.resource
             what = f"{entry.entry.name}: {name} is used without the lock of its container"
             require(name not in shared or resources[name].container in held, what)
         inside = held.union(step.containers) if isinstance(step, DraftLocked) else held

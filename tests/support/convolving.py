@@ -63,7 +63,7 @@ def computed(one: Convolved, memory: Sequence[Array], sizes: Mapping[Symbol, int
     made = convolved(what.kind, tensors[:3], windows, what.groups)
     for added in tensors[3:]:
         made += added.reshape(-1, *[1] * (made.ndim - 2)) if added.ndim == 1 else added
-    return made, tensors[(what.made).operand]
+    return made, tensors[(what.output).operand]
 
 
 def view(tensor: Any, flat: Array, sizes: Mapping[Symbol, int]) -> Array:

@@ -152,7 +152,7 @@ def _callbacks() -> list[Any]:
     """What the code calls, by name; kept for the process."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    places = simulation.places()
+    places = simulation.here()
     number = ctypes.c_int32
     made: list[tuple[str, list[Any], Any, Callable[..., Any]]] = [
         ("host_tid.x", [], number, lambda: places["thread"]()),

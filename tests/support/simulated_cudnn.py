@@ -56,7 +56,7 @@ ATTRIBUTES: dict[int, dict[int, Any]] = {
         c.CONVOLUTION_STEPS: c.INT64,
         c.CONVOLUTION_HIGH: c.INT64,
         c.CONVOLUTION_LOW: c.INT64,
-        c.CONVOLUTION_PLACES: c.INT64,
+        c.CONVOLUTION_SPATIAL_AXES: c.INT64,
     },
     c.ENGINE: {},
     c.ENGINE_CONFIG: {},

@@ -31,7 +31,7 @@ SYNONYMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedArgument:
     """A parameter as far as calls are concerned."""
 
     name: str
@@ -40,30 +40,34 @@ class Wanted:
 
 
 def assign_arguments(
-    function: str, wanted: Sequence[Wanted], arguments: Sequence[Argument], span: Span, signature: str
+    function: str,
+    expected_parameters: Sequence[ExpectedArgument],
+    arguments: Sequence[Argument],
+    span: Span,
+    signature: str,
 ) -> dict[str, Argument]:
     """Arguments by the name of their parameter."""
-    found: dict[str, Argument] = {}
-    positional = [w for w in wanted if not w.by_name_only]
+    by_name: dict[str, Argument] = {}
+    positional = [w for w in expected_parameters if not w.by_name_only]
     named = False
     for argument in arguments:
         if argument.name:
             named = True
-            _check_name(function, wanted, argument, found, signature)
-            found[argument.name] = argument
+            _check_name(function, expected_parameters, argument, by_name, signature)
+            by_name[argument.name] = argument
             continue
         if named:
             title = "an argument without a name follows one with a name"
             raise mistake("E0204", title, argument.span, notes=(signature,))
-        position = sum(not a.name for a in found.values())
+        position = sum(not a.name for a in by_name.values())
         if position >= len(positional):
             raise _too_many(function, len(positional), argument, signature)
-        found[positional[position].name] = argument
-    missing = [w.name for w in wanted if w.required and w.name not in found]
+        by_name[positional[position].name] = argument
+    missing = [w.name for w in expected_parameters if w.required and w.name not in by_name]
     if missing:
         title = f"`{function}` needs the argument `{missing[0]}`"
         raise mistake("E0204", title, span, "not given", notes=(signature,))
-    return found
+    return by_name
 
 
 def _too_many(function: str, most: int, argument: Argument, signature: str) -> Exception:
@@ -72,15 +76,19 @@ def _too_many(function: str, most: int, argument: Argument, signature: str) -> E
 
 
 def _check_name(
-    function: str, wanted: Sequence[Wanted], argument: Argument, found: dict[str, Argument], signature: str
+    function: str,
+    expected_parameters: Sequence[ExpectedArgument],
+    argument: Argument,
+    by_name: dict[str, Argument],
+    signature: str,
 ) -> None:
-    names = [w.name for w in wanted]
+    names = [w.name for w in expected_parameters]
     if argument.name not in names:
         synonym = SYNONYMS.get(argument.name, "")
         near = synonym if synonym in names else closest(argument.name, names)
         title = f"`{function}` has no argument `{argument.name}`"
         raise mistake("E0204", title, argument.name_span, did_you_mean(near), notes=(signature,))
-    if argument.name in found:
+    if argument.name in by_name:
         raise mistake("E0204", f"the argument `{argument.name}` is given twice", argument.name_span)
 
 

@@ -85,8 +85,10 @@ def _call_routine(
 ) -> Entity:
     if not is_computed_again(context, routine):
         return context.engine.call_routine(context, routine, arguments, span, expected)
-    given = [replace(each, entity=value_of(context, each)) for each in arguments]  # those belong to the caller
-    return computed_again(context, lambda inner: inner.engine.call_routine(inner, routine, given, span, expected), span)
+    evaluated = [replace(each, entity=value_of(context, each)) for each in arguments]  # those belong to the caller
+    return computed_again(
+        context, lambda inner: inner.engine.call_routine(inner, routine, evaluated, span, expected), span
+    )
 
 
 def _not_callable(function: Entity, arguments: Sequence[Argument], span: Span) -> Exception:

@@ -40,20 +40,20 @@ def with_gradient(
     at = context.at(item.gradient.span)
     cotangents = [at.apply("cotangent", y) for y in results]
     names = [p.name for p, t in zip(item.parameters, types, strict=True) if not isinstance(t, ConstType)]
-    given = _slopes(context, item, item.gradient, result, value, cotangents)
-    if len(given) != len(names):
-        raise _wrong_number(item, item.gradient, len(given), [name.text for name in names])
+    gradients = _stated_gradients(context, item, item.gradient, result, value, cotangents)
+    if len(gradients) != len(names):
+        raise _wrong_number(item, item.gradient, len(gradients), [name.text for name in names])
     parameters: list[Value] = []
-    slopes: list[Value] = []
-    for name, slope in zip(names, given, strict=True):
-        found = context.scope.find(name.text)
-        assert found is not None, name
-        for x, dx in _pairs(context, found.value, slope, name.text, item.gradient.span):
+    parameter_gradients: list[Value] = []
+    for name, gradient in zip(names, gradients, strict=True):
+        binding = context.scope.find(name.text)
+        assert binding is not None, name
+        for x, dx in _pairs(context, binding.value, gradient, name.text, item.gradient.span):
             parameters.append(x)
-            slopes.append(dx)
+            parameter_gradients.append(dx)
     if not parameters:
         return value
-    operands = [*results, *parameters, *cotangents, *slopes]
+    operands = [*results, *parameters, *cotangents, *parameter_gradients]
     node = context.at(span).add("custom", operands, [y.type for y in results], CustomAttributes(len(results)))
     return rebuild(value, list(node.results))
 
@@ -72,7 +72,7 @@ def _float(context: Context, leaf: Entity, item: tree.FunctionItem, span: Span) 
     return value
 
 
-def _slopes(
+def _stated_gradients(
     context: Context,
     item: tree.FunctionItem,
     gradient: tree.Gradient,
@@ -94,9 +94,9 @@ def _slopes(
         for name, entity in zip(result.names, items, strict=True):
             if name and scope.find(name) is None:
                 scope.bind(name, entity, gradient.span, BindingRole.LET)
-    places = list(cotangents)
+    targets = list(cotangents)
     for name, entity in zip(gradient.names, items, strict=True):
-        scope.bind(name.text, rebuild(entity, places), name.span, BindingRole.LET)
+        scope.bind(name.text, rebuild(entity, targets), name.span, BindingRole.LET)
     outcome = Outcome("return")
     mistakes = context.program.reporter.error_count
     inner = replace(context, scope=scope, outcome=outcome, may_affect=False, loop=None)
@@ -113,37 +113,37 @@ def _slopes(
     return returned.items if many and isinstance(returned, TupleValue) else (returned,)
 
 
-def _pairs(context: Context, parameter: Entity, slope: Entity, name: str, span: Span) -> list[tuple[Value, Value]]:
-    """The numbers with a fraction in a parameter, each with its slope."""
-    if isinstance(slope, Unknown) or isinstance(parameter, Unknown):
+def _pairs(context: Context, parameter: Entity, gradient: Entity, name: str, span: Span) -> list[tuple[Value, Value]]:
+    """The numbers with a fraction in a parameter, each with its gradient."""
+    if isinstance(gradient, Unknown) or isinstance(parameter, Unknown):
         raise Abandoned
-    found, given = leaves(parameter), leaves(slope)
-    if len(found) != len(given):
-        raise _misfit(name, describe(parameter), describe(slope), span)
+    parameter_leaves, gradient_leaves = leaves(parameter), leaves(gradient)
+    if len(parameter_leaves) != len(gradient_leaves):
+        raise _misfit(name, describe(parameter), describe(gradient), span)
     pairs: list[tuple[Value, Value]] = []
-    for each, stated in zip(found, given, strict=True):
+    for each, stated in zip(parameter_leaves, gradient_leaves, strict=True):
         if not is_operand(each):
             raise unsupported(f"a `gradient` for {describe(each)} is", span)
         x = tensor(context, each, span)
         if x.tensor.dtype.is_float:
             fitted = fit_tensor(
-                context, stated, x.tensor, span, lambda wanted, got: _misfit(name, wanted, got, span), fill=True
+                context, stated, x.tensor, span, lambda expected, got: _misfit(name, expected, got, span), fill=True
             )
             pairs.append((x, fitted))
     return pairs
 
 
-def _misfit(name: str, wanted: str, got: str, span: Span) -> Mistake:
-    return mistake("E0307", f"the slope for `{name}` must be {wanted}, but this is {got}", span)
+def _misfit(name: str, expected: str, got: str, span: Span) -> Mistake:
+    return mistake("E0307", f"the slope for `{name}` must be {expected}, but this is {got}", span)
 
 
 def _wrong_number(item: tree.FunctionItem, gradient: tree.Gradient, got: int, names: Sequence[str]) -> Mistake:
     values = "1 value" if got == 1 else f"{got} values"
-    wanted = ", ".join(f"`{name}`" for name in names)
+    expected = ", ".join(f"`{name}`" for name in names)
     return mistake(
         "E0505",
         f"the `gradient` of `{item.name.text}` returns {values}, not {len(names)}",
         gradient.span,
-        secondary=[(item.name.span, f"parameters: {wanted}")],
-        helps=(f"return one value for each of {wanted}",),
+        secondary=[(item.name.span, f"parameters: {expected}")],
+        helps=(f"return one value for each of {expected}",),
     )

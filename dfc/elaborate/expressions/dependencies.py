@@ -72,7 +72,7 @@ class Dependencies:
         node = value.node
         if node is None:
             return self._flows.get(value, ())
-        if smooth and cuts(value):
+        if smooth and stopping_reason(value):
             return ()
         if smooth and isinstance(node.attributes, CustomAttributes):
             return node.attributes.parameters(node)
@@ -108,7 +108,7 @@ def read_variable(value: Value) -> str:
     return ""
 
 
-def cuts(value: Value) -> str:
+def stopping_reason(value: Value) -> str:
     """Why no slope passes through the node of a value; empty if one does."""
     node = value.node
     if node is None or node.regions:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context
-from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
+from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_arguments, value_of
 from dfc.elaborate.expressions.makers import type_argument
 from dfc.elaborate.expressions.operations import operate
 from dfc.elaborate.expressions.places import OperationSpans
@@ -34,14 +34,18 @@ BOUND = 2.0  # deviations that `truncated_normal` keeps
 
 def call_rng_method(context: Context, method: RngMethod, arguments: Sequence[Argument], span: Span) -> Entity:
     """Any method of an `rng`."""
-    found = _METHODS.get(method.name)
-    if found is None:
+    draw_method = _METHODS.get(method.name)
+    if draw_method is None:
         return call_plain_method(context, method, arguments, span)
-    signature, required, make = found
+    signature, required, make = draw_method
     inside = signature[signature.index("(") + 1 : -1].split(", ")
-    wanted = [Wanted(part.split(":")[0].split(" =")[0], number < required) for number, part in enumerate(inside)]
-    given = assign_arguments(f"{method.variable.short_name}.{method.name}", wanted, arguments, span, signature)
-    return Tensor(make(context, method.variable, given, span))
+    expected_parameters = [
+        ExpectedArgument(part.split(":")[0].split(" =")[0], number < required) for number, part in enumerate(inside)
+    ]
+    by_name = assign_arguments(
+        f"{method.variable.short_name}.{method.name}", expected_parameters, arguments, span, signature
+    )
+    return Tensor(make(context, method.variable, by_name, span))
 
 
 def _operand(context: Context, argument: Argument, dtype: DType) -> Value:
@@ -54,17 +58,17 @@ def _operand(context: Context, argument: Argument, dtype: DType) -> Value:
     return tensor(context, entity, argument.span, dtype if element_type(entity) is None else None)
 
 
-def _type(context: Context, given: Arguments, function: str, kind: str) -> TensorType:
-    type_ = type_argument(context, given["type"], function, None)
+def _type(context: Context, arguments: Arguments, function: str, kind: str) -> TensorType:
+    type_ = type_argument(context, arguments["type"], function, None)
     fits = type_.dtype.is_float if kind == "floating-point" else type_.dtype.is_integer
     if not fits:
-        raise mistake("E0302", f"`{function}` makes {kind} numbers", given["type"].span, str(type_))
+        raise mistake("E0302", f"`{function}` makes {kind} numbers", arguments["type"].span, str(type_))
     return type_
 
 
-def _categorical(context: Context, dice: Variable, given: Arguments, span: Span) -> Value:
+def _categorical(context: Context, dice: Variable, arguments: Arguments, span: Span) -> Value:
     """The largest of scores with Gumbel noise: class c with the chance softmax(logits)[c]."""
-    argument = given["logits"]
+    argument = arguments["logits"]
     logits = _operand(context, argument, F32)
     if not logits.tensor.dtype.is_float or not logits.tensor.rank:
         title = "`categorical` needs one floating-point score per class"
@@ -80,12 +84,12 @@ def _categorical(context: Context, dice: Variable, given: Arguments, span: Span)
     return operate(context, OperationSpans("categorical", span, (argument.span,)), pick)
 
 
-def _log_uniform(context: Context, dice: Variable, given: Arguments, span: Span) -> Value:
+def _log_uniform(context: Context, dice: Variable, arguments: Arguments, span: Span) -> Value:
     """k with the chance log((k + 2) / (k + 1)) / log(below + 1): the whole part of a power, less one."""
-    type_ = _type(context, given, "log_uniform", "whole")
-    below = _operand(context, given["below"], F64)
+    type_ = _type(context, arguments, "log_uniform", "whole")
+    below = _operand(context, arguments["below"], F64)
     if below.tensor.rank:
-        raise mistake("E0313", "`below` is a single number", given["below"].span, str(below.tensor))
+        raise mistake("E0313", "`below` is a single number", arguments["below"].span, str(below.tensor))
     chance = draw(context, dice, "uniform", type_.with_dtype(F64), span)
 
     def power(b: Builder) -> Value:
@@ -98,10 +102,10 @@ def _log_uniform(context: Context, dice: Variable, given: Arguments, span: Span)
     return operate(context, OperationSpans("log_uniform", span), power)
 
 
-def _truncated_normal(context: Context, dice: Variable, given: Arguments, span: Span) -> Value:
+def _truncated_normal(context: Context, dice: Variable, arguments: Arguments, span: Span) -> Value:
     """Normal numbers less than two deviations from the mean, through the inverse of their distribution."""
-    type_ = _type(context, given, "truncated_normal", "floating-point")
-    numbers = [_operand(context, given[name], F64) if name in given else None for name in ("mean", "deviation")]
+    type_ = _type(context, arguments, "truncated_normal", "floating-point")
+    numbers = [_operand(context, arguments[name], F64) if name in arguments else None for name in ("mean", "deviation")]
     share = draw(context, dice, "uniform", _wide(type_), span)
 
     def invert(b: Builder) -> Value:
@@ -120,11 +124,11 @@ def _wide(type_: TensorType) -> TensorType:
     return type_.with_dtype(dtype.accumulator) if isinstance(dtype, DType) else type_
 
 
-def _permutation(context: Context, dice: Variable, given: Arguments, span: Span) -> Value:
+def _permutation(context: Context, dice: Variable, arguments: Arguments, span: Span) -> Value:
     """The order of random numbers: 0, 1, .. shuffled."""
-    type_ = _type(context, given, "permutation", "whole")
+    type_ = _type(context, arguments, "permutation", "whole")
     if type_.rank != 1 or not isinstance(type_.dtype, DType):
-        raise mistake("E0313", "`permutation` makes a vector", given["type"].span, str(type_))
+        raise mistake("E0313", "`permutation` makes a vector", arguments["type"].span, str(type_))
     keys = draw(context, dice, "uniform", type_.with_dtype(F64), span)
     attributes = ArgSortAttributes(0, False, type_.dtype)
     return operate(

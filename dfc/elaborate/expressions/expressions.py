@@ -116,8 +116,8 @@ def _step(context: Context, node: tree.Expression, left: Entity, expected: Expec
     match node:
         case tree.Binary() | tree.Comparison():
             right = evaluate(context.operand(), node.right)
-            place = OperationSpans(node.operator, node.span, (node.left.span, node.right.span), node.operator_span)
-            return binary(context, node.operator, left, right, place)
+            spans = OperationSpans(node.operator, node.span, (node.left.span, node.right.span), node.operator_span)
+            return binary(context, node.operator, left, right, spans)
         case tree.LogicalAnd() | tree.LogicalOr():
             return _logical(context, node, left)
         case tree.Cast():
@@ -139,7 +139,7 @@ def _logical(context: Context, node: tree.LogicalAnd | tree.LogicalOr, left: Ent
     if left == Constant(op == "or"):
         return left
     right = evaluate(context.operand(), node.right)
-    place = OperationSpans(op, node.span, (node.left.span, node.right.span), node.operator_span)
+    spans = OperationSpans(op, node.span, (node.left.span, node.right.span), node.operator_span)
     for entity, operand in ((left, node.left), (right, node.right)):
         dtype = element_type(entity)
         if is_operand(entity) and dtype != BOOL:
@@ -151,17 +151,17 @@ def _logical(context: Context, node: tree.LogicalAnd | tree.LogicalOr, left: Ent
         return right
     if isinstance(right, Constant):
         return right if right.value == (op == "or") else left
-    return binary(context, op, left, right, place)
+    return binary(context, op, left, right, spans)
 
 
 def arguments_of(node: tree.Call) -> list[Argument]:
-    found: list[Argument] = []
+    collected: list[Argument] = []
     for each in node.arguments:
         if isinstance(each, tree.NamedArgument):
-            found.append(Argument(each.name.text, each.value.span, each.name.span, each.value))
+            collected.append(Argument(each.name.text, each.value.span, each.name.span, each.value))
         else:
-            found.append(Argument("", each.span, each.span, each))
-    return found
+            collected.append(Argument("", each.span, each.span, each))
+    return collected
 
 
 def _pipe(context: Context, node: tree.Pipe, left: Entity, expected: Expected) -> Entity:
@@ -249,12 +249,12 @@ def _index(context: Context, node: tree.Index, left: Entity) -> Entity:
 
 
 def _as_dimensions(node: tree.Index) -> tuple[tree.Dimension, ...]:
-    found: list[tree.Dimension] = []
+    dimensions: list[tree.Dimension] = []
     for item in node.indices:
         if isinstance(item, tree.Slice | tree.EllipsisIndex | tree.NewAxis):
             raise mistake("E0316", "a type lists dimensions", item.span)
-        found.append(item)
-    return tuple(found)
+        dimensions.append(item)
+    return tuple(dimensions)
 
 
 def _explicit(context: Context, item: tree.IndexItem) -> Dim | DType | DTypeVariable:

@@ -14,7 +14,7 @@ from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import listed
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import value_of
-from dfc.elaborate.expressions.dependencies import Dependencies, cuts
+from dfc.elaborate.expressions.dependencies import Dependencies, stopping_reason
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.types.convert import is_operand, not_an_operand, tensor
@@ -44,11 +44,11 @@ class Target:
 # -------------------------------------------------------------------- calls --
 
 
-def make_grad(context: Context, given: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
+def make_grad(context: Context, arguments: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
     """`grad(loss, w)`, `grad(loss, [w, b])`, `grad(loss, params(net))`"""
     del expected
-    loss = _loss(context, given["loss"], given["targets"])
-    entity = value_of(context, given["targets"])
+    loss = _loss(context, arguments["loss"], arguments["targets"])
+    entity = value_of(context, arguments["targets"])
     if isinstance(entity, Unknown):
         raise Abandoned
     many = isinstance(entity, ListValue | TupleValue)
@@ -56,23 +56,23 @@ def make_grad(context: Context, given: Mapping[str, Argument], span: Span, expec
     if not entities:
         return ListValue(())
     smooth = Dependencies(loss, smooth=True)
-    targets = [_target(context, each, smooth, given, span) for each in entities]
+    targets = [_target(context, each, smooth, arguments, span) for each in entities]
     operands = [loss, *(target.value for target in targets)]
     node = context.at(span).add("grad", operands, [target.value.type for target in targets])
     results = tuple(Tensor(value) for value in node.results)
     return ListValue(results) if many else results[0]
 
 
-def make_jacobian(context: Context, given: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
+def make_jacobian(context: Context, arguments: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
     """`jacobian(y, x)`: one row for each element of y."""
     del expected
-    y = _operand(context, given["y"])
+    y = _operand(context, arguments["y"])
     if y.tensor.rank > 1:
         title = "`jacobian` takes the slopes of a number or a vector"
-        raise mistake("E0503", title, given["y"].span, str(y.tensor))
+        raise mistake("E0503", title, arguments["y"].span, str(y.tensor))
     smooth = Dependencies(y, smooth=True)
-    entity = value_of(context, given["x"])
-    target = _target(context, entity, smooth, {"loss": given["y"], "targets": given["x"]}, span)
+    entity = value_of(context, arguments["x"])
+    target = _target(context, entity, smooth, {"loss": arguments["y"], "targets": arguments["x"]}, span)
     type_ = target.value.tensor.with_shape((*y.tensor.shape, *target.value.tensor.shape))
     return Tensor(context.at(span).add("jacobian", [y, target.value], [type_]).result)
 
@@ -107,46 +107,46 @@ def _loss(context: Context, argument: Argument, targets: Argument) -> Value:
 
 
 def _target(
-    context: Context, entity: Entity, smooth: Dependencies, given: Mapping[str, Argument], span: Span
+    context: Context, entity: Entity, smooth: Dependencies, arguments: Mapping[str, Argument], span: Span
 ) -> Target:
-    place = given["targets"].span
+    target_span = arguments["targets"].span
     match entity:
         case VariableValue(variable) if variable.kind is ResourceKind.VARIABLE:
-            return _variable_target(context, variable, smooth, given, span)
+            return _variable_target(context, variable, smooth, arguments, span)
         case Tensor(value):
-            target = Target(value, place.text)
+            target = Target(value, target_span.text)
             if value not in smooth:
-                _explain(context, [value], target.name, smooth, given, span)
+                _explain(context, [value], target.name, smooth, arguments, span)
             return target
         case Unknown():
             raise Abandoned
         case _:
-            number = isinstance(entity, Constant | Untyped) and place.text.isidentifier()
-            helps = (f"give it a type where it stands: `let {place.text}: f32 = ...`",) if number else ()
-            raise mistake("E0316", "the target of a gradient is a variable or a value above", place, helps=helps)
+            number = isinstance(entity, Constant | Untyped) and target_span.text.isidentifier()
+            helps = (f"give it a type where it stands: `let {target_span.text}: f32 = ...`",) if number else ()
+            raise mistake("E0316", "the target of a gradient is a variable or a value above", target_span, helps=helps)
 
 
 def _variable_target(
-    context: Context, variable: Variable, smooth: Dependencies, given: Mapping[str, Argument], span: Span
+    context: Context, variable: Variable, smooth: Dependencies, arguments: Mapping[str, Argument], span: Span
 ) -> Target:
     reads = smooth.reads_of(variable)
     if len(reads) > 1 or any(smooth.is_inside(value) for value in reads):
-        raise _ambiguous(variable, reads, given, span)
+        raise _ambiguous(variable, reads, arguments, span)
     if reads:
         return Target(reads[0], variable.name)
     everything = Dependencies(smooth.loss, smooth=False)
-    _explain(context, everything.reads_of(variable), variable.name, smooth, given, span, everything)
+    _explain(context, everything.reads_of(variable), variable.name, smooth, arguments, span, everything)
     return Target(context.region.read(variable), variable.name)
 
 
-def _ambiguous(variable: Variable, reads: Sequence[Value], given: Mapping[str, Argument], span: Span) -> Mistake:
-    places = [value.node.span for value in reads if value.node is not None]
+def _ambiguous(variable: Variable, reads: Sequence[Value], arguments: Mapping[str, Argument], span: Span) -> Mistake:
+    reads_at = [value.node.span for value in reads if value.node is not None]
     return mistake(
         "E0504",
-        f"`{given['loss'].span.text}` depends on `{variable.name}` before and after it was written",
+        f"`{arguments['loss'].span.text}` depends on `{variable.name}` before and after it was written",
         span,
         "which of the two is meant?",
-        secondary=[(place, "reads it") for place in places[:2] if not place.is_nowhere],
+        secondary=[(read_span, "reads it") for read_span in reads_at[:2] if not read_span.is_nowhere],
         helps=("take the gradient before the write, or with respect to a value: `let now = ...`",),
     )
 
@@ -159,17 +159,17 @@ def _explain(
     values: Sequence[Value],
     name: str,
     smooth: Dependencies,
-    given: Mapping[str, Argument],
+    arguments: Mapping[str, Argument],
     span: Span,
     everything: Dependencies | None = None,
 ) -> None:
     """Raises E0501 or E0502; returns only if an earlier mistake hides the path."""
     full = everything if everything is not None else Dependencies(smooth.loss, smooth=False)
-    found = next((value for value in values if value in full), None)
-    loss = given["loss"].span.text
+    blocked = next((value for value in values if value in full), None)
+    loss = arguments["loss"].span.text
     shown = loss if len(loss) <= 30 and "\n" not in loss else "the loss"
-    if found is not None:
-        raise _cut(full.path_from(found), name, shown, span)
+    if blocked is not None:
+        raise _blocked_path(full.path_from(blocked), name, shown, span)
     if context.program.broken or context.program.reporter.error_count:
         raise Abandoned
     sources = full.sources()
@@ -187,7 +187,7 @@ def _explain(
                 for each in carried
             ),
         ],
-        helps=(_zeros(name, given["targets"].span, span),),
+        helps=(_zeros(name, arguments["targets"].span, span),),
     )
 
 
@@ -196,16 +196,18 @@ def _zeros(name: str, target: Span, span: Span) -> Help:
     return replacing(words, span, f"zeros_like({name})") if target.text == name else words
 
 
-def _cut(path: list[Value], name: str, loss: str, span: Span) -> Mistake:
+def _blocked_path(path: list[Value], name: str, loss: str, span: Span) -> Mistake:
     words = [name, *(_shown(value) for value in path[1:] if value.node is not None), loss]
-    culprit = next((value for value in path[1:] if cuts(value)), None)
+    culprit = next((value for value in path[1:] if stopping_reason(value)), None)
     if culprit is None:
         culprit = next((v for v in path[1:] if v.node is not None and v.node.op == "custom"), None)
     if culprit is None:
         culprit = next((v for v in path[1:] if not _float_operand(v, path)), path[-1])
     node = culprit.node
     assert node is not None
-    reason = cuts(culprit) or ("its `gradient` has no slope for it" if node.op == "custom" else "no slope passes")
+    reason = stopping_reason(culprit) or (
+        "its `gradient` has no slope for it" if node.op == "custom" else "no slope passes"
+    )
     written = [text for text, following in zip(words, [*words[1:], ""], strict=True) if text != following]
     return mistake(
         "E0502",

@@ -76,8 +76,8 @@ def index(context: Context, operand: Entity, node: tree.Index) -> Value:
     x = _sliced(context, x, selectors, node.span)
     for axis, picked in reversed(_axes(selectors)):
         if isinstance(picked, Picked):
-            place = OperationSpans("[]", node.span, (node.operand.span, picked.span))
-            x = apply(context, "gather", [x, picked.ids], place, AxisAttributes(axis))
+            spans = OperationSpans("[]", node.span, (node.operand.span, picked.span))
+            x = apply(context, "gather", [x, picked.ids], spans, AxisAttributes(axis))
     return _reshaped(context, x, selectors, node.span)
 
 
@@ -89,8 +89,8 @@ def _alone(context: Context, node: tree.Index) -> Entity | None:
 
 def _mask(context: Context, entity: Entity | None, span: Span) -> Value | None:
     """The mask in `x[mask]`: bools of one axis or more."""
-    found = tensor(context, entity, span) if isinstance(entity, Tensor | VariableValue) else None
-    return found if found is not None and found.tensor.dtype.is_bool and found.tensor.rank else None
+    mask = tensor(context, entity, span) if isinstance(entity, Tensor | VariableValue) else None
+    return mask if mask is not None and mask.tensor.dtype.is_bool and mask.tensor.rank else None
 
 
 def _mask_within(item: tree.Expression, mask: Value) -> Exception:
@@ -113,8 +113,8 @@ def select(context: Context, type_: TensorType, node: tree.Index, alone: Entity 
         if isinstance(item, tree.NewAxis):
             selectors.append(Added())
             continue
-        given = alone if node.indices and item is node.indices[0] else None
-        selectors.append(_selector(context, item, type_.shape[axis], axis, given))
+        entity = alone if node.indices and item is node.indices[0] else None
+        selectors.append(_selector(context, item, type_.shape[axis], axis, entity))
         axis += 1
     if sum(isinstance(s, Picked) and s.ids.tensor.rank > 0 for s in selectors) > 1:
         raise unsupported("several lists of indices in one pair of brackets are", node.span)
@@ -143,7 +143,7 @@ def _without_ellipsis(type_: TensorType, node: tree.Index) -> list[tree.IndexIte
     return [*items, *rest]
 
 
-def _selector(context: Context, item: tree.IndexItem, size: Dim, axis: int, given: Entity | None) -> Selector:
+def _selector(context: Context, item: tree.IndexItem, size: Dim, axis: int, ready: Entity | None) -> Selector:
     match item:
         case tree.Slice():
             return _range(context, item, size, axis)
@@ -151,7 +151,7 @@ def _selector(context: Context, item: tree.IndexItem, size: Dim, axis: int, give
             raise mistake("E0316", "this cannot stand in the brackets of a tensor", item.span)
         case _:
             pass
-    entity = given if given is not None else context.engine.evaluate(context.operand(), item)
+    entity = ready if ready is not None else context.engine.evaluate(context.operand(), item)
     known = as_size(entity)
     if known is not None:
         return _position(context, known, size, axis, item.span)
@@ -222,13 +222,13 @@ def _range(context: Context, item: tree.Slice, size: Dim, axis: int) -> Selector
 
 def _steps(context: Context, start: Dim, count: Dim, step: int, span: Span) -> Picked:
     """A range of positions as numbers, each of which is checked when it is used."""
-    place = OperationSpans("[]", span)
-    places = apply(context, "iota", [], place, TypeAttributes(TensorType(I64, (count,))))
+    spans = OperationSpans("[]", span)
+    indices = apply(context, "iota", [], spans, TypeAttributes(TensorType(I64, (count,))))
     if step != 1:
-        places = apply(context, "mul", [places, context.at(span).constant(step, I64)], place)
+        indices = apply(context, "mul", [indices, context.at(span).constant(step, I64)], spans)
     if start != ZERO:
-        places = apply(context, "add", [places, context.at(span).size(start)], place)
-    return Picked(places, span)
+        indices = apply(context, "add", [indices, context.at(span).size(start)], spans)
+    return Picked(indices, span)
 
 
 def _step(context: Context, item: tree.Slice) -> int:
@@ -278,9 +278,9 @@ def _moving(context: Context, item: tree.Slice, step: int) -> Picked | None:
     first = tensor(context, entity, start.span)
     if first.tensor.shape or not first.tensor.dtype.is_integer:
         raise mistake("E0316", "an index is a whole number", start.span, str(first.tensor))
-    place = OperationSpans("[]", item.span)
-    steps = apply(context, "iota", [], place, TypeAttributes(TensorType(first.tensor.dtype, (size,))))
-    return Picked(apply(context, "add", [first, steps], place), item.span)
+    spans = OperationSpans("[]", item.span)
+    steps = apply(context, "iota", [], spans, TypeAttributes(TensorType(first.tensor.dtype, (size,))))
+    return Picked(apply(context, "add", [first, steps], spans), item.span)
 
 
 # ------------------------------------------------------------------ nodes --

@@ -66,21 +66,21 @@ def filled(context: Context, type_: TensorType, entity: Entity, span: Span) -> V
     return context.at(span).broadcast(value, type_.shape)
 
 
-def make_zeros(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
-    return Tensor(_constant_fill(context, type_argument(context, given["type"], "zeros", expected), 0, span))
+def make_zeros(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    return Tensor(_constant_fill(context, type_argument(context, arguments["type"], "zeros", expected), 0, span))
 
 
-def make_ones(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
-    return Tensor(_constant_fill(context, type_argument(context, given["type"], "ones", expected), 1, span))
+def make_ones(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    return Tensor(_constant_fill(context, type_argument(context, arguments["type"], "ones", expected), 1, span))
 
 
 def _constant_fill(context: Context, type_: TensorType, number: int, span: Span) -> Value:
     return filled(context, type_, Constant(bool(number) if type_.dtype.is_bool else number), span)
 
 
-def make_full(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
-    type_ = type_argument(context, given["type"], "full", expected)
-    return Tensor(filled(context, type_, value_of(context, given["value"]), given["value"].span))
+def make_full(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    type_ = type_argument(context, arguments["type"], "full", expected)
+    return Tensor(filled(context, type_, value_of(context, arguments["value"]), arguments["value"].span))
 
 
 def _like(context: Context, argument: Argument) -> TensorType:
@@ -92,21 +92,21 @@ def _like(context: Context, argument: Argument) -> TensorType:
     return tensor(context, entity, argument.span).tensor
 
 
-def make_zeros_like(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_zeros_like(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     del expected
-    return Tensor(_constant_fill(context, _like(context, given["x"]), 0, span))
+    return Tensor(_constant_fill(context, _like(context, arguments["x"]), 0, span))
 
 
-def make_ones_like(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_ones_like(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     del expected
-    return Tensor(_constant_fill(context, _like(context, given["x"]), 1, span))
+    return Tensor(_constant_fill(context, _like(context, arguments["x"]), 1, span))
 
 
 # ------------------------------------------------------------ arrangements --
 
 
-def axis_argument(context: Context, given: Arguments, function: str, rank: int, default: int) -> int:
-    argument = given.get("axis")
+def axis_argument(context: Context, arguments: Arguments, function: str, rank: int, default: int) -> int:
+    argument = arguments.get("axis")
     if argument is None:
         axis = default
     else:
@@ -116,15 +116,15 @@ def axis_argument(context: Context, given: Arguments, function: str, rank: int, 
             raise mistake("E0315", f"{what} must be a whole number", argument.span)
         axis = value
     if not -rank <= axis < rank:
-        place = argument.span if argument is not None else next(iter(given.values())).span
-        raise mistake("E0312", f"there is no axis {axis}", place, notes=(f"axes count from 0 to {rank - 1}",))
+        span = argument.span if argument is not None else next(iter(arguments.values())).span
+        raise mistake("E0312", f"there is no axis {axis}", span, notes=(f"axes count from 0 to {rank - 1}",))
     return axis % rank
 
 
-def make_stack(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_stack(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`stack([a, b])`: a new axis, along which the tensors stand side by side."""
     del expected
-    argument = given["parts"]
+    argument = arguments["parts"]
     entity = value_of(context, argument)
     if isinstance(entity, Unknown):
         raise Abandoned
@@ -137,11 +137,11 @@ def make_stack(context: Context, given: Arguments, span: Span, expected: Expecte
             raise mistake(
                 "E0305", "`stack` needs tensors of one shape", argument.span, f"{values[0].tensor} and {value.tensor}"
             )
-    axis = axis_argument(context, given, "stack", len(shape) + 1, 0)
+    axis = axis_argument(context, arguments, "stack", len(shape) + 1, 0)
     builder = context.at(span)
     expanded = [builder.reshape(value, (*shape[:axis], ONE, *shape[axis:])) for value in values]
-    place = OperationSpans("stack", span, [argument.span] * len(values))
-    return Tensor(apply(context, "concat", expanded, place, AxisAttributes(axis)))
+    spans = OperationSpans("stack", span, [argument.span] * len(values))
+    return Tensor(apply(context, "concat", expanded, spans, AxisAttributes(axis)))
 
 
 def stacked_operands(context: Context, items: Sequence[Entity], span: Span) -> list[Value]:
@@ -152,8 +152,8 @@ def stacked_operands(context: Context, items: Sequence[Entity], span: Span) -> l
         if not is_operand(item):
             raise not_an_operand(item, span)
     dtype = next((d for item in items if (d := element_type(item)) is not None), None)
-    wanted = dtype or default_type(ListValue(tuple(items)))
-    values = [tensor(context, item, span, wanted) for item in items]
+    expected = dtype or default_type(ListValue(tuple(items)))
+    values = [tensor(context, item, span, expected) for item in items]
     different = next((v for v in values if v.tensor.dtype != values[0].tensor.dtype), None)
     if different is not None:
         types = f"{values[0].tensor} and {different.tensor}"
@@ -161,28 +161,28 @@ def stacked_operands(context: Context, items: Sequence[Entity], span: Span) -> l
     return values
 
 
-def make_split(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_split(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`split(x, n, axis = 0)`: n parts of one size."""
     del expected
-    entity = value_of(context, given["x"])
+    entity = value_of(context, arguments["x"])
     if isinstance(entity, Unknown):
         raise Abandoned
     if not is_operand(entity):
-        raise not_an_operand(entity, given["x"].span)
-    x = tensor(context, entity, given["x"].span)
-    count = constant_of(context, value_of(context, given["parts"]), given["parts"].span, "the number of parts")
+        raise not_an_operand(entity, arguments["x"].span)
+    x = tensor(context, entity, arguments["x"].span)
+    count = constant_of(context, value_of(context, arguments["parts"]), arguments["parts"].span, "the number of parts")
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise mistake("E0315", "the number of parts is a whole number above 0", given["parts"].span)
+        raise mistake("E0315", "the number of parts is a whole number above 0", arguments["parts"].span)
     if count > MOST_PARTS:
-        raise mistake("E1002", f"`split` makes at most {MOST_PARTS} parts", given["parts"].span)
-    axis = axis_argument(context, given, "split", max(x.tensor.rank, 1), 0)
+        raise mistake("E1002", f"`split` makes at most {MOST_PARTS} parts", arguments["parts"].span)
+    axis = axis_argument(context, arguments, "split", max(x.tensor.rank, 1), 0)
     if not x.tensor.rank:
-        raise mistake("E0313", "a single number cannot be split", given["x"].span)
+        raise mistake("E0313", "a single number cannot be split", arguments["x"].span)
     size = x.tensor.shape[axis]
     reason = f"`split` into {count} parts needs a multiple of {count}"
     if require(context, size % dim(count), "==", ZERO, reason, span) is False:
         title = f"an axis of size {size} cannot be split into {count} equal parts"
-        raise mistake("E0306", title, given["parts"].span, secondary=[(given["x"].span, str(x.tensor))])
+        raise mistake("E0306", title, arguments["parts"].span, secondary=[(arguments["x"].span, str(x.tensor))])
     part = context.facts.canonical(size // dim(count))
     return ListValue(tuple(_part(context, x, axis, part, number, span) for number in range(count)))
 
@@ -192,16 +192,16 @@ def _part(context: Context, x: Value, axis: int, size: Dim, number: int, span: S
     starts = tuple(size * number if a == axis else ZERO for a in range(len(shape)))
     sizes = tuple(size if a == axis else d for a, d in enumerate(shape))
     attributes = SliceAttributes(starts, sizes, (1,) * len(shape))
-    place = OperationSpans("split", span, (span,))
-    return Tensor(operate(context, place, lambda b: b.apply("slice", x, attributes=attributes)))
+    spans = OperationSpans("split", span, (span,))
+    return Tensor(operate(context, spans, lambda b: b.apply("slice", x, attributes=attributes)))
 
 
-def make_norm(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_norm(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """The Euclidean length: the square root of the sum of squares, along all axes or those given."""
     del expected
-    argument = given["x"]
+    argument = arguments["x"]
     squared = context.engine.call_prelude(context, "square", [replace(argument, name="")], span, None)
-    rest = [replace(each, name=name) for name, each in given.items() if name != "x"]
+    rest = [replace(each, name=name) for name, each in arguments.items() if name != "x"]
     total = context.engine.call_prelude(context, "sum", [replace(argument, name="", entity=squared), *rest], span, None)
     return context.engine.call_prelude(context, "sqrt", [replace(argument, name="", entity=total)], span, None)
 

@@ -28,7 +28,9 @@ from dfc.syntax.tree import tree
 Result = TypeVar("Result")
 Declared = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem
 _VERBS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
-FOUND_OUT = "every call that finds out a size has one of its own: name them, `let [N] ...`, and `assert N == M` above"
+MEASURED_SIZES = (
+    "every call that finds out a size has one of its own: name them, `let [N] ...`, and `assert N == M` above"
+)
 _QUOTED = re.compile(r"`(\w+)`")
 _TYPED = re.compile(r"`([^`]+)`")
 
@@ -48,11 +50,11 @@ def assuming(facts: Facts) -> Generator[None]:
 
 
 def operate(
-    context: Context, place: OperationSpans, build: Callable[[Builder], Result], operands: Sequence[Value] = ()
+    context: Context, spans: OperationSpans, build: Callable[[Builder], Result], operands: Sequence[Value] = ()
 ) -> Result:
     """Runs `build` at the end of the current block; an `OpError` becomes a mistake of the author. `operands` are told
     where their sizes come from."""
-    builder = context.at(place.span)
+    builder = context.at(spans.span)
     try:
         if not context.facts:  # the front end as a whole runs under no facts
             return build(builder)
@@ -61,56 +63,56 @@ def operate(
     except OpError as problem:
         if problem.code == "E0309" and context.generic:  # a size that has a number in every call, perhaps
             raise Abandoned from None
-        raise explained(context, problem, place, operands) from None
+        raise explained(context, problem, spans, operands) from None
 
 
 def apply(
-    context: Context, op: str, operands: Sequence[Value], place: OperationSpans, attributes: Attributes | None = None
+    context: Context, op: str, operands: Sequence[Value], spans: OperationSpans, attributes: Attributes | None = None
 ) -> Value:
-    return operate(context, place, lambda builder: builder.node(op, operands, attributes).result, operands)
+    return operate(context, spans, lambda builder: builder.node(op, operands, attributes).result, operands)
 
 
-def explained(context: Context, problem: OpError, place: OperationSpans, operands: Sequence[Value] = ()) -> Mistake:
-    filled = problem.filled(place.op, [span.text for span in place.operands])
-    span = place.span
+def explained(context: Context, problem: OpError, spans: OperationSpans, operands: Sequence[Value] = ()) -> Mistake:
+    filled = problem.filled(spans.op, [span.text for span in spans.operands])
+    span = spans.span
     if problem.blame == OPERATOR:
-        span = place.operator
-    elif isinstance(problem.blame, int) and problem.blame < len(place.operands):
-        span = place.operands[problem.blame]
+        span = spans.operator
+    elif isinstance(problem.blame, int) and problem.blame < len(spans.operands):
+        span = spans.operands[problem.blame]
     elif isinstance(problem.blame, str):
-        span = place.arguments.get(problem.blame, span)
+        span = spans.arguments.get(problem.blame, span)
     secondary = [
-        (place.operands[number], words)
+        (spans.operands[number], words)
         for number, words in filled.operand_labels.items()
-        if number < len(place.operands) and place.operands[number] != span
+        if number < len(spans.operands) and spans.operands[number] != span
     ]
-    helps = [_typed(place, text, filled.replaces.get(number)) for number, text in enumerate(filled.helps)]
+    helps = [_typed(spans, text, filled.replaces.get(number)) for number, text in enumerate(filled.helps)]
     if problem.code == "E0302":
-        helps = _begun_otherwise(context, place, operands) or helps
+        helps = _begun_otherwise(context, spans, operands) or helps
     label = filled.label
     if problem.code == "E0305":
-        label = label.replace(" against ", f" {_VERBS.get(place.op, 'against')} ")
+        label = label.replace(" against ", f" {_VERBS.get(spans.op, 'against')} ")
         introduced = list(_introductions(context, filled.title))
         secondary += introduced or origins(context, operands)
         helps = (
-            _kept(context, place, operands)
+            _kept(context, spans, operands)
             or list(remedies(context, operands))
             or [_promised(context, filled.title, help_) for help_ in helps]
         )
-        helps = [FOUND_OUT] if _is_found_out(context, filled.title) else helps
+        helps = [MEASURED_SIZES] if _is_measured(context, filled.title) else helps
     return mistake(problem.code, filled.title, span, label, secondary=secondary, notes=filled.notes, helps=helps)
 
 
-def _begun_otherwise(context: Context, place: OperationSpans, operands: Sequence[Value]) -> list[Help]:
+def _begun_otherwise(context: Context, spans: OperationSpans, operands: Sequence[Value]) -> list[Help]:
     """For a loop variable that begins as a number without a type, and whose next value is of another type."""
-    if len(operands) != 2 or len(place.operands) != 2 or context.loop is None:
+    if len(operands) != 2 or len(spans.operands) != 2 or context.loop is None:
         return []
-    for span, own, other in zip(place.operands, operands, reversed(operands), strict=True):
+    for span, own, other in zip(spans.operands, operands, reversed(operands), strict=True):
         binding = context.scope.find(span.text)
         dtype = other.tensor.dtype
         if binding is None or binding.role is not BindingRole.LOOP or dtype.is_bool or dtype == own.tensor.dtype:
             continue
-        if not any(_gives_next(each, binding.name, place.span) for each in tree.walk(context.loop.suite)):
+        if not any(_gives_next(each, binding.name, spans.span) for each in tree.walk(context.loop.suite)):
             continue
         first = inserting.started_as(binding.name, binding.span, str(dtype))
         if first is not None:
@@ -125,20 +127,20 @@ def _gives_next(node: tree.Node, name: str, inside: Span) -> bool:
     return node.value.span.start <= inside.start and inside.end <= node.value.span.end
 
 
-def _kept(context: Context, place: OperationSpans, operands: Sequence[Value]) -> list[Help]:
+def _kept(context: Context, spans: OperationSpans, operands: Sequence[Value]) -> list[Help]:
     with assuming(context.facts):
-        return kept_axes(context, operands, place.operands)
+        return kept_axes(context, operands, spans.operands)
 
 
-def _typed(place: OperationSpans, text: str, replaced: int | str | None) -> Help:
+def _typed(spans: OperationSpans, text: str, replaced: int | str | None) -> Help:
     """A help of an op; with the edit, if it says what its last quoted text stands in place of."""
     if replaced is None:
         return text
-    span: Span | None = place.span
+    span: Span | None = spans.span
     if isinstance(replaced, int):
-        span = place.operands[replaced] if replaced < len(place.operands) else None
+        span = spans.operands[replaced] if replaced < len(spans.operands) else None
     elif replaced != EXPRESSION:
-        span = place.arguments.get(replaced)
+        span = spans.arguments.get(replaced)
     written = _TYPED.findall(text)
     if span is None or not written:
         return text
@@ -154,10 +156,10 @@ def _introductions(context: Context, title: str) -> Iterator[tuple[Span, str]]:
             yield binding.span, "introduced here"
 
 
-def _is_found_out(context: Context, title: str) -> bool:
+def _is_measured(context: Context, title: str) -> bool:
     """Whether a title names a size that only the run finds out."""
-    found = {str(symbol) for symbol in context.region.sizes.most}
-    return bool(found) and not found.isdisjoint(_QUOTED.findall(title))
+    measured = {str(symbol) for symbol in context.region.sizes.most}
+    return bool(measured) and not measured.isdisjoint(_QUOTED.findall(title))
 
 
 def _promised(context: Context, title: str, help_: Help) -> Help:

@@ -42,108 +42,108 @@ LARGEST_CONSTANT = 2**64
 LONGEST_TEXT = 1_000_000
 
 
-def binary(context: Context, op: str, left: Entity, right: Entity, place: OperationSpans) -> Entity:
+def binary(context: Context, op: str, left: Entity, right: Entity, spans: OperationSpans) -> Entity:
     """`left op right`"""
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         raise Abandoned
     if isinstance(left, Constant) and isinstance(right, Constant):
-        return _fold(op, left.value, right.value, place)
+        return _fold(op, left.value, right.value, spans)
     folded = _on_sizes(context, op, left, right)
     if folded is not None:
         return folded
     if isinstance(left, Opaque | Constant) and isinstance(right, Opaque | Constant):
-        return _unknown_result(op, left, right, place)
-    return _on_tensors(context, op, left, right, place)
+        return _unknown_result(op, left, right, spans)
+    return _on_tensors(context, op, left, right, spans)
 
 
-def negate(context: Context, operand: Entity, place: OperationSpans) -> Entity:
+def negate(context: Context, operand: Entity, spans: OperationSpans) -> Entity:
     match operand:
         case Constant(value):
             if isinstance(value, bool | str):
-                raise mistake("E0302", "`-` needs a number", place.operands[0])
+                raise mistake("E0302", "`-` needs a number", spans.operands[0])
             return Constant(-value)
         case Size(size, adapts):
             return Size(-size, adapts)
         case Opaque("float"):
             return operand
         case _:
-            later = deferred("neg", lambda builder, it: builder.apply("neg", *it), [operand], place)
+            later = deferred("neg", lambda builder, it: builder.apply("neg", *it), [operand], spans)
             if later is not None:
                 return later
-            value = tensor(context, operand, place.operands[0])
-            return Tensor(apply(context, "neg", [value], place))
+            value = tensor(context, operand, spans.operands[0])
+            return Tensor(apply(context, "neg", [value], spans))
 
 
-def invert(context: Context, operand: Entity, place: OperationSpans) -> Entity:
+def invert(context: Context, operand: Entity, spans: OperationSpans) -> Entity:
     match operand:
         case Constant(bool() as value):
             return Constant(not value)
         case Opaque("bool"):
             return operand
         case _:
-            value = tensor(context, operand, place.operands[0])
-            return Tensor(apply(context, "not", [value], place))
+            value = tensor(context, operand, spans.operands[0])
+            return Tensor(apply(context, "not", [value], spans))
 
 
 # ---------------------------------------------------------- compile time --
 
 
-def _fold(op: str, left: bool | Number | str, right: bool | Number | str, place: OperationSpans) -> Constant:
+def _fold(op: str, left: bool | Number | str, right: bool | Number | str, spans: OperationSpans) -> Constant:
     if isinstance(left, bool) or isinstance(right, bool) or isinstance(left, str) or isinstance(right, str):
-        return _fold_words(op, left, right, place)
+        return _fold_words(op, left, right, spans)
     if op in _COMPARES:
         return Constant(_COMPARES[op](left, right))
     if op in ("and", "or"):
-        raise mistake("E0302", f"`{op}` needs two bools", place.span)
-    return Constant(_compute(op, left, right, place))
+        raise mistake("E0302", f"`{op}` needs two bools", spans.span)
+    return Constant(_compute(op, left, right, spans))
 
 
-def _fold_words(op: str, left: bool | Number | str, right: bool | Number | str, place: OperationSpans) -> Constant:
+def _fold_words(op: str, left: bool | Number | str, right: bool | Number | str, spans: OperationSpans) -> Constant:
     """Operators on bools and strings."""
     if isinstance(left, bool) and isinstance(right, bool) and op in ("and", "or"):
         return Constant(left and right if op == "and" else left or right)
     if isinstance(left, str) and isinstance(right, str) and op == "+":
         if len(left) + len(right) > LONGEST_TEXT:
-            raise mistake("E0311", f"a string has at most {LONGEST_TEXT} characters", place.span)
+            raise mistake("E0311", f"a string has at most {LONGEST_TEXT} characters", spans.span)
         return Constant(left + right)
     if isinstance(left, bool) != isinstance(right, bool) or isinstance(left, str) != isinstance(right, str):
-        raise mistake("E0302", f"`{op}` needs two operands of one type", place.operator)
+        raise mistake("E0302", f"`{op}` needs two operands of one type", spans.operator)
     if op in ("==", "!="):
         return Constant((left == right) == (op == "=="))
-    raise mistake("E0302", f"`{op}` needs two numbers", place.operator)
+    raise mistake("E0302", f"`{op}` needs two numbers", spans.operator)
 
 
-def _compute(op: str, left: Number, right: Number, place: OperationSpans) -> Number:
+def _compute(op: str, left: Number, right: Number, spans: OperationSpans) -> Number:
     whole = isinstance(left, int) and isinstance(right, int)
     if op == "@":
-        raise mistake("E0301", "`@` multiplies matrices, and these are numbers", place.operator)
+        raise mistake("E0301", "`@` multiplies matrices, and these are numbers", spans.operator)
     if op == "/" and whole:
-        raise whole_quotient("a whole number divided by a whole number", place, (True, True), whole=True)
+        raise whole_quotient("a whole number divided by a whole number", spans, (True, True), whole=True)
     if op == "**" and (abs(right) > 4096 or (whole and abs(left) > 1 and abs(right) > 64)):
-        raise mistake("E0311", "this power is too large for a constant", place.span)
+        raise mistake("E0311", "this power is too large for a constant", spans.span)
     if op == "**" and whole and right < 0:
-        base = place.operands[0].text
-        raise _negative_power(f"{base}.0" if base.isdigit() else None, place)
+        base = spans.operands[0].text
+        raise _negative_power(f"{base}.0" if base.isdigit() else None, spans)
     try:
         result = _FOLDS[op](left, right)
     except ZeroDivisionError:
-        raise mistake("E0311", "this divides by zero", place.span) from None
+        raise mistake("E0311", "this divides by zero", spans.span) from None
     except OverflowError:
-        raise mistake("E0311", "this is too large for a number", place.span) from None
+        raise mistake("E0311", "this is too large for a number", spans.span) from None
     if isinstance(result, complex):
-        raise mistake("E0311", "a power of a negative number with a fraction is no number", place.span)
+        raise mistake("E0311", "a power of a negative number with a fraction is no number", spans.span)
     if isinstance(result, int) and abs(result) > LARGEST_CONSTANT:
-        raise mistake("E0311", "this is too large for a constant", place.span)
+        raise mistake("E0311", "this is too large for a constant", spans.span)
     return result
 
 
-def whole_quotient(label: str, place: OperationSpans, adapt: tuple[bool, bool], *, whole: bool) -> Exception:
+def whole_quotient(label: str, spans: OperationSpans, adapt: tuple[bool, bool], *, whole: bool) -> Exception:
     """`adapt`: which operands are numbers without an element type; `whole`: whether these are whole numbers."""
-    left, right = (span.text for span in place.operands)
-    helps = [replacing(f"write `{left} // {right}` for the whole part", place.operator, "//")] if whole else []
+    left, right = (span.text for span in spans.operands)
+    helps = [replacing(f"write `{left} // {right}` for the whole part", spans.operator, "//")] if whole else []
     exact = _exact(left, right, adapt)
-    helps.append(replacing(f"write `{exact}` for the exact quotient", place.span, exact))
-    return mistake("E0303", "`/` is for floating-point numbers", place.operator, label, helps=helps)
+    helps.append(replacing(f"write `{exact}` for the exact quotient", spans.span, exact))
+    return mistake("E0303", "`/` is for floating-point numbers", spans.operator, label, helps=helps)
 
 
 def _exact(left: str, right: str, adapt: tuple[bool, bool]) -> str:
@@ -208,8 +208,8 @@ def _size_arithmetic(op: str, a: Dim, b: Dim) -> Dim | None:
             return None
 
 
-def _unknown_result(op: str, left: Opaque | Constant, right: Opaque | Constant, place: OperationSpans) -> Entity:
-    del place
+def _unknown_result(op: str, left: Opaque | Constant, right: Opaque | Constant, spans: OperationSpans) -> Entity:
+    del spans
     if op in _COMPARES or op in ("and", "or"):
         known = next((e.value for e in (left, right) if isinstance(e, Constant)), None)
         if (op == "and" and known is False) or (op == "or" and known is True):
@@ -221,8 +221,8 @@ def _unknown_result(op: str, left: Opaque | Constant, right: Opaque | Constant, 
 # -------------------------------------------------------------- run time --
 
 
-def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: OperationSpans) -> Entity:
-    for entity, span in zip((left, right), place.operands, strict=True):
+def _on_tensors(context: Context, op: str, left: Entity, right: Entity, spans: OperationSpans) -> Entity:
+    for entity, span in zip((left, right), spans.operands, strict=True):
         if not is_operand(entity):
             raise not_an_operand(entity, span)
     known_left, known_right = element_type(left), element_type(right)
@@ -232,31 +232,31 @@ def _on_tensors(context: Context, op: str, left: Entity, right: Entity, place: O
     if op == "/" and not (dtype.is_float or dtype.is_complex or dtype.is_bool or mixed):
         adapt = (_adapts(left), _adapts(right))
         whole = all(default_type(e) == I64 for e, adapts in zip((left, right), adapt, strict=True) if adapts)
-        raise whole_quotient(f"{_kind(left)} divided by {_kind(right)}", place, adapt, whole=whole)
+        raise whole_quotient(f"{_kind(left)} divided by {_kind(right)}", spans, adapt, whole=whole)
     if isinstance(left, Untyped) or isinstance(right, Untyped):
-        later = deferred(op_between(op), lambda builder, it: builder.apply(op_between(op), *it), [left, right], place)
+        later = deferred(op_between(op), lambda builder, it: builder.apply(op_between(op), *it), [left, right], spans)
         if later is not None:
             return later
-    a = tensor(context, left, place.operands[0], None if known_left else dtype)
-    b = tensor(context, right, place.operands[1], None if known_right else dtype)
+    a = tensor(context, left, spans.operands[0], None if known_left else dtype)
+    b = tensor(context, right, spans.operands[1], None if known_right else dtype)
     if op == "**" and isinstance(right, Constant) and b.tensor.dtype.is_integer and _is_negative(right):
-        raise _negative_power(f"({converted(place.operands[0].text, 'f32')})", place)
+        raise _negative_power(f"({converted(spans.operands[0].text, 'f32')})", spans)
     if op == "@":
         record = registry.record("matmul")
-        return Tensor(operate(context, place, lambda builder: binding.call(builder, record, [a, b], {})))
-    return Tensor(apply(context, op_between(op), [a, b], place))
+        return Tensor(operate(context, spans, lambda builder: binding.call(builder, record, [a, b], {})))
+    return Tensor(apply(context, op_between(op), [a, b], spans))
 
 
 def _is_negative(constant: Constant) -> bool:
     return isinstance(constant.value, int) and constant.value < 0
 
 
-def _negative_power(base: str | None, place: OperationSpans) -> Mistake:
+def _negative_power(base: str | None, spans: OperationSpans) -> Mistake:
     """E0311, with the base to write instead where there is one."""
     title = "a whole number to a negative power is no whole number"
-    left, right = place.operands
+    left, right = spans.operands
     helps = () if base is None else (replacing(f"write `{base} ** {right.text}`", left, base),)
-    return mistake("E0311", title, place.span, helps=helps)
+    return mistake("E0311", title, spans.span, helps=helps)
 
 
 def _kind(entity: Entity) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context
-from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
+from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_arguments, value_of
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.statements.inserting import conversion
@@ -68,12 +68,15 @@ def match_arguments(
 ) -> list[Bound]:
     """Elaborates the arguments and finds out what the generic names stand for."""
     signature = matching.signature
-    wanted = [Wanted(p.name.text, isinstance(p, tree.RefParameter) or p.default is None) for p in signature.parameters]
+    expected_parameters = [
+        ExpectedArgument(p.name.text, isinstance(p, tree.RefParameter) or p.default is None)
+        for p in signature.parameters
+    ]
     note = described(name, signature.parameters)
-    given = assign_arguments(name, wanted, arguments, span, note)
+    assigned = assign_arguments(name, expected_parameters, arguments, span, note)
     bound: list[Bound] = []
     for parameter, type_ in zip(signature.parameters, signature.types, strict=True):
-        argument = given.get(parameter.name.text)
+        argument = assigned.get(parameter.name.text)
         if argument is not None:
             here = replace(context, may_affect=False)
             bound.append(Bound(parameter, type_, value_of(here, argument), argument.span))
@@ -165,12 +168,12 @@ def _match_tensor(
     value = tensor(context, entity, span, dtype if element_type(entity) is None else None)
     got = value.tensor
     if not matching.match_dtype(type_.dtype, got.dtype):
-        wanted = matching.tensor_type(type_)
+        expected = matching.tensor_type(type_)
         if isinstance(type_.dtype, DTypeVariable) and not in_class(got.dtype, type_.dtype.bound):
             raise _wrong_class(name, function, span, type_.dtype, got)
-        if got.rank == type_.rank and not isinstance(wanted.dtype, DTypeVariable):
-            raise _wrong_element(name, function, span, wanted, got)
-        raise complain(matching.signature.shown(wanted), str(got))
+        if got.rank == type_.rank and not isinstance(expected.dtype, DTypeVariable):
+            raise _wrong_element(name, function, span, expected, got)
+        raise complain(matching.signature.shown(expected), str(got))
     if not matching.match_shape(type_.shape, got.shape):
         raise complain(matching.signature.shown(type_), str(got))
     mismatch = matching.check()
@@ -179,19 +182,19 @@ def _match_tensor(
     return Tensor(value)
 
 
-def _wrong_class(name: str, function: str, span: Span, wanted: DTypeVariable, got: TensorType) -> Mistake:
+def _wrong_class(name: str, function: str, span: Span, expected: DTypeVariable, got: TensorType) -> Mistake:
     """`T: float`, and the operand is of no such type."""
-    title = f"the argument `{name}` of `{function}` must be {CLASS_NAMES[wanted.bound]}, not {got.dtype}"
-    text = conversion(span, {"float": "f32", "int": "i64", "number": "i32"}.get(wanted.bound, "f32"))
-    helps = (replacing(f"write `{text}`", span, text),) if "\n" not in span.text and wanted.bound != "any" else ()
+    title = f"the argument `{name}` of `{function}` must be {CLASS_NAMES[expected.bound]}, not {got.dtype}"
+    text = conversion(span, {"float": "f32", "int": "i64", "number": "i32"}.get(expected.bound, "f32"))
+    helps = (replacing(f"write `{text}`", span, text),) if "\n" not in span.text and expected.bound != "any" else ()
     return mistake("E0302", title, span, f"this is {got}", helps=helps)
 
 
-def _wrong_element(name: str, function: str, span: Span, wanted: TensorType, got: TensorType) -> Mistake:
-    text = conversion(span, wanted.dtype)
+def _wrong_element(name: str, function: str, span: Span, expected: TensorType, got: TensorType) -> Mistake:
+    text = conversion(span, expected.dtype)
     return mistake(
         "E0302",
-        f"the argument `{name}` of `{function}` must be {wanted.dtype}, not {got.dtype}",
+        f"the argument `{name}` of `{function}` must be {expected.dtype}, not {got.dtype}",
         span,
         f"this is {got}",
         notes=("nothing is converted silently in .dfg, not even to a wider type",),
@@ -212,21 +215,21 @@ def _wrong_size(
     shown = matching.signature.shown(matching.tensor_type(type_))
     if not mismatch.open:
         title = f"the argument `{name}` of `{function}` must be {shown}"
-        return mistake("E0305", title, span, f"this is {got}: {mismatch.got} instead of {mismatch.wanted}")
+        return mistake("E0305", title, span, f"this is {got}: {mismatch.got} instead of {mismatch.expected}")
     secondary = [
         (b.span, "introduced here")
-        for size in (mismatch.wanted, mismatch.got)
+        for size in (mismatch.expected, mismatch.got)
         if (b := context.scope.find(str(size))) is not None
         and b.role is BindingRole.DIMENSION
         and not b.span.is_nowhere
     ]
     return mistake(
         "E0305",
-        f"`{mismatch.wanted}` and `{mismatch.got}` are not known to be equal",
+        f"`{mismatch.expected}` and `{mismatch.got}` are not known to be equal",
         span,
         f"the argument `{name}` of `{function}` must be {shown}, and this is {got}",
         secondary=secondary,
-        helps=(f"if they are always equal, add `where {mismatch.wanted} == {mismatch.got}`",),
+        helps=(f"if they are always equal, add `where {mismatch.expected} == {mismatch.got}`",),
     )
 
 

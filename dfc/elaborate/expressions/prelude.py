@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dfc.diagnostics.source import NOWHERE, Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions import gradients, makers, prelude_special, settings
-from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
+from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_arguments, value_of
 from dfc.elaborate.expressions.prelude_records import call_graph_op, call_record
 from dfc.elaborate.mistakes import unsupported
 from dfc.elaborate.names.scope import BindingRole, Pending, Scope
@@ -45,10 +45,10 @@ class Special:
     takes_more: bool = False  # any number of values behind the first argument
 
     @property
-    def wanted(self) -> tuple[Wanted, ...]:
+    def expected_arguments(self) -> tuple[ExpectedArgument, ...]:
         inside = self.signature[self.signature.index("(") + 1 : -1]
         names = [part.split("=")[0].split(":")[0].split()[-1] for part in inside.split(",") if part.strip()]
-        return tuple(Wanted(name, number < self.required) for number, name in enumerate(names))
+        return tuple(ExpectedArgument(name, number < self.required) for number, name in enumerate(names))
 
 
 SPECIAL: dict[str, Special] = {
@@ -133,23 +133,26 @@ def call_prelude(context: Context, name: str, arguments: Sequence[Argument], spa
         return call_graph_op(context, name.removeprefix("graph."), arguments, span)
     if name in SIZES and not any(a.name for a in arguments) and len(arguments) == 2:
         entities = [value_of(context, argument) for argument in arguments]
-        found = makers.size_function(name, entities)
-        if found is not None:
-            return found
+        size = makers.size_function(name, entities)
+        if size is not None:
+            return size
         arguments = [Argument("", a.span, a.span, None, e) for a, e in zip(arguments, entities, strict=True)]
     special = SPECIAL.get(name)
     if special is not None:
-        wanted = special.wanted
+        expected_parameters = special.expected_arguments
         if special.takes_more:
-            wanted = (wanted[0], *(Wanted(f"value {number}", False) for number in range(len(arguments))))
-        given = assign_arguments(name, wanted, arguments, span, special.signature)
-        return special.handler(context, given, span, expected)
+            expected_parameters = (
+                expected_parameters[0],
+                *(ExpectedArgument(f"value {number}", False) for number in range(len(arguments))),
+            )
+        by_name = assign_arguments(name, expected_parameters, arguments, span, special.signature)
+        return special.handler(context, by_name, span, expected)
     record = registry.find(name)
     if record is None and name in UNSUPPORTED:
         raise _unsupported(name, arguments, span)
     if record is None:
-        wanted = (Wanted("a", True), Wanted("b", True))
-        assign_arguments(name, wanted, arguments, span, f"{name}(a, b) takes two sizes")
+        expected_parameters = (ExpectedArgument("a", True), ExpectedArgument("b", True))
+        assign_arguments(name, expected_parameters, arguments, span, f"{name}(a, b) takes two sizes")
         raise unsupported(f"`{name}` of values is", span)
     return call_record(context, record, arguments, span)
 
@@ -158,7 +161,7 @@ def _unsupported(name: str, arguments: Sequence[Argument], span: Span) -> Except
     signature = UNSUPPORTED[name]
     inside = signature[signature.index("(") + 1 : -1]
     parts = [part for part in inside.split(",") if part.strip()]
-    wanted = [Wanted(p.split("=")[0].split(":")[0].split()[-1], False) for p in parts]
+    expected_parameters = [ExpectedArgument(p.split("=")[0].split(":")[0].split()[-1], False) for p in parts]
     named = [argument for argument in arguments if argument.name]
-    assign_arguments(name, wanted, named, span, signature)
+    assign_arguments(name, expected_parameters, named, span, signature)
     return unsupported(f"`{name}` is", span)

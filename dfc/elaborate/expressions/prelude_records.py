@@ -12,7 +12,7 @@ from dataclasses import replace
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context
-from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
+from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_arguments, value_of
 from dfc.elaborate.expressions.operations import operate
 from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
@@ -78,12 +78,12 @@ DECIDING = {
 def call_record(context: Context, record: OpRecord, arguments: Sequence[Argument], span: Span) -> Entity:
     """A call of the prelude function of an op."""
     name = record.name
-    wanted = [Wanted(p.name, not p.default) for p in record.parameters]
-    found = assign_arguments(name, wanted, arguments, span, shown(record))
+    expected_parameters = [ExpectedArgument(p.name, not p.default) for p in record.parameters]
+    assigned = assign_arguments(name, expected_parameters, arguments, span, shown(record))
     entities: dict[str, Entity] = {}
     consts: dict[str, ConstArgument] = {}
     for parameter in record.parameters:
-        argument = found.get(parameter.name)
+        argument = assigned.get(parameter.name)
         if argument is None:
             continue
         entity = value_of(context, argument)
@@ -93,12 +93,14 @@ def call_record(context: Context, record: OpRecord, arguments: Sequence[Argument
             entities[parameter.name] = entity
         else:
             consts[parameter.name] = _const(context, name, parameter, entity, argument.span)
-    later = _deferred(record, entities, consts, found, span)
+    later = _deferred(record, entities, consts, assigned, span)
     if later is not None:
         return later
-    operands, spans = operands_of(context, record, entities, found, span)
-    place = OperationSpans(name, span, spans, arguments={n: a.span for n, a in found.items()})
-    results = operate(context, place, lambda builder: binding.results(builder, record, operands, consts), operands)
+    operands, spans = operands_of(context, record, entities, assigned, span)
+    operation_spans = OperationSpans(name, span, spans, arguments={n: a.span for n, a in assigned.items()})
+    results = operate(
+        context, operation_spans, lambda builder: binding.results(builder, record, operands, consts), operands
+    )
     require_sizes(context, name, operands, results, span)
     node = results[0].node
     for low, high in record.demands([v.tensor for v in operands], node.attributes) if node is not None else ():
@@ -111,20 +113,20 @@ def _deferred(
     record: OpRecord,
     entities: Mapping[str, Entity],
     consts: Mapping[str, ConstArgument],
-    found: Mapping[str, Argument],
+    assigned: Mapping[str, Argument],
     span: Span,
 ) -> Untyped | None:
     """The call, to be made where its result meets a type, if it is one of numbers alone."""
     if any(p.kind == "tensors" or (p.kind == "tensor" and p.name not in entities) for p in record.parameters):
         return None
     names = [p.name for p in record.parameters if p.kind == "tensor"]
-    arguments = {name: argument.span for name, argument in found.items()}
-    place = OperationSpans(record.name, span, [found[name].span for name in names], arguments=arguments)
+    arguments = {name: argument.span for name, argument in assigned.items()}
+    spans = OperationSpans(record.name, span, [assigned[name].span for name in names], arguments=arguments)
 
     def build(builder: Builder, operands: Sequence[Value]) -> Value:
         return binding.call(builder, record, operands, consts)
 
-    return deferred(record.name, build, [entities[name] for name in names], place)
+    return deferred(record.name, build, [entities[name] for name in names], spans)
 
 
 def require_sizes(context: Context, name: str, operands: Sequence[Value], results: Sequence[Value], span: Span) -> None:
@@ -144,7 +146,7 @@ def shown(record: OpRecord) -> str:
 
 
 def operands_of(
-    context: Context, record: OpRecord, entities: Mapping[str, Entity], found: Mapping[str, Argument], span: Span
+    context: Context, record: OpRecord, entities: Mapping[str, Entity], arguments: Mapping[str, Argument], span: Span
 ) -> tuple[list[Value], list[Span]]:
     """The tensor operands; numbers take the element type of the operands that share theirs."""
     groups = dict(_ELEMENT.findall(record.signature))
@@ -154,19 +156,20 @@ def operands_of(
         group = groups.get(parameter.name, parameter.name)
         if parameter.kind == "tensors" and entity is not None:
             items += [
-                (group, e, found[parameter.name].span) for e in _parts(record, entity, found[parameter.name].span)
+                (group, e, arguments[parameter.name].span)
+                for e in _parts(record, entity, arguments[parameter.name].span)
             ]
         elif parameter.kind == "tensor" and entity is not None:
-            items.append((group, entity, found[parameter.name].span))
+            items.append((group, entity, arguments[parameter.name].span))
         elif parameter.kind == "tensor" and parameter.default:
             items.append((group, Constant(_number(parameter.default)), span))
     values: list[Value] = []
-    for group, entity, place in items:
-        _require_operand(context, entity, place)
+    for group, entity, operand_span in items:
+        _require_operand(context, entity, operand_span)
         own = element_type(entity)
         dtype = own or _shared(group, items)
-        values.append(tensor(context, entity, place, dtype))
-    return values, [place for _, _, place in items]
+        values.append(tensor(context, entity, operand_span, dtype))
+    return values, [operand_span for _, _, operand_span in items]
 
 
 def _shared(group: str, items: Sequence[tuple[str, Entity, Span]]) -> DType | DTypeVariable | None:
@@ -226,19 +229,19 @@ def _const(context: Context, function: str, parameter: Parameter, entity: Entity
 
 
 def not_constant(context: Context, function: str, parameter: Parameter, span: Span) -> Exception:
-    found = context.scope.find(span.text)
-    ordinary = found is not None and found.role is BindingRole.PARAMETER and not found.span.is_nowhere
+    binding = context.scope.find(span.text)
+    ordinary = binding is not None and binding.role is BindingRole.PARAMETER and not binding.span.is_nowhere
     kind = {"ints": "int"}.get(parameter.type, parameter.type)
     helps: tuple[Help, ...] = ()
-    if found is not None and ordinary and context.frame.kind != "entry" and kind in ("int", "bool", "float", "str"):
+    if binding is not None and ordinary and context.frame.kind != "entry" and kind in ("int", "bool", "float", "str"):
         text = f"const {span.text}: {kind}"
-        helps = (replacing(f"declare the parameter as `{text}`", found.span, text),)
+        helps = (replacing(f"declare the parameter as `{text}`", binding.span, text),)
     return mistake(
         "E0309",
         f"the argument `{parameter.name}` of `{function}` must be a constant",
         span,
         "only known when the program runs",
-        secondary=[(found.span, "an ordinary parameter")] if found is not None and ordinary else [],
+        secondary=[(binding.span, "an ordinary parameter")] if binding is not None and ordinary else [],
         notes=(DECIDING[parameter.name],) if parameter.name in DECIDING else (),
         helps=helps,
     )
@@ -258,8 +261,8 @@ def plain(entity: Entity) -> ConstArgument:
         case Pack(shape):
             return shape
         case ListValue(items) | TupleValue(items):
-            found = [plain(item) for item in items]
-            return None if any(item is None for item in found) else tuple(found)
+            values = [plain(item) for item in items]
+            return None if any(item is None for item in values) else tuple(values)
         case Unknown() | Opaque():
             raise Abandoned
         case _:
@@ -295,8 +298,8 @@ def call_graph_op(context: Context, name: str, arguments: Sequence[Argument], sp
             fields.setdefault("size", 0)  # it has no name in the text: `let [N] ..` gives it one
         attributes = decode(record.attributes, fields)
     except FieldError as problem:
-        place = next((a.span for a in arguments if a.name.removesuffix("_") == problem.field), span)
-        raise mistake("E0315", f"{problem} in `graph.{name}`", place) from None
+        blamed_span = next((a.span for a in arguments if a.name.removesuffix("_") == problem.field), span)
+        raise mistake("E0315", f"{problem} in `graph.{name}`", blamed_span) from None
     if isinstance(attributes, MeasuredAttributes) and attributes.size == ZERO and context.fresh:
         attributes = replace(attributes, size=new_size(context, attributes.most))
     return _append_op(context, record, operands, attributes, span)
@@ -320,7 +323,7 @@ def _as_list(value: ConstArgument) -> Plain:
 
 def _append_op(context: Context, record: OpRecord, operands: list[Value], attributes: Attributes, span: Span) -> Entity:
     """One node; what it does to resources follows from the order of lines."""
-    place = OperationSpans(f"graph.{record.name}", span, [span] * len(operands))
+    spans = OperationSpans(f"graph.{record.name}", span, [span] * len(operands))
     types: Sequence[Type]
     match attributes:
         case ResourceAttributes(resource):
@@ -335,10 +338,10 @@ def _append_op(context: Context, record: OpRecord, operands: list[Value], attrib
         case AssertAttributes():
             types, resources, verb = [], [ASSERT_RESOURCE], ""
         case _ if isinstance(record.lowering, HostCall):
-            types = operate(context, place, lambda _: record.infer([v.tensor for v in operands], attributes))
+            types = operate(context, spans, lambda _: record.infer([v.tensor for v in operands], attributes))
             resources, verb = [record.lowering.resource], ""
         case _:
-            node = operate(context, place, lambda builder: builder.node(record.name, operands, attributes))
+            node = operate(context, spans, lambda builder: builder.node(record.name, operands, attributes))
             return _as_entity(list(node.results))
     for resource in resources:
         if not resource.startswith("@"):

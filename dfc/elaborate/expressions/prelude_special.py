@@ -21,17 +21,17 @@ Arguments = Mapping[str, Argument]
 EINSUM = "einsum(const rule: str, a, b, c, d)"
 
 
-def make_einsum(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_einsum(context: Context, assigned: Arguments, span: Span, expected: Expected) -> Entity:
     """`einsum("ij,jk->ik", a, b)`"""
     del expected
-    argument = given[RULE]
+    argument = assigned[RULE]
     rule = constant_of(context, value_of(context, argument), argument.span, "the rule of `einsum`")
     if not isinstance(rule, str):
         raise mistake("E0315", "the rule of `einsum` is a text", argument.span, helps=('write `"ij,jk->ik"`',))
-    arguments = [given[name] for name in ("a", "b", "c", "d") if name in given]
+    arguments = [assigned[name] for name in ("a", "b", "c", "d") if name in assigned]
     operands = stacked_operands(context, [value_of(context, one) for one in arguments], span)
-    place = OperationSpans("einsum", span, [one.span for one in arguments], arguments={RULE: argument.span})
+    spans = OperationSpans("einsum", span, [one.span for one in arguments], arguments={RULE: argument.span})
     record = registry.record("einsum")
-    result = operate(context, place, lambda b: binding.call(b, record, operands, {RULE: rule}))
+    result = operate(context, spans, lambda b: binding.call(b, record, operands, {RULE: rule}))
     require_sizes(context, "einsum", operands, [result], span)
     return Tensor(result)

@@ -28,9 +28,9 @@ SETTING = "recompute"
 HELP = "write `with recompute = 16` to keep every sixteenth round, and compute those between again"
 
 
-def rounds_between_kept(context: Context, settings: Sequence[tree.Setting]) -> int:
+def segment_length(context: Context, settings: Sequence[tree.Setting]) -> int:
     """The `k` of a loop `with recompute = k`; 0 without it."""
-    found = 0
+    length = 0
     for setting in settings:
         if setting.name.text != SETTING:
             near = did_you_mean(closest(setting.name.text, (SETTING,)))
@@ -42,8 +42,8 @@ def rounds_between_kept(context: Context, settings: Sequence[tree.Setting]) -> i
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             title = "the setting `recompute` of a loop is a number of rounds, at least 1"
             raise mistake("E0315", title, span, f"this is {setting.value.span.text}", helps=(HELP,))
-        found = value
-    return found
+        length = value
+    return length
 
 
 def refuse_on_while(settings: Sequence[tree.Setting]) -> None:
@@ -98,9 +98,9 @@ def computed_again(context: Context, run: Callable[[Context], Entity], span: Spa
     builder = context.at(span)
     bounds = (builder.constant(0, I64), builder.constant(1, I64))
     tokens = [parent.token(r) for r in resources]
-    made = builder.add_for(*bounds, tokens, block, trips=ONE, recompute=1)
-    tokens_after(parent, made, resources, [region])
-    results = [builder.reshape(new, old.tensor.shape) for new, old in zip(made.results, values, strict=False)]
+    loop = builder.add_for(*bounds, tokens, block, trips=ONE, recompute=1)
+    tokens_after(parent, loop, resources, [region])
+    results = [builder.reshape(new, old.tensor.shape) for new, old in zip(loop.results, values, strict=False)]
     return _with_values(entity, results)
 
 

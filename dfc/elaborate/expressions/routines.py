@@ -15,7 +15,7 @@ from dfc.elaborate.expressions.custom_gradients import with_gradient
 from dfc.elaborate.expressions.parameters import bind_all, match_arguments, require_all_known
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.scope import Scope
-from dfc.elaborate.shapes.cost_limit import refuse_growth
+from dfc.elaborate.shapes.cost_limit import refuse_cost
 from dfc.elaborate.shapes.obligations import assume_all, require, where_conditions
 from dfc.elaborate.types import promises
 from dfc.elaborate.types.declared import DeclaredType, Signature, TupleType
@@ -35,7 +35,7 @@ def call_routine(
     """Elaborates the body of a `fn` or `proc` here and gives its result."""
     item = routine.item
     refuse_recursion(context, routine, span)
-    refuse_growth(context.program, routine, span)
+    refuse_cost(context.program, routine, span)
     context.program.grow(CALL_COST, span)
     signature = signature_of(context, routine)
     matching = Matching(context, signature)
@@ -178,11 +178,11 @@ def finish(
         )
         raise mistake("E0307", title, outcome.span, helps=helps)
     if value is None or value is NOTHING:
-        place = outcome.span if not outcome.span.is_nowhere else span
+        outcome_span = outcome.span if not outcome.span.is_nowhere else span
         raise mistake(
             "E0307",
             f"`{name}` promises {result} but returns nothing",
-            place,
+            outcome_span,
             secondary=[(written.span, "promised here")],
         )
     if isinstance(result, TupleType) and isinstance(value, TupleValue):
@@ -204,13 +204,13 @@ def _fit_list(
     for_all = promises.offers_for_all(context, item, promised, value, outcome.span)
     if not len(value.items) == len(fields) == len(spans):
         return fit(context, value, promised, outcome.span, broken_promise(name, written.span, outcome.span, for_all))
-    places = _promises(written, len(fields))
+    declared_spans = _promises(written, len(fields))
     fitted: list[Entity] = []
     names = promised.names or ("",) * len(fields)
-    for entity, type_, called, span, place in zip(value.items, fields, names, spans, places, strict=True):
+    for entity, type_, called, span, value_span in zip(value.items, fields, names, spans, declared_spans, strict=True):
         whose = f"{called}` of `{name}" if called else name
-        offers = for_all if place == written.span else promises.offers_for_one(context, place, span)
-        fitted.append(fit(context, entity, type_, span, broken_promise(whose, place, span, offers)))
+        offers = for_all if value_span == written.span else promises.offers_for_one(context, value_span, span)
+        fitted.append(fit(context, entity, type_, span, broken_promise(whose, value_span, span, offers)))
     return TupleValue(tuple(fitted), promised.names)
 
 

@@ -26,15 +26,15 @@ LARGEST_FILE = 1 << 30
 Arguments = Mapping[str, Argument]
 
 
-def make_setting(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_setting(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """A constant that can be given when the program is compiled: `--set NAME=value`."""
     del expected
-    name = constant_of(context, value_of(context, given["name"]), given["name"].span, "the name of a setting")
+    name = constant_of(context, value_of(context, arguments["name"]), arguments["name"].span, "the name of a setting")
     default = constant_of(
-        context, value_of(context, given["default"]), given["default"].span, "the default of a setting"
+        context, value_of(context, arguments["default"]), arguments["default"].span, "the default of a setting"
     )
     if not isinstance(name, str):
-        raise mistake("E0315", "the name of a setting is a string", given["name"].span)
+        raise mistake("E0315", "the name of a setting is a string", arguments["name"].span)
     program = context.program
     value = program.settings.get(name, default)
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
@@ -46,10 +46,10 @@ def make_setting(context: Context, given: Arguments, span: Span, expected: Expec
     return Constant(value)
 
 
-def make_load(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_load(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """An array from a `.npy` file beside the program."""
     del expected
-    argument = given["path"]
+    argument = arguments["path"]
     name = constant_of(context, value_of(context, argument), argument.span, "the path of a file")
     if not isinstance(name, str):
         raise mistake("E0315", "the path of a file is a string", argument.span)

@@ -160,8 +160,8 @@ def constant_value(program: Program, scope: Scope, item: tree.ConstItem) -> Enti
         entity = LiteralTensor(literal, declared.with_shape(entity.shape))
     if declared is not None:
 
-        def complain(wanted: str, got: str) -> Exception:
-            return mistake("E0307", f"`{item.name.text}` is declared as {wanted}, but this is {got}", item.value.span)
+        def complain(expected: str, got: str) -> Exception:
+            return mistake("E0307", f"`{item.name.text}` is declared as {expected}, but this is {got}", item.value.span)
 
         entity = fit(context, entity, declared, item.value.span, complain, fill=True)
     return _frozen(entity, item)

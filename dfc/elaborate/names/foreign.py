@@ -288,8 +288,8 @@ def imported(name: str) -> str:
 @cache
 def _library() -> dict[str, tuple[str, ...]]:
     """The modules of `std` that declare a name."""
-    found: dict[str, tuple[str, ...]] = {}
+    libraries: dict[str, tuple[str, ...]] = {}
     for path in sorted(STD.glob("*.dfg")):
         for name in _DECLARED.findall(path.read_text(encoding="utf-8")):
-            found[name] = (*found.get(name, ()), f"std.{path.stem}")
-    return found
+            libraries[name] = (*libraries.get(name, ()), f"std.{path.stem}")
+    return libraries

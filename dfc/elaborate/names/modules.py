@@ -60,9 +60,9 @@ class Loader:
         key = str(path)
         if any(known == key for known, _ in self._loading):
             raise self._cycle(key, name, span)
-        found = self.loaded.get(key)
-        if found is not None:
-            return found
+        binding = self.loaded.get(key)
+        if binding is not None:
+            return binding
         self._loading.append((key, span))
         try:
             source = read_source(path, shown)
@@ -79,22 +79,22 @@ class Loader:
     def load_core(self) -> LoadedModule:
         """The functions of the prelude that are written in the language."""
         path = PACKAGE / "std" / "core.dfg"
-        found = self.loaded.get(str(path))
-        if found is None:
+        binding = self.loaded.get(str(path))
+        if binding is None:
             module = library_tree(read_source(path, "std/core.dfg"))
-            found = self._declare("std.core", module, folder=path.parent, library=True)
-            self.loaded[str(path)] = found
-        return found
+            binding = self._declare("std.core", module, folder=path.parent, library=True)
+            self.loaded[str(path)] = binding
+        return binding
 
     def texts(self) -> dict[str, str]:
         """The imported files that are not of the library, by their path in the folder they were found in."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for key, module in self.loaded.items():
             for folder in self.folders:
                 if not module.is_library and Path(key).is_relative_to(folder):
-                    found.setdefault(Path(key).relative_to(folder).as_posix(), module.tree.span.file.text)
+                    texts.setdefault(Path(key).relative_to(folder).as_posix(), module.tree.span.file.text)
                     break
-        return found
+        return texts
 
     def _find(self, name: str, span: Span, folder: Path | None) -> tuple[Path, str, bool]:
         parts = [part for part in name.split(".") if part]
@@ -104,17 +104,17 @@ class Loader:
             if candidate.is_file():
                 return candidate, _shown(candidate), False
             raise self._missing(name, span, [folder])
-        for place in self.folders:
-            candidate = place / relative
+        for searched in self.folders:
+            candidate = searched / relative
             if candidate.is_file():
                 return candidate, _shown(candidate), False
         if parts[0] == "std" and (PACKAGE / relative).is_file():
             return PACKAGE / relative, relative.as_posix(), True
         raise self._missing(name, span, [*self.folders, PACKAGE])
 
-    def _missing(self, name: str, span: Span, places: Sequence[Path]) -> Mistake:
-        found = [(place, path) for place in places[:2] for form in NEAR for path in sorted(place.glob(form))]
-        known = [".".join(path.relative_to(place).with_suffix("").parts) for place, path in found]
+    def _missing(self, name: str, span: Span, folders: Sequence[Path]) -> Mistake:
+        candidates = [(folder, path) for folder in folders[:2] for form in NEAR for path in sorted(folder.glob(form))]
+        known = [".".join(path.relative_to(folder).with_suffix("").parts) for folder, path in candidates]
         known += [f"std.{path.stem}" for path in sorted((PACKAGE / "std").glob("*.dfg"))]
         near = closest(name.lstrip("."), known)
         return mistake("E0203", f"there is no module `{name}`", span, did_you_mean(near))
@@ -126,7 +126,7 @@ class Loader:
             "E0206",
             f"the module `{name}` imports itself",
             span,
-            secondary=[(place, "through this import") for _, place in self._loading[start + 1 :]],
+            secondary=[(import_span, "through this import") for _, import_span in self._loading[start + 1 :]],
             notes=(" -> ".join([*names, names[0]]),),
         )
 
@@ -150,10 +150,10 @@ class Loader:
     def _declare_items(self, loaded: LoadedModule) -> None:
         program = self.program
         prefix = f"{loaded.name}." if loaded.name else ""
-        place = Declaration(program, loaded.scope, prefix)
+        declaration = Declaration(program, loaded.scope, prefix)
         for item in items_of(loaded.tree):
             try:
-                declare(program, loaded.scope, item, lambda s: declare_state(place, s))
+                declare(program, loaded.scope, item, lambda s: declare_state(declaration, s))
             except Mistake as problem:
                 program.reporter.report(problem.diagnostic)
                 continue
@@ -182,21 +182,21 @@ class Loader:
         module = self.load(item.module.text, item.module.span, folder if item.module.sibling else None)
         for each in item.names:
             name = each.alias or each.name
-            found = module.scope.own(each.name.text)
-            if found is None or each.name.text not in exported(module.scope):
+            binding = module.scope.own(each.name.text)
+            if binding is None or each.name.text not in exported(module.scope):
                 problem = missing_export(item.module.text, module.scope, each.name)
                 self.program.reporter.report(problem.diagnostic)
                 loaded.scope.forget(name.text, name.span)
                 continue
-            present = present_name(found.span.file.name, each.name.text)
+            present = present_name(binding.span.file.name, each.name.text)
             if present is not None:
                 self.program.reporter.report(former_name(each.name.text, each.name.span, present))
-            loaded.scope.bind(name.text, self._borrowed(found, name), name.span, BindingRole.IMPORT)
+            loaded.scope.bind(name.text, self._borrowed(binding, name), name.span, BindingRole.IMPORT)
 
-    def _borrowed(self, found: Binding, name: tree.Identifier) -> Entity | Pending:
-        if found.is_resolved:
-            return found.value
-        return Pending(once(self.program, name, lambda: found.value))
+    def _borrowed(self, binding: Binding, name: tree.Identifier) -> Entity | Pending:
+        if binding.is_resolved:
+            return binding.value
+        return Pending(once(self.program, name, lambda: binding.value))
 
 
 @cache

@@ -62,8 +62,10 @@ def no_such_name(context: Context, name: str, span: Span) -> Mistake:
     near = closest(name, own) or ("" if known_elsewhere(name) else closest(name, (b.name for b in visible)))
     if not near:
         return mistake("E0201", f"there is no `{name}` here", span, helps=_elsewhere(context, name, span))
-    found = next(b for b in visible if b.name == near)
-    secondary = [(found.span, "defined here")] if not found.span.is_nowhere and found.span.file == span.file else []
+    binding = next(b for b in visible if b.name == near)
+    secondary = (
+        [(binding.span, "defined here")] if not binding.span.is_nowhere and binding.span.file == span.file else []
+    )
     return mistake(
         "E0201",
         f"there is no `{name}` here",

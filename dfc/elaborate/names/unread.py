@@ -51,8 +51,8 @@ def remarks(module: tree.Module, *, broken: bool = False) -> Iterator[Diagnostic
 
 
 def _constants(items: Iterable[tree.Node]) -> Names:
-    found = [item for item in items if isinstance(item, tree.ConstItem)]
-    return {item.name.text: Bound(item.name.span, "constant") for item in found}
+    constants = [item for item in items if isinstance(item, tree.ConstItem)]
+    return {item.name.text: Bound(item.name.span, "constant") for item in constants}
 
 
 def _of_item(item: tree.Node, constants: Names) -> Iterator[Diagnostic]:
@@ -70,7 +70,7 @@ class Walk:
 
     def __init__(self, constants: Names) -> None:
         self.scopes: list[Names] = [dict(constants), {}]
-        self.found: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
 
     def function(self, item: Function | tree.EntryItem) -> Iterator[Diagnostic]:
         own = self.scopes[-1]
@@ -92,7 +92,7 @@ class Walk:
         else:
             self.suite(body)
         self.close(self.scopes[-1])
-        yield from self.found
+        yield from self.diagnostics
 
     def nested(self, body: tree.Body, names: Names) -> None:
         self.scopes.append(names)
@@ -132,7 +132,7 @@ class Walk:
             name = binder.name
             outer = next((scope[name.text] for scope in reversed(self.scopes[:-1]) if name.text in scope), None)
             if outer is not None and not name.text.startswith("_") and outer.what != "size":
-                self.found.append(_hides(name, outer))
+                self.diagnostics.append(_hides(name, outer))
             earlier = self.scopes[-1].get(name.text)
             if earlier is not None:
                 self.close({name.text: earlier})
@@ -197,7 +197,7 @@ class Walk:
         """The end of what can read these names."""
         for name, bound in names.items():
             if bound.what == "value" and not bound.read and not name.startswith("_"):
-                self.found.append(_unread(name, bound))
+                self.diagnostics.append(_unread(name, bound))
 
 
 def _names_in(node: tree.Node) -> Iterator[str]:
@@ -259,7 +259,7 @@ def _unused_imports(module: tree.Module) -> Iterator[Diagnostic]:
         elif isinstance(item, tree.FromItem):
             unused = [each for each in item.names if _own(each) not in used and not _own(each).startswith("_")]
             for each in unused:
-                yield _unused(_own(each), item, each.span, _place_of(item, each))
+                yield _unused(_own(each), item, each.span, _span_of(item, each))
 
 
 def _own(name: tree.ImportedName) -> str:
@@ -277,7 +277,7 @@ def _dotted(module: tree.Module) -> Iterator[str]:
             yield from (".".join(parts[:count]) for count in range(1, len(parts)))
 
 
-def _place_of(item: tree.FromItem, name: tree.ImportedName) -> Span:
+def _span_of(item: tree.FromItem, name: tree.ImportedName) -> Span:
     """The name with its comma; the whole line if it is the only one."""
     if len(item.names) == 1:
         return alone(item.span)
@@ -287,9 +287,9 @@ def _place_of(item: tree.FromItem, name: tree.ImportedName) -> Span:
     return Span(name.span.file, name.span.start, item.names[1].span.start)
 
 
-def _unused(name: str, item: tree.ImportItem | tree.FromItem, span: Span, place: Span) -> Diagnostic:
+def _unused(name: str, item: tree.ImportItem | tree.FromItem, span: Span, name_span: Span) -> Diagnostic:
     title = f"the import `{name}` is never used"
     if item.module.text.startswith("std."):
-        return warning("W0202", title, span, helps=(replacing("delete it", place, ""),))
+        return warning("W0202", title, span, helps=(replacing("delete it", name_span, ""),))
     words = f"delete it, or write `as _{name.rpartition('.')[2]}` behind it if the module is here for its state"
     return warning("W0202", title, span, helps=(words,))

@@ -25,7 +25,7 @@ SHOWN = 6  # names of a chain that a message shows
 Expanded = tree.FunctionItem | tree.ProcedureItem | tree.BlockItem
 
 
-def refuse_growth(program: Program, called: Routine | BlockClass, span: Span) -> None:
+def refuse_cost(program: Program, called: Routine | BlockClass, span: Span) -> None:
     """Ends the run if expanding this call would go beyond the limit (E1002)."""
     counter = _Counter(program)
     steps = counter.of(called.item, called.scope)
@@ -33,11 +33,11 @@ def refuse_growth(program: Program, called: Routine | BlockClass, span: Span) ->
         _too_large(program, counter, called, steps, span)
 
 
-def refuse_rounds(context: Context, count: int, span: Span) -> None:
+def refuse_iterations(context: Context, count: int, span: Span) -> None:
     """Ends the run if the lists that surround this one have too many combinations of elements (E1002)."""
-    if context.rounds * count > limits.NODE_LIMIT:
+    if context.repetitions * count > limits.NODE_LIMIT:
         title = f"the program grows beyond {limits.NODE_LIMIT} operations"
-        label = f"{context.rounds * count:,} rounds of lists within lists"
+        label = f"{context.repetitions * count:,} rounds of lists within lists"
         context.program.give_up(mistake("E1002", title, span, label))
 
 
@@ -85,10 +85,10 @@ class _Counter:
             names.append(current.item.name.text)
             item, scope = current.item, current.scope
             inner = [
-                found
+                callee
                 for part in _parts(item)
                 for node in tree.walk(part)
-                if (found := _callee(node, scope, item)) is not None
+                if (callee := _callee(node, scope, item)) is not None
             ]
             current = max(inner, key=lambda each: self.of(each.item, each.scope), default=None)
         return names
@@ -163,22 +163,22 @@ def _callee(node: tree.Node, scope: Scope, item: Expanded) -> Routine | BlockCla
         function = function.operand
     entity = _known(function, scope, item)
     if isinstance(entity, Instance):
-        entity = _settled(entity.scope.own("apply"))
+        entity = _entity_of(entity.scope.own("apply"))
     return entity if isinstance(entity, Routine | BlockClass) else None
 
 
 def _known(expression: tree.Expression, scope: Scope, item: Expanded) -> Entity | None:
     match expression:
         case tree.Name(text):
-            return None if text in _parameters(item) else _settled(scope.find(text))
+            return None if text in _parameters(item) else _entity_of(scope.find(text))
         case tree.Member(operand, name):
             outer = _known(operand, scope, item)
-            return _settled(outer.scope.own(name.text)) if isinstance(outer, ModuleValue | Instance) else None
+            return _entity_of(outer.scope.own(name.text)) if isinstance(outer, ModuleValue | Instance) else None
         case _:
             return None
 
 
-def _settled(binding: Binding | None) -> Entity | None:
+def _entity_of(binding: Binding | None) -> Entity | None:
     if binding is None or not (binding.is_resolved or binding.role in (BindingRole.FUNCTION, BindingRole.BLOCK)):
         return None
     return binding.value
@@ -190,7 +190,7 @@ def _length(expression: tree.Expression, scope: Scope) -> int:
             return len(elements)
         case tree.Name(text):
             binding = scope.find(text)
-            entity = _settled(binding) if binding is not None and binding.role is BindingRole.CONST else None
+            entity = _entity_of(binding) if binding is not None and binding.role is BindingRole.CONST else None
             return len(entity.items) if isinstance(entity, ListValue | TupleValue) else 0
         case _:
             return 0

@@ -27,20 +27,22 @@ Comparison = tuple[Dim, str, Dim]
 
 def require(context: Context, left: Dim, relation: str, right: Dim | int, reason: str, span: Span) -> bool | None:
     """Whether a condition holds; one that is open becomes a check of the entry, and a fact from here on."""
-    wanted = dim(right)
-    answer = _with_bounds(context, left, wanted).holds(left, relation, wanted)
+    right_dim = dim(right)
+    answer = _with_bounds(context, left, right_dim).holds(left, relation, right_dim)
     if answer is None and not context.generic:
-        add_check(context, left, relation, wanted, reason, span)
-        if not measured_among(context, SizeCondition(left, relation, wanted)):  # a partial run may leave that check out
-            context.facts = context.facts.assume(left, relation, wanted)
+        add_check(context, left, relation, right_dim, reason, span)
+        if not measured_among(
+            context, SizeCondition(left, relation, right_dim)
+        ):  # a partial run may leave that check out
+            context.facts = context.facts.assume(left, relation, right_dim)
     return answer
 
 
 def is_open(context: Context, left: Dim, relation: str, right: Dim | int) -> bool:
     """Whether only the run can tell if a condition holds, since it is about sizes found out there."""
-    wanted = dim(right)
-    answer = _with_bounds(context, left, wanted).holds(left, relation, wanted)
-    return answer is None and measured_among(context, SizeCondition(left, relation, wanted))
+    right_dim = dim(right)
+    answer = _with_bounds(context, left, right_dim).holds(left, relation, right_dim)
+    return answer is None and measured_among(context, SizeCondition(left, relation, right_dim))
 
 
 def add_check(context: Context, left: Dim, relation: str, right: Dim, reason: str, span: Span) -> None:
@@ -95,8 +97,8 @@ def comparisons(context: Context, condition: tree.Expression) -> list[Comparison
         case tree.LogicalAnd():
             return comparisons(context, condition.left) + comparisons(context, condition.right)
         case tree.Comparison():
-            found = _comparison(context, condition)
-            return [found] if found is not None else []
+            comparison = _comparison(context, condition)
+            return [comparison] if comparison is not None else []
         case tree.Name():
             return of_value(_in_scratch(context, condition), "and")
         case _:
@@ -128,7 +130,7 @@ def _in_scratch(context: Context, expression: tree.Expression) -> Entity:
 
 def of_value(entity: Entity, joined_by: str) -> list[Comparison]:
     """The comparisons of sizes behind a truth value with a name of its own, as printed graphs have them."""
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     pending = [entity.value] if isinstance(entity, Tensor) else []
     while pending:
         node = pending.pop().node
@@ -136,8 +138,8 @@ def of_value(entity: Entity, joined_by: str) -> list[Comparison]:
             pending += reversed(node.operands)
         elif node is not None and (relation := relation_of(node)) is not None:
             left, right = map(size_of, node.operands)
-            found += [(left, relation, right)] if left is not None and right is not None else []
-    return found
+            comparisons += [(left, relation, right)] if left is not None and right is not None else []
+    return comparisons
 
 
 def _comparison(context: Context, condition: tree.Comparison) -> Comparison | None:
@@ -157,16 +159,16 @@ def _may_be_size(expression: tree.Expression) -> bool:
 
 def where_conditions(context: Context, conditions: tuple[tree.Expression, ...]) -> list[tuple[Comparison, Span]]:
     """What the `where` of a declaration says about sizes, in the scope where its generic names are known."""
-    found: list[tuple[Comparison, Span]] = []
+    pairs: list[tuple[Comparison, Span]] = []
     for condition in conditions:
         for part in _conjuncts(condition):
             comparison = _comparison(context, part) if isinstance(part, tree.Comparison) else None
             if comparison is not None:
-                found.append((comparison, part.span))
+                pairs.append((comparison, part.span))
                 continue
             entity = context.engine.evaluate(context.operand(), part)
             if isinstance(entity, SizeCondition):
-                found.append(((entity.left, entity.relation, entity.right), part.span))
+                pairs.append(((entity.left, entity.relation, entity.right), part.span))
             elif not isinstance(entity, Constant) or not isinstance(entity.value, bool):
                 raise mistake(
                     "E0309",
@@ -175,7 +177,7 @@ def where_conditions(context: Context, conditions: tuple[tree.Expression, ...]) 
                     "this is not a comparison of dimensions",
                     helps=("what depends on values is checked by `assert` in the body",),
                 )
-    return found
+    return pairs
 
 
 def _conjuncts(condition: tree.Expression) -> list[tree.Expression]:
@@ -186,6 +188,6 @@ def _conjuncts(condition: tree.Expression) -> list[tree.Expression]:
     return [condition]
 
 
-def assume_all(context: Context, found: list[Comparison]) -> None:
-    for left, relation, right in found:
+def assume_all(context: Context, comparisons: list[Comparison]) -> None:
+    for left, relation, right in comparisons:
         context.facts = context.facts.assume(left, relation, right)

@@ -23,14 +23,14 @@ from dfc.ops.record import Elementwise
 
 def origins(context: Context, operands: Sequence[Value]) -> list[tuple[Span, str]]:
     """For the last pair of axes that do not fit each other: the declarations that decide their sizes."""
-    found: list[tuple[Span, str]] = []
+    notes: list[tuple[Span, str]] = []
     for value, axis in _clash(operands):
-        source, place = _source(value, axis)
+        source, source_span = _source(value, axis)
         name, span = _declaration(context, source)
         if name and not span.is_nowhere:
-            size = source.tensor.shape[place]
-            found.append((span, f"`{size}` is {_ordinal(place, source.tensor.rank)} of `{name}`: {source.type}"))
-    return list(dict(reversed(found)).items())[::-1]
+            size = source.tensor.shape[source_span]
+            notes.append((span, f"`{size}` is {_ordinal(source_span, source.tensor.rank)} of `{name}`: {source.type}"))
+    return list(dict(reversed(notes)).items())[::-1]
 
 
 def remedies(context: Context, operands: Sequence[Value]) -> Iterator[str]:
@@ -40,12 +40,12 @@ def remedies(context: Context, operands: Sequence[Value]) -> Iterator[str]:
         other = operands[1 - number]
         if variable is None or value.tensor.rank > other.tensor.rank:
             continue
-        wanted = value.tensor.with_shape(other.tensor.shape[other.tensor.rank - value.tensor.rank :])
-        fitting = _fitting(context, variable, wanted)
+        expected = value.tensor.with_shape(other.tensor.shape[other.tensor.rank - value.tensor.rank :])
+        fitting = _fitting(context, variable, expected)
         if fitting:
-            yield f"`{fitting}` would fit: it is {wanted}"
-        elif all(size.constant is not None for size in wanted.shape):
-            yield f"`{variable.short_name}` would fit if it were declared as {wanted}"
+            yield f"`{fitting}` would fit: it is {expected}"
+        elif all(size.constant is not None for size in expected.shape):
+            yield f"`{variable.short_name}` would fit if it were declared as {expected}"
 
 
 def _clash(operands: Sequence[Value]) -> list[tuple[Value, int]]:
@@ -114,9 +114,9 @@ def _variable(context: Context, value: Value) -> Variable | None:
     return context.program.variables.get(node.attributes.resource)
 
 
-def _fitting(context: Context, variable: Variable, wanted: TensorType) -> str:
+def _fitting(context: Context, variable: Variable, expected: TensorType) -> str:
     """The variable of the wanted type whose name is nearest, if it is near."""
-    known = [v.name for v in context.program.variables.values() if v.type == wanted and "." not in v.name]
+    known = [v.name for v in context.program.variables.values() if v.type == expected and "." not in v.name]
     near = get_close_matches(variable.name, known, n=1)
     return near[0] if near else ""
 

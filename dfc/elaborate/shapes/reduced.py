@@ -24,39 +24,39 @@ Shape = tuple[Dim, ...]
 MOST_NODES = 1000
 
 
-def kept_axes(context: Context, operands: Sequence[Value], places: Sequence[Span]) -> list[Help]:
+def kept_axes(context: Context, operands: Sequence[Value], spans: Sequence[Span]) -> list[Help]:
     """For operands that do not fit, one of which is a reduction of what has the shape of another one."""
-    if len(operands) < 2 or len(places) != len(operands):
+    if len(operands) < 2 or len(spans) != len(operands):
         return []
     widest = max((value.tensor for value in operands), key=lambda type_: type_.rank)
-    for value, place in zip(operands, places, strict=True):
-        helps = kept_axes_for(context, value, widest.shape, place)
+    for value, span in zip(operands, spans, strict=True):
+        helps = kept_axes_for(context, value, widest.shape, span)
         if helps:
             return helps
     return []
 
 
-def kept_axes_for(context: Context, value: Value, wanted: Shape, place: Span) -> list[Help]:
+def kept_axes_for(context: Context, value: Value, shape: Shape, span: Span) -> list[Help]:
     """The same for a value that should stretch to a shape."""
     reductions = list(_reductions(value))
     shapes = [_with_axes(node) for node in reductions]
-    if not shapes or len(wanted) != len(shapes[0]) or not all(same_shape(each, shapes[0]) for each in shapes):
+    if not shapes or len(shape) != len(shapes[0]) or not all(same_shape(each, shapes[0]) for each in shapes):
         return []
-    if not stretches_to(shapes[0], wanted) or stretches_to(value.tensor.shape, wanted):
+    if not stretches_to(shapes[0], shape) or stretches_to(value.tensor.shape, shape):
         return []
-    helps = list(_keeping(context, reductions, place))
+    helps = list(_keeping(context, reductions, span))
     index = ", ".join("new" if size == ONE and number in _axes(reductions[0]) else ":"
                       for number, size in enumerate(shapes[0]))  # fmt: skip
-    text = f"{grouped(place.text)}[{index}]"
+    text = f"{grouped(span.text)}[{index}]"
     if "\n" not in text:
         words = f"or put the axis back here: `{text}`" if helps else f"to put the reduced axis back, write `{text}`"
-        helps.append(replacing(words, place, text))
+        helps.append(replacing(words, span, text))
     return helps
 
 
 def _reductions(value: Value) -> Iterator[Node]:
     """The reductions that element-wise ops made a value of; none if anything else decides its shape too."""
-    found: dict[int, Node] = {}
+    reductions: dict[int, Node] = {}
     waiting, seen = [value], set[int]()
     while waiting:
         current = waiting.pop()
@@ -67,10 +67,10 @@ def _reductions(value: Value) -> Iterator[Node]:
         if node is not None and len(seen) < MOST_NODES and isinstance(registry.record(node.op).lowering, Elementwise):
             waiting.extend(node.operands)
         elif node is not None and _loses_axes(node):
-            found[id(node)] = node
+            reductions[id(node)] = node
         else:
             return
-    yield from found.values()
+    yield from reductions.values()
 
 
 def _axes(node: Node) -> tuple[int, ...]:
@@ -80,8 +80,12 @@ def _axes(node: Node) -> tuple[int, ...]:
 
 
 def _loses_axes(node: Node) -> bool:
-    found = node.attributes
-    return isinstance(found, ReduceAttributes | StatisticAttributes) and bool(found.axes) and not found.keep_dims
+    attributes = node.attributes
+    return (
+        isinstance(attributes, ReduceAttributes | StatisticAttributes)
+        and bool(attributes.axes)
+        and not attributes.keep_dims
+    )
 
 
 def _with_axes(node: Node) -> Shape:
@@ -90,7 +94,7 @@ def _with_axes(node: Node) -> Shape:
     return tuple(ONE if number in axes else size for number, size in enumerate(node.operands[0].tensor.shape))
 
 
-def _keeping(context: Context, reductions: Sequence[Node], place: Span) -> Iterator[Help]:
+def _keeping(context: Context, reductions: Sequence[Node], label_span: Span) -> Iterator[Help]:
     """`keep_dims = true` in the calls, which must be the author's own and stand in this function."""
     routine = context.frame.routine
     item: tree.Node | None = routine.item if routine is not None else context.frame.root.entry
@@ -104,7 +108,7 @@ def _keeping(context: Context, reductions: Sequence[Node], place: Span) -> Itera
     words = f"keep the reduced axis, with size 1: `{_kept(first)}`"
     if len(first.text) > 60 or "\n" in first.text:
         words = "keep the reduced axis, with size 1: add `keep_dims = true`"
-    if not place.start <= first.start < place.end:
+    if not label_span.start <= first.start < label_span.end:
         words = f"{words} in line {first.line}"
     yield editing(words, [Edit(Span(span.file, span.end - 1, span.end), ", keep_dims = true)") for span in spans])
 

@@ -51,64 +51,64 @@ def new_size(context: Context, most: Dim) -> Dim:
     return dim(symbol)
 
 
-def measure(context: Context, count: Value, most: Dim, place: OperationSpans) -> Value:
+def measure(context: Context, count: Value, most: Dim, spans: OperationSpans) -> Value:
     """0, 1, 2, .. up to below a number that only the run knows: a tensor with one axis of a new size."""
     size = new_size(context, most)
-    return apply(context, "range", [count], place, MeasuredAttributes(size, most))
+    return apply(context, "range", [count], spans, MeasuredAttributes(size, most))
 
 
-def make_range(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_range(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`range(n, B)`"""
     del expected
-    argument = given["count"]
+    argument = arguments["count"]
     count = _operand(context, argument)
     if count.tensor.dtype.is_integer and not count.tensor.shape:
         count = context.at(span).cast(count, I64)
-    most = size_of(context, value_of(context, given["most"]), given["most"].span)
-    place = OperationSpans("range", span, (argument.span,), arguments={"most": given["most"].span})
-    return Tensor(measure(context, count, most, place))
+    most = size_of(context, value_of(context, arguments["most"]), arguments["most"].span)
+    spans = OperationSpans("range", span, (argument.span,), arguments={"most": arguments["most"].span})
+    return Tensor(measure(context, count, most, spans))
 
 
-def make_nonzero(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_nonzero(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`nonzero(mask)`"""
     del expected
-    x = _operand(context, given["x"])
-    found = set_positions(context, x, OperationSpans("nonzero", span, (given["x"].span,)))
-    return Tensor(found[0]) if len(found) == 1 else TupleValue(tuple(map(Tensor, found)))
+    x = _operand(context, arguments["x"])
+    positions = set_positions(context, x, OperationSpans("nonzero", span, (arguments["x"].span,)))
+    return Tensor(positions[0]) if len(positions) == 1 else TupleValue(tuple(map(Tensor, positions)))
 
 
-def set_positions(context: Context, x: Value, place: OperationSpans) -> Sequence[Value]:
+def set_positions(context: Context, x: Value, spans: OperationSpans) -> Sequence[Value]:
     """The positions of the elements that are set: one tensor an axis."""
     attributes = SizedAttributes(dim(0))
-    operate(context, place, lambda b: b.infer("nonzero", [x], attributes))
-    count = operate(context, place, lambda b: count_set(b, x))
-    (size,) = measure(context, count, x.tensor.elements, place).tensor.shape
-    return operate(context, place, lambda b: b.node("nonzero", [x], SizedAttributes(size)).results)
+    operate(context, spans, lambda b: b.infer("nonzero", [x], attributes))
+    count = operate(context, spans, lambda b: count_set(b, x))
+    (size,) = measure(context, count, x.tensor.elements, spans).tensor.shape
+    return operate(context, spans, lambda b: b.node("nonzero", [x], SizedAttributes(size)).results)
 
 
-def make_unique(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_unique(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`unique(x)`"""
     del expected
-    x = _operand(context, given["x"])
-    place = OperationSpans("unique", span, (given["x"].span,))
-    count = apply(context, "count_distinct", [x], place)
-    (size,) = measure(context, count, x.tensor.elements, place).tensor.shape
-    node = operate(context, place, lambda b: b.node("unique", [x], SizedAttributes(size)))
+    x = _operand(context, arguments["x"])
+    spans = OperationSpans("unique", span, (arguments["x"].span,))
+    count = apply(context, "count_distinct", [x], spans)
+    (size,) = measure(context, count, x.tensor.elements, spans).tensor.shape
+    node = operate(context, spans, lambda b: b.node("unique", [x], SizedAttributes(size)))
     return TupleValue(tuple(map(Tensor, node.results)), ("values", "inverse", "counts"))
 
 
-def picked_by_mask(context: Context, x: Value, mask: Value, place: OperationSpans) -> Value:
+def picked_by_mask(context: Context, x: Value, mask: Value, spans: OperationSpans) -> Value:
     """`x[mask]`: the elements (or rows) where the mask is true; its axes become one."""
     rank, elements = mask.tensor.rank, mask.tensor.elements
     own = x.tensor.shape[:rank]
-    if not operate(context, place, lambda _: same_shape(own, mask.tensor.shape)):
+    if not operate(context, spans, lambda _: same_shape(own, mask.tensor.shape)):
         shown = f"{mask.tensor} against {x.tensor}"
         notes = ("a mask has the first axes of what it picks from, with the same sizes",)
-        raise mistake("E0305", "the mask does not fit what it picks from", place.operands[1], shown, notes=notes)
-    flat = operate(context, place, lambda b: b.reshape(mask, (elements,)))
-    (ids,) = set_positions(context, flat, place)
-    lined_up = operate(context, place, lambda b: b.reshape(x, (elements, *x.tensor.shape[rank:])))
-    return apply(context, "gather", [lined_up, ids], place, AxisAttributes(0))
+        raise mistake("E0305", "the mask does not fit what it picks from", spans.operands[1], shown, notes=notes)
+    flat = operate(context, spans, lambda b: b.reshape(mask, (elements,)))
+    (ids,) = set_positions(context, flat, spans)
+    lined_up = operate(context, spans, lambda b: b.reshape(x, (elements, *x.tensor.shape[rank:])))
+    return apply(context, "gather", [lined_up, ids], spans, AxisAttributes(0))
 
 
 def _operand(context: Context, argument: Argument) -> Value:
@@ -137,10 +137,10 @@ def name_sizes(context: Context, statement: tree.Let, parts: Sequence[Entity]) -
     matching.check()
     for name in statement.fresh:
         symbol = symbols[name.text].symbol
-        found = matching.sizes.get(symbol) if symbol is not None else None
-        if found is None:
+        size = matching.sizes.get(symbol) if symbol is not None else None
+        if size is None:
             raise _names_nothing(statement, name, parts)
-        context.scope.bind(name.text, Size(found), name.span, BindingRole.DIMENSION)
+        context.scope.bind(name.text, Size(size), name.span, BindingRole.DIMENSION)
 
 
 def _match(matching: Matching, declared: DeclaredType, part: Entity) -> None:

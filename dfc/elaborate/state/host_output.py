@@ -39,34 +39,34 @@ Arguments = Mapping[str, Argument]
 VERB = "calls"
 
 
-def run_scalar(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def run_scalar(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`summary.scalar("loss", loss)`"""
     del expected
-    return _summarise(context, "summary.scalar", given, span)
+    return _summarise(context, "summary.scalar", arguments, span)
 
 
-def run_histogram(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def run_histogram(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`summary.histogram("logits", logits, step = steps)`"""
     del expected
-    return _summarise(context, "summary.histogram", given, span)
+    return _summarise(context, "summary.histogram", arguments, span)
 
 
-def _summarise(context: Context, function: str, given: Arguments, span: Span) -> Entity:
-    attributes = SummaryAttributes(_text(context, given["tag"], f"the tag of `{function}`"))
-    arguments = [given[name] for name in ("x", "step") if name in given]
+def _summarise(context: Context, function: str, assigned: Arguments, span: Span) -> Entity:
+    attributes = SummaryAttributes(_text(context, assigned["tag"], f"the tag of `{function}`"))
+    arguments = [assigned[name] for name in ("x", "step") if name in assigned]
     operands = [_operand(context, function, argument) for argument in arguments]
     record_effect(context, VERB, function, span)
-    place = OperationSpans(function, span, [argument.span for argument in arguments])
-    _append(context, function.replace(".", "_"), operands, attributes, place)
+    spans = OperationSpans(function, span, [argument.span for argument in arguments])
+    _append(context, function.replace(".", "_"), operands, attributes, spans)
     return NOTHING
 
 
-def run_print(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def run_print(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`debug.print("took {} ns for N = {}", time, N)`: what is known already becomes a part of the format."""
     del expected
-    format_ = _text(context, given["format"], "the format of `debug.print`")
-    values = [argument for name, argument in given.items() if name != "format"]
-    _check_places(format_, given["format"], values)
+    format_ = _text(context, arguments["format"], "the format of `debug.print`")
+    values = [argument for name, argument in arguments.items() if name != "format"]
+    _check_placeholders(format_, arguments["format"], values)
     operands: list[Value] = []
     filled: list[str] = []
     for argument in values:
@@ -83,7 +83,7 @@ def run_print(context: Context, given: Arguments, span: Span, expected: Expected
     return NOTHING
 
 
-def _check_places(format_: str, argument: Argument, values: Sequence[Argument]) -> None:
+def _check_placeholders(format_: str, argument: Argument, values: Sequence[Argument]) -> None:
     try:
         count = placeholders(format_)
     except ValueError as problem:
@@ -103,9 +103,9 @@ def _filled(format_: str, texts: Sequence[str]) -> str:
     return pieces[0] + "".join(next(rest) + piece for piece in pieces[1:])
 
 
-def make_clock(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_clock(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`clock() after y`: the time when `y` is there."""
-    del given, expected
+    del arguments, expected
     record_effect(context, "reads", "clock", span)
     return Tensor(_append(context, "clock", list(context.after), None, OperationSpans("clock", span)).result)
 
@@ -148,15 +148,15 @@ def _operand(context: Context, function: str, argument: Argument, entity: Entity
 
 
 def _append(
-    context: Context, op: str, operands: Sequence[Value], attributes: Attributes | None, place: OperationSpans
+    context: Context, op: str, operands: Sequence[Value], attributes: Attributes | None, spans: OperationSpans
 ) -> Node:
     """A call of the host, behind those before it."""
     record = registry.record(op)
     assert isinstance(record.lowering, HostCall)
     resource, region = record.lowering.resource, context.region
-    wanted = attributes if attributes is not None else record.attributes()
-    types = operate(context, place, lambda _: record.infer([v.tensor for v in operands], wanted), operands)
+    call_attributes = attributes if attributes is not None else record.attributes()
+    types = operate(context, spans, lambda _: record.infer([v.tensor for v in operands], call_attributes), operands)
     token = region.token(resource)
-    node = context.at(place.span).add(op, (*operands, token), (*types, TokenType(resource)), wanted)
+    node = context.at(spans.span).add(op, (*operands, token), (*types, TokenType(resource)), call_attributes)
     region.advance(resource, node.results[-1])
     return node

@@ -47,9 +47,9 @@ def first_value(context: Context, variable: Variable) -> Value | None:
 
 
 def _complain(variable: Variable) -> Complain:
-    def complain(wanted: str, got: str) -> Exception:
+    def complain(expected: str, got: str) -> Exception:
         return mistake(
-            "E0407", f"the first value of `{variable.short_name}` must be {wanted}, and this is {got}", variable.span
+            "E0407", f"the first value of `{variable.short_name}` must be {expected}, and this is {got}", variable.span
         )
 
     return complain
@@ -88,39 +88,39 @@ def reads(program: Program, variable: Variable) -> list[str]:
 
 def in_order(program: Program, variables: Sequence[Variable]) -> list[Variable]:
     """The variables in an order in which each finds what it reads; a cycle is E0408."""
-    wanted = {variable.name: variable for variable in variables}
+    by_name = {variable.name: variable for variable in variables}
     done: dict[str, None] = {}
     for variable in variables:
-        _visit(program, wanted, variable, done)
-    return [wanted[name] for name in done]
+        _visit(program, by_name, variable, done)
+    return [by_name[name] for name in done]
 
 
-def _visit(program: Program, wanted: dict[str, Variable], start: Variable, done: dict[str, None]) -> None:
+def _visit(program: Program, by_name: dict[str, Variable], start: Variable, done: dict[str, None]) -> None:
     path: list[tuple[Variable, Iterator[str]]] = [(start, iter(reads(program, start)))]
     open_names = {start.name: None}
     if start.name in done:
         return
     while path:
         variable, pending = path[-1]
-        following = next((n for n in pending if n in wanted and n not in done), None)
+        following = next((n for n in pending if n in by_name and n not in done), None)
         if following is None:
             path.pop()
             open_names.pop(variable.name, None)
             done[variable.name] = None
         elif following in open_names:
-            raise _cycle([v.name for v, _ in path], wanted, following)
+            raise _cycle([v.name for v, _ in path], by_name, following)
         else:
             open_names[following] = None
-            path.append((wanted[following], iter(reads(program, wanted[following]))))
+            path.append((by_name[following], iter(reads(program, by_name[following]))))
 
 
-def _cycle(path: list[str], wanted: dict[str, Variable], again: str) -> Mistake:
+def _cycle(path: list[str], by_name: dict[str, Variable], again: str) -> Mistake:
     circle = [*path[path.index(again) :], again]
-    span: Span = wanted[again].span
+    span: Span = by_name[again].span
     return mistake(
         "E0408",
         f"the first value of `{again}` depends on itself",
         span,
-        secondary=[(wanted[name].span, "part of the circle") for name in circle[1:-1]],
+        secondary=[(by_name[name].span, "part of the circle") for name in circle[1:-1]],
         notes=(" -> ".join(circle),),
     )

@@ -39,27 +39,27 @@ def unfilled(module: tree.Module) -> dict[str, Mistake]:
     if not queues:
         return {}
     bodies = [item for item in module.items if isinstance(item, BODIES)]
-    found: dict[str, Mistake] = {}
+    mistakes: dict[str, Mistake] = {}
     for name, uses in _uses(queues, bodies).items():
         if uses.takes and "put" not in uses.methods and not uses.mentions:
-            found[name] = _waits_for_ever(queues[name], *uses.takes[0], bodies)
-    return found
+            mistakes[name] = _waits_for_ever(queues[name], *uses.takes[0], bodies)
+    return mistakes
 
 
 def _uses(queues: dict[str, tree.QueueItem], bodies: list[Body]) -> dict[str, _Uses]:
-    found = {name: _Uses() for name in queues}
+    by_queue = {name: _Uses() for name in queues}
     for body in bodies:
         for node in tree.walk(body):
-            if isinstance(node, tree.Name) and node.text in found:
-                found[node.text].mentions += 1
+            if isinstance(node, tree.Name) and node.text in by_queue:
+                by_queue[node.text].mentions += 1
             method = _method(node)
-            if isinstance(node, tree.Call) and method is not None and method[0] in found:
-                uses = found[method[0]]
+            if isinstance(node, tree.Call) and method is not None and method[0] in by_queue:
+                uses = by_queue[method[0]]
                 uses.mentions -= 1
                 uses.methods.add(method[1])
                 if method[1] in TAKING:
                     uses.takes.append((body, node))
-    return found
+    return by_queue
 
 
 def _method(node: tree.Node) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected, Frame
-from dfc.elaborate.expressions.arguments import Wanted, assign_arguments, value_of
+from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_arguments, value_of
 from dfc.elaborate.expressions.makers import type_argument
 from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.places import OperationSpans
@@ -30,8 +30,8 @@ RNG_TYPE = tensor_type(U64, 4)
 Arguments = Mapping[str, Argument]
 
 
-def number(context: Context, given: Arguments, name: str, default: float, function: str) -> float:
-    argument = given.get(name)
+def number(context: Context, arguments: Arguments, name: str, default: float, function: str) -> float:
+    argument = arguments.get(name)
     if argument is None:
         return default
     what = f"the argument `{name}` of `{function}`"
@@ -44,27 +44,27 @@ def number(context: Context, given: Arguments, name: str, default: float, functi
 # ------------------------------------------------------------ initialisers --
 
 
-def make_uniform(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
-    low = number(context, given, "low", 0.0, "uniform")
-    high = number(context, given, "high", 1.0, "uniform")
+def make_uniform(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    low = number(context, arguments, "low", 0.0, "uniform")
+    high = number(context, arguments, "high", 1.0, "uniform")
     return Tensor(_between(context, "uniform", low, high, span, expected))
 
 
-def make_normal(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
-    mean = number(context, given, "mean", 0.0, "normal")
-    deviation = number(context, given, "deviation", 1.0, "normal")
+def make_normal(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    mean = number(context, arguments, "mean", 0.0, "normal")
+    deviation = number(context, arguments, "deviation", 1.0, "normal")
     return Tensor(_scaled(context, _random(context, "normal", span, expected, "normal"), deviation, mean, span))
 
 
-def make_glorot_uniform(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
-    del given
+def make_glorot_uniform(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    del arguments
     fan_in, fan_out = _fans(context, _declared(context, span, expected, "glorot_uniform"))
     limit = math.sqrt(6 / max(fan_in + fan_out, 1))
     return Tensor(_between(context, "glorot_uniform", -limit, limit, span, expected))
 
 
-def make_he_normal(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
-    del given
+def make_he_normal(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    del arguments
     fan_in, _ = _fans(context, _declared(context, span, expected, "he_normal"))
     deviation = math.sqrt(2 / max(fan_in, 1))
     return Tensor(_scaled(context, _random(context, "normal", span, expected, "he_normal"), deviation, 0.0, span))
@@ -127,18 +127,18 @@ def _between(context: Context, function: str, low: float, high: float, span: Spa
 
 
 def _scaled(context: Context, x: Value, factor: float, offset: float, span: Span) -> Value:
-    place = OperationSpans("*", span, (span, span))
+    spans = OperationSpans("*", span, (span, span))
     if factor != 1.0:
-        x = apply(context, "mul", [x, context.at(span).scalar_like(factor, x)], place)
+        x = apply(context, "mul", [x, context.at(span).scalar_like(factor, x)], spans)
     if offset != 0.0:
-        x = apply(context, "add", [x, context.at(span).scalar_like(offset, x)], place)
+        x = apply(context, "add", [x, context.at(span).scalar_like(offset, x)], spans)
     return x
 
 
 # -------------------------------------------------------------------- draws --
 
 
-def make_philox(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_philox(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """The state of an rng before its first draw."""
     del expected
     variable = context.frame.variable
@@ -150,24 +150,27 @@ def make_philox(context: Context, given: Arguments, span: Span, expected: Expect
             helps=("declare `var dice: rng = philox(seed = 1)`",),
         )
     seed = 0
-    if "seed" in given:
-        value = constant_of(context, value_of(context, given["seed"]), given["seed"].span, "the seed")
+    if "seed" in arguments:
+        value = constant_of(context, value_of(context, arguments["seed"]), arguments["seed"].span, "the seed")
         if isinstance(value, bool) or not isinstance(value, int):
-            raise mistake("E0315", "a seed is a whole number", given["seed"].span)
+            raise mistake("E0315", "a seed is a whole number", arguments["seed"].span)
         seed = value
     return LiteralTensor(Literal(np.asarray(initial_state(seed, variable.name))), RNG_TYPE)
 
 
-_METHODS: dict[str, tuple[tuple[Wanted, ...], str]] = {
+_METHODS: dict[str, tuple[tuple[ExpectedArgument, ...], str]] = {
     "uniform": (
-        (Wanted("type", True), Wanted("low", False), Wanted("high", False)),
+        (ExpectedArgument("type", True), ExpectedArgument("low", False), ExpectedArgument("high", False)),
         "dice.uniform(type, low: float = 0, high: float = 1)",
     ),
     "normal": (
-        (Wanted("type", True), Wanted("mean", False), Wanted("deviation", False)),
+        (ExpectedArgument("type", True), ExpectedArgument("mean", False), ExpectedArgument("deviation", False)),
         "dice.normal(type, mean: float = 0, deviation: float = 1)",
     ),
-    "bernoulli": ((Wanted("type", True), Wanted("chance", True)), "dice.bernoulli(type, chance: float)"),
+    "bernoulli": (
+        (ExpectedArgument("type", True), ExpectedArgument("chance", True)),
+        "dice.bernoulli(type, chance: float)",
+    ),
 }
 
 
@@ -175,21 +178,21 @@ def call_rng_method(context: Context, method: RngMethod, arguments: Sequence[Arg
     name = method.name
     if name not in _METHODS:
         raise unsupported(f"`{name}` is", span)
-    wanted, signature = _METHODS[name]
-    given = assign_arguments(f"{method.variable.short_name}.{name}", wanted, arguments, span, signature)
-    type_ = type_argument(context, given["type"], name, None)
+    expected_parameters, signature = _METHODS[name]
+    by_name = assign_arguments(f"{method.variable.short_name}.{name}", expected_parameters, arguments, span, signature)
+    type_ = type_argument(context, by_name["type"], name, None)
     if name == "bernoulli":
-        return _bernoulli(context, method.variable, type_, given, span)
+        return _bernoulli(context, method.variable, type_, by_name, span)
     if not type_.dtype.is_float:
-        raise mistake("E0302", f"`{name}` makes floating-point numbers", given["type"].span, str(type_))
+        raise mistake("E0302", f"`{name}` makes floating-point numbers", by_name["type"].span, str(type_))
     first, second = ("low", "high") if name == "uniform" else ("mean", "deviation")
-    offset, scale = _parameter(context, given, first, type_), _parameter(context, given, second, type_)
+    offset, scale = _parameter(context, by_name, first, type_), _parameter(context, by_name, second, type_)
     x = draw(context, method.variable, name, type_, span)
-    return Tensor(_spread(context, x, name, offset, scale, span))
+    return Tensor(_shift_and_scale(context, x, name, offset, scale, span))
 
 
-def _parameter(context: Context, given: Arguments, name: str, type_: TensorType) -> Value | None:
-    argument = given.get(name)
+def _parameter(context: Context, arguments: Arguments, name: str, type_: TensorType) -> Value | None:
+    argument = arguments.get(name)
     if argument is None:
         return None
     entity = value_of(context, argument)
@@ -200,30 +203,34 @@ def _parameter(context: Context, given: Arguments, name: str, type_: TensorType)
     return tensor(context, entity, argument.span, type_.dtype if element_type(entity) is None else None)
 
 
-def _spread(context: Context, x: Value, name: str, offset: Value | None, scale: Value | None, span: Span) -> Value:
-    place = OperationSpans(name, span, (span, span))
+def _shift_and_scale(
+    context: Context, x: Value, name: str, offset: Value | None, scale: Value | None, span: Span
+) -> Value:
+    spans = OperationSpans(name, span, (span, span))
     if scale is not None:
         width = scale
         if name == "uniform" and offset is not None:
-            width = apply(context, "sub", [scale, offset], place)
-        x = apply(context, "mul", [x, width], place)
+            width = apply(context, "sub", [scale, offset], spans)
+        x = apply(context, "mul", [x, width], spans)
     elif name == "uniform" and offset is not None:
         one = context.at(span).scalar_like(1, x)
-        x = apply(context, "mul", [x, apply(context, "sub", [one, offset], place)], place)
-    return apply(context, "add", [x, offset], place) if offset is not None else x
+        x = apply(context, "mul", [x, apply(context, "sub", [one, offset], spans)], spans)
+    return apply(context, "add", [x, offset], spans) if offset is not None else x
 
 
-def _bernoulli(context: Context, variable: Variable, type_: TensorType, given: Arguments, span: Span) -> Entity:
+def _bernoulli(context: Context, variable: Variable, type_: TensorType, arguments: Arguments, span: Span) -> Entity:
     """True with the given chance, element by element."""
     if not type_.dtype.is_bool:
         title = "`bernoulli` makes truth values"
-        raise mistake("E0302", title, given["type"].span, str(type_), helps=("write `bool[...]`",))
-    entity = value_of(context, given["chance"])
+        raise mistake("E0302", title, arguments["type"].span, str(type_), helps=("write `bool[...]`",))
+    entity = value_of(context, arguments["chance"])
     chance_type = element_type(entity) or F32
-    chance = _parameter(context, given, "chance", type_.with_dtype(chance_type))
+    chance = _parameter(context, arguments, "chance", type_.with_dtype(chance_type))
     assert chance is not None
     x = draw(context, variable, "uniform", type_.with_dtype(chance.tensor.dtype), span)
-    return Tensor(apply(context, "less", [x, chance], OperationSpans("bernoulli", span, (span, given["chance"].span))))
+    return Tensor(
+        apply(context, "less", [x, chance], OperationSpans("bernoulli", span, (span, arguments["chance"].span)))
+    )
 
 
 def draw(context: Context, variable: Variable, distribution: str, type_: TensorType, span: Span) -> Value:

@@ -55,29 +55,34 @@ class Declaration:
     generic: bool = False
 
 
-def declare_state(place: Declaration, item: tree.ParamItem | tree.VarItem) -> Entity:
+def declare_state(declaration: Declaration, item: tree.ParamItem | tree.VarItem) -> Entity:
     """The variables or instance that an item declares."""
     context = static_context(
-        place.program, Scope(place.scope), "state", item.name.text, item.name.span, generic=place.generic
+        declaration.program,
+        Scope(declaration.scope),
+        "state",
+        item.name.text,
+        item.name.span,
+        generic=declaration.generic,
     )
     settings = read_settings(context, item)
-    name = settings.name or f"{place.prefix}{item.name.text}"
-    program = place.program
+    name = settings.name or f"{declaration.prefix}{item.name.text}"
+    program = declaration.program
     program.resolving.add(item.name.text)
     try:
         if item.type is None:
-            return _untyped(place, context, item, name, settings)
+            return _untyped(declaration, context, item, name, settings)
         _refuse_recompute(item)
         declared = resolve_type(context, item.type)
         if (isinstance(declared, ResourceType) and declared.name == "rng") or settings.kind == "rng":
-            return _rng(place, item, name, settings)
-        return _variables(place, item, declared, name, settings, lambda entity: entity)
+            return _rng(declaration, item, name, settings)
+        return _variables(declaration, item, declared, name, settings, lambda entity: entity)
     finally:
         program.resolving.discard(item.name.text)
 
 
 def read_settings(context: Context, item: tree.ParamItem | tree.VarItem) -> Settings:
-    found: dict[str, bool | str] = {}
+    settings: dict[str, bool | str] = {}
     for setting in item.settings:
         name = setting.name.text
         if name not in SETTINGS:
@@ -90,14 +95,14 @@ def read_settings(context: Context, item: tree.ParamItem | tree.VarItem) -> Sett
         entity = context.engine.evaluate(context, setting.value)
         value = constant_of(context, entity, setting.value.span, f"the setting `{name}`")
         if isinstance(value, bool) != (name == "saved") or not isinstance(value, bool | str):
-            wanted = "`true` or `false`" if name == "saved" else "a string"
-            raise mistake("E0315", f"the setting `{name}` must be {wanted}", setting.value.span)
-        found[name] = value
+            expected = "`true` or `false`" if name == "saved" else "a string"
+            raise mistake("E0315", f"the setting `{name}` must be {expected}", setting.value.span)
+        settings[name] = value
     return Settings(
-        container=str(found.get("container", "default")),
-        saved=bool(found.get("saved", True)),
-        name=str(found.get("name", "")),
-        kind=str(found.get("kind", "")),
+        container=str(settings.get("container", "default")),
+        saved=bool(settings.get("saved", True)),
+        name=str(settings.get("name", "")),
+        kind=str(settings.get("kind", "")),
     )
 
 
@@ -105,7 +110,7 @@ def read_settings(context: Context, item: tree.ParamItem | tree.VarItem) -> Sett
 
 
 def _variables(
-    place: Declaration,
+    declaration: Declaration,
     item: tree.ParamItem | tree.VarItem,
     declared: DeclaredType,
     name: str,
@@ -115,11 +120,11 @@ def _variables(
     """One variable, or one for each field of a tuple; `pick` finds the field in the initial value."""
     match declared:
         case TensorType():
-            return VariableValue(_variable(place, item, declared, name, settings, pick))
+            return VariableValue(_variable(declaration, item, declared, name, settings, pick))
         case TupleType(fields, names):
             shown = names or tuple(str(n) for n in range(len(fields)))
             items = [
-                _variables(place, item, field, f"{name}.{part}", settings, _field(pick, number, len(fields)))
+                _variables(declaration, item, field, f"{name}.{part}", settings, _field(pick, number, len(fields)))
                 for number, (field, part) in enumerate(zip(fields, shown, strict=True))
             ]
             return TupleValue(tuple(items), names)
@@ -149,7 +154,7 @@ def _check_extent(type_: TensorType, span: Span) -> None:
 
 
 def _variable(
-    place: Declaration,
+    declaration: Declaration,
     item: tree.ParamItem | tree.VarItem,
     type_: TensorType,
     name: str,
@@ -157,7 +162,7 @@ def _variable(
     pick: Callable[[Entity], Entity],
 ) -> Variable:
     for size in type_.shape:
-        if size.constant is None and not place.generic:
+        if size.constant is None and not declaration.generic:
             span = (item.type or item).span
             raise mistake("E0309", "the shape of a variable is known when the program is compiled", span)
     _check_extent(type_, (item.type or item).span)
@@ -173,7 +178,7 @@ def _variable(
     value = item.value
 
     def initial(context: Context) -> Entity:
-        inner = replace(context, scope=Scope(place.scope))
+        inner = replace(context, scope=Scope(declaration.scope))
         return pick(inner.engine.right_hand_side(inner, value, type_))
 
     variable = Variable(
@@ -187,8 +192,8 @@ def _variable(
         item.documentation,
     )
     if not _is_unset(value):
-        place.program.first_values[variable] = initial
-    register(place, variable)
+        declaration.program.first_values[variable] = initial
+    register(declaration, variable)
     return variable
 
 
@@ -197,9 +202,9 @@ def _is_unset(value: tree.RightHandSide) -> bool:
     return isinstance(value, tree.Call) and value.span.text == "graph.unset()"
 
 
-def register(place: Declaration, variable: Variable) -> None:
-    program = place.program
-    if place.generic:
+def register(declaration: Declaration, variable: Variable) -> None:
+    program = declaration.program
+    if declaration.generic:
         return
     known = program.variables.get(variable.name)
     if known is not None:
@@ -212,11 +217,11 @@ def register(place: Declaration, variable: Variable) -> None:
     program.variables[variable.name] = variable
 
 
-def _rng(place: Declaration, item: tree.ParamItem | tree.VarItem, name: str, settings: Settings) -> Entity:
+def _rng(declaration: Declaration, item: tree.ParamItem | tree.VarItem, name: str, settings: Settings) -> Entity:
     value = item.value
 
     def initial(context: Context) -> Entity:
-        inner = replace(context, scope=Scope(place.scope))
+        inner = replace(context, scope=Scope(declaration.scope))
         return inner.engine.right_hand_side(inner, value, RNG_TYPE)
 
     variable = Variable(
@@ -230,18 +235,18 @@ def _rng(place: Declaration, item: tree.ParamItem | tree.VarItem, name: str, set
         item.documentation,
     )
     if not _is_unset(value):
-        place.program.first_values[variable] = initial
-    register(place, variable)
+        declaration.program.first_values[variable] = initial
+    register(declaration, variable)
     return VariableValue(variable)
 
 
 def _untyped(
-    place: Declaration, context: Context, item: tree.ParamItem | tree.VarItem, name: str, settings: Settings
+    declaration: Declaration, context: Context, item: tree.ParamItem | tree.VarItem, name: str, settings: Settings
 ) -> Entity:
     """`var net = Dense[784, 10]()`, or a variable whose type follows from its first value."""
     value = item.value
     if isinstance(value, tree.Call) and isinstance(value.function, tree.Name) and value.function.text == "philox":
-        return _rng(place, item, name, settings)
+        return _rng(declaration, item, name, settings)
     context.instance = name
     entity = context.engine.right_hand_side(context, value)
     context.instance = ""
@@ -254,7 +259,7 @@ def _untyped(
     if isinstance(entity, Instance | Nothing) or not is_operand(entity):
         raise mistake("E0316", f"a variable cannot hold {describe(entity)}", value.span)
     type_ = tensor(context, entity, value.span).tensor
-    return VariableValue(_variable(place, item, type_, name, settings, lambda found: found))
+    return VariableValue(_variable(declaration, item, type_, name, settings, lambda initial: initial))
 
 
 def _set_instances(context: Context, item: tree.ParamItem | tree.VarItem, entity: Entity) -> None:
@@ -262,8 +267,8 @@ def _set_instances(context: Context, item: tree.ParamItem | tree.VarItem, entity
     for setting in item.settings:
         if setting.name.text != RECOMPUTE:
             raise unsupported(f"the setting `{setting.name.text}` of an instance is", setting.span)
-        found = context.engine.evaluate(context, setting.value)
-        value = constant_of(context, found, setting.value.span, "the setting `recompute`")
+        setting_value = context.engine.evaluate(context, setting.value)
+        value = constant_of(context, setting_value, setting.value.span, "the setting `recompute`")
         if not isinstance(value, bool):
             title = "the setting `recompute` of an instance must be `true` or `false`"
             raise mistake("E0315", title, setting.value.span, f"this is {setting.value.span.text}")

@@ -63,36 +63,38 @@ def _only_variables(entity: Entity, span: Span, function: str) -> None:
         raise mistake("E0316", f"`{function}` takes variables", span, f"this holds {describe(entity)}")
 
 
-def make_params(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_params(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     del span, expected
-    found = variables_of(context, given["of"], "params")
-    return ListValue(tuple(VariableValue(v) for v in found if v.trained))
+    members = variables_of(context, arguments["of"], "params")
+    return ListValue(tuple(VariableValue(v) for v in members if v.trained))
 
 
-def make_state(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def make_state(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     del span, expected
-    return ListValue(tuple(VariableValue(v) for v in variables_of(context, given["of"], "state")))
+    return ListValue(tuple(VariableValue(v) for v in variables_of(context, arguments["of"], "state")))
 
 
-def run_initialize(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def run_initialize(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     del expected
-    _initialise(context, variables_of(context, given["what"], "initialize"), span)
+    _initialise(context, variables_of(context, arguments["what"], "initialize"), span)
     return NOTHING
 
 
-def run_reset(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def run_reset(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     """`reset("container")`"""
     del expected
-    entity = value_of(context, given["container"])
+    entity = value_of(context, arguments["container"])
     if not isinstance(entity, Constant) or not isinstance(entity.value, str):
-        raise mistake("E0315", "`reset` takes the name of a container", given["container"].span)
+        raise mistake("E0315", "`reset` takes the name of a container", arguments["container"].span)
     context.program.resolve_state()
     everything = list(context.program.variables.values())
     containers = sorted({v.container for v in everything})
     if entity.value not in containers:
         note = f"the containers are {listed(containers)}"
         near = did_you_mean(closest(entity.value, containers))
-        raise mistake("E0201", f"there is no container `{entity.value}`", given["container"].span, near, notes=(note,))
+        raise mistake(
+            "E0201", f"there is no container `{entity.value}`", arguments["container"].span, near, notes=(note,)
+        )
     _initialise(context, [v for v in everything if v.container == entity.value], span)
     return NOTHING
 
@@ -109,28 +111,28 @@ def _initialise(context: Context, variables: Sequence[Variable], span: Span) -> 
 # -------------------------------------------------------------- checkpoints --
 
 
-def run_save(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def run_save(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     del expected
-    return _host(context, "checkpoint_save", "saves", given, span)
+    return _host(context, "checkpoint_save", "saves", arguments, span)
 
 
-def run_restore(context: Context, given: Arguments, span: Span, expected: Expected) -> Entity:
+def run_restore(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
     del expected
-    return _host(context, "checkpoint_restore", "restores", given, span)
+    return _host(context, "checkpoint_restore", "restores", arguments, span)
 
 
-def _host(context: Context, op: str, verb: str, given: Arguments, span: Span) -> Entity:
+def _host(context: Context, op: str, verb: str, arguments: Arguments, span: Span) -> Entity:
     function = "checkpoint." + op.removeprefix("checkpoint_")
-    path = value_of(context, given["path"])
+    path = value_of(context, arguments["path"])
     if isinstance(path, Unknown):
         raise Abandoned
     if isinstance(path, Constant) and isinstance(path.value, str):
         help_ = "let the host say where: declare the entry with the parameter `path: string`"
-        raise unsupported("a fixed path is", given["path"].span, helps=(help_,))
+        raise unsupported("a fixed path is", arguments["path"].span, helps=(help_,))
     if not isinstance(path, Text):
-        raise mistake("E0316", f"`{function}` takes a path", given["path"].span, describe(path))
-    chosen = variables_of(context, given["what"], function)
-    everything = isinstance(value_of(context, given["what"]), ProgramValue)
+        raise mistake("E0316", f"`{function}` takes a path", arguments["path"].span, describe(path))
+    chosen = variables_of(context, arguments["what"], function)
+    everything = isinstance(value_of(context, arguments["what"]), ProgramValue)
     ordered = sorted(v.name for v in chosen if v.saved or not everything)
     for name in ordered:
         record_effect(context, verb, name, span)

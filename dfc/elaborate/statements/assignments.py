@@ -58,52 +58,52 @@ def run_update(context: Context, statement: tree.Update) -> None:
     _update(context, statement, target, entity)
 
 
-def _target(context: Context, place: tree.Expression, statement: tree.Update | None = None) -> Entity:
-    if isinstance(place, tree.Index):
-        binding = context.scope.find(place.operand.text) if isinstance(place.operand, tree.Name) else None
+def _target(context: Context, target: tree.Expression, statement: tree.Update | None = None) -> Entity:
+    if isinstance(target, tree.Index):
+        binding = context.scope.find(target.operand.text) if isinstance(target.operand, tree.Name) else None
         if (
             binding is not None
             and binding.role in (BindingRole.LOOP, BindingRole.LET)
             and isinstance(binding.value, Tensor)
         ):
-            raise never_changes(place, binding.value)
-        return _target(context, place.operand)
-    if isinstance(place, tree.Call):
-        raise mistake("E0406", "the result of a call cannot be written to", place.span)
-    if isinstance(place, tree.Member):
-        return context.engine.evaluate(context.operand(), place)
-    if not isinstance(place, tree.Name):
-        raise mistake("E0406", "this cannot be written to", place.span)
-    binding = context.scope.find(place.text)
+            raise never_changes(target, binding.value)
+        return _target(context, target.operand)
+    if isinstance(target, tree.Call):
+        raise mistake("E0406", "the result of a call cannot be written to", target.span)
+    if isinstance(target, tree.Member):
+        return context.engine.evaluate(context.operand(), target)
+    if not isinstance(target, tree.Name):
+        raise mistake("E0406", "this cannot be written to", target.span)
+    binding = context.scope.find(target.text)
     if binding is None:
-        raise no_such_name(context, place.text, place.span)
+        raise no_such_name(context, target.text, target.span)
     entity = binding.value
     if isinstance(entity, Unknown):
         raise Abandoned
     if binding.role is BindingRole.LOOP:
-        title = f"`{place.text}` is a loop variable; it is given its next value with `=`"
-        helps = _next_value(place, statement) if statement is not None else []
-        raise mistake("E0404", title, place.span, secondary=[(binding.span, "carried by this loop")], helps=helps)
+        title = f"`{target.text}` is a loop variable; it is given its next value with `=`"
+        helps = _next_value(target, statement) if statement is not None else []
+        raise mistake("E0404", title, target.span, secondary=[(binding.span, "carried by this loop")], helps=helps)
     if binding.role is BindingRole.PARAMETER:
-        raise _a_copy(context, binding, place)
+        raise _a_copy(context, binding, target)
     if not isinstance(entity, VariableValue | TupleValue):
-        raise _not_a_variable(binding, place, entity)
+        raise _not_a_variable(binding, target, entity)
     return entity
 
 
-def _next_value(place: tree.Name, statement: tree.Update) -> list[Help]:
+def _next_value(target: tree.Name, statement: tree.Update) -> list[Help]:
     """`k = k + 1` for `k += 1`"""
     value = statement.value.span.text
     if len(statement.targets) != 1 or "\n" in value:
         return []
     sign = statement.operator.removesuffix("=")
-    text = f"{place.text} = {value}" if sign == ":" else f"{place.text} = {place.text} {sign} {grouped(value)}"
-    return [replacing(f"write `{text}`", place.span.to(statement.value.span), text)]
+    text = f"{target.text} = {value}" if sign == ":" else f"{target.text} = {target.text} {sign} {grouped(value)}"
+    return [replacing(f"write `{text}`", target.span.to(statement.value.span), text)]
 
 
-def _a_copy(context: Context, binding: Binding, place: tree.Name) -> Mistake:
+def _a_copy(context: Context, binding: Binding, target: tree.Name) -> Mistake:
     text = binding.span.text
-    name = place.text
+    name = target.text
     helps: list[Help] = []
     if context.frame.routine is not None and not text.startswith(("const ", "ref ")) and "=" not in text:
         words = f"declare it as `ref {text}`, so that the caller passes the variable itself"
@@ -111,29 +111,29 @@ def _a_copy(context: Context, binding: Binding, place: tree.Name) -> Mistake:
     return mistake(
         "E0406",
         f"`{name}` is a copy; writing to it would have no effect outside",
-        place.span,
+        target.span,
         secondary=[(binding.span, "a value parameter")],
         helps=helps,
     )
 
 
-def _not_a_variable(binding: Binding, place: tree.Name, entity: Entity) -> Mistake:
+def _not_a_variable(binding: Binding, target: tree.Name, entity: Entity) -> Mistake:
     secondary = [(binding.span, "defined here")] if not binding.span.is_nowhere else []
-    title = f"`{place.text}` is not a variable"
-    helps = (f"declare it at the top of the file: `var {place.text}: ... = ...`",)
-    return mistake("E0406", title, place.span, f"this is {describe(entity)}", secondary=secondary, helps=helps)
+    title = f"`{target.text}` is not a variable"
+    helps = (f"declare it at the top of the file: `var {target.text}: ... = ...`",)
+    return mistake("E0406", title, target.span, f"this is {describe(entity)}", secondary=secondary, helps=helps)
 
 
 def _update(context: Context, statement: tree.Update, target: tree.Place, entity: Entity) -> None:
-    place = _target(context, target)
-    if isinstance(place, TupleValue):
+    updated = _target(context, target)
+    if isinstance(updated, TupleValue):
         if isinstance(target, tree.Index):
             raise mistake("E0406", "a tuple of variables has no axes", target.span)
-        _update_tuple(context, statement, target, place, entity)
+        _update_tuple(context, statement, target, updated, entity)
         return
-    if not isinstance(place, VariableValue):
-        raise mistake("E0406", f"this is {describe(place)}, not a variable", target.span)
-    variable = place.variable
+    if not isinstance(updated, VariableValue):
+        raise mistake("E0406", f"this is {describe(updated)}, not a variable", target.span)
+    variable = updated.variable
     if variable.kind is ResourceKind.RNG:
         raise mistake("E0406", f"`{variable.name}` is an rng: it changes when numbers are drawn", target.span)
     selectors = _selectors(context, variable, target)
@@ -141,15 +141,15 @@ def _update(context: Context, statement: tree.Update, target: tree.Place, entity
 
 
 def _update_tuple(
-    context: Context, statement: tree.Update, target: tree.Place, place: TupleValue, entity: Entity
+    context: Context, statement: tree.Update, target: tree.Place, variables: TupleValue, entity: Entity
 ) -> None:
     if isinstance(entity, Constant | Opaque | Untyped):
-        entity = TupleValue((entity,) * len(place.items))
-    if not isinstance(entity, TupleValue) or len(entity.items) != len(place.items):
+        entity = TupleValue((entity,) * len(variables.items))
+    if not isinstance(entity, TupleValue) or len(entity.items) != len(variables.items):
         raise mistake(
-            "E0316", f"`{target.span.text}` has {len(place.items)} fields", statement.value.span, describe(entity)
+            "E0316", f"`{target.span.text}` has {len(variables.items)} fields", statement.value.span, describe(entity)
         )
-    for part, item in zip(place.items, entity.items, strict=True):
+    for part, item in zip(variables.items, entity.items, strict=True):
         if isinstance(part, TupleValue):
             _update_tuple(context, statement, target, part, item)
         elif isinstance(part, VariableValue):
@@ -185,11 +185,11 @@ def assign(
             raise Abandoned
         raise not_an_operand(entity, span)
     if mode == "/=" and not variable.type.dtype.is_float:
-        place = OperationSpans("/", statement.span, (statement.targets[0].span, span), statement.operator_span)
+        spans = OperationSpans("/", statement.span, (statement.targets[0].span, span), statement.operator_span)
         adapts = element_type(entity) is None
         whole = not adapts or default_type(entity) == I64
         label = f"{variable.type.dtype} divided by {describe(entity)}"
-        raise whole_quotient(label, place, (False, adapts), whole=whole)
+        raise whole_quotient(label, spans, (False, adapts), whole=whole)
     value = tensor(context, entity, span, variable.type.dtype if element_type(entity) is None else None)
     target = _target_shape(variable, selectors)
     _check_value(context, variable, value, target, statement)
@@ -236,20 +236,20 @@ def _check_value(
     context: Context, variable: Variable, value: Value, target: tuple[Dim, ...], statement: tree.Update
 ) -> None:
     got, span = value.tensor, statement.value.span
-    wanted = TensorType(variable.type.dtype, target)
+    expected = TensorType(variable.type.dtype, target)
     text = statement.targets[0].span.text
-    if got.dtype != wanted.dtype:
-        written = conversion(span, wanted.dtype)
+    if got.dtype != expected.dtype:
+        written = conversion(span, expected.dtype)
         helps = (replacing(f"write `{written}`", span, written),) if "\n" not in span.text else ()
         note = "nothing is converted silently in .dfg, not even to a wider type"
-        raise mistake("E0302", f"`{text}` is {wanted}, but this is {got}", span, notes=(note,), helps=helps)
+        raise mistake("E0302", f"`{text}` is {expected}, but this is {got}", span, notes=(note,), helps=helps)
     with assuming(context.facts):
         if stretches_to(got.shape, target):
             return
         helps = kept_axes_for(context, value, target, span)
     raise mistake(
         "E0305",
-        f"`{text}` is {wanted}, but this is {got}",
+        f"`{text}` is {expected}, but this is {got}",
         span,
         notes=("the value of an assignment is broadcast to its target, never the reverse",),
         helps=helps,
@@ -288,12 +288,12 @@ def _write(
 
 def _with_points(shape: tuple[Dim, ...], selectors: Sequence[Selector], rank: int) -> list[Dim]:
     left = [ONE] * (rank - len(shape)) + list(shape)
-    found: list[Dim] = []
+    inferred: list[Dim] = []
     for selector in selectors:
         if isinstance(selector, Point):
-            found.append(ONE)
+            inferred.append(ONE)
         else:
             width = selector.ids.tensor.rank if isinstance(selector, Picked) else 1
-            found += left[:width]
+            inferred += left[:width]
             left = left[width:]
-    return found
+    return inferred

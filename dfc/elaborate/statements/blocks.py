@@ -14,7 +14,7 @@ from dfc.elaborate.expressions.parameters import bind_all, match_arguments, requ
 from dfc.elaborate.mistakes import Mistake, mistake
 from dfc.elaborate.names.declarations import declare
 from dfc.elaborate.names.scope import Scope
-from dfc.elaborate.shapes.cost_limit import refuse_growth
+from dfc.elaborate.shapes.cost_limit import refuse_cost
 from dfc.elaborate.shapes.obligations import require, where_conditions
 from dfc.elaborate.state.state import Declaration, declare_state
 from dfc.elaborate.types.entities import BlockClass, Constant, Entity, Instance, Routine, Size, Unknown
@@ -38,7 +38,7 @@ def construct(context: Context, block: BlockClass, arguments: Sequence[Argument]
             if "\n" not in span.text
             else (),
         )
-    refuse_growth(context.program, block, span)
+    refuse_cost(context.program, block, span)
     context.program.grow(CALL_COST, span)
     frame = Frame("block", item.name.text, name, item.name.span, context.frame.root, context.frame, span)
     inner = replace(context, frame=frame, scope=block.scope, instance="")
@@ -112,10 +112,10 @@ def make_instance(context: Context, item: tree.BlockItem, name: str, span: Span)
 def _with_members(context: Context, item: tree.BlockItem, name: str) -> Instance:
     program = context.program
     instance = Instance(name, item, context.scope)
-    place = Declaration(program, context.scope, f"{name}.", context.generic)
+    declaration = Declaration(program, context.scope, f"{name}.", context.generic)
     for each in item.members:
         try:
-            declare(program, context.scope, each, lambda s, p=place: declare_state(p, s))
+            declare(program, context.scope, each, lambda s, p=declaration: declare_state(p, s))
         except Mistake as problem:
             program.reporter.report(problem.diagnostic)
     for each in item.members:
@@ -130,5 +130,5 @@ def _with_members(context: Context, item: tree.BlockItem, name: str) -> Instance
                 instance.state[each.name.text] = entity
     for binding in context.scope.names.values():
         if isinstance(binding.entity, Routine) and binding.entity.owner is instance:
-            refuse_growth(program, binding.entity, binding.span)
+            refuse_cost(program, binding.entity, binding.span)
     return instance

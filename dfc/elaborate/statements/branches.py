@@ -113,13 +113,13 @@ def choose(context: Context, expression: tree.Conditional, expected: Expected) -
 
 def _elementwise(expression: tree.Conditional, problem: Mistake) -> Mistake:
     """`if` over a tensor: `select` is probably what is meant."""
-    found = problem.diagnostic
+    diagnostic = problem.diagnostic
     texts = [part.span.text for part in (expression.condition, expression.then, expression.otherwise)]
-    if found.code != "E0308" or "per element" not in found.title or any("\n" in text for text in texts):
+    if diagnostic.code != "E0308" or "per element" not in diagnostic.title or any("\n" in text for text in texts):
         return problem
     text = f"select({', '.join(texts)})"
     written = replacing(f"to choose element by element, write `{text}`", expression.span, text)
-    return Mistake(found.with_helps([written, *found.remedies]))
+    return Mistake(diagnostic.with_helps([written, *diagnostic.remedies]))
 
 
 # ---------------------------------------------------------------- deciding --
@@ -132,22 +132,22 @@ def decide(
         return runs[0 if decided else 1](replace(context))
     if decided is None:
         return _check_all(context, runs)
-    sides = [_elaborate(context, run, place) for run, place in zip(runs, spans, strict=True)]
+    sides = [_elaborate(context, run, side_span) for run, side_span in zip(runs, spans, strict=True)]
     return _join(context, decided, sides, span)
 
 
 def _check_all(context: Context, runs: Sequence[Run]) -> Entity:
-    found: list[Entity] = []
+    entities: list[Entity] = []
     for run in runs:
         try:
-            found.append(run(replace(context)))
+            entities.append(run(replace(context)))
         except Mistake as problem:
             context.program.reporter.report(problem.diagnostic)
         except Abandoned:
             pass
-    if not found:
+    if not entities:
         raise Abandoned
-    return next((entity for entity in found if entity is not NOTHING), NOTHING)
+    return next((entity for entity in entities if entity is not NOTHING), NOTHING)
 
 
 def _elaborate(context: Context, run: Run, span: Span) -> Side:

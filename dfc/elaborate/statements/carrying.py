@@ -26,14 +26,14 @@ class Unwritten(Exception):
     """There is no short way to write it."""
 
 
-def path_to(root: tree.Node, wanted: tree.Node) -> list[tree.Node]:
-    """The nodes from `root` down to `wanted`, both included; empty if it is not below."""
+def path_to(root: tree.Node, target: tree.Node) -> list[tree.Node]:
+    """The nodes from `root` down to `target`, both included; empty if it is not below."""
     waiting: list[tuple[tree.Node, ...]] = [(root,)]
     while waiting:
         path = waiting.pop()
-        if path[-1] is wanted:
+        if path[-1] is target:
             return list(path)
-        inside = (each for each in tree.children(path[-1]) if _covers(each.span, wanted.span))
+        inside = (each for each in tree.children(path[-1]) if _covers(each.span, target.span))
         waiting.extend((*path, each) for each in inside)
     return []
 
@@ -73,11 +73,11 @@ def rebound(construct: tree.Node) -> list[str]:
     """The names outside of a construct that lines inside of it give new values to, each once."""
     own = {binder.name.text for node in tree.walk(construct) if isinstance(node, tree.Let) for binder in node.binders}
     own |= {carry.name.text for node in tree.walk(construct) if isinstance(node, tree.Loop) for carry in node.carries}
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for node in tree.walk(construct):
         if isinstance(node, tree.Rebind):
-            found.update((target.text, None) for target in node.targets if isinstance(target, tree.Name))
-    return [name for name in found if name not in own]
+            names.update((target.text, None) for target in node.targets if isinstance(target, tree.Name))
+    return [name for name in names if name not in own]
 
 
 def carrying(below: Sequence[tree.Node], type_of: TypeOf) -> list[Help]:
@@ -161,8 +161,8 @@ def _carry(loop: tree.For | tree.Loop, carries: str) -> Iterator[Edit]:
     elif loop.carries:
         yield Edit(loop.carries[-1].span.after(), f", {carries}")
     else:
-        place = loop.span.start + len("loop")
-        yield Edit(Span(loop.span.file, place, place), f" {carries}")
+        offset = loop.span.start + len("loop")
+        yield Edit(Span(loop.span.file, offset, offset), f" {carries}")
 
 
 def _bound(statement: tree.Node, loop: tree.For | tree.Loop, names: Sequence[str]) -> Iterator[Edit]:
@@ -205,8 +205,8 @@ def _inner(loop: tree.Node, names: Sequence[str]) -> Iterator[Edit]:
             yield Edit(start, f"{', '.join(own)} = loop {carries} ")
         else:
             yield Edit(start, f"{', '.join(own)} = ")
-            place = node.span.start + len("loop")
-            yield Edit(Span(node.span.file, place, place), f" {carries}")
+            offset = node.span.start + len("loop")
+            yield Edit(Span(node.span.file, offset, offset), f" {carries}")
 
 
 def _around(each: tree.EachStatement, names: Sequence[str], type_of: TypeOf) -> Help:

@@ -16,11 +16,11 @@ def record_effect(context: Context, verb: str, resource: str, span: Span) -> Non
     """Notes that the statement at `span` changes a resource; E0401 inside a `fn`."""
     context.frame.root.effects.append(Effect(verb, resource, span, context.frame))
     frame: Frame | None = context.frame
-    place, direct = span, True
+    effect_span, direct = span, True
     while frame is not None:
         if frame.kind == "fn":
-            raise _effect_in_function(frame, verb, resource, place, direct)
-        place, direct, frame = frame.call_span, False, frame.parent
+            raise _effect_in_function(frame, verb, resource, effect_span, direct)
+        effect_span, direct, frame = frame.call_span, False, frame.parent
 
 
 def _effect_in_function(frame: Frame, verb: str, resource: str, span: Span, direct: bool) -> Mistake:
@@ -99,11 +99,11 @@ def readonly_violations(root: Root) -> list[Diagnostic]:
     entry = root.readonly
     if entry is None:
         return []
-    by_place: dict[Span, list[Effect]] = {}
+    by_span: dict[Span, list[Effect]] = {}
     for effect in root.effects:
         if effect.verb not in HARMLESS_VERBS:
-            by_place.setdefault(_outermost(effect), []).append(effect)
-    return [_readonly_violation(entry, span, effects) for span, effects in by_place.items()]
+            by_span.setdefault(_outermost(effect), []).append(effect)
+    return [_readonly_violation(entry, span, effects) for span, effects in by_span.items()]
 
 
 def _outermost(effect: Effect) -> Span:
@@ -144,9 +144,9 @@ def _trace(effect: Effect) -> tuple[str, ...]:
 
 
 def _remedy(span: Span, entry: tree.EntryItem) -> tuple[Help, ...]:
-    text, wanted = "training = true", "training = false"
+    text, training = "training = true", "training = false"
     if text in span.text:
         start = span.start + span.text.index(text)
-        return (replacing(f"write `{wanted}`", Span(span.file, start, start + len(text)), wanted),)
+        return (replacing(f"write `{training}`", Span(span.file, start, start + len(text)), training),)
     promise = Span(entry.span.file, entry.span.start, entry.span.start + len("readonly "))
     return (replacing(f"drop `readonly`: `entry {entry.name.text}` may write", promise, ""),)

@@ -44,17 +44,17 @@ def started_as(name: str, value: Span, type_: str) -> Help | None:
     before = text[: text.rindex("=", 0, value.start)].rstrip()
     if not before.endswith(name):
         return None
-    place = Span(value.file, len(before), value.end)
-    return replacing(f"begin with `{name}: {type_} = {value.text}`", place, f": {type_} = {value.text}")
+    edit = Span(value.file, len(before), value.end)
+    return replacing(f"begin with `{name}: {type_} = {value.text}`", edit, f": {type_} = {value.text}")
 
 
 def importing(help_: str, statement: str, span: Span) -> Help:
     """A help that adds an import to the file of `span`."""
     if span.is_nowhere:
         return help_
-    place = _top(span.file)
-    before_import = _IMPORT.match(span.file.text[place.start :]) is not None
-    return replacing(help_, place, f"{statement}\n" if before_import else f"{statement}\n\n")
+    insertion = _top(span.file)
+    before_import = _IMPORT.match(span.file.text[insertion.start :]) is not None
+    return replacing(help_, insertion, f"{statement}\n" if before_import else f"{statement}\n\n")
 
 
 def _top(file: SourceFile) -> Span:
@@ -85,12 +85,12 @@ def generic(help_: str, name: str, declared: str, frame: Span) -> Help:
     if frame.is_nowhere:
         return help_
     text = frame.file.text
-    found = re.compile(rf"\b{re.escape(declared)}\b[ ]*(\[[^\]]*\])?").search(text, frame.start)
-    if found is None:
+    match = re.compile(rf"\b{re.escape(declared)}\b[ ]*(\[[^\]]*\])?").search(text, frame.start)
+    if match is None:
         return help_
-    brackets = found.group(1)
+    brackets = match.group(1)
     if brackets is None:
-        at, added = found.start() + len(declared), f"[{name}]"
+        at, added = match.start() + len(declared), f"[{name}]"
     else:
-        at, added = found.end() - 1, name if not brackets[1:-1].strip() else f", {name}"
+        at, added = match.end() - 1, name if not brackets[1:-1].strip() else f", {name}"
     return replacing(help_, Span(frame.file, at, at), added)

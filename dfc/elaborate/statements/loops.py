@@ -15,7 +15,7 @@ from dfc.elaborate.context import EMITTED, Context, LoopState, Outcome
 from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.operators import as_size
 from dfc.elaborate.expressions.places import OperationSpans
-from dfc.elaborate.expressions.recomputing import refuse_on_while, rounds_between_kept
+from dfc.elaborate.expressions.recomputing import refuse_on_while, segment_length
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.names.scope import PROTECTED, BindingRole, Scope
 from dfc.elaborate.shapes.obligations import assume_all, comparisons
@@ -91,13 +91,13 @@ def run_loop(context: Context, node: tree.Loop) -> Entity:
 
 def _carried(context: Context, carry: tree.Carry) -> Carried:
     name = carry.name.text
-    found = context.scope.find(name)
-    if found is not None and found.role in PROTECTED:
+    binding = context.scope.find(name)
+    if binding is not None and binding.role in PROTECTED:
         raise mistake(
             "E0205",
-            f"`{name}` is the name of a {found.role.value} already",
+            f"`{name}` is the name of a {binding.role.value} already",
             carry.name.span,
-            secondary=[(found.span, f"the {found.role.value}")] if not found.span.is_nowhere else [],
+            secondary=[(binding.span, f"the {binding.role.value}")] if not binding.span.is_nowhere else [],
         )
     here = replace(context.operand(), label=f"{context.frame.path}/{name}")
     typing = replace(context, unknown_sizes=True)
@@ -106,8 +106,8 @@ def _carried(context: Context, carry: tree.Carry) -> Carried:
     entity = context.engine.evaluate(here, carry.value, expected)
     if declared is not None:
 
-        def complain(wanted: str, got: str) -> Exception:
-            return mistake("E0307", f"`{name}` is declared as {wanted}, but this is {got}", carry.value.span)
+        def complain(expected: str, got: str) -> Exception:
+            return mistake("E0307", f"`{name}` is declared as {expected}, but this is {got}", carry.value.span)
 
         return Carried(name, fit(here, entity, declared, carry.value.span, complain, fill=True), carry.span, carry.span)
     return Carried(name, _as_tensors(here, entity, carry.value.span), carry.span, carry.value.span)
@@ -184,9 +184,9 @@ def _run_while(context: Context, node: tree.Loop, head: tree.WhileHead, carried:
     resources = touched(regions)
     blocks = body.condition.close([body.test], resources), body.region.close(body.outputs, resources)
     operands = [*_values([each.initial for each in carried]), *(context.region.token(r) for r in resources)]
-    made = context.at(node.span).add_while(operands, *blocks)
-    tokens_after(context.region, made, resources, regions)
-    return _result(carried, list(while_view(made).results.values), (), body.state.failed)
+    loop = context.at(node.span).add_while(operands, *blocks)
+    tokens_after(context.region, loop, resources, regions)
+    return _result(carried, list(while_view(loop).results.values), (), body.state.failed)
 
 
 def _while_round(
@@ -253,7 +253,7 @@ def run_for(
     span: Span,
     settings: Sequence[tree.Setting],
 ) -> Entity:
-    recompute = rounds_between_kept(context, settings)
+    recompute = segment_length(context, settings)
     counting = _counting(context, bindings, span)
     body = _until_stable(context, suite, lambda pinned: _for_round(context, counting, carried, suite, pinned))
     for value in body.emitted:
@@ -263,9 +263,9 @@ def run_for(
     resources = touched([body.region])
     block = body.region.close([*body.outputs, *body.emitted], resources)
     initial = [*_values([each.initial for each in carried]), *(context.region.token(r) for r in resources)]
-    made = context.at(span).add_for(counting.start, counting.stop, initial, block, counting.trips, recompute)
-    tokens_after(context.region, made, resources, [body.region])
-    results = for_view(made).results
+    loop = context.at(span).add_for(counting.start, counting.stop, initial, block, counting.trips, recompute)
+    tokens_after(context.region, loop, resources, [body.region])
+    results = for_view(loop).results
     return _result(carried, list(results.values), list(results.emitted), body.state.failed)
 
 
@@ -308,15 +308,15 @@ def _range(context: Context, binding: tree.Binding) -> Counting:
     if isinstance(low, Unknown) or isinstance(high, Unknown):
         raise Abandoned
     dtype = element_type(low) or element_type(high) or I64
-    for entity, place in ((low, binding.start), (high, binding.stop)):
+    for entity, entity_span in ((low, binding.start), (high, binding.stop)):
         own = element_type(entity)
         if not is_operand(entity) or (own is not None and not own.is_integer):
-            raise mistake("E0316", "a loop counts in whole numbers", place.span, describe(entity))
+            raise mistake("E0316", "a loop counts in whole numbers", entity_span.span, describe(entity))
     start = tensor(context, low, binding.start.span, dtype)
     stop = tensor(context, high, binding.stop.span, dtype)
-    for value, place in ((start, binding.start), (stop, binding.stop)):
+    for value, entity_span in ((start, binding.start), (stop, binding.stop)):
         if value.tensor.shape:
-            raise mistake("E0316", "a loop counts to a single number", place.span, str(value.tensor))
+            raise mistake("E0316", "a loop counts to a single number", entity_span.span, str(value.tensor))
     if start.tensor.dtype != stop.tensor.dtype:
         title = f"the bounds of a loop must have one type, not {start.tensor.dtype} and {stop.tensor.dtype}"
         raise mistake("E0302", title, binding.start.span.to(binding.stop.span))
@@ -354,12 +354,12 @@ def _over(context: Context, binding: tree.Binding, counting: Counting | None) ->
     base = counting.first
 
     def element(inner: Context, index: Value) -> Entity:
-        place = OperationSpans("for", span, (span,))
+        spans = OperationSpans("for", span, (span,))
         offset = index
         if base != ZERO:
             first = base if isinstance(base, Value) else tensor(inner, Size(base), span)
-            offset = apply(inner, "sub", [index, first], place)
-        return Tensor(apply(inner, "gather", [xs, offset], place, AxisAttributes(0)))
+            offset = apply(inner, "sub", [index, first], spans)
+        return Tensor(apply(inner, "gather", [xs, offset], spans, AxisAttributes(0)))
 
     counting.bindings.append((binding, element))
     return counting

@@ -82,8 +82,8 @@ def _no_name(context: Context, target: tree.Place, statement: tree.Rebind) -> Mi
     if isinstance(entity, VariableValue) and isinstance(target, tree.Index | tree.Member):
         value = statement.value.span.text
         between = statement.span.file.text[target.span.end : statement.value.span.start]
-        place = target.span.end + between.index("=")
-        sign = Span(target.span.file, place, place + 1)
+        offset = target.span.end + between.index("=")
+        sign = Span(target.span.file, offset, offset + 1)
         helps = [replacing(f"write `{target.span.text} := {value}`", sign, ":=")] if "\n" not in value else []
     label = "`=` gives a new value to a loop variable"
     return mistake("E0404", "variables are written with `:=`", target.span, label, helps=helps)
@@ -105,14 +105,14 @@ def never_changes(target: tree.Index, entity: Entity) -> Mistake:
     )
 
 
-def _root(context: Context, place: tree.Expression) -> Entity:
+def _root(context: Context, target: tree.Expression) -> Entity:
     """What the name at the bottom of `x[i].y[j]` stands for; the member where it is one."""
-    while isinstance(place, tree.Index):
-        place = place.operand
-    if isinstance(place, tree.Call):
+    while isinstance(target, tree.Index):
+        target = target.operand
+    if isinstance(target, tree.Call):
         return NOTHING
     try:
-        return context.engine.evaluate(context.operand(), place)
+        return context.engine.evaluate(context.operand(), target)
     except (Mistake, Abandoned):
         return Unknown()
 
@@ -120,8 +120,8 @@ def _root(context: Context, place: tree.Expression) -> Entity:
 def _equals_sign(binding: Binding, target: tree.Name, statement: tree.Rebind) -> Mistake:
     value = statement.value.span.text
     start = statement.span.text.find("=", target.span.end - statement.span.start)
-    place = statement.span.start + start
-    written = replacing(f"write `{target.text} := {value}`", Span(target.span.file, place, place + 1), ":=")
+    offset = statement.span.start + start
+    written = replacing(f"write `{target.text} := {value}`", Span(target.span.file, offset, offset + 1), ":=")
     helps: list[Help] = [written] if "\n" not in value else []
     for sign in ("+", "-", "*"):
         prefix = f"{target.text} {sign} "
@@ -131,7 +131,7 @@ def _equals_sign(binding: Binding, target: tree.Name, statement: tree.Rebind) ->
     return mistake(
         "E0404",
         "variables are written with `:=`",
-        Span(target.span.file, place, place + 1),
+        Span(target.span.file, offset, offset + 1),
         "`=` gives a new value to a loop variable",
         secondary=[(binding.span, f"`{target.text}` is a variable")],
         helps=helps,
@@ -263,7 +263,7 @@ def declared_of(entity: Entity) -> DeclaredType:
 def _give_next(context: Context, binding: Binding, entity: Entity, span: Span) -> None:
     declared = declared_of(binding.value)
 
-    def complain(wanted: str, got: str) -> Exception:
+    def complain(expected: str, got: str) -> Exception:
         helps: list[Help] = ["collect results with `for x in xs { emit ... }`; the loop stacks them for you"]
         first = inserting.started_as(binding.name, binding.span, got) if can_be_promised(context, got) else None
         return mistake(
@@ -271,7 +271,7 @@ def _give_next(context: Context, binding: Binding, entity: Entity, span: Span) -
             f"`{binding.name}` must keep its type from one round to the next",
             span,
             f"{got} after the first round",
-            secondary=[(binding.span, f"{wanted} before it")],
+            secondary=[(binding.span, f"{expected} before it")],
             helps=helps if first is None else [first, *helps] if "[" in got else [first],
         )
 

@@ -60,11 +60,11 @@ class Region:
 
     def token(self, resource: str) -> Value:
         """The current token of a resource in this block."""
-        found = self.tokens.get(resource)
-        if found is None:
-            found = Value(TokenType(resource), resource)
-            self.tokens[resource] = self.entering[resource] = found
-        return found
+        token = self.tokens.get(resource)
+        if token is None:
+            token = Value(TokenType(resource), resource)
+            self.tokens[resource] = self.entering[resource] = token
+        return token
 
     def advance(self, resource: str, token: Value) -> None:
         self.token(resource)
@@ -78,16 +78,16 @@ class Region:
     def read(self, variable: Variable) -> Value:
         """The value of a variable at this point of the program."""
         name = variable.name
-        found = self.snapshots.get(name)
-        if found is None:
+        snapshot = self.snapshots.get(name)
+        if snapshot is None:
             if self.parent is not None and name not in self.written and name not in self.pinned:
                 self.hoisted.add(name)
                 self.parent.follow(self)
-                found = self.parent.read(variable)
+                snapshot = self.parent.read(variable)
             else:
-                found = self._read_here(variable)
-            self.snapshots[name] = found
-        return found
+                snapshot = self._read_here(variable)
+            self.snapshots[name] = snapshot
+        return snapshot
 
     def _read_here(self, variable: Variable) -> Value:
         node = self.builder.add(
@@ -123,12 +123,12 @@ class Region:
 
     @property
     def chain(self) -> list[Region]:
-        found: list[Region] = []
+        regions: list[Region] = []
         region: Region | None = self
         while region is not None:
-            found.append(region)
+            regions.append(region)
             region = region.parent
-        return found
+        return regions
 
 
 class Mark:

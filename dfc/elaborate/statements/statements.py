@@ -11,7 +11,7 @@ from dfc.elaborate.context import Context, Expected
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.later import defined_later
 from dfc.elaborate.names.scope import PROTECTED, BindingRole
-from dfc.elaborate.shapes.cost_limit import refuse_rounds
+from dfc.elaborate.shapes.cost_limit import refuse_iterations
 from dfc.elaborate.shapes.obligations import add_check, append_assert, assume_all, comparisons, measured_among, of_value
 from dfc.elaborate.shapes.size_inference import name_sizes
 from dfc.elaborate.state.host_output import waited_for
@@ -120,8 +120,8 @@ def right_hand_side(context: Context, value: tree.RightHandSide, expected: Expec
         case tree.Loop():
             return run_loop(context, value)
         case tree.EachMap():
-            rounds = each_round(context, value.bindings, value.span)
-            return ListValue(tuple(inner.engine.evaluate(inner, value.value) for inner, _ in rounds))
+            repetitions = each_round(context, value.bindings, value.span)
+            return ListValue(tuple(inner.engine.evaluate(inner, value.value) for inner, _ in repetitions))
         case _:
             return context.engine.evaluate(context, value, expected)
 
@@ -134,11 +134,11 @@ def each_round(
     if len({len(each) for each in lists}) > 1:
         sizes = " and ".join(str(len(each)) for each in lists)
         raise mistake("E0316", "these lists have different lengths", span, f"{sizes} elements")
-    refuse_rounds(context, len(lists[0]), span)
+    refuse_iterations(context, len(lists[0]), span)
     for number, elements in enumerate(zip(*lists, strict=True)):
         context.program.grow(1, span)
         inner = context.nested()
-        inner.rounds = context.rounds * len(lists[0])
+        inner.repetitions = context.repetitions * len(lists[0])
         if context.instance:
             key = elements[0].variable.name if isinstance(elements[0], VariableValue) else str(number)
             inner.instance = f"{context.instance}[{key}]"
@@ -210,10 +210,10 @@ def _bind(context: Context, binder: tree.Binder, entity: Entity, label: str, spa
     if binder.type is not None:
         type_ = resolve_type(replace(context, unknown_sizes=True), binder.type)
 
-        def complain(wanted: str, got: str) -> Exception:
+        def complain(expected: str, got: str) -> Exception:
             return mistake(
                 "E0307",
-                f"`{name}` is declared as {wanted}, but this is {got}",
+                f"`{name}` is declared as {expected}, but this is {got}",
                 span,
                 secondary=[(binder.span, "declared here")],
             )
@@ -257,16 +257,16 @@ def _parts(entity: Entity, count: int, statement: tree.Let) -> tuple[Entity, ...
 
 
 def _refuse_shadowing(context: Context, name: tree.Identifier) -> None:
-    found = context.scope.find(name.text)
+    binding = context.scope.find(name.text)
     if name.text in ALL:
         raise mistake("E0205", f"`{name.text}` is an element type", name.span)
-    if found is None or found.role not in PROTECTED or name.text == "_":
+    if binding is None or binding.role not in PROTECTED or name.text == "_":
         return
     raise mistake(
         "E0205",
-        f"`{name.text}` is the name of a {found.role.value} already",
+        f"`{name.text}` is the name of a {binding.role.value} already",
         name.span,
-        secondary=[(found.span, f"the {found.role.value}")] if not found.span.is_nowhere else [],
+        secondary=[(binding.span, f"the {binding.role.value}")] if not binding.span.is_nowhere else [],
         helps=(f"choose another name, such as `{name.text}_here`",),
     )
 
@@ -309,12 +309,12 @@ def _assume_checked(context: Context) -> None:
 
 
 def _append_assert(context: Context, entity: Entity, statement: tree.Assert, attributes: AssertAttributes) -> None:
-    wanted = condition(context, entity, statement.condition.span, "assert")
-    if wanted is None or wanted is True:
+    expected = condition(context, entity, statement.condition.span, "assert")
+    if expected is None or expected is True:
         return
-    if isinstance(wanted, bool):
-        wanted = tensor(context, entity, statement.condition.span)
-    append_assert(context, wanted, attributes, statement.span)
+    if isinstance(expected, bool):
+        expected = tensor(context, entity, statement.condition.span)
+    append_assert(context, expected, attributes, statement.span)
 
 
 def _run_emit(context: Context, suite: tree.Suite, statement: tree.Emit) -> None:

@@ -27,10 +27,10 @@ def unknown_after(context: Context, node: tree.Node) -> Iterator[tree.Identifier
     elif isinstance(node, tree.Emit) and context.loop is not None:
         context.loop.failed.add(EMITTED)
     elif isinstance(node, tree.If | tree.EachStatement) and context.loop is not None:
-        context.loop.failed |= _given_inside(node) & context.loop.carries.keys()
+        context.loop.failed |= _bound_inside(node) & context.loop.carries.keys()
 
 
-def _given_inside(node: tree.Node) -> set[str]:
+def _bound_inside(node: tree.Node) -> set[str]:
     """The names that get a next value somewhere in a statement, but for what loops in it carry themselves."""
     names: set[str] = set()
     waiting = [node]

@@ -65,7 +65,7 @@ def element_type(entity: Entity) -> Element | None:
         case SizeCondition() | Constant(bool()) | Opaque("bool"):
             return BOOL
         case ListValue(items):
-            return next((found for item in items if (found := element_type(item)) is not None), None)
+            return next((dtype for item in items if (dtype := element_type(item)) is not None), None)
         case _:
             return None
 
@@ -107,9 +107,9 @@ def tensor(context: Context, entity: Entity, span: Span, dtype: Element | None =
         case Constant(bool() | int() | float() as value):
             return _number(context, value, dtype, span)
         case Size(size, adapts):
-            found = context.at(span).size(context.facts.canonical(size))
-            wanted = dtype if adapts and dtype is not None else I64
-            return found if wanted == I64 else context.at(span).cast(found, wanted)
+            size_value = context.at(span).size(context.facts.canonical(size))
+            expected = dtype if adapts and dtype is not None else I64
+            return size_value if expected == I64 else context.at(span).cast(size_value, expected)
         case SizeCondition(left, relation, right):
             builder = context.at(span)
             return builder.apply(op_between(relation), builder.size(left), builder.size(right))
@@ -129,29 +129,29 @@ def tensor(context: Context, entity: Entity, span: Span, dtype: Element | None =
 
 def _computed(context: Context, entity: Untyped, dtype: Element) -> Value:
     """The nodes of what is computed from numbers alone, in one element type; what is used twice in it is made once."""
-    made: dict[int, Value] = {}
+    computed: dict[int, Value] = {}
     waiting = [entity]
     while waiting:
         current = waiting[-1]
-        inner = [each for each in current.operands if isinstance(each, Untyped) and id(each) not in made]
+        inner = [each for each in current.operands if isinstance(each, Untyped) and id(each) not in computed]
         if inner:
             waiting += inner
             continue
         waiting.pop()
-        if id(current) not in made:
-            made[id(current)] = _computed_one(context, current, dtype, made)
-    return made[id(entity)]
+        if id(current) not in computed:
+            computed[id(current)] = _computed_one(context, current, dtype, computed)
+    return computed[id(entity)]
 
 
-def _computed_one(context: Context, entity: Untyped, dtype: Element, made: Mapping[int, Value]) -> Value:
-    place = entity.place
+def _computed_one(context: Context, entity: Untyped, dtype: Element, computed: Mapping[int, Value]) -> Value:
+    spans = entity.spans
     if not (entity.whole or dtype.is_float):
-        title = f"`{_short(place.span)}` is a floating-point number, and {dtype} is needed"
-        raise mistake("E0311", title, place.span, helps=("convert the other operand: `... as f32`",))
-    context.program.grow(1, place.span)
-    pairs = zip(entity.operands, place.operands, strict=True)
-    values = [made[id(e)] if isinstance(e, Untyped) else tensor(context, e, s, dtype) for e, s in pairs]
-    return operate(context, place, lambda builder: entity.build(builder, values), values)
+        title = f"`{_short(spans.span)}` is a floating-point number, and {dtype} is needed"
+        raise mistake("E0311", title, spans.span, helps=("convert the other operand: `... as f32`",))
+    context.program.grow(1, spans.span)
+    pairs = zip(entity.operands, spans.operands, strict=True)
+    values = [computed[id(e)] if isinstance(e, Untyped) else tensor(context, e, s, dtype) for e, s in pairs]
+    return operate(context, spans, lambda builder: entity.build(builder, values), values)
 
 
 def array_of(context: Context, entity: Untyped, dtype: DType) -> NDArray[np.generic]:
@@ -159,18 +159,18 @@ def array_of(context: Context, entity: Untyped, dtype: DType) -> NDArray[np.gene
     if not entity.known:
         raise Abandoned
     scratch = replace(context, region=Region(), may_affect=False)
-    result = tensor(scratch, entity, entity.place.span, dtype)
+    result = tensor(scratch, entity, entity.spans.span, dtype)
     arrays: dict[Value, NDArray[np.generic]] = {}
     for node in scratch.region.block.nodes:
-        made = registry.record(node.op).evaluate([arrays[value] for value in node.operands], node.attributes, {})
-        arrays.update(zip(node.results, made, strict=True))
+        array = registry.record(node.op).evaluate([arrays[value] for value in node.operands], node.attributes, {})
+        arrays.update(zip(node.results, array, strict=True))
     return arrays[result]
 
 
 def number_of(context: Context, entity: Untyped, what: str) -> Constant:
     """The value as a plain number, where a constant is needed, which `what` names."""
     if entity.shape:
-        raise mistake("E0309", f"{what} must be a single number", entity.place.span, f"this has shape {entity.shape}")
+        raise mistake("E0309", f"{what} must be a single number", entity.spans.span, f"this has shape {entity.shape}")
     array = array_of(context, entity, I64 if entity.whole else F64)
     return Constant(int(array) if entity.whole else float(array))
 
@@ -206,12 +206,12 @@ def _short(span: Span) -> str:
 def _number(context: Context, value: bool | int | float, dtype: Element | None, span: Span) -> Value:
     if isinstance(value, bool):
         return context.at(span).constant(value, BOOL)
-    wanted = dtype if dtype is not None else (I64 if isinstance(value, int) else F32)
-    check_fits(value, wanted, span)
+    expected = dtype if dtype is not None else (I64 if isinstance(value, int) else F32)
+    check_fits(value, expected, span)
     builder = context.at(span)
-    if isinstance(wanted, DTypeVariable):
-        return builder.cast(builder.constant(value, F64), wanted)
-    return builder.constant(value, wanted)
+    if isinstance(expected, DTypeVariable):
+        return builder.cast(builder.constant(value, F64), expected)
+    return builder.constant(value, expected)
 
 
 def check_fits(value: int | float, dtype: Element, span: Span) -> None:
@@ -243,8 +243,8 @@ def check_fits(value: int | float, dtype: Element, span: Span) -> None:
 
 def _listed(context: Context, entity: ListValue, span: Span, dtype: Element | None) -> Value:
     """A list of numbers as a constant array."""
-    wanted = dtype if dtype is not None else element_type(entity) or default_type(entity)
-    nested = _numbers(context, entity, wanted, span)
+    expected = dtype if dtype is not None else element_type(entity) or default_type(entity)
+    nested = _numbers(context, entity, expected, span)
     if nested is None:
         raise mistake(
             "E0316",
@@ -253,13 +253,13 @@ def _listed(context: Context, entity: ListValue, span: Span, dtype: Element | No
             helps=(_stacking(span),),
         )
     try:
-        array = np.array(nested, dtype=np.float64 if isinstance(wanted, DTypeVariable) else wanted.numpy)
+        array = np.array(nested, dtype=np.float64 if isinstance(expected, DTypeVariable) else expected.numpy)
     except ValueError:
         raise mistake("E0316", "the rows of this list have different lengths", span) from None
     builder = context.at(span)
-    type_ = TensorType(wanted if isinstance(wanted, DType) else F64, tuple(dim(n) for n in array.shape))
+    type_ = TensorType(expected if isinstance(expected, DType) else F64, tuple(dim(n) for n in array.shape))
     value = builder.add("constant", (), (type_,), ConstantAttributes(Literal(array))).result
-    return builder.cast(value, wanted)
+    return builder.cast(value, expected)
 
 
 def _stacking(span: Span) -> Help:

@@ -73,7 +73,7 @@ class Untyped:
 
     build: Callable[[Builder, Sequence[Value]], Value]
     operands: tuple[Entity, ...]
-    place: OperationSpans
+    spans: OperationSpans
     shape: tuple[Dim, ...]
     whole: bool
     known: bool

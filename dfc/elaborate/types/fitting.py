@@ -74,7 +74,7 @@ def fit_tensor(
     adapts = element_type(entity) is None
     open_sizes = any(map(is_unknown, declared.shape))
     value = tensor(context, entity, span, declared.dtype if adapts else None)
-    declared = _settled(declared, value.tensor) if open_sizes else declared
+    declared = _fitted(declared, value.tensor) if open_sizes else declared
     if same_type(context, value.tensor, declared):
         return value
     number = isinstance(entity, Constant | Opaque | Size | Untyped) and not value.tensor.shape
@@ -83,7 +83,7 @@ def fit_tensor(
     raise complain(str(declared), str(value.tensor))
 
 
-def _settled(declared: TensorType, got: TensorType) -> TensorType:
+def _fitted(declared: TensorType, got: TensorType) -> TensorType:
     """A declared type with the sizes that are there in place of its `?`."""
     if declared.rank != got.rank:
         return declared
@@ -123,7 +123,7 @@ def fits_resource(entity: Entity, name: str) -> bool:
 
 
 def wrong_argument(name: str, function: str, span: Span) -> Complain:
-    def complain(wanted: str, got: str) -> Exception:
-        return mistake("E0316", f"the argument `{name}` of `{function}` must be {wanted}", span, f"this is {got}")
+    def complain(expected: str, got: str) -> Exception:
+        return mistake("E0316", f"the argument `{name}` of `{function}` must be {expected}", span, f"this is {got}")
 
     return complain

@@ -98,7 +98,7 @@ def _unknown_constant(context: Context, signature: Signature, name: str, type_: 
 class Mismatch:
     """Why a type does not match, as far as the sizes are concerned."""
 
-    wanted: Dim
+    expected: Dim
     got: Dim
     open: bool  # not known to be equal, rather than known to be different
 
@@ -120,14 +120,14 @@ class Matching:
         assert symbol is not None
         self.sizes[symbol] = size
 
-    def give_explicitly(self, given: Sequence[Dim | Element], span: Span, name: str) -> None:
+    def give_explicitly(self, explicit: Sequence[Dim | Element], span: Span, name: str) -> None:
         """`Dense[784, 10]`: the generic names in the order of their declaration."""
         generics = self.signature.generics
-        if len(given) > len(generics) or any(isinstance(g, tree.GenericPack) for g in generics[: len(given)]):
+        if len(explicit) > len(generics) or any(isinstance(g, tree.GenericPack) for g in generics[: len(explicit)]):
             listed = ", ".join(g.span.text for g in generics)
-            title = f"`{name}` is generic over {len(generics)} names, not {len(given)}"
+            title = f"`{name}` is generic over {len(generics)} names, not {len(explicit)}"
             raise mistake("E0316", title, span, notes=(f"it is declared as `{name}[{listed}]`",) if listed else ())
-        for generic, value in zip(generics, given, strict=False):
+        for generic, value in zip(generics, explicit, strict=False):
             key = generic.name.text
             if key in self.signature.dtypes:
                 if isinstance(value, Dim):
@@ -138,35 +138,35 @@ class Matching:
             else:
                 raise mistake("E0316", f"`{key}` of `{name}` is a size, not an element type", span)
 
-    def match_dtype(self, wanted: Element, got: Element) -> bool:
-        if not isinstance(wanted, DTypeVariable) or wanted not in self.signature.dtypes.values():
-            return wanted == got
-        if not in_class(got, wanted.bound):
+    def match_dtype(self, expected: Element, got: Element) -> bool:
+        if not isinstance(expected, DTypeVariable) or expected not in self.signature.dtypes.values():
+            return expected == got
+        if not in_class(got, expected.bound):
             return False
-        return self.dtypes.setdefault(wanted, got) == got
+        return self.dtypes.setdefault(expected, got) == got
 
-    def match_shape(self, wanted: tuple[Dim, ...], got: tuple[Dim, ...]) -> bool:
+    def match_shape(self, expected: tuple[Dim, ...], got: tuple[Dim, ...]) -> bool:
         """Whether the ranks fit; sizes are bound or left for `finish`."""
-        position = next((i for i, d in enumerate(wanted) if is_pack(d) and d in self.signature.packs.values()), None)
+        position = next((i for i, d in enumerate(expected) if is_pack(d) and d in self.signature.packs.values()), None)
         if position is None:
-            if len(wanted) != len(got):
+            if len(expected) != len(got):
                 return False
-            self._match_sizes(wanted, got)
+            self._match_sizes(expected, got)
             return True
-        after = len(wanted) - position - 1
-        if len(got) < len(wanted) - 1:
+        after = len(expected) - position - 1
+        if len(got) < len(expected) - 1:
             return False
         middle = got[position : len(got) - after]
-        known = self.packs.setdefault(wanted[position], middle)
+        known = self.packs.setdefault(expected[position], middle)
         if len(known) != len(middle):
             return False
         self._deferred += zip(known, middle, strict=True)
-        self._match_sizes(wanted[:position], got[:position])
-        self._match_sizes(wanted[position + 1 :], got[len(got) - after :])
+        self._match_sizes(expected[:position], got[:position])
+        self._match_sizes(expected[position + 1 :], got[len(got) - after :])
         return True
 
-    def _match_sizes(self, wanted: Sequence[Dim], got: Sequence[Dim]) -> None:
-        for pattern, actual in zip(wanted, got, strict=True):
+    def _match_sizes(self, expected: Sequence[Dim], got: Sequence[Dim]) -> None:
+        for pattern, actual in zip(expected, got, strict=True):
             symbol = pattern.symbol
             if is_unknown(pattern):
                 continue
@@ -183,11 +183,11 @@ class Matching:
             if unknown and not self._solve(pattern, actual, unknown):
                 waiting.append((pattern, actual))
                 continue
-            wanted = pattern.substitute(self.sizes)
-            equal = self.context.facts.equal(wanted, actual)
+            expected = pattern.substitute(self.sizes)
+            equal = self.context.facts.equal(expected, actual)
             if equal is not True:
                 self._deferred = waiting
-                return Mismatch(wanted, actual, equal is None)
+                return Mismatch(expected, actual, equal is None)
         self._deferred = waiting
         return None
 
@@ -218,7 +218,7 @@ class Matching:
     def shown(self) -> list[tuple[str, bool]] | None:
         """Each generic name as a call would give it in brackets, and whether it is decided; None where a pack makes
         that impossible. A name that nothing decides stands for itself."""
-        found: list[tuple[str, bool]] = []
+        bindings: list[tuple[str, bool]] = []
         for generic in self.signature.generics:
             name = generic.name.text
             if name in self.signature.packs:
@@ -228,8 +228,8 @@ class Matching:
             else:
                 symbol = self.signature.symbols[name].symbol
                 known = self.sizes.get(symbol) if symbol is not None else None
-            found.append((str(known) if known is not None else name, known is not None))
-        return found
+            bindings.append((str(known) if known is not None else name, known is not None))
+        return bindings
 
     def instantiate(self, type_: DeclaredType) -> DeclaredType:
         """A type of the signature with what was found in place of the generic names."""

@@ -34,9 +34,9 @@ _NAMES = ("result", "kept", "wanted", "result_here")
 def broken_promise(name: str, promised: Span, returned: Span, offers: Offers) -> Complain:
     """The message that `name` returns another type than it promises."""
 
-    def complain(wanted: str, got: str) -> Exception:
-        helps = [each for each in offers(wanted, got) if "\n" not in text_of(each)]
-        title, secondary = f"`{name}` promises {wanted} but returns {got}", [(promised, "promised here")]
+    def complain(expected: str, got: str) -> Exception:
+        helps = [each for each in offers(expected, got) if "\n" not in text_of(each)]
+        title, secondary = f"`{name}` promises {expected} but returns {got}", [(promised, "promised here")]
         return mistake("E0307", title, returned, got, secondary=secondary, helps=helps)
 
     return complain
@@ -45,10 +45,10 @@ def broken_promise(name: str, promised: Span, returned: Span, offers: Offers) ->
 def offers_for_one(context: Context, promised: Span, returned: Span) -> Offers:
     """For one result whose type is promised at `promised`, and that has an expression of its own."""
 
-    def offers(wanted: str, got: str) -> Iterator[Help]:
+    def offers(expected: str, got: str) -> Iterator[Help]:
         if can_be_promised(context, got):
             yield replacing(f"promise `{got}`", promised, got)
-        yield from _converting(wanted, got, returned)
+        yield from _converting(expected, got, returned)
 
     return offers
 
@@ -56,7 +56,7 @@ def offers_for_one(context: Context, promised: Span, returned: Span) -> Offers:
 def offers_for_all(context: Context, item: Declared, result: DeclaredType, value: Entity, returned: Span) -> Offers:
     """For the whole list of results, of which the types stand in one promise."""
 
-    def offers(_wanted: str, got: str) -> Iterator[Help]:
+    def offers(_expected: str, got: str) -> Iterator[Help]:
         fields = result.fields if isinstance(result, TupleType) else (result,)
         if isinstance(value, TupleValue) and len(fields) == 1:
             yield from _taking(context, item, fields[0], value)
@@ -69,9 +69,9 @@ def offers_for_all(context: Context, item: Declared, result: DeclaredType, value
     return offers
 
 
-def _converting(wanted: str, got: str, returned: Span) -> Iterator[Help]:
+def _converting(expected: str, got: str, returned: Span) -> Iterator[Help]:
     """A conversion, if the element types differ and nothing else."""
-    promised, there = _TENSOR.fullmatch(wanted), _TENSOR.fullmatch(got)
+    promised, there = _TENSOR.fullmatch(expected), _TENSOR.fullmatch(got)
     if promised is None or there is None or promised[1] == there[1] or promised[2] != there[2]:
         return
     text = conversion(returned, promised[1])
@@ -134,10 +134,10 @@ def first(context: Context, item: Declared, value: Entity) -> list[Help]:
     if not type_:
         return []
     text = item.span.file.text
-    place = body.span.start if isinstance(body, tree.Suite) else text.rindex("=", 0, body.value.span.start)
+    offset = body.span.start if isinstance(body, tree.Suite) else text.rindex("=", 0, body.value.span.start)
     if item.where:
-        place = text.rindex("where", 0, item.where[0].span.start)
-    return [replacing(f"promise it: `-> {type_}`", Span(item.span.file, place, place), f"-> {type_} ")]
+        offset = text.rindex("where", 0, item.where[0].span.start)
+    return [replacing(f"promise it: `-> {type_}`", Span(item.span.file, offset, offset), f"-> {type_} ")]
 
 
 def _written(field: tree.TypeExpression | tree.NamedField) -> str:
@@ -153,17 +153,17 @@ def _taking(context: Context, item: Declared, promised: DeclaredType, value: Tup
     body = item.body
     if str(promised) not in texts or (isinstance(body, tree.Suite) and not _gives_one(body)):
         return
-    place = texts.index(str(promised))
+    index = texts.index(str(promised))
     names = ["_"] * len(texts)
     binder = _only_use(body) if isinstance(body, tree.Suite) else None
     if binder is not None:
-        names[place] = binder.text
+        names[index] = binder.text
         words = f"take one of its {len(texts)} values: `let {', '.join(names)} = ...`"
         yield replacing(words, binder.span, ", ".join(names))
         return
     name = next((each for each in _NAMES if context.scope.find(each) is None), "")
     if name:
-        names[place] = name
+        names[index] = name
         words = f"take one of its {len(texts)} values: `let {', '.join(names)} = ...`, and return `{name}`"
         yield replacing(words, *_returning(body, ", ".join(names), name))
 

@@ -83,10 +83,12 @@ def _tuple_type(context: Context, written: tree.TupleType) -> TupleType:
         named = isinstance(each, tree.NamedField)
         names.append(each.name.text if named else "")
         types.append(resolve_type(context, each.type if named else each))
-    found = TupleType(tuple(types), tuple(names) if any(names) else ())
-    if found.leaves > MOST_FIELDS:
-        raise mistake("E1002", f"this type has more than {MOST_FIELDS} fields", written.span, f"{found.leaves} in all")
-    return found
+    tuple_type = TupleType(tuple(types), tuple(names) if any(names) else ())
+    if tuple_type.leaves > MOST_FIELDS:
+        raise mistake(
+            "E1002", f"this type has more than {MOST_FIELDS} fields", written.span, f"{tuple_type.leaves} in all"
+        )
+    return tuple_type
 
 
 def _named_type(context: Context, written: tree.TensorType, const: bool) -> DeclaredType:
@@ -303,9 +305,9 @@ def _declared_dimensions(context: Context) -> list[str]:
     """The generic names of the item whose signature is being read, in the order they are written."""
     scope: Scope | None = context.scope
     while scope is not None:
-        found = [b.name for b in scope.names.values() if b.role is BindingRole.DIMENSION]
-        if found:
-            return found
+        names = [b.name for b in scope.names.values() if b.role is BindingRole.DIMENSION]
+        if names:
+            return names
         scope = scope.parent
     return []
 

@@ -37,7 +37,7 @@ def is_untyped(entity: Entity) -> bool:
             return isinstance(entity, Untyped)
 
 
-def deferred(op: str, build: Build, operands: Sequence[Entity], place: OperationSpans) -> Untyped | None:
+def deferred(op: str, build: Build, operands: Sequence[Entity], spans: OperationSpans) -> Untyped | None:
     """The op on numbers alone, to be computed where it meets a type; None if it has a type of its own."""
     if registry.record(op).effect is not Effect.PURE or not operands or not all(map(is_untyped, operands)):
         return None
@@ -46,7 +46,7 @@ def deferred(op: str, build: Build, operands: Sequence[Entity], place: Operation
         return None
     whole = all(default_type(entity) == I64 for entity in operands)
     known = all(_is_known(entity) for entity in operands)
-    return Untyped(build, tuple(operands), place, shapes[0].shape, whole, known)
+    return Untyped(build, tuple(operands), spans, shapes[0].shape, whole, known)
 
 
 def _is_known(entity: Entity) -> bool:

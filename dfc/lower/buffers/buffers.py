@@ -32,15 +32,22 @@ def _entry(finisher: Finisher, scheduled: ScheduledEntry) -> EntryProgram:
     """Plans the memory of an entry and numbers its buffers and kernels. Memory is planned for the largest values of
     the sizes that the entry finds out itself."""
     entry, steps, measured = scheduled.entry, scheduled.steps, scheduled.measured
-    found = lifetimes(steps)
-    heirs = share(found) if finisher.in_place else {}
-    arena = plan(found.lives, heirs, measured)
+    lifetime = lifetimes(steps)
+    heirs = share(lifetime) if finisher.in_place else {}
+    arena = plan(lifetime.lives, heirs, measured)
     buffers = Buffers(arena.offsets)
-    numbered = tuple(-1 if place is None else buffers.number(place) for place in scheduled.arguments)
-    returned = tuple(buffers.number(place) for place in scheduled.results)
+    numbered = tuple(-1 if view is None else buffers.number(view) for view in scheduled.arguments)
+    returned = tuple(buffers.number(view) for view in scheduled.results)
     finisher.measured = frozenset(measured)
-    made = finisher.steps(steps, buffers)
+    finished = finisher.steps(steps, buffers)
     sizes = arena.size, arena.largest_live, arena.peak_names
     return EntryProgram(
-        entry.name, buffers.made(), made, numbered, returned, entry.dims, *sizes, measured=tuple(measured.items())
+        entry.name,
+        buffers.buffers(),
+        finished,
+        numbered,
+        returned,
+        entry.dims,
+        *sizes,
+        measured=tuple(measured.items()),
     )

@@ -43,16 +43,16 @@ class Buffers:
     offsets: dict[Storage, Dim]
     numbers: dict[BufferView, int] = field(default_factory=dict[BufferView, int])
 
-    def number(self, place: BufferView) -> int:
-        return self.numbers.setdefault(place, len(self.numbers))
+    def number(self, view: BufferView) -> int:
+        return self.numbers.setdefault(view, len(self.numbers))
 
-    def made(self) -> list[Buffer]:
-        return [self._buffer(place) for place in self.numbers]
+    def buffers(self) -> list[Buffer]:
+        return [self._buffer(view) for view in self.numbers]
 
-    def _buffer(self, place: BufferView) -> Buffer:
-        storage = place.storage
+    def _buffer(self, view: BufferView) -> Buffer:
+        storage = view.storage
         offset = self.offsets.get(storage, Dim(()))
-        return Buffer(storage.dtype, place.shape, storage.role, storage.name, storage.index, storage.resource, offset)
+        return Buffer(storage.dtype, view.shape, storage.role, storage.name, storage.index, storage.resource, offset)
 
 
 @dataclass(slots=True)
@@ -64,43 +64,43 @@ class Finisher:
     kernels: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
     measured: frozenset[Symbol] = frozenset()  # the sizes that the entry at hand finds out
 
-    def steps(self, drafts: list[UnallocatedStep], buffers: Buffers) -> tuple[Step, ...]:
-        return tuple(self._step(draft, buffers) for draft in drafts)
+    def steps(self, steps: list[UnallocatedStep], buffers: Buffers) -> tuple[Step, ...]:
+        return tuple(self._step(step, buffers) for step in steps)
 
-    def _step(self, draft: UnallocatedStep, buffers: Buffers) -> Step:
-        match draft:
+    def _step(self, step: UnallocatedStep, buffers: Buffers) -> Step:
+        match step:
             case DraftLaunch():
-                return self._launch(draft, buffers)
+                return self._launch(step, buffers)
             case DraftIf():
-                then, otherwise = self.steps(draft.then, buffers), self.steps(draft.otherwise, buffers)
-                return If(buffers.number(draft.condition), then, otherwise)
+                then, otherwise = self.steps(step.then, buffers), self.steps(step.otherwise, buffers)
+                return If(buffers.number(step.condition), then, otherwise)
             case DraftWhile():
-                before = self.steps(draft.condition, buffers)
-                return While(before, buffers.number(draft.test), self.steps(draft.body, buffers))
+                before = self.steps(step.condition, buffers)
+                return While(before, buffers.number(step.test), self.steps(step.body, buffers))
             case DraftFor():
-                index, start, stop = (buffers.number(place) for place in (draft.index, draft.start, draft.stop))
-                return For(index, start, stop, self.steps(draft.body, buffers))
+                index, start, stop = (buffers.number(view) for view in (step.index, step.start, step.stop))
+                return For(index, start, stop, self.steps(step.body, buffers))
             case DraftLocked():
-                return Locked(draft.containers, draft.exclusive, self.steps(draft.body, buffers))
+                return Locked(step.containers, step.exclusive, self.steps(step.body, buffers))
             case DraftCopy():
-                return Copy(buffers.number(draft.source), buffers.number(draft.target))
+                return Copy(buffers.number(step.source), buffers.number(step.target))
             case DraftCheck():
-                return Check(buffers.number(draft.condition), draft.fault)
+                return Check(buffers.number(step.condition), step.fault)
             case DraftMeasure():
-                return Measure(draft.symbol, buffers.number(draft.source), draft.most, draft.fault)
+                return Measure(step.symbol, buffers.number(step.source), step.most, step.fault)
             case DraftHostCall():
                 inputs, outputs = (
-                    tuple(buffers.number(place) for place in places) for places in (draft.inputs, draft.outputs)
+                    tuple(buffers.number(view) for view in views) for views in (step.inputs, step.outputs)
                 )
-                return HostCall(draft.site, inputs, outputs)
+                return HostCall(step.site, inputs, outputs)
 
-    def _launch(self, draft: DraftLaunch, buffers: Buffers) -> Launch:
-        kernel, sizes = canonical(never_negative(draft.kernel, self.measured))
+    def _launch(self, step: DraftLaunch, buffers: Buffers) -> Launch:
+        kernel, sizes = canonical(never_negative(step.kernel, self.measured))
         number = self.kernels.setdefault(kernel, len(self.kernels))
         if number == len(self.program.kernels):
             self.program.kernels.append(kernel)
-        bound = tuple(buffers.number(place) for place in draft.places)
-        return Launch(number, bound, sizes, draft.names, draft.span, draft.reasons)
+        bound = tuple(buffers.number(view) for view in step.views)
+        return Launch(number, bound, sizes, step.names, step.span, step.reasons)
 
 
 def never_negative(kernel: Kernel, measured: frozenset[Symbol]) -> Kernel:

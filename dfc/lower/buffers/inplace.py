@@ -17,47 +17,49 @@ from dfc.lower.schedule.draft import DraftLaunch
 from dfc.lower.storage import BufferView, Storage
 
 
-def share(found: Lifetimes) -> dict[Storage, Storage]:
+def share(lifetimes: Lifetimes) -> dict[Storage, Storage]:
     """Which storage is written over which; changes the launches accordingly."""
     heirs: dict[Storage, Storage] = {}
-    given: set[Storage] = set()
-    for time, launch in found.launches:
-        pair = _pair(found, launch, time, given)
+    shared: set[Storage] = set()
+    for time, launch in lifetimes.launches:
+        pair = _pair(lifetimes, launch, time, shared)
         while pair is not None:
             old, new = pair
-            before, after = launch.places[old].storage, launch.places[new].storage
+            before, after = launch.views[old].storage, launch.views[new].storage
             heirs[after] = before
-            given.add(before)
-            launch.kernel, launch.places = merged(launch.kernel, launch.places, old, new)
-            pair = _pair(found, launch, time, given)
+            shared.add(before)
+            launch.kernel, launch.views = merged(launch.kernel, launch.views, old, new)
+            pair = _pair(lifetimes, launch, time, shared)
     return heirs
 
 
-def _pair(found: Lifetimes, launch: DraftLaunch, time: int, given: set[Storage]) -> tuple[int, int] | None:
+def _pair(lifetimes: Lifetimes, launch: DraftLaunch, time: int, shared: set[Storage]) -> tuple[int, int] | None:
     """Slots of an operand that dies here and of one that is born here and may lie over it."""
-    for old, dying in enumerate(launch.places):
-        if not _dies(found, launch, dying, time) or dying.storage in given:
+    for old, dying in enumerate(launch.views):
+        if not _dies(lifetimes, launch, dying, time) or dying.storage in shared:
             continue
         if launch.kernel.operands[old].access != "read":
             continue
-        for new, born in enumerate(launch.places):
+        for new, born in enumerate(launch.views):
             written = launch.kernel.operands[new].access == "write"
-            if written and _is_born(found, dying, born, time) and _same_points(launch.kernel, old, new):
+            if written and _is_born(lifetimes, dying, born, time) and _same_points(launch.kernel, old, new):
                 return old, new
     return None
 
 
-def _dies(found: Lifetimes, launch: DraftLaunch, place: BufferView, time: int) -> bool:
-    life = found.lives.get(place.storage)
-    once = sum(other.storage is place.storage for other in launch.places) == 1
-    return life is not None and life.last == time and once and place.whole
+def _dies(lifetimes: Lifetimes, launch: DraftLaunch, view: BufferView, time: int) -> bool:
+    life = lifetimes.lives.get(view.storage)
+    once = sum(other.storage is view.storage for other in launch.views) == 1
+    return life is not None and life.last == time and once and view.whole
 
 
-def _is_born(found: Lifetimes, dying: BufferView, born: BufferView, time: int) -> bool:
-    life = found.lives.get(born.storage)
+def _is_born(lifetimes: Lifetimes, dying: BufferView, born: BufferView, time: int) -> bool:
+    life = lifetimes.lives.get(born.storage)
     if life is None or life.first != time or not born.whole:
         return False
-    return born.shape == dying.shape and born.dtype == dying.dtype and life.loops == found.lives[dying.storage].loops
+    return (
+        born.shape == dying.shape and born.dtype == dying.dtype and life.loops == lifetimes.lives[dying.storage].loops
+    )
 
 
 def _same_points(kernel: Kernel, old: int, new: int) -> bool:
@@ -79,5 +81,5 @@ def _same_points(kernel: Kernel, old: int, new: int) -> bool:
     stores = [(number, s.index) for number, (_, written) in enumerate(bodies) for s in written if s.operand == new]
     if len(stores) != 1 or stores[0][1] == ():
         return False
-    place, index = stores[0]
-    return all(at == index and number <= place and mask is None for number, at, mask in loads)
+    view, index = stores[0]
+    return all(at == index and number <= view and mask is None for number, at, mask in loads)

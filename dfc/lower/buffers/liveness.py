@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dfc.kernels.program import BufferRole
-from dfc.lower.schedule.draft import DraftFor, DraftLaunch, DraftWhile, UnallocatedStep, inner_blocks, own_places
+from dfc.lower.schedule.draft import DraftFor, DraftLaunch, DraftWhile, UnallocatedStep, inner_blocks, own_views
 from dfc.lower.storage import Storage
 
 
@@ -32,7 +32,7 @@ class Lifetimes:
 
 @dataclass(slots=True)
 class _Walk:
-    found: Lifetimes = field(default_factory=Lifetimes)
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     crossing: dict[Storage, set[int]] = field(default_factory=dict[Storage, set[int]])
     loops: tuple[int, ...] = ()
@@ -40,9 +40,9 @@ class _Walk:
     def use(self, storage: Storage, time: int) -> None:
         if storage.role is not BufferRole.ARENA:
             return
-        life = self.found.lives.get(storage)
+        life = self.lifetimes.lives.get(storage)
         if life is None:
-            self.found.lives[storage] = Life(time, time, self.loops)
+            self.lifetimes.lives[storage] = Life(time, time, self.loops)
             return
         life.last = time
         common = _common(life.loops, self.loops)
@@ -54,11 +54,11 @@ class _Walk:
 
     def finish(self) -> Lifetimes:
         for storage, loops in self.crossing.items():
-            life = self.found.lives[storage]
+            life = self.lifetimes.lives[storage]
             for loop in loops:
                 start, end = self.spans[loop]
                 life.first, life.last = min(life.first, start), max(life.last, end)
-        return self.found
+        return self.lifetimes
 
 
 def lifetimes(steps: Sequence[UnallocatedStep]) -> Lifetimes:
@@ -78,13 +78,13 @@ def lifetimes(steps: Sequence[UnallocatedStep]) -> Lifetimes:
             walk.loops = (*walk.loops, loop)
             pending.append(loop)
         if isinstance(step, DraftLaunch):
-            walk.found.launches.append((time, step))
-        for place in own_places(step):
-            walk.use(place.storage, time)
+            walk.lifetimes.launches.append((time, step))
+        for view in own_views(step):
+            walk.use(view.storage, time)
         time += 1
         for block in reversed(inner_blocks(step)):
             pending.extend(reversed(block))
-    walk.found.end = time
+    walk.lifetimes.end = time
     return walk.finish()
 
 

@@ -99,9 +99,9 @@ def _assign(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> di
 def _reuse(size: Dim, free: list[Slot]) -> Slot | None:
     """Takes the free slot that fits best out of the last ones that became free."""
     best: tuple[int, int] | None = None
-    wanted = typical(size)
+    target_size = typical(size)
     for position in range(len(free) - 1, max(-1, len(free) - 1 - SEARCHED), -1):
-        distance = abs(typical(free[position].size) - wanted)
+        distance = abs(typical(free[position].size) - target_size)
         if best is None or distance < best[0]:
             best = distance, position
         if distance == 0:

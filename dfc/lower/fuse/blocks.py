@@ -52,13 +52,13 @@ def fuse_block(scope: Scope, block: Block, exits: Sequence[Exit]) -> FusedBlock:
         else:
             parts += [_kernel(bound, group) for bound in _kernels(scope, collected, group, stored)]
     for value in collected.adopted:
-        scope.places.pop(value, None)
+        scope.views.pop(value, None)
     return tuple(parts)
 
 
 def _kernels(scope: Scope, collected: Collected, group: KernelGroup, stored: set[Value]) -> list[BoundKernel]:
     result = result_of(group.members[0].item)
-    if len(group.members) == 1 and result is not None and result not in scope.places:
+    if len(group.members) == 1 and result is not None and result not in scope.views:
         return []  # nobody reads it
     match group:
         case ProductGroup():
@@ -88,10 +88,10 @@ def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
             assert isinstance(attributes, AssertAttributes)
             kind = "finite" if attributes.condition_text == FINITE else "assert"
             fault = scope.fault(node, kind, attributes.message or attributes.condition_text, node.span)
-            return FusedNode(node, (_place(scope, node.operands[0]),), fault=fault)
+            return FusedNode(node, (_view_of(scope, node.operands[0]),), fault=fault)
         case "range":
             fault = scope.fault(node, "size", f"the size {measured(node)}", node.span)
-            return FusedNode(node, (_place(scope, node.operands[0]),), fault=fault)
+            return FusedNode(node, (_view_of(scope, node.operands[0]),), fault=fault)
         case "if":
             return _if(scope, collected.regions[node], node)
         case "while":
@@ -101,24 +101,26 @@ def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
         case "read" | "assign" | "draw":
             return isolated(scope, collected, item)
         case _ if is_host_call(node):
-            operands, results = (tuple(_place(scope, v) for v in _tensors(vs)) for vs in (node.operands, node.results))
+            operands, results = (
+                tuple(_view_of(scope, v) for v in _tensors(vs)) for vs in (node.operands, node.results)
+            )
             return FusedNode(node, operands, results)
         case _:
             return FusedNode(node, text=scope.texts[node.operands[0]])
 
 
-def _place(scope: Scope, value: Value) -> BufferView:
-    place = scope.place(value)
-    assert place is not None, value
-    return place
+def _view_of(scope: Scope, value: Value) -> BufferView:
+    view = scope.view_of(value)
+    assert view is not None, value
+    return view
 
 
 def _tensors(values: Sequence[Value]) -> list[Value]:
     return [v for v in values if isinstance(v.type, TensorType)]
 
 
-def _bind(scope: Scope, parameters: Sequence[Value], places: Sequence[BufferView]) -> None:
-    scope.places.update(zip(parameters, places, strict=True))
+def _bind(scope: Scope, parameters: Sequence[Value], views: Sequence[BufferView]) -> None:
+    scope.views.update(zip(parameters, views, strict=True))
 
 
 def _if(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
@@ -126,7 +128,7 @@ def _if(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
     branches: list[FusedBlock] = []
     for region, after in zip(bodies(parts), parts.after, strict=True):
         branches.append(fuse_block(scope, region, _exits(after.values, memory.carried)))
-    return FusedNode(node, (_place(scope, parts.condition),), regions=tuple(branches))
+    return FusedNode(node, (_view_of(scope, parts.condition),), regions=tuple(branches))
 
 
 def _exits(values: Sequence[Value], places: Sequence[BufferView]) -> list[Exit]:
@@ -146,22 +148,22 @@ def _while(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
 def _for(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
     parts = for_view(node)
     body, index = parts.body, parts.index
-    place = place_of(fresh(index.tensor.machine, (), index.name))
-    _bind(scope, (index, *parts.inside.values), [place, *memory.carried])
+    view = place_of(fresh(index.tensor.machine, (), index.name))
+    _bind(scope, (index, *parts.inside.values), [view, *memory.carried])
     exits = _exits(parts.after.values, memory.carried)
     if memory.stacked:
         row, body = _row_number(parts)
         emits = zip(parts.after.emitted, memory.stacked, strict=True)
         exits = [*((v, _row_of(stacked, row)) for v, stacked in emits), *exits]
-    start, stop = (_place(scope, v) for v in controls(parts))
-    return FusedNode(node, (start, stop), regions=(fuse_block(scope, body, exits),), control=place)
+    start, stop = (_view_of(scope, v) for v in controls(parts))
+    return FusedNode(node, (start, stop), regions=(fuse_block(scope, body, exits),), control=view)
 
 
-def _row_of(place: BufferView, row: Value) -> Target:
+def _row_of(view: BufferView, row: Value) -> Target:
     """One row of a stacked emit."""
-    rest = tuple(along(axis) for axis in range(len(place.shape) - 1))
+    rest = tuple(along(axis) for axis in range(len(view.shape) - 1))
     index: tuple[Affine | Selector, ...] = (Selector(row, ()), *rest)
-    return Target(place, index, region=place.shape[1:])
+    return Target(view, index, region=view.shape[1:])
 
 
 def _row_number(parts: ForView) -> tuple[Value, Block]:

@@ -49,12 +49,12 @@ def _entry(scope: Scope, entry: Entry) -> FusedEntry:
     exits: list[Exit] = []
     for number, (name, value) in enumerate(zip(entry.result_names, block.outputs, strict=False)):
         kind = value.tensor
-        place = place_of(Storage(BufferRole.RESULT, kind.machine, kind.shape, name, index=number))
-        results.append(place)
-        scope.results.add(place.storage)
-        exits.append((value, whole(place)))
+        view = place_of(Storage(BufferRole.RESULT, kind.machine, kind.shape, name, index=number))
+        results.append(view)
+        scope.results.add(view.storage)
+        exits.append((value, whole(view)))
     fused = fuse_block(scope, block, exits)
-    claimed = tuple(scope.claimed.get(place.storage, place) for place in results)
+    claimed = tuple(scope.claimed.get(view.storage, view) for view in results)
     return FusedEntry(entry, fused, arguments, claimed, measured)
 
 
@@ -63,6 +63,6 @@ def _argument(scope: Scope, value: Value, number: int) -> BufferView | None:
         scope.texts[value] = number
         return None
     kind = value.tensor
-    place = place_of(Storage(BufferRole.ARGUMENT, kind.machine, kind.shape, value.name, index=number))
-    scope.places[value] = place
-    return place
+    view = place_of(Storage(BufferRole.ARGUMENT, kind.machine, kind.shape, value.name, index=number))
+    scope.views[value] = view
+    return view

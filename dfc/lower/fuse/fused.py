@@ -25,7 +25,7 @@ class FusedKernel:
     `reasons` say why it holds what it holds."""
 
     kernel: Kernel
-    places: tuple[BufferView, ...]
+    views: tuple[BufferView, ...]
     names: tuple[str, ...]
     span: Span
     reasons: tuple[str, ...] = ()

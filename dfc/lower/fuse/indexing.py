@@ -61,10 +61,10 @@ def broadcast_point(point: Point, result: Sequence[Dim], operand: Sequence[Dim])
 def transpose_point(point: Point, node: Node) -> Point:
     attributes = node.attributes
     assert isinstance(attributes, PermutationAttributes)
-    found = [ORIGIN] * len(point)
+    source_point = [ORIGIN] * len(point)
     for position, axis in enumerate(attributes.permutation):
-        found[axis] = point[position]
-    return tuple(found)
+        source_point[axis] = point[position]
+    return tuple(source_point)
 
 
 def slice_point(point: Point, node: Node) -> Point:
@@ -79,11 +79,11 @@ def window_point(point: Point, node: Node) -> Point:
     attributes = node.attributes
     assert isinstance(attributes, WindowAttributes)
     rank = node.operands[0].tensor.rank
-    found = list(point[:rank])
+    source_point = list(point[:rank])
     offsets = zip(attributes.axes, point[rank:], attributes.steps, attributes.dilations, strict=True)
     for axis, offset, step, dilation in offsets:
-        found[axis] = added(scaled(found[axis], step), scaled(offset, dilation))
-    return tuple(found)
+        source_point[axis] = added(scaled(source_point[axis], step), scaled(offset, dilation))
+    return tuple(source_point)
 
 
 def reverse_point(point: Point, node: Node) -> Point:

@@ -146,10 +146,10 @@ def picked(node: Node, point: Point) -> list[tuple[int, Value, Point]]:
     else:
         assert isinstance(attributes, AxisAttributes), node
         axes = (attributes.axis,)
-    found: list[tuple[int, Value, Point]] = []
+    loads: list[tuple[int, Value, Point]] = []
     shift = 0
     for axis, ids in zip(axes, node.operands[1:], strict=True):
         rank = ids.tensor.rank
-        found.append((axis, ids, point[axis + shift : axis + shift + rank]))
+        loads.append((axis, ids, point[axis + shift : axis + shift + rank]))
         shift += rank - 1
-    return found
+    return loads

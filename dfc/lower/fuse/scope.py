@@ -17,7 +17,7 @@ from dfc.ops.attributes import ConstantAttributes
 
 @dataclass(slots=True)
 class Scope:
-    """`places` says where values are that have memory; a reshape that is no index arithmetic is looked up through its
+    """`views` says where values are that have memory; a reshape that is no index arithmetic is looked up through its
     operand."""
 
     program: Program
@@ -25,7 +25,7 @@ class Scope:
     isolated: frozenset[str] = frozenset()  # state that other calls may change at any moment
     numbers: dict[Literal, int] = field(default_factory=dict[Literal, int])  # of the program's constants
     measures: bool = False  # whether the entry finds out sizes while it runs
-    places: dict[Value, BufferView] = field(default_factory=dict[Value, BufferView])
+    views: dict[Value, BufferView] = field(default_factory=dict[Value, BufferView])
     texts: dict[Value, int] = field(default_factory=dict[Value, int])  # numbers of text arguments
     results: set[Storage] = field(default_factory=set[Storage])
     claimed: dict[Storage, BufferView] = field(
@@ -35,21 +35,21 @@ class Scope:
     constants: dict[Literal, Storage] = field(default_factory=dict[Literal, Storage])
     fault_sites: dict[tuple[Node, int], int] = field(default_factory=dict[tuple[Node, int], int])
 
-    def place(self, value: Value) -> BufferView | None:
+    def view_of(self, value: Value) -> BufferView | None:
         """Where a value is, if it has memory by now."""
         base = base_of(value)
-        found = self.places.get(base)
-        if found is None or base is value:
-            return found
-        return BufferView(found.storage, value.tensor.shape)
+        known = self.views.get(base)
+        if known is None or base is value:
+            return known
+        return BufferView(known.storage, value.tensor.shape)
 
     def state(self, name: str) -> Storage:
         """The memory of a variable or rng."""
-        found = self.states.get(name)
-        if found is None:
+        storage = self.states.get(name)
+        if storage is None:
             kind = self.program.resources[name].type
-            found = self.states[name] = Storage(BufferRole.RESOURCE, kind.machine, kind.shape, name, resource=name)
-        return found
+            storage = self.states[name] = Storage(BufferRole.RESOURCE, kind.machine, kind.shape, name, resource=name)
+        return storage
 
     def constant(self, node: Node) -> BufferView:
         """The memory of a constant array."""
@@ -66,22 +66,22 @@ class Scope:
 
     def literal(self, literal: Literal, node: Node) -> BufferView:
         """The memory of constant elements; equal ones share it."""
-        found = self.constants.get(literal)
-        if found is None:
+        storage = self.constants.get(literal)
+        if storage is None:
             kind = node.result.tensor
             number = self.numbers.setdefault(literal, len(self.numbers))
             if number == len(self.program.constants):
                 self.program.constants.append(literal)
-            found = Storage(BufferRole.CONSTANT, kind.machine, kind.shape, node.name, index=number)
-            self.constants[literal] = found
-        return place_of(found)
+            storage = Storage(BufferRole.CONSTANT, kind.machine, kind.shape, node.name, index=number)
+            self.constants[literal] = storage
+        return place_of(storage)
 
     def fault(self, node: Node, kind: str, message: str, span: Span, axis: int = 0) -> int:
         """The fault site of a node (for an index: of one axis), one however often the node is computed."""
-        found = self.fault_sites.get((node, axis))
-        if found is None:
-            found = self.fault_sites[node, axis] = self.program.fault(kind, message, span)
-        return found
+        site = self.fault_sites.get((node, axis))
+        if site is None:
+            site = self.fault_sites[node, axis] = self.program.fault(kind, message, span)
+        return site
 
 
 def base_of(value: Value) -> Value:

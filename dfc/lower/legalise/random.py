@@ -19,7 +19,7 @@ from dfc.lower.legalise.trigonometric import shifted_sine
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-_ROUNDS = 10
+_PHILOX_ROUNDS = 10
 _LOW = 0xFFFFFFFF
 _UNIFORM_BITS = {"f32": 24, "f16": 11, "bf16": 8}
 
@@ -46,7 +46,7 @@ def _words() -> Function:
     def words(block: Term, key0: Term, key1: Term, draw: Term) -> tuple[Term, ...]:
         key = key0 ^ key1
         state = [block & _LOW, block >> 32, draw & _LOW, draw >> 32, key & _LOW, key >> 32]
-        return repeat(_ROUNDS, _round(), state)[:4]
+        return repeat(_PHILOX_ROUNDS, _round(), state)[:4]
 
     return function("philox_words", words, U64, U64, U64, U64)
 

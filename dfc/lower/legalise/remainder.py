@@ -53,8 +53,8 @@ def _long_division(dtype: DType) -> Function:
         exponent_a, significand_a = _split(abs(a))
         exponent_b, significand_b = _split(abs(b))
         first = significand_a.primitive("remainder", significand_b)
-        rounds = exponent_a.to(I64) - exponent_b.to(I64)
-        rest = repeat(rounds, _division_step(dtype), [first], [significand_b])[0]
+        steps = exponent_a.to(I64) - exponent_b.to(I64)
+        rest = repeat(steps, _division_step(dtype), [first], [significand_b])[0]
         return _joined(rest, exponent_b, dtype).with_sign_of(a)
 
     return function(f"{form.word}_long_division", divide, dtype, dtype)

@@ -90,8 +90,8 @@ def _power(base: Term, exponent: Term) -> Term:
     """By squares; wraps. A negative exponent is reported before this is run, and gives some number."""
     kind, bits = base.dtype, ALL[f"u{8 * base.dtype.size}"]
     left = exponent.to(bits)
-    rounds = (64 - left.to(U64).primitive("leading_zeros")).to(I64)
-    return repeat(rounds, _power_step(kind, bits), [base.like(1), base, left])[0]
+    steps = (64 - left.to(U64).primitive("leading_zeros")).to(I64)
+    return repeat(steps, _power_step(kind, bits), [base.like(1), base, left])[0]
 
 
 def _power_step(kind: DType, bits: DType) -> Function:

@@ -25,12 +25,12 @@ _COMBINE = {"min": "minimum", "max": "maximum"}
 
 def legalise(program: Program) -> Program:
     """The program with the functions of its kernels, each behind those it calls. Raises `CodeGenerationError`."""
-    found: dict[Function, None] = {}
+    functions: dict[Function, None] = {}
     for kernel in program.kernels:
         for function in kernel_functions(kernel):
             if not is_primitive(function):
-                found |= dict.fromkeys(with_callees(function))
-    program.functions = list(found)
+                functions |= dict.fromkeys(with_callees(function))
+    program.functions = list(functions)
     return program
 
 

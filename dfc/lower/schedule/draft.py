@@ -14,7 +14,7 @@ from dfc.lower.storage import BufferView
 @dataclass(slots=True)
 class DraftLaunch:
     kernel: Kernel
-    places: tuple[BufferView, ...]
+    views: tuple[BufferView, ...]
     names: tuple[str, ...]
     span: Span
     reasons: tuple[str, ...] = ()
@@ -100,21 +100,21 @@ def inner_blocks(step: UnallocatedStep) -> Sequence[list[UnallocatedStep]]:
 
 def walk(steps: Sequence[UnallocatedStep]) -> list[UnallocatedStep]:
     """All steps, outer before inner, in order; iterative."""
-    found: list[UnallocatedStep] = []
+    all_steps: list[UnallocatedStep] = []
     pending: list[UnallocatedStep] = list(reversed(steps))
     while pending:
         step = pending.pop()
-        found.append(step)
+        all_steps.append(step)
         for block in reversed(inner_blocks(step)):
             pending.extend(reversed(block))
-    return found
+    return all_steps
 
 
-def own_places(step: UnallocatedStep) -> tuple[BufferView, ...]:
+def own_views(step: UnallocatedStep) -> tuple[BufferView, ...]:
     """The places a step itself uses, without those of inner steps."""
     match step:
         case DraftLaunch():
-            return step.places
+            return step.views
         case DraftIf() | DraftCheck():
             return (step.condition,)
         case DraftMeasure():

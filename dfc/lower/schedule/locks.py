@@ -61,7 +61,7 @@ def _writes(step: UnallocatedStep, watched: set[str]) -> bool:
         if isinstance(each, DraftCopy):
             written.append(each.target)
         elif isinstance(each, DraftLaunch):
-            pairs = zip(each.places, each.kernel.operands, strict=True)
-            written += [place for place, operand in pairs if operand.access != "read"]
-    storages = [place.storage for place in written]
+            pairs = zip(each.views, each.kernel.operands, strict=True)
+            written += [view for view, operand in pairs if operand.access != "read"]
+    storages = [view.storage for view in written]
     return any(storage.role is BufferRole.RESOURCE and storage.resource in watched for storage in storages)

@@ -125,9 +125,7 @@ class _Scheduler:
         node = part.node
         lowering = registry.record(node.op).lowering
         assert isinstance(lowering, HostCall)
-        inputs, outputs = (
-            tuple((place.dtype, place.shape) for place in places) for places in (part.operands, part.results)
-        )
+        inputs, outputs = (tuple((view.dtype, view.shape) for view in views) for views in (part.operands, part.results))
         kind, attributes = lowering.kind, tuple(_attributes(node.attributes))
         site = self._tables.host_site(HostSite(kind, attributes, inputs, outputs, (node.name,), node.span))
         return DraftHostCall(site, part.operands, part.results)
@@ -141,7 +139,7 @@ class _Scheduler:
 
 
 def _launch(part: FusedKernel) -> DraftLaunch:
-    return DraftLaunch(part.kernel, part.places, part.names, part.span, part.reasons)
+    return DraftLaunch(part.kernel, part.views, part.names, part.span, part.reasons)
 
 
 def _attributes(attributes: Attributes) -> Iterator[tuple[str, SiteValue]]:

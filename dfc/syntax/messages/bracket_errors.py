@@ -84,8 +84,8 @@ def _indentation(file: SourceFile, offset: int) -> int:
 
 def _closes_nothing(file: SourceFile, closer: Token) -> Diagnostic:
     title = f"this `{closer.value}` closes nothing"
-    place = Span(file, closer.start_pos, closer.end_pos)
-    return error("E0110", title, place, helps=[replacing("delete it", place, "")])
+    span = Span(file, closer.start_pos, closer.end_pos)
+    return error("E0110", title, span, helps=[replacing("delete it", span, "")])
 
 
 def _mismatch(file: SourceFile, opener: Token, closer: Token, tokens: Sequence[Token]) -> Diagnostic:
@@ -146,10 +146,10 @@ def unclosed(
 ) -> Diagnostic:
     """The message about a bracket; a witness tells more about a `{`, whose closer may be far away."""
     closer = TEXTS[OPENERS[opener.type]]
-    place = Span(file, opener.start_pos, opener.end_pos)
+    span = Span(file, opener.start_pos, opener.end_pos)
     title, label = f"this `{opener.value}` is never closed", f"the matching `{closer}` is missing"
     if closer != "}":
-        return error("E0112", title, place, label, helps=_closing(file, opener, closer, tokens))
+        return error("E0112", title, span, label, helps=_closing(file, opener, closer, tokens))
     if witness is None or "\n" not in file.text[opener.end_pos : witness.start_pos]:
-        return error("E0112", title, place, label)
-    return error("E0112", title, place, label, secondary=[(Span(file, witness.start_pos, witness.end_pos), words)])
+        return error("E0112", title, span, label)
+    return error("E0112", title, span, label, secondary=[(Span(file, witness.start_pos, witness.end_pos), words)])

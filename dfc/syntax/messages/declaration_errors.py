@@ -52,9 +52,9 @@ def parameter_without_type(situation: Situation) -> Diagnostic | None:
     title, label = f"the parameter `{shown(previous)}` has no type", "expected `: type`"
     if token.type != "NAME":
         return situation.error("E0124", title, previous, label, f"write `{previous.value}: f32[...]`")
-    place = situation.span(previous).to(situation.span(token))
+    span = situation.span(previous).to(situation.span(token))
     text = f"{previous.value}: {token.value}"
-    return situation.error("E0124", title, previous, label, replacing(f"write `{text}`", place, text))
+    return situation.error("E0124", title, previous, label, replacing(f"write `{text}`", span, text))
 
 
 def missing_initial_value(situation: Situation) -> Diagnostic | None:
@@ -187,8 +187,8 @@ def misplaced_edition(situation: Situation) -> Diagnostic | None:
         return None
     title = "the edition stands on the first line of a file, and only there"
     number = situation.at(1)
-    place = situation.span(token).to(situation.span(number if number is not None and number.type == "INT" else token))
-    return situation.error("E0003", title, token, "", replacing("delete this line", alone(place), ""))
+    span = situation.span(token).to(situation.span(number if number is not None and number.type == "INT" else token))
+    return situation.error("E0003", title, token, "", replacing("delete this line", alone(span), ""))
 
 
 def several_values(situation: Situation) -> Diagnostic | None:

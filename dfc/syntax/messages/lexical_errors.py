@@ -40,19 +40,19 @@ def explain_character(file: SourceFile, offset: int) -> Diagnostic:
     rest = text[offset : offset + 200]
     if rest.startswith(";"):
         label = "statements end where the next line begins"
-        place = file.span(offset, offset + 1)
-        return error("E0101", "`;` is not used in .dfg", place, label, helps=[_without_semicolon(file, offset)])
+        span = file.span(offset, offset + 1)
+        return error("E0101", "`;` is not used in .dfg", span, label, helps=[_without_semicolon(file, offset)])
     if rest.startswith('"'):
         return _unclosed_string(file, offset)
     for quotes in (QUOTED, CURLY):
-        found = quotes.match(rest)
-        if found:
-            return _wrong_quotes(file, offset, found)
+        match = quotes.match(rest)
+        if match:
+            return _wrong_quotes(file, offset, match)
     for sign in (rest[:2], rest[:1]):
         if sign in SIGNS:
             code, title, remedy = SIGNS[sign]
-            place = file.span(offset, offset + len(sign))
-            return error(code, title, place, helps=[_respelled(file, remedy, offset, len(sign))])
+            span = file.span(offset, offset + len(sign))
+            return error(code, title, span, helps=[_respelled(file, remedy, offset, len(sign))])
     return _strange_character(file, offset, rest)
 
 
@@ -86,26 +86,26 @@ def _unclosed_string(file: SourceFile, offset: int) -> Diagnostic:
     return error("E0104", title, file.span(offset, offset + 1), label, helps=['add the closing `"`'])
 
 
-def _wrong_quotes(file: SourceFile, offset: int, found: re.Match[str]) -> Diagnostic:
+def _wrong_quotes(file: SourceFile, offset: int, match: re.Match[str]) -> Diagnostic:
     title = "strings are written with double quotes"
-    remedy = f'write `"{found.group(1)}"`'
-    place = file.span(offset, offset + len(found.group()))
-    return error("E0103", title, place, helps=[replacing(remedy, place, f'"{found.group(1)}"')])
+    remedy = f'write `"{match.group(1)}"`'
+    span = file.span(offset, offset + len(match.group()))
+    return error("E0103", title, span, helps=[replacing(remedy, span, f'"{match.group(1)}"')])
 
 
 def _strange_character(file: SourceFile, offset: int, rest: str) -> Diagnostic:
     char = rest[:1]
     if char.isspace() or char in "\u200b\u2060\ufeff":
         title = f"U+{ord(char):04X} is no white space in .dfg"
-        place = file.span(offset, offset + 1)
-        return error("E0108", title, place, helps=[replacing("replace it by a plain space", place, " ")])
+        span = file.span(offset, offset + 1)
+        return error("E0108", title, span, helps=[replacing("replace it by a plain space", span, " ")])
     word = WORD.match(rest)
     if word and char.isalnum():
         title = "names consist of the letters a to z, A to Z, digits and `_`"
         start = offset
         while start and WORD.match(file.text[start - 1]):
             start -= 1
-        place = file.span(start, offset + len(word.group()))
-        return error("E0105", title, place, f"U+{ord(char):04X} is none of them")
+        span = file.span(start, offset + len(word.group()))
+        return error("E0105", title, span, f"U+{ord(char):04X} is none of them")
     name = f"`{char}`" if " " <= char <= "~" else f"U+{ord(char):04X}"
     return error("E0100", f"the character {name} means nothing here", file.span(offset, offset + 1))

@@ -27,9 +27,9 @@ def without_parentheses(situation: Situation) -> list[Help]:
     names: list[str] = []
     for token in situation.tokens[situation.index + 1 :]:
         if token.type == "RPAR" and names:
-            place = situation.span(situation.token).to(situation.span(token))
+            span = situation.span(situation.token).to(situation.span(token))
             text = ", ".join(names)
-            return [replacing(f"write `let {text} = ...`", place, text)]
+            return [replacing(f"write `let {text} = ...`", span, text)]
         if token.type == "NAME":
             names.append(token.value)
         elif token.type != "COMMA":

@@ -160,6 +160,6 @@ def _groups(expected: frozenset[str]) -> list[str]:
         "a value": {"INT", "STRING"},
         "an operator": {"ADD", "MUL", "COMPARE"},
     }
-    found = [name for name, kinds in groups.items() if kinds & expected]
+    matching = [name for name, kinds in groups.items() if kinds & expected]
     closers = [NAMES[kind] for kind in ("COMMA", "RPAR", "RSQB", "RBRACE") if kind in expected]
-    return [*found, *closers]
+    return [*matching, *closers]

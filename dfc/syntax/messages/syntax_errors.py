@@ -163,8 +163,8 @@ def cast_to_shape(situation: Situation) -> Diagnostic | None:
     title, helps = "`as` changes the element type, never the shape", list[Help]()
     closer = next((each for each in situation.tokens[situation.index :] if each.type == "RSQB"), None)
     if closer is not None:
-        place = situation.span(token).to(situation.span(closer))
-        helps = [replacing(f"write `as {previous.value}`", place, "")]
+        span = situation.span(token).to(situation.span(closer))
+        helps = [replacing(f"write `as {previous.value}`", span, "")]
     return situation.error("E0123", title, token, "", *helps, "use `reshape(x, [...])` for the shape")
 
 
@@ -176,14 +176,14 @@ def bare_point(situation: Situation) -> Diagnostic | None:
         situation.at(-2),
     )
     if token.type == "DOT" and following is not None and following.type == "INT":
-        place = situation.span(token).to(situation.span(following))
+        span = situation.span(token).to(situation.span(following))
         title, digits = "a number needs a digit before the point", following.value
-        return error("E0125", title, place, helps=[replacing(f"write `0.{digits}`", place, f"0.{digits}")])
+        return error("E0125", title, span, helps=[replacing(f"write `0.{digits}`", span, f"0.{digits}")])
     number, point = (previous, token) if token.type == "DOT" else (before, previous)
     if number is not None and point is not None and number.type == "INT" and point.type == "DOT":
-        place = situation.span(number).to(situation.span(point))
+        span = situation.span(number).to(situation.span(point))
         title = "a number needs a digit after the point"
-        return error("E0125", title, place, helps=[replacing(f"write `{number.value}.0`", place, f"{number.value}.0")])
+        return error("E0125", title, span, helps=[replacing(f"write `{number.value}.0`", span, f"{number.value}.0")])
     return None
 
 
@@ -287,9 +287,9 @@ def lost_value(situation: Situation) -> Diagnostic | None:
     doubled = following is not None and following.value == token.value and following.start_pos == token.end_pos
     if doubled and following is not None and previous is not None and token.value in ("+", "-"):
         text = f"{previous.value} {token.value}= 1"
-        place = situation.span(previous).to(situation.span(following))
+        span = situation.span(previous).to(situation.span(following))
         alone = previous.type == "NAME" and begins_line(situation, previous.start_pos)
-        helps = [replacing(f"write `{text}`", place, text)] if alone else []
+        helps = [replacing(f"write `{text}`", span, text)] if alone else []
         return situation.error("E0137", f"`{token.value * 2}` is not used in .dfg", token, "", *helps)
     return situation.error("E0137", title, token, "this makes it an expression whose value is lost")
 
@@ -300,8 +300,8 @@ def number_glued_to_name(situation: Situation) -> Diagnostic | None:
         return None
     if previous.end_pos != token.start_pos:
         return None
-    place = situation.span(previous).to(situation.span(token))
-    return error("E0144", "a name cannot begin with a digit", place, "neither a number nor a name")
+    span = situation.span(previous).to(situation.span(token))
+    return error("E0144", "a name cannot begin with a digit", span, "neither a number nor a name")
 
 
 def missing_between(situation: Situation) -> Diagnostic | None:

@@ -59,12 +59,12 @@ def _misspelled_keyword(first: Node, second: Node) -> Diagnostic | None:
 def _missing_between(file: SourceFile, first: Node, second: Node) -> Diagnostic:
     word = FIRST_WORD.match(file.text, second.span.start)
     start = second.span.start
-    place = file.span(start, word.end() if word else start + 1)
+    span = file.span(start, word.end() if word else start + 1)
     if not isinstance(second, CallStatement):
         return _one_per_line("statement", file, second)
     last = LAST_WORD.search(file.text[max(first.span.start, first.span.end - 40) : first.span.end])
-    title = f"something is missing between `{last.group() if last else ''}` and `{place.text}`"
-    return error("E0132", title, place, "expected an operator, or a new line")
+    title = f"something is missing between `{last.group() if last else ''}` and `{span.text}`"
+    return error("E0132", title, span, "expected an operator, or a new line")
 
 
 def check_items(file: SourceFile, items: Sequence[Node]) -> Iterator[Diagnostic]:
@@ -76,9 +76,9 @@ def check_items(file: SourceFile, items: Sequence[Node]) -> Iterator[Diagnostic]
 
 def _one_per_line(what: str, file: SourceFile, node: Node) -> Diagnostic:
     word = FIRST_WORD.match(file.text, node.span.start)
-    place = file.span(node.span.start, word.end() if word else node.span.end)
+    span = file.span(node.span.start, word.end() if word else node.span.end)
     title = f"every {what} stands on a line of its own"
-    return error("E0106", title, place, "expected a new line before this")
+    return error("E0106", title, span, "expected a new line before this")
 
 
 def check_edition(file: SourceFile, tokens: list[Token]) -> Diagnostic | None:
@@ -109,6 +109,6 @@ def check_style(source: SourceFile, module: Module) -> Iterator[Diagnostic]:
     for number, start in enumerate(source.line_starts, 1):
         length = len(source.line_text(number))
         if length > LONGEST_LINE:
-            place = source.span(start + LONGEST_LINE, start + length)
+            span = source.span(start + LONGEST_LINE, start + length)
             title = f"this line is longer than {LONGEST_LINE} characters"
-            yield warning("W0002", title, place, f"{length} characters")
+            yield warning("W0002", title, span, f"{length} characters")

@@ -30,6 +30,6 @@ def _check_surrogates(file: SourceFile) -> Diagnostic | None:
     try:
         file.text.encode()
     except UnicodeEncodeError as failure:
-        place = file.span(failure.start, failure.start + 1)
-        return error("E0141", "this file is not valid UTF-8", place, "half of a surrogate pair")
+        span = file.span(failure.start, failure.start + 1)
+        return error("E0141", "this file is not valid UTF-8", span, "half of a surrogate pair")
     return None

@@ -49,8 +49,8 @@ def string_value(text: str, span: Span, problems: list[Diagnostic]) -> str:
         if char in SIMPLE_ESCAPES:
             return SIMPLE_ESCAPES[char]
         start = span.start + 1 + match.start()
-        place = span.file.span(start, start + len(match.group()))
-        problems.append(_bad_escape(match.group(), place))
+        escape_span = span.file.span(start, start + len(match.group()))
+        problems.append(_bad_escape(match.group(), escape_span))
         return ""
 
     return ESCAPE.sub(resolve, inner)
@@ -60,15 +60,15 @@ def _is_character(code: int) -> bool:
     return code <= LARGEST_CODE_POINT and not 0xD800 <= code <= 0xDFFF
 
 
-def _bad_escape(escape: str, place: Span) -> Diagnostic:
+def _bad_escape(escape: str, span: Span) -> Diagnostic:
     if escape.startswith("\\u{"):
-        return error("E0146", f"`{escape}` is no character", place, "surrogate or too large")
+        return error("E0146", f"`{escape}` is no character", span, "surrogate or too large")
     return error(
         "E0146",
         f"the escape `{escape}` means nothing",
-        place,
+        span,
         notes=['the escapes are \\" \\\\ \\n \\t and \\u{...}'],
-        helps=[replacing("for a backslash, write `\\\\`", place, "\\" + escape)],
+        helps=[replacing("for a backslash, write `\\\\`", span, "\\" + escape)],
     )
 
 

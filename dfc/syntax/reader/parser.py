@@ -42,15 +42,15 @@ def parse_recovering(source: SourceFile, diagnostics: Diagnostics) -> Module | N
         diagnostics.add(problem)
         return None
     builder = TreeBuilder(source, find_documentation(source.text, lexed.tokens, lexed.comments))
-    found = Diagnostics()
+    collected = Diagnostics()
     outcome = read_whole(text, builder)
     if not isinstance(outcome, Module):
         builder.problems.clear()
-        module = recover(text, builder, found)
-        if not found:  # the items are right one by one, but not together
-            found.add(outcome)
+        module = recover(text, builder, collected)
+        if not collected:  # the items are right one by one, but not together
+            collected.add(outcome)
         outcome = module
-    found.extend(builder.problems)
-    found.extend(check_chains(outcome))
-    diagnostics.extend(sorted(found, key=lambda diagnostic: diagnostic.span.start))
+    collected.extend(builder.problems)
+    collected.extend(check_chains(outcome))
+    diagnostics.extend(sorted(collected, key=lambda diagnostic: diagnostic.span.start))
     return outcome

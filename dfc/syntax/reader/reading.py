@@ -47,7 +47,7 @@ def decode_source(data: bytes, name: str) -> SourceFile:
     except UnicodeDecodeError as failure:
         good = data[: failure.start].decode()
         source = SourceFile(name, good + data[failure.start :].decode(errors="replace"))
-        place = source.span(len(good), len(good) + 1)
+        span = source.span(len(good), len(good) + 1)
         byte = f"the byte 0x{data[failure.start]:02X} begins no character"
-        problem = error("E0141", "this file is not valid UTF-8", place, byte)
+        problem = error("E0141", "this file is not valid UTF-8", span, byte)
         raise CompileError([problem]) from failure

@@ -23,7 +23,7 @@ from dfc.syntax.reader.tokens import Token
 from dfc.syntax.tree.tree import Module
 
 MESSAGE_LIMIT = 20
-LOOK_AHEAD = 50
+LOOKAHEAD = 50
 UNFINISHED = frozenset({"READONLY", "COLON", "ARROW", "EQUAL", "COMMA", "FROM"})
 
 
@@ -95,19 +95,19 @@ def _explain(text: Text, tokens: list[Token], bad: Token) -> Diagnostic:
 def _chunks(text: Text) -> Iterator[tuple[list[Token], list[int]]]:
     """The tokens and the strange characters of each item."""
     tokens = text.tokens
-    cuts = [0, *(i for i in range(1, len(tokens)) if _begins_item(text.file.text, tokens, i)), len(tokens)]
+    starts = [0, *(i for i in range(1, len(tokens)) if _begins_item(text.file.text, tokens, i)), len(tokens)]
     strange = iter([*text.strange, len(text.file.text) + 1])
     next_strange = next(strange)
     number = 0
-    while number < len(cuts) - 1:
-        last = _closing_cut(tokens, cuts, number)
-        chunk = tokens[cuts[number] : cuts[last]]
-        end = tokens[cuts[last]].start_pos if cuts[last] < len(tokens) else len(text.file.text) + 1
-        found: list[int] = []
+    while number < len(starts) - 1:
+        last = _closing_start(tokens, starts, number)
+        chunk = tokens[starts[number] : starts[last]]
+        end = tokens[starts[last]].start_pos if starts[last] < len(tokens) else len(text.file.text) + 1
+        boundaries: list[int] = []
         while next_strange < end:
-            found.append(next_strange)
+            boundaries.append(next_strange)
             next_strange = next(strange)
-        yield chunk, found
+        yield chunk, boundaries
         number = last
 
 
@@ -120,12 +120,12 @@ def _begins_item(text: str, tokens: list[Token], index: int) -> bool:
     return token.type in ITEM_KEYWORDS or token.type == "LET" or token.value in BORROWED
 
 
-def _closing_cut(tokens: list[Token], cuts: list[int], first: int) -> int:
+def _closing_start(tokens: list[Token], starts: list[int], first: int) -> int:
     """The next cut, or a later one if the brackets pair up only there."""
-    chunk = tokens[cuts[first] : cuts[first + 1]]
+    chunk = tokens[starts[first] : starts[first + 1]]
     if is_balanced(chunk) or stray_closer(chunk) is not None:
         return first + 1
-    for last in range(first + 2, min(first + LOOK_AHEAD, len(cuts))):
-        if is_balanced(tokens[cuts[first] : cuts[last]]):
+    for last in range(first + 2, min(first + LOOKAHEAD, len(starts))):
+        if is_balanced(tokens[starts[first] : starts[last]]):
             return last
     return first + 1

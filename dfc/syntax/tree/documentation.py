@@ -25,22 +25,22 @@ class Documentation:
 
 
 def find_documentation(text: str, tokens: list[Token], comments: list[Token]) -> Documentation:
-    found = Documentation()
+    documentation = Documentation()
     starts = [token.start_pos for token in tokens]
     block: list[Token] = []
     for comment in comments:
         if not comment.value.startswith(MARK):
             continue
         if not _stands_alone(text, comment):
-            _trail(found, tokens, bisect_left(starts, comment.start_pos), comment)
+            _trail(documentation, tokens, bisect_left(starts, comment.start_pos), comment)
             continue
         if block and not _follows(text, block[-1].end_pos, comment.start_pos):
-            _close(found, text, tokens, starts, block)
+            _close(documentation, text, tokens, starts, block)
             block = []
         block.append(comment)
     if block:
-        _close(found, text, tokens, starts, block)
-    return found
+        _close(documentation, text, tokens, starts, block)
+    return documentation
 
 
 def _stands_alone(text: str, comment: Token) -> bool:
@@ -58,18 +58,18 @@ def _content(comment: Token) -> str:
     return comment.value[len(MARK) :].removeprefix(" ").rstrip()
 
 
-def _trail(found: Documentation, tokens: list[Token], index: int, comment: Token) -> None:
+def _trail(documentation: Documentation, tokens: list[Token], index: int, comment: Token) -> None:
     """The comment trails the token before `index`, or the one before the comma."""
     if index >= 2 and tokens[index - 1].type == "COMMA":
         index -= 1
     if index:
-        found.behind[tokens[index - 1].end_pos] = _content(comment)
+        documentation.behind[tokens[index - 1].end_pos] = _content(comment)
 
 
-def _close(found: Documentation, text: str, tokens: list[Token], starts: list[int], block: list[Token]) -> None:
+def _close(documentation: Documentation, text: str, tokens: list[Token], starts: list[int], block: list[Token]) -> None:
     content = "\n".join(_content(comment) for comment in block)
     index = bisect_left(starts, block[0].start_pos)
     if index < len(tokens) and _follows(text, block[-1].end_pos, starts[index]):
-        found.above[starts[index]] = content
+        documentation.above[starts[index]] = content
     elif index == 0 or (index == 2 and tokens[0].type == "DFG"):
-        found.module = found.module or content
+        documentation.module = documentation.module or content

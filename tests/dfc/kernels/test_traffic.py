@@ -13,7 +13,7 @@ def traffic(text: str, name: str) -> CallTraffic:
 
 def test_a_kernel_reads_its_operands_and_writes_its_result_once() -> None:
     found = traffic("readonly entry scale[N](x: f32[N], y: f64[N]) -> f64[N] {\n  return (x as f64) * y\n}\n", "scale")
-    assert (str(found.once.size), found.once.steps, found.in_rounds.steps) == ("20 * N", 1, 0)
+    assert (str(found.once.size), found.once.steps, found.in_iterations.steps) == ("20 * N", 1, 0)
     assert (str(found.feeds), str(found.results)) == ("12 * N", "8 * N")
 
 
@@ -46,5 +46,5 @@ readonly entry powers(x: f32[64], n: i64) -> f32[64] {
 }
 """
     found = traffic(text, "powers")
-    assert found.in_rounds.size.constant is not None and found.in_rounds.size.constant >= 3 * 256
-    assert found.in_rounds.steps >= 1
+    assert found.in_iterations.size.constant is not None and found.in_iterations.size.constant >= 3 * 256
+    assert found.in_iterations.steps >= 1

@@ -73,7 +73,7 @@ def test_a_kernel_bound_to_memory_of_another_type_is_found() -> None:
     first = next(part for part in block_of(program) if isinstance(part, FusedKernel))
     other = next(each.arguments[1] for each in program.entries if each.entry.name == "chain")
     assert other is not None
-    broken = replace(first, places=(other, *first.places[1:]))
+    broken = replace(first, views=(other, *first.views[1:]))
     with pytest.raises(LoweringError, match="is bound to"):
         verify_fused(with_block(program, "chain", (broken,)))
 

@@ -57,7 +57,7 @@ def isolated(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
 
 
 def _place(scope: Scope, value: Value) -> BufferView:
-    place = scope.place(value)
+    place = scope.view_of(value)
     assert place is not None, value
     return place
 

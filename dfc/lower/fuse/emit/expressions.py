@@ -171,12 +171,12 @@ class Expressions:
             )
             if low != ZERO or high != ZERO or interior
         ]
-        place = self.scope.place(node.operands[0])
+        place = self.scope.view_of(node.operands[0])
         assert place is not None, node
         return self.load(place, index, Mask(tuple(padded), fill) if padded else None)
 
     def _gather(self, node: Node, point: Point) -> int:
-        place = self.scope.place(node.operands[0])
+        place = self.scope.view_of(node.operands[0])
         assert place is not None, node
         rest = iter(point)
         index: list[Index] = []
@@ -199,7 +199,7 @@ class Expressions:
             key = [self.body.number(word, U64) for word in (*stream_key(attributes.seed, attributes.stream), 0)]
         else:
             assert isinstance(attributes, DrawAttributes | RedrawAttributes)
-            state = self.scope.place(self._draws[node] if node.op == "draw" else node.operands[0])
+            state = self.scope.view_of(self._draws[node] if node.op == "draw" else node.operands[0])
             assert state is not None
             key = [self.load(state, (Affine((), dim(word)),)) for word in range(3)]
         element = self.index(Affine()) if not point else self._element(kind.shape, point)

@@ -92,7 +92,7 @@ class Emitter:
 
     def _place(self, result: Value) -> BufferView | None:
         """Where an item itself stores its value."""
-        return None if result in self.stored else self.scope.places.get(result)
+        return None if result in self.stored else self.scope.views.get(result)
 
     def _emit(self, member: Member, stage: _OpenStage, first: bool) -> None:
         item, expressions = member.item, stage.expressions
@@ -140,7 +140,7 @@ class _Resolver:
     def __call__(self, expressions: Expressions, value: Value, point: Point) -> int | None:
         emitter = self.emitter
         member = emitter.group.values.get(value)
-        place = emitter.scope.place(value)
+        place = emitter.scope.view_of(value)
         if member is None:
             return None if place is None else expressions.load(place, point)
         if isinstance(member.item, ReduceItem):

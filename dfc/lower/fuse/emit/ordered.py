@@ -39,7 +39,7 @@ def ordered(scope: Scope, collected: Collected, item: ScanItem | ScatterItem | S
 
 
 def _load(body: Expressions, value: Value, point: Point) -> int | None:
-    place = body.scope.place(value)
+    place = body.scope.view_of(value)
     return None if place is None else body.load(place, point)
 
 
@@ -53,7 +53,7 @@ def _scan(scope: Scope, collected: Collected, item: ScanItem) -> BoundKernel:
     point = renamed(item.point, names)
     element = expressions.emit(item.operand, point)
     body = expressions.body
-    place = scope.places[item.result]
+    place = scope.views[item.result]
     previous = tuple(shifted(index, dim(-1)) if axis == attributes.axis else index for axis, index in enumerate(point))
     lowering = registry.record(item.node.op).lowering
     assert isinstance(lowering, Scan), item.node
@@ -67,7 +67,7 @@ def _scatter(scope: Scope, collected: Collected, item: ScatterItem) -> list[Boun
     node = item.node
     attributes = node.attributes
     assert isinstance(attributes, ScatterAttributes)
-    place = scope.places[item.result]
+    place = scope.views[item.result]
     rank = item.ids.tensor.rank
     order, names = _order(item.extents, range(attributes.axis, attributes.axis + rank))
     slots = Slots()

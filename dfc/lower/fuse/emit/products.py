@@ -24,7 +24,7 @@ def product(scope: Scope, collected: Collected, group: ProductGroup, stored: set
     slots = Slots()
     a, b = (
         one.operand(slots.read(_place(scope, one)))
-        for one in factors(first, lambda value: scope.place(value) is not None, collected.passed)
+        for one in factors(first, lambda value: scope.view_of(value) is not None, collected.passed)
     )
     accumulator = first.node.operands[0].tensor.machine.accumulator
 
@@ -32,7 +32,7 @@ def product(scope: Scope, collected: Collected, group: ProductGroup, stored: set
         if value is first.result:
             total = body.body.append(Accumulated(), (), accumulator)
             return body.body.cast(total, value.tensor.machine)
-        place = None if value in group.values else scope.place(value)
+        place = None if value in group.values else scope.view_of(value)
         return None if place is None else body.load(place, point)
 
     expressions = Expressions(scope, slots, collected.draws, resolve)
@@ -51,7 +51,7 @@ def _stores(scope: Scope, member: Member, expressions: Expressions, stored: set[
         value = expressions.emit(item.value, renamed(item.point, member.axes))
         return store(scope, item, expressions, value, member.axes)
     assert isinstance(item, ContractItem | ComputeItem), item
-    place = scope.places.get(item.result)
+    place = scope.views.get(item.result)
     if place is None or item.result in stored:
         return []
     point = renamed(result_point(item), member.axes)
@@ -61,6 +61,6 @@ def _stores(scope: Scope, member: Member, expressions: Expressions, stored: set[
 
 def _place(scope: Scope, factor: Factor) -> BufferView:
     """The memory of a factor."""
-    place = scope.place(factor.value)
+    place = scope.view_of(factor.value)
     assert place is not None, factor.value
     return place

@@ -64,7 +64,7 @@ def assign_memory(scope: Scope, collected: Collected, groups: Sequence[Group]) -
             elif reading.outside or _keep(scope, group, member, reading):
                 place = _borrowed(group, member, value, reading, lent) or _own(value)
             if place is not None:
-                scope.places[value] = place
+                scope.views[value] = place
             if place is None:
                 _pass_on(group, member, reading, readers)
     return stored
@@ -145,7 +145,7 @@ def _keep(scope: Scope, group: KernelGroup, member: Member, reading: _Readers) -
         return False
     if member.analysed.weight > REPEATED or isinstance(member.item, CopyItem):
         return True
-    places = (scope.place(value) for value, _ in member.analysed.leaves)  # those of earlier groups are known
+    places = (scope.view_of(value) for value, _ in member.analysed.leaves)  # those of earlier groups are known
     read = member.analysed.reads.union(place.storage for place in places if place is not None)
     return any(access.stored and access.storage in read for access in group.touched)
 

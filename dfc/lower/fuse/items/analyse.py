@@ -84,7 +84,7 @@ def again(scope: Scope, collected: Collected, before: Analysed) -> Analysed:
 
 
 def is_leaf(scope: Scope, collected: Collected, value: Value) -> bool:
-    return value in collected.roots or scope.place(value) is not None or base_of(value) is not value
+    return value in collected.roots or scope.view_of(value) is not None or base_of(value) is not value
 
 
 def starts(scope: Scope, collected: Collected, item: Item) -> list[Leaf]:
@@ -137,6 +137,6 @@ def _store_may_fail(item: Item) -> bool:
 
 def _memory_read(scope: Scope, leaves: Sequence[Leaf]) -> frozenset[Storage]:
     """The memory behind leaves that has several values over time."""
-    places = (scope.place(value) for value, _ in leaves)
+    places = (scope.view_of(value) for value, _ in leaves)
     changing = (place.storage for place in places if place is not None)
     return frozenset(storage for storage in changing if storage.role is not BufferRole.CONSTANT)

@@ -116,7 +116,7 @@ class _Collector:
         for value in node.results:
             self.result.positions[value] = position
         if node.op == "constant" and not is_generator(node):
-            self.scope.places[node.result] = self.scope.constant(node)
+            self.scope.views[node.result] = self.scope.constant(node)
         elif node in self.result.part_reads:
             self._read_parts(position, node)
         elif is_alias_node(node) or is_inline(node):
@@ -148,7 +148,7 @@ class _Collector:
                     self.result.use(value, node)
 
     def _is_foreign(self, value: Value) -> bool:
-        return value not in self.result.positions and value.node is not None and self.scope.place(value) is None
+        return value not in self.result.positions and value.node is not None and self.scope.view_of(value) is None
 
     def _visit_item(self, position: int, node: Node) -> None:
         match node.op:
@@ -175,7 +175,7 @@ class _Collector:
 
     def claim(self, value: Value, target: Target) -> bool:
         """Makes memory of this block the memory of a result, if the value has some of its own."""
-        place = self.scope.places.get(value)
+        place = self.scope.views.get(value)
         result = target.place.storage
         if place is None or result not in self.scope.results or value not in self.result.positions:
             return False
@@ -217,9 +217,9 @@ class _Collector:
         attributes = node.attributes
         assert isinstance(attributes, ResourceAttributes)
         state = self.scope.state(attributes.resource)
-        self.scope.places[node.result] = place_of(state)
+        self.scope.views[node.result] = place_of(state)
         if attributes.resource in self.scope.isolated:
-            self.scope.places[node.result] = self._copied(at(position), node, state)
+            self.scope.views[node.result] = self._copied(at(position), node, state)
 
     def _read_parts(self, position: int, node: Node) -> None:
         """At the first part of a read, the step that copies all of them."""
@@ -259,7 +259,7 @@ class _Collector:
         state = self.scope.state(attributes.resource)
         source = Value(tensor(U64, 4), attributes.resource)
         isolated = attributes.resource in self.scope.isolated
-        self.scope.places[source] = self._copied(at(position, -1), node, state) if isolated else place_of(state)
+        self.scope.views[source] = self._copied(at(position, -1), node, state) if isolated else place_of(state)
         self.result.draws[node] = source
         self.result.positions[source] = position
         extents, point = domain(node.result.tensor.shape)
@@ -280,7 +280,7 @@ class _Collector:
         attributes = node.attributes
         assert isinstance(attributes, AxisAttributes)
         kind = node.result.tensor
-        place = self.scope.places[node.result] = place_of(fresh(kind.machine, kind.shape, node.name))
+        place = self.scope.views[node.result] = place_of(fresh(kind.machine, kind.shape, node.name))
         start = ZERO
         for number, part in enumerate(node.operands):
             shape = part.tensor.shape
@@ -339,7 +339,7 @@ class _Collector:
 
     def _own(self, value: Value) -> BufferView:
         """Gives a value memory of its own."""
-        place = self.scope.places[value] = place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
+        place = self.scope.views[value] = place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
         return place
 
     def _regions(self, position: int, node: Node) -> set[Storage]:

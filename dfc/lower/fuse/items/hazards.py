@@ -88,7 +88,7 @@ class _Repair:
         if value in self.collected.roots:
             return None
         if value not in self.first:
-            place = self.scope.place(value)
+            place = self.scope.view_of(value)
             candidates = self.writers.get(place.storage, []) if place is not None else []
             start = self.collected.positions.get(value, -1)
             number = bisect_right(candidates, start, key=lambda item: position_of(self.orders[item]))
@@ -127,12 +127,12 @@ def earliest_order(collected: Collected, orders: Mapping[Item, int], each: Analy
 
 def copy_of(scope: Scope, collected: Collected, value: Value, writer: Item) -> CopyItem:
     """An item that keeps the present value of memory that `writer` is about to overwrite."""
-    source = scope.place(value)
+    source = scope.view_of(value)
     assert source is not None
     extents, point = domain(value.tensor.shape)
     order = at(collected.positions.get(value, -1), LAST)
     item = CopyItem(order, value.name, writer.span, value, source, extents, point)
-    del scope.places[value]
+    del scope.views[value]
     collected.roots[value] = item
     return item
 
@@ -187,7 +187,7 @@ def _is_stencil_in_place(scope: Scope, collected: Collected, store: StoreItem, l
 
 def memory_of(scope: Scope, collected: Collected, value: Value) -> set[Storage]:
     """The memory, of any kind that changes, where a value is or may turn out to be."""
-    place = scope.place(value)
+    place = scope.view_of(value)
     if place is None:
         return collected.stored.get(value, set())
     return set() if place.storage.role is BufferRole.CONSTANT else {place.storage}
@@ -196,7 +196,7 @@ def memory_of(scope: Scope, collected: Collected, value: Value) -> set[Storage]:
 def _value_before(scope: Scope, collected: Collected, store: StoreItem) -> ComputeItem | CopyItem:
     """An item that computes the value of a store into memory of its own."""
     value = store.value
-    if scope.place(value) is not None:
+    if scope.view_of(value) is not None:
         return copy_of(scope, collected, base_of(value), store)
     adopted, node = collected.adopted.get(value), value.node
     assert node is not None, value

@@ -86,7 +86,7 @@ class _Absorber:
             self.found.passed = nodes_to_pass(inline, self.found.items, self.found.users, has_memory)
 
     def _has_memory(self, value: Value) -> bool:
-        return self.scope.place(value) is not None
+        return self.scope.view_of(value) is not None
 
     def _cone(self, node: Node) -> _Cone:
         cone = _Cone(weight(node))
@@ -106,7 +106,7 @@ class _Absorber:
 
     def _deadline(self, value: Value) -> int:
         """When the memory that a value names is overwritten for the first time after it was read."""
-        place = self.scope.place(value)
+        place = self.scope.view_of(value)
         if place is None or place.storage not in self.writes:
             return NEVER
         start = self.found.positions.get(base_of(value), -1)
@@ -213,7 +213,7 @@ class _Absorber:
     def _root(self, position: int, node: Node) -> None:
         value = node.result
         if is_table(node):
-            self.scope.places[value] = self.scope.table(node)
+            self.scope.views[value] = self.scope.table(node)
             return
         extents, point = domain(value.tensor.shape)
         adopted = self.found.adopted.get(value)

@@ -96,12 +96,12 @@ def part_step(read: Node, reads: PartReads, order: int, scope: Scope) -> StepIte
     attributes = read.attributes
     assert isinstance(attributes, ResourceAttributes)
     state = scope.state(attributes.resource)
-    scope.places[read.result] = place_of(state)
+    scope.views[read.result] = place_of(state)
     writes: list[Storage] = []
     numbers: list[Value] = []
     for part in reads.parts[read]:
         kind = part.result.tensor
-        place = scope.places[part.result] = place_of(fresh(kind.machine, kind.shape, part.name))
+        place = scope.views[part.result] = place_of(fresh(kind.machine, kind.shape, part.name))
         writes.append(place.storage)
         numbers += part.operands[1:]
     return StepItem(order, read.name, read.span, read, tuple(numbers), frozenset((state,)), frozenset(writes))
@@ -111,6 +111,6 @@ def part_store(part: Node, order: int, scope: Scope) -> StoreItem:
     """The store of one part into its place. A copy of the node, as what the node makes is looked up in that place."""
     types = (part.result.type,)
     copy = Node(part.op, part.operands, types, attributes=part.attributes, name=part.name, span=part.span)
-    target = whole(scope.places[part.result])
+    target = whole(scope.views[part.result])
     extents, point = domain(target.place.shape)
     return StoreItem(order, part.name, part.span, copy.result, with_axes(target, point), extents, point)

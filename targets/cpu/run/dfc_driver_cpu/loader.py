@@ -28,9 +28,9 @@ class LoadedImage:
 
     def function(self, offset: int, result: type | None, arguments: Sequence[type]) -> Callable[..., Any]:
         """A callable of the C type given; the interpreter lock is released while it runs."""
-        made = ctypes.CFUNCTYPE(result, *arguments)(self.address(offset))
-        vars(made)["image"] = self  # whoever holds the function holds its code
-        return made
+        function = ctypes.CFUNCTYPE(result, *arguments)(self.address(offset))
+        vars(function)["image"] = self  # whoever holds the function holds its code
+        return function
 
     def keep(self) -> None:
         """Never gives the memory back: threads may be in it as long as the process lives."""

@@ -60,14 +60,18 @@ class CudaTarget:
     def generate(self, program: Program, options: TargetOptions) -> CudaCode:
         """The plan that says what is launched when, first of all, because what has none needs no compiler; and kernels
         as text and, unless only that is wanted, as PTX."""
-        wanted = architectures(options)
-        schedule = replace(SIMULATED if wanted == (SIMULATOR,) else DEVICE, tf32=rounds_factors(options))
+        requested = architectures(options)
+        schedule = replace(SIMULATED if requested == (SIMULATOR,) else DEVICE, tf32=is_rounding_factors(options))
         code = kernel_code(program, schedule, write_kernel)
         constants, offsets = lay_out_constants(program.constants)
         plan: object = plan_program(program, code.texts, code.access, offsets, code.choices)
-        needs_ptx = code.texts and wanted != (SIMULATOR,) and options.listing != "kernels"
-        ptx = portable(ptx_module(code.texts, f"compute_{number(wanted[0])}"), number(wanted[-1])) if needs_ptx else ""
-        return CudaCode(program, options, wanted, code, ptx, plan, constants, offsets)
+        needs_ptx = code.texts and requested != (SIMULATOR,) and options.listing != "kernels"
+        ptx = (
+            portable(ptx_module(code.texts, f"compute_{number(requested[0])}"), number(requested[-1]))
+            if needs_ptx
+            else ""
+        )
+        return CudaCode(program, options, requested, code, ptx, plan, constants, offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +93,17 @@ class CudaCode:
 
     def link(self) -> Lowered:
         """Machine code where an assembler is there, and PTX, with the plan."""
-        program, options, texts, wanted = self.program, self.options, self.code.texts, self.architectures
+        program, options, texts, requested = self.program, self.options, self.code.texts, self.architectures
         constants, offsets = self.constants, self.offsets
         notes: dict[str, object] = {"plan": self.plan}
         symbols = symbols_of(program, texts)
         shown = listings(texts, self.ptx, options)
-        if wanted == (SIMULATOR,):
+        if requested == (SIMULATOR,):
             return Lowered("cuda", (simulator_image(symbols, texts),), constants, offsets, notes, shown)
         if options.listing == "kernels":  # which stand before the compiler is asked for anything
             return Lowered("cuda", (), constants, offsets, notes, shown)
-        lowest, suffix = f"compute_{number(wanted[0])}", TF32 if rounds_factors(options) else ""
-        assembled = assemble_all(self.ptx, wanted) if texts and not options.listing else {}
+        lowest, suffix = f"compute_{number(requested[0])}", TF32 if is_rounding_factors(options) else ""
+        assembled = assemble_all(self.ptx, requested) if texts and not options.listing else {}
         notes["calls"] = call_report(program, notes["plan"])
         notes["report"] = report(program, self.code, self.ptx, assembled) if texts else []
         images = images_of(symbols, self.ptx, lowest, assembled, suffix)
@@ -120,7 +124,7 @@ def architectures(options: TargetOptions) -> tuple[str, ...]:
     return tuple(sorted(set(names) or DEFAULT, key=number))
 
 
-def rounds_factors(options: TargetOptions) -> bool:
+def is_rounding_factors(options: TargetOptions) -> bool:
     """Whether products may round: all architectures asked for say so, or none."""
     rounding = [name.endswith(TF32) for name in options.isas]
     if any(rounding) and not all(rounding):
@@ -149,8 +153,8 @@ def images_of(
     """Machine code, newest first, then PTX, which newer devices, and older drivers, translate for themselves."""
     newest_first = sorted(assembled, key=number, reverse=True)
     driver = f"cuda_{assembler_release()}"
-    made = [CodeImage(name + suffix, assembled[name].code, symbols, (name, driver)) for name in newest_first]
-    return (*made, CodeImage(lowest + suffix, (ptx or NO_KERNELS).encode(), symbols, (lowest,)))
+    images = [CodeImage(name + suffix, assembled[name].code, symbols, (name, driver)) for name in newest_first]
+    return (*images, CodeImage(lowest + suffix, (ptx or NO_KERNELS).encode(), symbols, (lowest,)))
 
 
 def portable(ptx: str, newest: int) -> str:

@@ -38,7 +38,7 @@ _NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
 _PACKAGED = ("cu13/lib", "cu12/lib", "cublas/lib")
 
 _Pointer, _Size, _Int = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-_Made = ctypes.POINTER(ctypes.c_void_p)
+_Handle = ctypes.POINTER(ctypes.c_void_p)
 
 
 class Heuristic(ctypes.Structure):
@@ -54,15 +54,15 @@ class Heuristic(ctypes.Structure):
 
 
 SIGNATURES: dict[str, list[Any]] = {
-    "cublasLtCreate": [_Made],
+    "cublasLtCreate": [_Handle],
     "cublasLtDestroy": [_Pointer],
-    "cublasLtMatrixLayoutCreate": [_Made, _Int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64],
+    "cublasLtMatrixLayoutCreate": [_Handle, _Int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64],
     "cublasLtMatrixLayoutDestroy": [_Pointer],
     "cublasLtMatrixLayoutSetAttribute": [_Pointer, _Int, _Pointer, _Size],
-    "cublasLtMatmulDescCreate": [_Made, _Int, _Int],
+    "cublasLtMatmulDescCreate": [_Handle, _Int, _Int],
     "cublasLtMatmulDescDestroy": [_Pointer],
     "cublasLtMatmulDescSetAttribute": [_Pointer, _Int, _Pointer, _Size],
-    "cublasLtMatmulPreferenceCreate": [_Made],
+    "cublasLtMatmulPreferenceCreate": [_Handle],
     "cublasLtMatmulPreferenceDestroy": [_Pointer],
     "cublasLtMatmulPreferenceSetAttribute": [_Pointer, _Int, _Pointer, _Size],
     "cublasLtMatmulAlgoGetHeuristic": [
@@ -100,7 +100,7 @@ class MatrixShape:
 @dataclass(frozen=True, slots=True)
 class ProductShape:
     """result = scale * product + sign * added + bias, of `batch` products: numbers of a `products.LibraryProduct`.
-    Without `added` it is the result itself that is added to, if `sign` is not 0. `rounds`: factors of f32 may be
+    Without `added` it is the result itself that is added to, if `sign` is not 0. `is_rounding`: factors of f32 may be
     rounded to 11 bits."""
 
     rows: int
@@ -111,7 +111,7 @@ class ProductShape:
     first: MatrixShape
     second: MatrixShape
     result: MatrixShape
-    rounds: bool = False
+    is_rounding: bool = False
     scale: float = 1.0
     sign: int = 0
     added: MatrixShape | None = None
@@ -126,7 +126,7 @@ class ProductPlan:
     shape: ProductShape
     description: ctypes.c_void_p
     scales: Any
-    made: list[ctypes.c_void_p] = field(default_factory=list[ctypes.c_void_p])
+    handles: list[ctypes.c_void_p] = field(default_factory=list[ctypes.c_void_p])
     heuristic: Heuristic = field(default_factory=Heuristic)
 
     @property
@@ -136,7 +136,7 @@ class ProductPlan:
     @property
     def layouts(self) -> tuple[ctypes.c_void_p, ...]:
         """Of first, second, what is added, result: the last two are one where the result is added to."""
-        return (*self.made[:2], self.made[2], self.made[-1])
+        return (*self.handles[:2], self.handles[2], self.handles[-1])
 
 
 def alignment(address: int) -> int:
@@ -164,9 +164,9 @@ def _candidates() -> Iterator[str]:
         for part in _PACKAGED:
             yield from (str(path) for name in _NAMES if (path := Path(folder) / part / name).is_file())
     yield from _NAMES
-    found = ctypes.util.find_library("cublasLt")
-    if found is not None:
-        yield found
+    library = ctypes.util.find_library("cublasLt")
+    if library is not None:
+        yield library
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class CublasLt:
     def __init__(self, library: Library, *, workspace_bytes: int = WORKSPACE_BYTES) -> None:
         self._library, self._most = library, workspace_bytes
         self._plans: dict[ProductShape, ProductPlan | str] = {}
-        self._handle = self._made("cublasLtCreate")
+        self._handle = self._create("cublasLtCreate")
 
     def version(self) -> str:
         """What `dfc inspect` says of it: 13.1.0."""
@@ -255,7 +255,7 @@ class CublasLt:
             ):
                 if one is not None:
                     rows, columns = reversed(sizes) if one.transposed else sizes
-                    plan.made.append(self._layout(one, rows, columns, shape.batch))
+                    plan.handles.append(self._layout(one, rows, columns, shape.batch))
             self._choose(plan)
         except ProductError:
             self._drop(plan)
@@ -264,9 +264,9 @@ class CublasLt:
 
     def _description(self, shape: ProductShape) -> ctypes.c_void_p:
         compute = COMPUTE_64F if shape.accumulator == "f64" else COMPUTE_32F
-        if shape.rounds and shape.first.dtype == "f32":
+        if shape.is_rounding and shape.first.dtype == "f32":
             compute = COMPUTE_32F_FAST_TF32
-        made = self._made("cublasLtMatmulDescCreate", compute, TYPES[shape.accumulator])
+        description = self._create("cublasLtMatmulDescCreate", compute, TYPES[shape.accumulator])
         values = [
             (DESC_TRANSPOSE_FIRST, TRANSPOSED * shape.first.transposed),
             (DESC_TRANSPOSE_SECOND, TRANSPOSED * shape.second.transposed),
@@ -275,48 +275,48 @@ class CublasLt:
         if shape.has_bias:
             values.append((DESC_BIAS_TYPE, TYPES[shape.result.dtype]))
         for attribute, value in values:
-            self._set("cublasLtMatmulDescSetAttribute", made, attribute, ctypes.c_int32(value))
+            self._set("cublasLtMatmulDescSetAttribute", description, attribute, ctypes.c_int32(value))
         if shape.has_bias:  # whoever asks for an algorithm has to have one; where it lies is said when it is known
-            self._set("cublasLtMatmulDescSetAttribute", made, DESC_BIAS, ctypes.c_void_p(_MOST_ALIGNMENT))
-        return made
+            self._set("cublasLtMatmulDescSetAttribute", description, DESC_BIAS, ctypes.c_void_p(_MOST_ALIGNMENT))
+        return description
 
     def _layout(self, matrix: MatrixShape, rows: int, columns: int, batch: int) -> ctypes.c_void_p:
         leading = max(matrix.leading, rows, 1)
-        made = self._made("cublasLtMatrixLayoutCreate", TYPES[matrix.dtype], rows, columns, leading)
+        layout = self._create("cublasLtMatrixLayoutCreate", TYPES[matrix.dtype], rows, columns, leading)
         if batch > 1:
             name = "cublasLtMatrixLayoutSetAttribute"
-            self._set(name, made, LAYOUT_BATCH_COUNT, ctypes.c_int32(batch))
-            self._set(name, made, LAYOUT_BATCH_STRIDE, ctypes.c_int64(matrix.stride))
-        return made
+            self._set(name, layout, LAYOUT_BATCH_COUNT, ctypes.c_int32(batch))
+            self._set(name, layout, LAYOUT_BATCH_STRIDE, ctypes.c_int64(matrix.stride))
+        return layout
 
     def _choose(self, plan: ProductPlan) -> None:
         shape, name = plan.shape, "cublasLtMatmulPreferenceSetAttribute"
-        preference = self._made("cublasLtMatmulPreferenceCreate")
+        preference = self._create("cublasLtMatmulPreferenceCreate")
         try:
             self._set(name, preference, PREFERENCE_WORKSPACE, ctypes.c_uint64(self._most))
             self._set(name, preference, PREFERENCE_REDUCTIONS, ctypes.c_uint32(IN_ORDER))
             matrices = (shape.first, shape.second, shape.added or shape.result, shape.result)
             for attribute, one in zip(PREFERENCE_ALIGNMENTS, matrices, strict=True):
                 self._set(name, preference, attribute, ctypes.c_uint32(one.alignment))
-            found = ctypes.c_int(0)
-            told = (self._handle, plan.description, *plan.layouts, preference, 1)
-            self._call("cublasLtMatmulAlgoGetHeuristic", *told, ctypes.byref(plan.heuristic), ctypes.byref(found))
+            count = ctypes.c_int(0)
+            arguments = (self._handle, plan.description, *plan.layouts, preference, 1)
+            self._call("cublasLtMatmulAlgoGetHeuristic", *arguments, ctypes.byref(plan.heuristic), ctypes.byref(count))
         finally:
             self._call("cublasLtMatmulPreferenceDestroy", preference)
-        if found.value < 1 or plan.heuristic.state != 0:
+        if count.value < 1 or plan.heuristic.state != 0:
             raise ProductError("cuBLASLt offers no algorithm for this shape")
 
     def _drop(self, plan: ProductPlan) -> None:
-        for layout in plan.made:
+        for layout in plan.handles:
             self._call("cublasLtMatrixLayoutDestroy", layout)
         self._call("cublasLtMatmulDescDestroy", plan.description)
 
     # --- calls
 
-    def _made(self, function: str, *arguments: Any) -> ctypes.c_void_p:
-        made = ctypes.c_void_p()
-        self._call(function, ctypes.byref(made), *arguments)
-        return made
+    def _create(self, function: str, *arguments: Any) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        self._call(function, ctypes.byref(handle), *arguments)
+        return handle
 
     def _set(self, function: str, target: ctypes.c_void_p, attribute: int, value: Any) -> None:
         self._call(function, target, attribute, ctypes.addressof(value), ctypes.sizeof(value))

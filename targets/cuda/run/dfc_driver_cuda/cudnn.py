@@ -100,7 +100,7 @@ class Cudnn:
         if stream != self._stream:
             backend.call("cudnnSetStream", self._handle, stream)
             self._stream = stream
-        pack = backend.made(VARIANT_PACK)
+        pack = backend.create(VARIANT_PACK)
         try:
             fill_pack(backend, pack, addresses, workspace)
             backend.call("cudnnBackendExecute", self._handle, plan.plan, pack)
@@ -136,17 +136,17 @@ def plan_for(
 ) -> ConvolutionPlan:
     """The first engine that fits, within `most` bytes of workspace. `device` says on a plan where it is to run,
     `of_heuristics` where the library would not know by itself."""
-    made = ConvolutionPlan(shape)
+    plan = ConvolutionPlan(shape)
     try:
-        graph = operation_graph(backend, shape, made.descriptors)
+        graph = operation_graph(backend, shape, plan.descriptors)
         for mode in (BEST, FALLBACK):
-            for config in _configurations(backend, graph, mode, of_heuristics, made.descriptors):
-                if _fits(backend, config, shape, mode) and _planned(backend, made, config, most, device):
-                    return made
+            for config in _configurations(backend, graph, mode, of_heuristics, plan.descriptors):
+                if _fits(backend, config, shape, mode) and _planned(backend, plan, config, most, device):
+                    return plan
     except ConvolutionError:
-        drop_all(backend, made.descriptors)
+        drop_all(backend, plan.descriptors)
         raise
-    drop_all(backend, made.descriptors)
+    drop_all(backend, plan.descriptors)
     raise ConvolutionError("cuDNN offers no engine that gives the same exact sums each time")
 
 
@@ -163,20 +163,24 @@ def _configurations(
     heuristics = _kept(backend, HEURISTICS, kept)
     backend.set(heuristics, HEURISTIC_GRAPH, BACKEND_DESCRIPTOR, addresses_of([graph]))
     backend.set(heuristics, HEURISTIC_MODE, MODE, (ctypes.c_int32 * 1)(mode))
-    _tell(backend, heuristics, more)
+    _set_attributes(backend, heuristics, more)
     try:
         backend.finish(heuristics)
     except ConvolutionError:
         return
     count = backend.get(heuristics, HEURISTIC_RESULTS, BACKEND_DESCRIPTOR, addresses_of([]))
-    found = [_kept(backend, ENGINE_CONFIG, kept) for _ in range(count)]
-    filled = backend.get(heuristics, HEURISTIC_RESULTS, BACKEND_DESCRIPTOR, addresses_of(found)) if found else 0
-    yield from found[:filled]
+    configurations = [_kept(backend, ENGINE_CONFIG, kept) for _ in range(count)]
+    filled = (
+        backend.get(heuristics, HEURISTIC_RESULTS, BACKEND_DESCRIPTOR, addresses_of(configurations))
+        if configurations
+        else 0
+    )
+    yield from configurations[:filled]
 
 
 def _fits(backend: Backend, config: Descriptor, shape: ConvolutionShape, mode: int) -> bool:
     """Whether an engine gives the same numbers each time, and those that are asked for."""
-    engine = backend.made(ENGINE)
+    engine = backend.create(ENGINE)
     try:
         backend.get(config, CONFIG_ENGINE, BACKEND_DESCRIPTOR, addresses_of([engine]))
         notes = (ctypes.c_int32 * MOST_NOTES)()
@@ -185,19 +189,21 @@ def _fits(backend: Backend, config: Descriptor, shape: ConvolutionShape, mode: i
         backend.get(engine, ENGINE_INDEX, INT64, index)
     finally:
         backend.drop(engine)
-    said = set(notes[: min(count, MOST_NOTES)])
-    unwanted = UNWANTED if shape.type != "f32" or shape.rounds else UNWANTED | {TENSOR_CORE}
+    noted = set(notes[: min(count, MOST_NOTES)])
+    unwanted = UNWANTED if shape.type != "f32" or shape.is_rounding else UNWANTED | {TENSOR_CORE}
     if mode == FALLBACK and index[0] == LAST_RESORT:
         return False
-    return not said & unwanted and said <= NOTES
+    return not noted & unwanted and noted <= NOTES
 
 
-def _planned(backend: Backend, made: ConvolutionPlan, config: Descriptor, most: int, device: Attributes) -> bool:
+def _planned(
+    backend: Backend, convolution_plan: ConvolutionPlan, config: Descriptor, most: int, device: Attributes
+) -> bool:
     """Whether the configuration can be run, in this much memory; then the plan has it."""
-    plan = backend.made(EXECUTION_PLAN)
+    plan = backend.create(EXECUTION_PLAN)
     try:
         backend.set(plan, PLAN_CONFIG, BACKEND_DESCRIPTOR, addresses_of([config]))
-        _tell(backend, plan, device)
+        _set_attributes(backend, plan, device)
         backend.finish(plan)
         workspace = (ctypes.c_int64 * 1)()
         backend.get(plan, PLAN_WORKSPACE, INT64, workspace)
@@ -207,17 +213,17 @@ def _planned(backend: Backend, made: ConvolutionPlan, config: Descriptor, most: 
     if workspace[0] > most:
         backend.drop(plan)
         return False
-    made.plan, made.workspace = plan, int(workspace[0])
-    made.descriptors.append(plan)
+    convolution_plan.plan, convolution_plan.workspace = plan, int(workspace[0])
+    convolution_plan.descriptors.append(plan)
     return True
 
 
-def _tell(backend: Backend, target: Descriptor, attributes: Attributes) -> None:
+def _set_attributes(backend: Backend, target: Descriptor, attributes: Attributes) -> None:
     for attribute, kind, value in attributes:
         backend.set(target, attribute, kind, addresses_of([value]))
 
 
 def _kept(backend: Backend, kind: int, kept: list[Descriptor]) -> Descriptor:
-    one = backend.made(kind)
+    one = backend.create(kind)
     kept.append(one)
     return one

@@ -20,15 +20,15 @@ _PACKAGED = ("cudnn/lib", "cu13/lib", "cu12/lib")
 _NEEDED = ("cu{}/lib", "cublas/lib")
 
 _Pointer, _Int, _Count = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
-_Made = ctypes.POINTER(ctypes.c_void_p)
+_Handle = ctypes.POINTER(ctypes.c_void_p)
 
 Descriptor = ctypes.c_void_p
 
 SIGNATURES: dict[str, list[Any]] = {
-    "cudnnCreate": [_Made],
+    "cudnnCreate": [_Handle],
     "cudnnDestroy": [_Pointer],
     "cudnnSetStream": [_Pointer, _Pointer],
-    "cudnnBackendCreateDescriptor": [_Int, _Made],
+    "cudnnBackendCreateDescriptor": [_Int, _Handle],
     "cudnnBackendDestroyDescriptor": [_Pointer],
     "cudnnBackendFinalize": [_Pointer],
     "cudnnBackendSetAttribute": [_Pointer, _Int, _Int, _Count, _Pointer],
@@ -74,9 +74,9 @@ def find_library() -> Library | None:
 def _candidates() -> Iterator[str]:
     yield from _packaged(_PACKAGED, _NAME)
     yield _NAME
-    found = ctypes.util.find_library("cudnn")
-    if found is not None:
-        yield found
+    library = ctypes.util.find_library("cudnn")
+    if library is not None:
+        yield library
 
 
 def _packaged(parts: Sequence[str], name: str) -> Iterator[str]:
@@ -103,7 +103,7 @@ class Backend:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    def made(self, kind: int) -> ctypes.c_void_p:
+    def create(self, kind: int) -> ctypes.c_void_p:
         """A new descriptor."""
         one = ctypes.c_void_p()
         self.call("cudnnBackendCreateDescriptor", kind, ctypes.byref(one))
@@ -122,8 +122,8 @@ class Backend:
     def get(self, source: ctypes.c_void_p, attribute: int, kind: int, values: Any) -> int:
         """Fills an array of C; how many elements there are, which may be more."""
         count = _Count(0)
-        place = ctypes.addressof(values) if len(values) else None
-        self.call("cudnnBackendGetAttribute", source, attribute, kind, len(values), ctypes.byref(count), place)
+        address = ctypes.addressof(values) if len(values) else None
+        self.call("cudnnBackendGetAttribute", source, attribute, kind, len(values), ctypes.byref(count), address)
         return int(count.value)
 
     def call(self, function: str, *arguments: Any) -> None:

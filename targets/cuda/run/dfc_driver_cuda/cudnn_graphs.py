@@ -24,7 +24,7 @@ from dfc_driver_cuda.cudnn_constants import (
     CONVOLUTION_KIND,
     CONVOLUTION_LOW,
     CONVOLUTION_MODE,
-    CONVOLUTION_PLACES,
+    CONVOLUTION_SPATIAL_AXES,
     CONVOLUTION_STEPS,
     CONVOLUTION_TYPE,
     CORRELATION,
@@ -105,7 +105,7 @@ class TensorShape:
 @dataclass(frozen=True, slots=True)
 class ConvolutionShape:
     """Numbers of a convolution; the terms are those of `dfc_target_cuda.libraries.convolution_form`. `low` and `high`
-    are zeros around the image, `rounds`: factors of f32 may be rounded to 11 bits."""
+    are zeros around the image, `is_rounding`: factors of f32 may be rounded to 11 bits."""
 
     kind: str
     type: str
@@ -118,7 +118,7 @@ class ConvolutionShape:
     high: tuple[int, ...]
     bias: TensorShape | None = None
     added: TensorShape | None = None
-    rounds: bool = False
+    is_rounding: bool = False
 
     @property
     def tensors(self) -> tuple[TensorShape, ...]:
@@ -145,19 +145,19 @@ class _Maker:
         if not added:
             operations.append(self._operation((image, filter_, result)))
         else:
-            made = self._between()
-            operations.append(self._operation((image, filter_, made)))
+            node = self._between()
+            operations.append(self._operation((image, filter_, node)))
             for one in reversed(added[1:]):  # the bias comes last: this is the order that the library knows
                 after = self._between()
-                operations.append(self._sum(made, one, after))
-                made = after
-            operations.append(self._sum(made, added[0], result))
-        graph = self._made(OPERATION_GRAPH)
+                operations.append(self._sum(node, one, after))
+                node = after
+            operations.append(self._sum(node, added[0], result))
+        graph = self._create(OPERATION_GRAPH)
         self._set_descriptors(graph, GRAPH_OPERATIONS, operations)
         return self._finished(graph)
 
     def _tensor(self, tensor: TensorShape, number: int, dtype: str, *, virtual: bool = False) -> Descriptor:
-        one = self._made(TENSOR)
+        one = self._create(TENSOR)
         self._set_numbers(one, TENSOR_UID, [number])
         self._backend.set(one, TENSOR_TYPE, DATA_TYPE, (ctypes.c_int32 * 1)(TYPES[dtype]))
         self._set_numbers(one, TENSOR_EXTENTS, tensor.extents)
@@ -175,7 +175,7 @@ class _Maker:
     def _operation(self, tensors: Sequence[Descriptor]) -> Descriptor:
         kind, attributes, factors = OPERATIONS[self._shape.kind]
         convolution = self._convolution()
-        one = self._made(kind)
+        one = self._create(kind)
         for attribute, value in zip(attributes, (convolution, *tensors), strict=True):
             self._set_descriptors(one, attribute, [value])
         for attribute, value in zip(factors, (1.0, 0.0), strict=True):
@@ -186,10 +186,10 @@ class _Maker:
         return self._finished(one)
 
     def _convolution(self) -> Descriptor:
-        shape, one = self._shape, self._made(CONVOLUTION)
+        shape, one = self._shape, self._create(CONVOLUTION)
         self._backend.set(one, CONVOLUTION_TYPE, DATA_TYPE, (ctypes.c_int32 * 1)(TYPES[self._sums]))
         self._backend.set(one, CONVOLUTION_KIND, CONVOLUTION_MODE, (ctypes.c_int32 * 1)(CORRELATION))
-        self._set_numbers(one, CONVOLUTION_PLACES, [len(shape.steps)])
+        self._set_numbers(one, CONVOLUTION_SPATIAL_AXES, [len(shape.steps)])
         self._set_numbers(one, CONVOLUTION_STEPS, shape.steps)
         self._set_numbers(one, CONVOLUTION_DILATIONS, shape.dilations)
         self._set_numbers(one, CONVOLUTION_LOW, shape.low)
@@ -197,11 +197,11 @@ class _Maker:
         return self._finished(one)
 
     def _sum(self, first: Descriptor, second: Descriptor, result: Descriptor) -> Descriptor:
-        how = self._made(POINTWISE)
+        how = self._create(POINTWISE)
         self._backend.set(how, POINTWISE_KIND, POINTWISE_MODE, (ctypes.c_int32 * 1)(ADD))
         self._backend.set(how, POINTWISE_TYPE, DATA_TYPE, (ctypes.c_int32 * 1)(TYPES[self._sums]))
         self._finished(how)
-        one = self._made(OPERATION_POINTWISE)
+        one = self._create(OPERATION_POINTWISE)
         for attribute, value in (
             (POINTWISE_DESCRIPTION, how),
             (POINTWISE_X, first),
@@ -213,8 +213,8 @@ class _Maker:
 
     # --- descriptors
 
-    def _made(self, kind: int) -> Descriptor:
-        one = self._backend.made(kind)
+    def _create(self, kind: int) -> Descriptor:
+        one = self._backend.create(kind)
         self._kept.append(one)
         return one
 

@@ -29,7 +29,7 @@ class CudaMemory:
         self.stream = device.stream_handle
         self._device = device
         self._host = dict(resources)
-        self._given: set[int] = set()
+        self._lent: set[int] = set()
         self._closed = False
         sizes = {name: array.nbytes for name, array in resources.items()}
         try:
@@ -65,12 +65,12 @@ class CudaMemory:
         """Memory for an array that stays on the device."""
         with self._device.current():
             address = self._device.allocate(size)
-        self._given.add(address)
+        self._lent.add(address)
         return address
 
     def free(self, address: int) -> None:
         """Gives it back; after `close`, too."""
-        self._given.discard(address)
+        self._lent.discard(address)
         with self._device.current():
             self._device.free(address)
         self._let_go()
@@ -98,7 +98,7 @@ class CudaMemory:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._closed and not self._given:
+        if self._closed and not self._lent:
             self._device.close()
 
 

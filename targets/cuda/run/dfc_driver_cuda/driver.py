@@ -102,17 +102,17 @@ class CudaDriver:
     @property
     def products(self) -> dict[str, str]:
         """Who made each product so far, by kernel and sizes; nothing where no library is there or asked for."""
-        return self._told(ProductLibrary)
+        return self._library_notes(ProductLibrary)
 
     @property
     def convolutions(self) -> dict[str, str]:
         """The same of convolutions."""
-        return self._told(ConvolutionLibrary)
+        return self._library_notes(ConvolutionLibrary)
 
-    def _told(self, kind: type[ProductLibrary | ConvolutionLibrary]) -> dict[str, str]:
+    def _library_notes(self, kind: type[ProductLibrary | ConvolutionLibrary]) -> dict[str, str]:
         libraries = (library for library in self._libraries if isinstance(library, kind))
-        made = {where: who for library in libraries for where, who in library.notes.items()}
-        return made | ({"all": self._no_library[kind]} if kind in self._no_library else {})
+        notes = {where: who for library in libraries for where, who in library.notes.items()}
+        return notes | ({"all": self._no_library[kind]} if kind in self._no_library else {})
 
     def _opened(self, plan: Plan) -> Libraries:
         """The libraries that are there and that the plan has work for."""
@@ -126,15 +126,15 @@ class CudaDriver:
     def _open(self, kind: type[T], where: str) -> T | None:
         """A library that does not start is not used, and it is told why."""
         try:
-            found = getattr(self._device, where)
-            made = None if found is None else kind(found)
+            symbol = getattr(self._device, where)
+            library = None if symbol is None else kind(symbol)
         except (ProductError, ConvolutionError) as problem:
             self._no_library[kind] = f"the kernel of the program, because {problem}"
             return None
-        if made is not None:
-            _, made.memory = self._device.memory()
-            self._libraries.append(made)
-        return made
+        if library is not None:
+            _, library.memory = self._device.memory()
+            self._libraries.append(library)
+        return library
 
     @classmethod
     def bits(cls, device: int) -> frozenset[str]:
@@ -199,9 +199,9 @@ def _check(plan: Plan, symbols: Mapping[str, int], resources: Mapping[str, Array
 def _control(device: Device, plan: Plan) -> dict[str, Function]:
     """The kernels of the run half that the plan needs."""
     names = [control.CHECK, control.COPY]
-    found = dict(zip(names, device.load(control.plain_module().encode(), names), strict=True))
+    functions = dict(zip(names, device.load(control.plain_module().encode(), names), strict=True))
     steps = (step for entry in plan.entries for step in entry.steps)
     if device.conditional_nodes and any(isinstance(step, If | While | For) for step in steps):
         names = [control.SET, *(head + kind for kind in control.INTEGERS for head in (control.BEGIN, control.NEXT))]
-        found |= zip(names, device.load(control.conditional_module().encode(), names), strict=True)
-    return found
+        functions |= zip(names, device.load(control.conditional_module().encode(), names), strict=True)
+    return functions

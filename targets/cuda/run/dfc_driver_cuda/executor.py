@@ -23,7 +23,7 @@ from dfc_driver_cuda.memory_layout import (
     HOST,
     SLOT,
     BlockLayout,
-    Places,
+    BufferAddresses,
     Region,
     Regions,
     number,
@@ -119,7 +119,7 @@ class EntryRun:
                 raise
             session.answer(slots, words, sizes)
             if self._entry.measured:
-                self._tell_sizes(slots, sizes)
+                self._report_sizes(slots, sizes)
             return 0
 
     def _run(self, session: Session, addresses: Mapping[int, int]) -> Mapping[str, int]:
@@ -160,18 +160,18 @@ class EntryRun:
 
     def _session(self, dims: tuple[int, ...], modes: tuple[int, ...]) -> Session:
         key = dims, modes
-        found = self._sessions.get(key)
-        if found is not None and found.stamp == self._loaded.memory.stamp:
+        session = self._sessions.get(key)
+        if session is not None and session.stamp == self._loaded.memory.stamp:
             self._sessions.move_to_end(key)
-            return found
-        if found is not None:
+            return session
+        if session is not None:
             del self._sessions[key]
-            found.close()
+            session.close()
         if len(self._sessions) >= MOST_SESSIONS:
             self._sessions.popitem(last=False)[1].close()
         with _Damaged():
-            made = self._sessions[key] = self._new_session(dims, modes)
-        return made
+            session = self._sessions[key] = self._new_session(dims, modes)
+        return session
 
     def _new_session(self, dims: tuple[int, ...], modes: tuple[int, ...]) -> Session:
         entry, loaded = self._entry, self._loaded
@@ -187,14 +187,14 @@ class EntryRun:
             constants=loaded.constants,
             state=loaded.state,
         )
-        return Session(Places(layout, regions), sizes, memory.stamp)
+        return Session(BufferAddresses(layout, regions), sizes, memory.stamp)
 
-    def _tell_sizes(self, slots: int, sizes: Mapping[str, int]) -> None:
+    def _report_sizes(self, slots: int, sizes: Mapping[str, int]) -> None:
         """Sizes that were found out go to their slots."""
         first = slots + SLOT * (self._slots + len(self._entry.dims) + 1)
-        for place, (name, _) in enumerate(self._entry.measured):
+        for index, (name, _) in enumerate(self._entry.measured):
             if name in sizes:
-                ctypes.c_int64.from_address(first + SLOT * place).value = sizes[name]
+                ctypes.c_int64.from_address(first + SLOT * index).value = sizes[name]
 
     def launch(
         self, session: Session, segment: Segment, sizes: Mapping[str, int], addresses: Mapping[int, int]
@@ -214,23 +214,23 @@ class EntryRun:
         """The graph of a segment, built when there is none for these sizes."""
         loaded = self._loaded
         key = segment.number, tuple(sizes.get(name, -1) for name, _ in self._entry.measured)
-        found = session.graphs.get(key)
-        if found is not None and found.stamp == loaded.memory.stamp:
-            return found
-        if found is not None:
+        graph = session.graphs.get(key)
+        if graph is not None and graph.stamp == loaded.memory.stamp:
+            return graph
+        if graph is not None:
             del session.graphs[key]
-            found.close()
+            graph.close()
         if len(session.graphs) >= MOST_GRAPHS:
             loaded.device.synchronise()
             session.graphs.popitem(last=False)[1].close()
         with _Damaged():
-            maker = NodeMaker(loaded.code, session.places, sizes, loaded.memory, may_fail=self._may_fail)
+            maker = NodeMaker(loaded.code, session.addresses, sizes, loaded.memory, may_fail=self._may_fail)
             nodes = maker.make(segment.parts)
-            made = SegmentGraph(loaded.device, nodes, addresses, loaded.memory.stamp)
-        session.graphs[key] = made
-        session.whole = made if len(self._actions) == 1 else None
+            graph = SegmentGraph(loaded.device, nodes, addresses, loaded.memory.stamp)
+        session.graphs[key] = graph
+        session.whole = graph if len(self._actions) == 1 else None
         session.stamp = loaded.memory.stamp
-        return made
+        return graph
 
 
 def _launched(graph: SegmentGraph, addresses: Mapping[int, int]) -> bool:
@@ -300,25 +300,25 @@ class _Run:
         if fault is not None:
             raise Stopped(fault)
 
-    def _place(self, buffer: int) -> int:
+    def _address(self, buffer: int) -> int:
         """Where the host exchanges a buffer with the device."""
-        size = self._session.places.size(buffer, self.sizes)
+        size = self._session.addresses.size(buffer, self.sizes)
         return self._loaded.memory.exchange(buffer, size)
 
     def _truth(self, buffer: int) -> bool:
-        return ctypes.c_uint8.from_address(self._place(buffer)).value != 0
+        return ctypes.c_uint8.from_address(self._address(buffer)).value != 0
 
     def _integer(self, buffer: int) -> int:
-        plan = self._session.places.entry.buffers[buffer]
+        plan = self._session.addresses.entry.buffers[buffer]
         size = number(plan.bytes, self.sizes)
-        data = ctypes.string_at(self._place(buffer), size)
+        data = ctypes.string_at(self._address(buffer), size)
         return int.from_bytes(data, "little", signed=plan.type in SIGNED)
 
     def _set_integer(self, buffer: int, value: int) -> None:
         self._wait()
-        plan = self._session.places.entry.buffers[buffer]
+        plan = self._session.addresses.entry.buffers[buffer]
         data = value.to_bytes(number(plan.bytes, self.sizes), "little", signed=plan.type in SIGNED)
-        ctypes.memmove(self._place(buffer), data, len(data))
+        ctypes.memmove(self._address(buffer), data, len(data))
 
     def _measure(self, step: Measure) -> None:
         with _Damaged():
@@ -333,7 +333,7 @@ class _Run:
         self._wait()
         with _Damaged():
             extents = [number(each, self.sizes) for each in step.extents]
-        operands = [self._place(buffer) for buffer in (*step.inputs, *step.outputs)]
+        operands = [self._address(buffer) for buffer in (*step.inputs, *step.outputs)]
         frame = (ctypes.c_int64 * (1 + len(operands) + len(extents)))(1, *operands, *extents)
         if self._loaded.host is not None:
             self._loaded.host(step.site, ctypes.addressof(frame))

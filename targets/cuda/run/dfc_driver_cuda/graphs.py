@@ -35,7 +35,7 @@ class _User:
     """A node that uses memory of the caller."""
 
     node: Node
-    made_from: KernelNode | CopyNode | LibraryNode
+    source_node: KernelNode | CopyNode | LibraryNode
     slots: tuple[int, ...]
 
 
@@ -75,25 +75,27 @@ class SegmentGraph:
         moved = [user for user in self._users if any(addresses[s] != self._addresses[s] for s in user.slots)]
         if all(self._change(user, addresses) for user in moved):
             return
-        made = self._build(addresses)
+        rebuilt = self._build(addresses)
         self._device.synchronise()
         self._executable.close()
-        self._executable = made
+        self._executable = rebuilt
 
     def close(self) -> None:
         self._executable.close()
 
     def _change(self, user: _User, addresses: Addresses) -> bool:
         """Whether the graph can stay."""
-        made_from = user.made_from
-        match made_from:
+        source_node = user.source_node
+        match source_node:
             case KernelNode():
-                self._executable.set_arguments(user.node, _values(made_from.arguments, {}, addresses))
+                self._executable.set_arguments(user.node, _values(source_node.arguments, {}, addresses))
             case CopyNode():
-                target, source = _values((made_from.target, made_from.source), {}, addresses)
+                target, source = _values((source_node.target, source_node.source), {}, addresses)
                 self._executable.set_copy(user.node, target, source)
             case LibraryNode():
-                return _taken(made_from, partial(self._executable.set_recorded, user.node, made_from.record(addresses)))
+                return _taken(
+                    source_node, partial(self._executable.set_recorded, user.node, source_node.record(addresses))
+                )
         return True
 
     def _emit(
@@ -106,34 +108,34 @@ class SegmentGraph:
         nested: bool,
     ) -> None:
         known = {**handles, **{node.handle: graph.handle() for node in nodes if isinstance(node, ConditionalNode)}}
-        made: list[Node] = []
+        emitted: list[Node] = []
         for node in nodes:
-            after = [made[number] for number in node.after]
+            after = [emitted[number] for number in node.after]
             match node:
                 case KernelNode():
                     values = _values(node.arguments, known, addresses)
-                    made.append(graph.kernel(node.function, node.blocks, node.threads, values, after))
-                    self._note(made[-1], node, node.arguments, nested=nested)
+                    emitted.append(graph.kernel(node.function, node.blocks, node.threads, values, after))
+                    self._note(emitted[-1], node, node.arguments, nested=nested)
                 case CopyNode():
                     ends = (node.target, node.source)
                     target, source = _values(ends, {}, addresses)
-                    made.append(graph.copy(node.direction, target, source, node.size, after))
-                    self._note(made[-1], node, ends, nested=nested)
+                    emitted.append(graph.copy(node.direction, target, source, node.size, after))
+                    self._note(emitted[-1], node, ends, nested=nested)
                 case LibraryNode():
                     record = node.record(addresses)
-                    made.append(_taken(node, partial(graph.recorded, record, after)))
-                    self._note(made[-1], node, node.call.places, nested=nested)
+                    emitted.append(_taken(node, partial(graph.recorded, record, after)))
+                    self._note(emitted[-1], node, node.call.addresses, nested=nested)
                 case ClearNode():
-                    made.append(graph.clear(node.target, node.size, after))
+                    emitted.append(graph.clear(node.target, node.size, after))
                 case ConditionalNode():
                     one, body = graph.conditional(known[node.handle], after, loop=node.loop)
-                    made.append(one)
+                    emitted.append(one)
                     self._emit(body, node.body, known, addresses, nested=True)
 
     def _note(
         self,
         node: Node,
-        made_from: KernelNode | CopyNode | LibraryNode,
+        source_node: KernelNode | CopyNode | LibraryNode,
         arguments: Sequence[Argument],
         *,
         nested: bool,
@@ -142,7 +144,7 @@ class SegmentGraph:
         if slots:
             if nested:
                 raise ValueError("a conditional node uses memory of the caller")
-            self._users.append(_User(node, made_from, slots))
+            self._users.append(_User(node, source_node, slots))
 
 
 def _refused(nodes: Sequence[GraphNode], reason: str) -> Refused:

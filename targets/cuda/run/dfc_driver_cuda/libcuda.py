@@ -45,7 +45,7 @@ def _bindings() -> Any:
     if code.name == NO_DEVICE:
         raise devices.no_device(0, ())
     if code.value:
-        raise devices.no_driver(_said(driver, code))
+        raise devices.no_driver(_error_text(driver, code))
     _, version = driver.cuDriverGetVersion()
     if version < OLDEST:
         raise devices.old_driver(_version(version), _version(OLDEST))
@@ -58,11 +58,11 @@ def _version(number: int) -> str:
 
 def _needed(ptx: bytes) -> str:
     """The release of CUDA that brought the version of PTX which the code states: version 8 came with 12, 9 with 13."""
-    found = re.search(rb"\.version (\d+)\.(\d+)", ptx)
-    return f"{int(found[1]) + 4}.{int(found[2])}" if found else "a later one"
+    match = re.search(rb"\.version (\d+)\.(\d+)", ptx)
+    return f"{int(match[1]) + 4}.{int(match[2])}" if match else "a later one"
 
 
-def _said(driver: Any, code: Any) -> str:
+def _error_text(driver: Any, code: Any) -> str:
     """What the driver says about an error."""
     try:
         _, text = driver.cuGetErrorString(code)
@@ -139,7 +139,7 @@ class CudaDevice:
             raise LimitError(f"{text}: feed smaller batches, or end what else uses the GPU", code="E0925")
         if code.value:
             self._failed = True
-            raise devices.device_failed(f"{name}: {_said(self.api, code)}")
+            raise devices.device_failed(f"{name}: {_error_text(self.api, code)}")
         return values[0] if values else None
 
     def release(self, name: str, *arguments: object) -> None:
@@ -161,7 +161,7 @@ class CudaDevice:
             free, total = self.memory()
             raise devices.out_of_memory(what, size, free, total)
         if code.value:
-            raise devices.device_failed(f"{name}: {_said(self.api, code)}")
+            raise devices.device_failed(f"{name}: {_error_text(self.api, code)}")
         return int(address)
 
     def allocate(self, size: int) -> int:
@@ -190,7 +190,7 @@ class CudaDevice:
             _, version = self.api.cuDriverGetVersion()
             raise devices.old_driver(_version(int(version)), _needed(image))
         if code.value:
-            raise ValueError(f"the GPU does not take the code: {_said(self.api, code)}")
+            raise ValueError(f"the GPU does not take the code: {_error_text(self.api, code)}")
         self._modules.append(module)
         return [self._function(module, name) for name in names]
 
@@ -231,7 +231,7 @@ class CudaDevice:
 
     def check_taken(self, name: str, code: Any) -> None:
         if code.value:
-            raise NotTaken(f"{name}: {_said(self.api, code)}")
+            raise NotTaken(f"{name}: {_error_text(self.api, code)}")
 
     @property
     def stream_handle(self) -> int:
@@ -284,62 +284,62 @@ class CudaGraph:
     def __init__(self, device: CudaDevice, graph: Any, owner: CudaGraph | None) -> None:
         self._on = device
         self._graph = graph
-        self.made: dict[Any, Any] = {} if owner is None else owner.made
+        self.nodes_by_id: dict[Any, Any] = {} if owner is None else owner.nodes_by_id
 
     def kernel(
         self, function: object, blocks: int, threads: int, arguments: Sequence[int], after: Sequence[Any]
     ) -> object:
-        made, kept = self._kernel_parameters(function, blocks, threads, arguments)
-        node = self._on.do("cuGraphAddKernelNode", self._graph, list(after), len(after), made)
-        self.made[node] = made
+        parameters, kept = self._kernel_parameters(function, blocks, threads, arguments)
+        node = self._on.do("cuGraphAddKernelNode", self._graph, list(after), len(after), parameters)
+        self.nodes_by_id[node] = parameters
         del kept  # the driver has copied the arguments
         return node
 
     def _kernel_parameters(self, function: object, blocks: int, threads: int, arguments: Sequence[int]) -> Any:
         """The node's parameters, and what must live until the driver has copied them."""
-        made, kept = self._on.api.CUDA_KERNEL_NODE_PARAMS(), Arguments(arguments)
-        made.func = function
-        made.gridDimX, made.gridDimY, made.gridDimZ = blocks, 1, 1
-        made.blockDimX, made.blockDimY, made.blockDimZ = threads, 1, 1
-        made.sharedMemBytes = 0
-        made.kernelParams = kept.address
-        return made, kept
+        parameters, kept = self._on.api.CUDA_KERNEL_NODE_PARAMS(), Arguments(arguments)
+        parameters.func, parameters.sharedMemBytes = function, 0
+        parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = blocks, 1, 1
+        parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ = threads, 1, 1
+        parameters.kernelParams = kept.address
+        return parameters, kept
 
     def copy(self, direction: str, target: int, source: int, size: int, after: Sequence[Any]) -> object:
-        made = self.copy_parameters(direction, target, source, size)
-        node = self._on.do("cuGraphAddMemcpyNode", self._graph, list(after), len(after), made, self._on.context)
-        self.made[node] = direction, size
+        parameters = self.copy_parameters(direction, target, source, size)
+        node = self._on.do("cuGraphAddMemcpyNode", self._graph, list(after), len(after), parameters, self._on.context)
+        self.nodes_by_id[node] = direction, size
         return node
 
     def copy_parameters(self, direction: str, target: int, source: int, size: int) -> Any:
         api = self._on.api
-        made, kinds = api.CUDA_MEMCPY3D(), api.CUmemorytype
+        parameters, kinds = api.CUDA_MEMCPY3D(), api.CUmemorytype
         host, device = kinds.CU_MEMORYTYPE_HOST, kinds.CU_MEMORYTYPE_DEVICE
-        made.srcMemoryType = {TO_DEVICE: host, FROM_DEVICE: device, ON_DEVICE: device}[direction]
-        made.dstMemoryType = {TO_DEVICE: device, FROM_DEVICE: host, ON_DEVICE: device}[direction]
+        parameters.srcMemoryType = {TO_DEVICE: host, FROM_DEVICE: device, ON_DEVICE: device}[direction]
+        parameters.dstMemoryType = {TO_DEVICE: device, FROM_DEVICE: host, ON_DEVICE: device}[direction]
         if direction == TO_DEVICE:
-            made.srcHost = source
+            parameters.srcHost = source
         else:
-            made.srcDevice = api.CUdeviceptr(source)
+            parameters.srcDevice = api.CUdeviceptr(source)
         if direction == FROM_DEVICE:
-            made.dstHost = target
+            parameters.dstHost = target
         else:
-            made.dstDevice = api.CUdeviceptr(target)
-        made.WidthInBytes, made.Height, made.Depth = size, 1, 1
-        return made
+            parameters.dstDevice = api.CUdeviceptr(target)
+        parameters.WidthInBytes, parameters.Height, parameters.Depth = size, 1, 1
+        return parameters
 
     def clear(self, target: int, size: int, after: Sequence[Any]) -> object:
-        made = self._on.api.CUDA_MEMSET_NODE_PARAMS()
-        made.dst = self._on.api.CUdeviceptr(target)
-        made.value, made.elementSize, made.width, made.height, made.pitch = 0, 1, size, 1, size
-        return self._on.do("cuGraphAddMemsetNode", self._graph, list(after), len(after), made, self._on.context)
+        parameters = self._on.api.CUDA_MEMSET_NODE_PARAMS()
+        parameters.dst = self._on.api.CUdeviceptr(target)
+        parameters.value, parameters.elementSize = 0, 1
+        parameters.width, parameters.height, parameters.pitch = size, 1, size
+        return self._on.do("cuGraphAddMemsetNode", self._graph, list(after), len(after), parameters, self._on.context)
 
     def recorded(self, record: Callable[[int], None], after: Sequence[Any]) -> object:
         api = self._on.api
         with self._on.recorded(record) as child:
             code, node = api.cuGraphAddChildGraphNode(self._graph, list(after), len(after), child)
         self._on.check_taken("cuGraphAddChildGraphNode", code)
-        self.made[node] = RECORDED
+        self.nodes_by_id[node] = RECORDED
         return node
 
     def discard(self) -> None:
@@ -351,24 +351,24 @@ class CudaGraph:
 
     def conditional(self, handle: int, after: Sequence[Any], *, loop: bool) -> tuple[object, CudaGraph]:
         api = self._on.api
-        made, kinds = api.CUgraphNodeParams(), api.CUgraphConditionalNodeType
-        made.type = api.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
-        inner = made.conditional
+        parameters, kinds = api.CUgraphNodeParams(), api.CUgraphConditionalNodeType
+        parameters.type = api.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+        inner = parameters.conditional
         inner.handle = api.CUgraphConditionalHandle(handle)
         inner.type = kinds.CU_GRAPH_COND_TYPE_WHILE if loop else kinds.CU_GRAPH_COND_TYPE_IF
         inner.size = 1
         inner.ctx = self._on.context
         add = "cuGraphAddNode_v2" if hasattr(api, "cuGraphAddNode_v2") else "cuGraphAddNode"  # bindings 12, and 13
-        node = self._on.do(add, self._graph, list(after), None, len(after), made)
-        return node, CudaGraph(self._on, made.conditional.phGraph_out[0], self)
+        node = self._on.do(add, self._graph, list(after), None, len(after), parameters)
+        return node, CudaGraph(self._on, parameters.conditional.phGraph_out[0], self)
 
     def instantiate(self) -> CudaExecutable:
         """What the driver refuses may do without recorded work; it is a failure of the device where there is none."""
-        if RECORDED not in self.made.values():
+        if RECORDED not in self.nodes_by_id.values():
             return CudaExecutable(self._on, self, self._graph, self._on.do("cuGraphInstantiate", self._graph, 0))
-        code, made = self._on.api.cuGraphInstantiate(self._graph, 0)
+        code, executable = self._on.api.cuGraphInstantiate(self._graph, 0)
         self._on.check_taken("cuGraphInstantiate", code)
-        return CudaExecutable(self._on, self, self._graph, made)
+        return CudaExecutable(self._on, self, self._graph, executable)
 
 
 class CudaExecutable:
@@ -378,14 +378,14 @@ class CudaExecutable:
         self._on, self._graph, self._source, self._executable = device, graph, source, executable
 
     def set_arguments(self, node: object, arguments: Sequence[int]) -> None:
-        made, kept = self._graph.made[node], Arguments(arguments)
-        made.kernelParams = kept.address
-        self._on.do("cuGraphExecKernelNodeSetParams", self._executable, node, made)
+        parameters, kept = self._graph.nodes_by_id[node], Arguments(arguments)
+        parameters.kernelParams = kept.address
+        self._on.do("cuGraphExecKernelNodeSetParams", self._executable, node, parameters)
 
     def set_copy(self, node: object, target: int, source: int) -> None:
-        direction, size = self._graph.made[node]
-        made = self._graph.copy_parameters(direction, target, source, size)
-        self._on.do("cuGraphExecMemcpyNodeSetParams", self._executable, node, made, self._on.context)
+        direction, size = self._graph.nodes_by_id[node]
+        parameters = self._graph.copy_parameters(direction, target, source, size)
+        self._on.do("cuGraphExecMemcpyNodeSetParams", self._executable, node, parameters, self._on.context)
 
     def set_recorded(self, node: object, record: Callable[[int], None]) -> bool:
         with self._on.recorded(record) as child:

@@ -50,7 +50,7 @@ def choose(
     sizes: Mapping[str, int],
 ) -> Choices:
     """For the launches of a segment; `sizes` are those of the entry."""
-    made = Choices()
+    choices = Choices()
     for step in steps:
         kernel = kernels[step.kernel]
         call = _convolution(step, kernel, libraries.convolutions, find, sizes)
@@ -58,8 +58,8 @@ def choose(
             if call is None and library.serves(kernel):
                 call = library.choose(kernel, [find(b) for b in step.buffers], kernel_sizes(step, sizes))
         if call is not None:
-            made.calls[id(step)] = call
-    return made
+            choices.calls[id(step)] = call
+    return choices
 
 
 def _convolution(

@@ -16,7 +16,7 @@ from dfc_driver_cuda.cudnn_backend import ConvolutionError, Library
 from dfc_driver_cuda.cudnn_graphs import ConvolutionShape, TensorShape
 from dfc_driver_cuda.library_launch import Operand, Refused
 from dfc_driver_cuda.memory_layout import Slot, number
-from dfc_driver_cuda.plan_convolutions import MADE
+from dfc_driver_cuda.plan_convolutions import OUTPUT_TENSOR
 from dfc_driver_cuda.plan_convolutions import ConvolutionPlan as Described
 from dfc_driver_cuda.plan_format import KernelPlan
 from dfc_driver_cuda.plan_products import FinishPlan
@@ -29,18 +29,18 @@ ALIGNMENT = 16
 LARGEST = 2**31 - 1
 MOST_NOTES = 1024
 PADDING = 256
-FEWEST_PLACES = 2
+FEWEST_SPATIAL_AXES = 2
 """What lies along one axis is told as a plane of one row."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionCall:
-    """What the library is to do. `places` and `offsets` (bytes) of its tensors; sums that a kernel takes on lie at the
-    start of the workspace."""
+    """What the library is to do. `addresses` and `offsets` (bytes) of its tensors; sums that a kernel takes on lie at
+    the start of the workspace."""
 
     plan: ConvolutionPlan
     library: ConvolutionLibrary
-    places: tuple[int | Slot, ...]
+    addresses: tuple[int | Slot, ...]
     offsets: tuple[int, ...]
     uses: tuple[tuple[int, bool], ...]
     finish: tuple[FinishPlan, Operand] | None = None
@@ -56,7 +56,7 @@ class ConvolutionCall:
     def queue(self, starts: Sequence[int], workspace: int, stream: int) -> None:
         addresses = [start + offset for start, offset in zip(starts, self.offsets, strict=True)]
         if self.finish is not None:
-            addresses[MADE[self.plan.shape.kind]] = workspace
+            addresses[OUTPUT_TENSOR[self.plan.shape.kind]] = workspace
         self.library.run(self.plan, addresses, workspace + self._sums_bytes, stream)
 
     def refuse(self, reason: str) -> Refused:
@@ -97,12 +97,12 @@ class ConvolutionLibrary:
         none for sums; the first one has the number `first` among those of the launch; `sizes` of the entry."""
         where = ", ".join((kernel.name, *(f"{name}={size}" for name, size in sizes.items())))
         try:
-            made = self._chosen(what, kernel, operands, sizes, first)
+            choice = self._chosen(what, kernel, operands, sizes, first)
         except (ConvolutionError, ValueError) as problem:
             self._note(where, f"the kernels of the program, because {problem}")
             return None
-        self._note(where, self._name + (", and a kernel after it" if made.finish is not None else ""))
-        return made
+        self._note(where, self._name + (", and a kernel after it" if choice.finish is not None else ""))
+        return choice
 
     def run(self, plan: ConvolutionPlan, addresses: Sequence[int], workspace: int, stream: int) -> None:
         """Queues a convolution on a stream; `Refused` if the library does not take it."""
@@ -135,20 +135,20 @@ class ConvolutionLibrary:
         sized = _Sized(what, operands, sizes)
         sized.check()
         finish = None
-        made = MADE[what.kind]
+        output = OUTPUT_TENSOR[what.kind]
         if what.finish is not None:
-            finish = what.finish, Operand(what.type, 0, sized.elements(made) * ITEM[what.type])
+            finish = what.finish, Operand(what.type, 0, sized.elements(output) * ITEM[what.type])
             if finish[1].size > self.memory // SHARE:
                 raise ValueError("its sums take too much memory to be made apart")
-        elif kernel.guarded and sized.operand(made).visible:
+        elif kernel.guarded and sized.operand(output).visible:
             raise ValueError("it runs after what may fail, and is seen then")
         shape = sized.shape()
         if shape in self._refused:
             raise ValueError(self._refused[shape])
-        places = tuple(0 if one is None else one.place for one in operands)
-        given = [place for place, one in enumerate(operands) if one is not None]
-        uses = tuple((first + number_, place == made) for number_, place in enumerate(given))
-        return ConvolutionCall(self._library.plan(shape), self, places, tuple(sized.offsets), uses, finish)
+        addresses = tuple(0 if one is None else one.address for one in operands)
+        present = [position for position, one in enumerate(operands) if one is not None]
+        uses = tuple((first + number_, position == output) for number_, position in enumerate(present))
+        return ConvolutionCall(self._library.plan(shape), self, addresses, tuple(sized.offsets), uses, finish)
 
 
 class _Sized:
@@ -180,34 +180,34 @@ class _Sized:
     def offsets(self) -> list[int]:
         return [start * self._item for start in self._starts]
 
-    def operand(self, place: int) -> Operand:
-        one = self._operands[place]
+    def operand(self, position: int) -> Operand:
+        one = self._operands[position]
         assert one is not None
         return one
 
-    def elements(self, place: int) -> int:
+    def elements(self, position: int) -> int:
         """The elements from the first to behind the last."""
-        extents, strides = self._extents[place], self._strides[place]
-        return self._starts[place] + sum((n - 1) * s for n, s in zip(extents, strides, strict=True)) + 1
+        extents, strides = self._extents[position], self._strides[position]
+        return self._starts[position] + sum((n - 1) * s for n, s in zip(extents, strides, strict=True)) + 1
 
     def check(self) -> None:
         """`ValueError` if a tensor leaves its memory, or what is made lies where it is made of."""
-        made = MADE[self._what.kind]
-        for place, one in enumerate(self._operands):
-            if any(stride < 1 for stride in self._strides[place]) or self._starts[place] < 0:
+        output = OUTPUT_TENSOR[self._what.kind]
+        for position, one in enumerate(self._operands):
+            if any(stride < 1 for stride in self._strides[position]) or self._starts[position] < 0:
                 raise ValueError("a tensor runs backwards")
             if one is None:
                 continue
-            if one.type != self._what.type or self.elements(place) * self._item > one.size:
+            if one.type != self._what.type or self.elements(position) * self._item > one.size:
                 raise ValueError("a tensor does not fit its memory")
-            target = self._operands[made]
-            if place != made and target is not None and target.overlaps(one):
+            target = self._operands[output]
+            if position != output and target is not None and target.overlaps(one):
                 raise ValueError("its result lies where its operands do")
 
     def shape(self) -> ConvolutionShape:
-        what, more = self._what, FEWEST_PLACES - len(self._what.steps)
+        what, more = self._what, FEWEST_SPATIAL_AXES - len(self._what.steps)
         ones, nothing = (1,) * more, (0,) * more
-        tensors = [self._tensor(place) for place in range(len(what.tensors))]
+        tensors = [self._tensor(position) for position in range(len(what.tensors))]
         image, filter_, result, *added = tensors
         return ConvolutionShape(
             kind=what.kind,
@@ -221,19 +221,19 @@ class _Sized:
             high=(*nothing, *(each.high for each in self._zeros)),
             bias=added[0] if added else None,
             added=added[1] if len(added) > 1 else None,
-            rounds=what.rounds,
+            is_rounding=what.is_rounding,
         )
 
-    def _tensor(self, place: int) -> TensorShape:
-        one, offset = self._operands[place], self.offsets[place]
-        aligned = _aligned(one.place, offset) if one is not None else ALIGNMENT
-        extents, strides = self._extents[place], self._strides[place]
+    def _tensor(self, position: int) -> TensorShape:
+        one, offset = self._operands[position], self.offsets[position]
+        aligned = _aligned(one.address, offset) if one is not None else ALIGNMENT
+        extents, strides = self._extents[position], self._strides[position]
         if len(extents) == 1:  # the bias
-            axes = max(len(self._what.steps), FEWEST_PLACES)
+            axes = max(len(self._what.steps), FEWEST_SPATIAL_AXES)
             return TensorShape(
                 (1, *extents, *[1] * axes), (extents[0] * strides[0], *strides, *[1] * axes), aligned
             )  # fmt: skip
-        for _ in range(FEWEST_PLACES - len(self._what.steps)):
+        for _ in range(FEWEST_SPATIAL_AXES - len(self._what.steps)):
             extents, strides = [*extents[:2], 1, *extents[2:]], [*strides[:2], 1, *strides[2:]]
         return TensorShape(tuple(extents), packed(extents, strides), aligned)
 
@@ -248,15 +248,15 @@ def _signed(formula: Formula, sizes: Mapping[str, int]) -> int:
 
 def packed(extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """Strides for axes of one element as if they lay between the others: the library tells layouts by them."""
-    made = list(strides)
+    packed = list(strides)
     for axis in (*reversed(range(2, len(extents))), 0):
         if extents[axis] != 1:
             continue
         inner = range(axis + 1, len(extents)) if axis else range(1, len(extents))
-        places = [made[one] for one in range(2, len(extents)) if extents[one] != 1 and axis]
-        channels = [one for one in (0, 1) if axis and (not places or made[one] < min(places))]
-        made[axis] = max((extents[one] * made[one] for one in (*inner, *channels)), default=1)
-    return tuple(made)
+        channel_strides = [packed[one] for one in range(2, len(extents)) if extents[one] != 1 and axis]
+        channels = [one for one in (0, 1) if axis and (not channel_strides or packed[one] < min(channel_strides))]
+        packed[axis] = max((extents[one] * packed[one] for one in (*inner, *channels)), default=1)
+    return tuple(packed)
 
 
 def zeros_around(kind: str, size: int, window: int, step: int, dilation: int, low: int, count: int) -> Zeros:
@@ -277,7 +277,7 @@ def zeros_around(kind: str, size: int, window: int, step: int, dilation: int, lo
     return Zeros(low, 0, reach - low, start)
 
 
-def _aligned(place: int | Slot, offset: int) -> int:
+def _aligned(base: int | Slot, offset: int) -> int:
     """What the address is surely a multiple of, up to `ALIGNMENT`."""
-    address = offset if isinstance(place, Slot) else place + offset
+    address = offset if isinstance(base, Slot) else base + offset
     return min(ALIGNMENT, address & -address) if address else ALIGNMENT

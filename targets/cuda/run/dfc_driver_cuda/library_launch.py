@@ -34,12 +34,12 @@ class Operand:
     is seen outside of the call even if that fails."""
 
     type: str
-    place: int | Slot
+    address: int | Slot
     size: int
     visible: bool = False
 
     def access(self, *, writes: bool) -> Access:
-        start = virtual(self.place) if isinstance(self.place, Slot) else self.place
+        start = virtual(self.address) if isinstance(self.address, Slot) else self.address
         return Access(start, start + self.size, writes)
 
     def overlaps(self, other: Operand) -> bool:
@@ -51,7 +51,7 @@ class LibraryCall(Protocol):
     """What a library is to do in place of one launch."""
 
     @property
-    def places(self) -> tuple[int | Slot, ...]:
+    def addresses(self) -> tuple[int | Slot, ...]:
         """Where the memory is that it works on."""
         ...
 
@@ -109,7 +109,7 @@ class LibraryNode:
 
     def record(self, addresses: Mapping[int, int]) -> Record:
         """What queues it, for these addresses of the caller."""
-        starts = [addresses[one.number] if isinstance(one, Slot) else one for one in self.call.places]
+        starts = [addresses[one.number] if isinstance(one, Slot) else one for one in self.call.addresses]
         return partial(self.call.queue, starts, self.workspace)
 
     def refuse(self, reason: str) -> Refused:

@@ -49,12 +49,13 @@ NOWHERE = 0
 
 @dataclass(frozen=True, slots=True)
 class ProductCall:
-    """What the library is to do. `places` and the offsets in bytes, for each of its calls, are those of first, second,
-    result, what is added, bias. Sums that a kernel takes on lie at the start of the workspace: there is no place."""
+    """What the library is to do. `addresses` and the offsets in bytes, for each of its calls, are those of first,
+    second, result, what is added, bias. Sums that a kernel takes on lie at the start of the
+    workspace: they have no address."""
 
     plan: ProductPlan
     library: ProductLibrary
-    places: tuple[int | Slot, ...]
+    addresses: tuple[int | Slot, ...]
     offsets: tuple[tuple[int, ...], ...]
     uses: tuple[tuple[int, bool], ...]
     finish: tuple[FinishPlan, Operand] | None = None
@@ -107,12 +108,12 @@ class ProductLibrary:
             return None
         where = ", ".join((kernel.name, *(f"{name}={size}" for name, size in sizes.items())))
         try:
-            made = self._chosen(kernel, kernel.product, _Sized(kernel.product, operands, sizes))
+            choice = self._chosen(kernel, kernel.product, _Sized(kernel.product, operands, sizes))
         except (ProductError, ValueError) as problem:
             self._note(where, f"the kernel of the program, because {problem}")
             return None
-        self._note(where, self._name + (", and a kernel after it" if made.finish is not None else ""))
-        return made
+        self._note(where, self._name + (", and a kernel after it" if choice.finish is not None else ""))
+        return choice
 
     def run(self, plan: ProductPlan, addresses: Addresses, workspace: int, stream: int) -> None:
         """Queues a product on a stream; `Refused` if the library does not take it."""
@@ -164,8 +165,8 @@ class ProductLibrary:
             sized.matrix(added) if added is not None else None,
         )
         everything = {**used, RESULT: whole.result.operand}
-        places = tuple(
-            sized.operands[everything[one]].place if one in everything else NOWHERE for one in range(BIAS + 1)
+        addresses = tuple(
+            sized.operands[everything[one]].address if one in everything else NOWHERE for one in range(BIAS + 1)
         )
         offsets = [
             (
@@ -176,7 +177,7 @@ class ProductLibrary:
             for call in sized.calls
         ]
         uses = tuple((operand, one == RESULT) for one, operand in everything.items())
-        return ProductCall(self._planned(shape), self, places, tuple(offsets), uses)
+        return ProductCall(self._planned(shape), self, addresses, tuple(offsets), uses)
 
     def _apart(self, finish: FinishPlan, sized: _Sized) -> ProductCall:
         product, work = sized.product, sized.work(sized.product.sums)
@@ -184,13 +185,13 @@ class ProductLibrary:
             raise ValueError("its sums take too much memory to be made apart")
         self._weigh(work, len(sized.calls), apart=True)
         shape = sized.shape(sized.sums(), None, None)
-        places = (sized.operand(product.first).place, sized.operand(product.second).place, *[NOWHERE] * 3)
+        addresses = (sized.operand(product.first).address, sized.operand(product.second).address, *[NOWHERE] * 3)
         step = work.rows * work.columns * ITEM[work.result]
         offsets = [
             (
                 sized.offset(product.first, call),
                 sized.offset(product.second, call),
-                sized.place_of_sums(call) * step,
+                sized.address_of_sums(call) * step,
                 0,
                 0,
             )
@@ -198,7 +199,7 @@ class ProductLibrary:
         ]
         uses = ((product.first.operand, False), (product.second.operand, False))
         sums = Operand(work.result, 0, work.sums_bytes)
-        return ProductCall(self._planned(shape), self, places, tuple(offsets), uses, (finish, sums))
+        return ProductCall(self._planned(shape), self, addresses, tuple(offsets), uses, (finish, sums))
 
     def _weigh(self, work: Work, launches: int, *, apart: bool) -> None:
         if self._weighs and (launches or apart) and not product_costs.pays(work, launches, apart=apart):
@@ -235,7 +236,7 @@ class _Sized:
     def work(self, results: str) -> Work:
         """With what is written in this type."""
         batch, factor = self._batch * len(self.calls), self.product.first.type
-        return Work(self._rows, self._columns, self._depth, batch, factor, results, self.product.rounds)
+        return Work(self._rows, self._columns, self._depth, batch, factor, results, self.product.is_rounding)
 
     def operand(self, matrix: MatrixPlan) -> Operand:
         return self.operands[matrix.operand]
@@ -245,17 +246,17 @@ class _Sized:
         strides = [number(one, self._sizes) for level, one in enumerate(matrix.strides) if level != self._level]
         return (number(matrix.offset, self._sizes) + call * sum(strides)) * ITEM[matrix.type]
 
-    def place_of_sums(self, call: int) -> int:
+    def address_of_sums(self, call: int) -> int:
         """Which of the matrices of sums is the first of a call."""
         return call * (self._inside if self._level == 1 else 1)
 
     def shape(self, result: MatrixShape, whole: WholePlan | None, added: MatrixShape | None) -> ProductShape:
         product = self.product
         first, second = self.matrix(product.first, columns=True), self.matrix(product.second, rows=True)
-        made = (self._rows, self._columns, self._depth, self._batch, product.accumulator, first, second, result)
+        shape = (self._rows, self._columns, self._depth, self._batch, product.accumulator, first, second, result)
         if whole is None:
-            return ProductShape(*made, product.rounds)
-        return ProductShape(*made, product.rounds, whole.scale, whole.sign, added, whole.bias is not None)
+            return ProductShape(*shape, product.is_rounding)
+        return ProductShape(*shape, product.is_rounding, whole.scale, whole.sign, added, whole.bias is not None)
 
     @property
     def _inside(self) -> int:
@@ -283,7 +284,7 @@ class _Sized:
         last = number(matrix.offset, self._sizes) + beyond + (outer - 1) * leading + inner
         if operand.type != matrix.type or last * item > operand.size:
             raise ValueError("a matrix does not fit its memory")
-        aligned = min(_aligned(operand.place, self.offset(matrix, call)) for call in self.calls)
+        aligned = min(_aligned(operand.address, self.offset(matrix, call)) for call in self.calls)
         return MatrixShape(matrix.type, matrix.transposed, leading, strides[self._level] if strides else 0, aligned)
 
     def bias(self, whole: WholePlan) -> int:
@@ -293,7 +294,7 @@ class _Sized:
         offset = number(whole.bias.offset, self._sizes) * ITEM[dtype]
         if operand.type != dtype or offset + self._rows * ITEM[dtype] > operand.size:
             raise ValueError("what is added does not fit its memory")
-        if _aligned(operand.place, offset) < SLOT_ALIGNMENT:
+        if _aligned(operand.address, offset) < SLOT_ALIGNMENT:
             raise ValueError(f"what is added lies at no multiple of {SLOT_ALIGNMENT} bytes")
         return offset
 
@@ -302,6 +303,6 @@ def _padded(size: int) -> int:
     return -(-size // PADDING) * PADDING
 
 
-def _aligned(place: int | Slot, offset: int) -> int:
+def _aligned(address: int | Slot, offset: int) -> int:
     """What the address is surely a multiple of."""
-    return min(SLOT_ALIGNMENT, alignment(offset)) if isinstance(place, Slot) else alignment(place + offset)
+    return min(SLOT_ALIGNMENT, alignment(offset)) if isinstance(address, Slot) else alignment(address + offset)

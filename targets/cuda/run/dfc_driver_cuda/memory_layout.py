@@ -115,13 +115,13 @@ def slot_of(entry: EntryPlan, buffer: BufferPlan) -> int:
 
 def slot_buffers(entry: EntryPlan) -> dict[int, BufferPlan]:
     """A buffer for each slot that has one."""
-    found: dict[int, BufferPlan] = {}
+    buffers: dict[int, BufferPlan] = {}
     for buffer in entry.buffers:
         if buffer.role in ("argument", "result"):
-            known = found.setdefault(slot_of(entry, buffer), buffer)
+            known = buffers.setdefault(slot_of(entry, buffer), buffer)
             if known.scalar != buffer.scalar:
                 raise ValueError(f"{buffer.role} {buffer.index} is a scalar and is none")
-    return dict(sorted(found.items()))
+    return dict(sorted(buffers.items()))
 
 
 def number(formula: Formula, sizes: Mapping[str, int]) -> int:
@@ -154,7 +154,7 @@ class Regions:
     state: Mapping[str, Region]
 
 
-class Places:
+class BufferAddresses:
     """Addresses of the buffers in a call."""
 
     def __init__(self, layout: BlockLayout, regions: Regions) -> None:
@@ -174,16 +174,16 @@ class Places:
         buffer, regions = self.entry.buffers[number_], self.regions
         match buffer.role:
             case "arena":
-                return _inside(regions.arena, number(buffer.place, sizes), size, "the arena")
+                return _inside(regions.arena, number(buffer.offset, sizes), size, "the arena")
             case "constant":
-                return _inside(regions.constants, number(buffer.place, sizes), size, "the constants")
+                return _inside(regions.constants, number(buffer.offset, sizes), size, "the constants")
             case "resource":
                 return _inside(regions.state[buffer.resource], 0, size, buffer.resource)
             case _:
-                found = self.layout.offset(number_)
-                if found is None:
+                known_offset = self.layout.offset(number_)
+                if known_offset is None:
                     return Slot(slot_of(self.entry, buffer))
-                offset, room = found
+                offset, room = known_offset
                 if size > room:
                     raise ValueError(f"{buffer.role} {number_} of {size} bytes has room for {room}")
                 return _inside(regions.block, offset, size, "the block")

@@ -15,7 +15,17 @@ from dfc_driver_cuda.arena import Memory, Scratch
 from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, Function
 from dfc_driver_cuda.library_choices import Choices, Libraries, choose, kernel_sizes
 from dfc_driver_cuda.library_launch import LibraryNode, Operand
-from dfc_driver_cuda.memory_layout import ERROR_VALUES, ITEM, LINE, Places, Slot, Tensor, bytes_of, number, virtual
+from dfc_driver_cuda.memory_layout import (
+    ERROR_VALUES,
+    ITEM,
+    LINE,
+    BufferAddresses,
+    Slot,
+    Tensor,
+    bytes_of,
+    number,
+    virtual,
+)
 from dfc_driver_cuda.ordering import Access, Ordering, merged
 from dfc_driver_cuda.plan_format import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
 from dfc_driver_cuda.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
@@ -104,9 +114,11 @@ class Code:
 class NodeMaker:
     """Makes the nodes of one segment for known sizes."""
 
-    def __init__(self, code: Code, places: Places, sizes: Mapping[str, int], memory: Memory, *, may_fail: bool) -> None:
-        self._code, self._places, self._sizes, self._memory = code, places, sizes, memory
-        self._entry = places.entry
+    def __init__(
+        self, code: Code, addresses: BufferAddresses, sizes: Mapping[str, int], memory: Memory, *, may_fail: bool
+    ) -> None:
+        self._code, self._addresses, self._sizes, self._memory = code, addresses, sizes, memory
+        self._entry = addresses.entry
         self._may_fail = may_fail
         self._handles = 0
         self._scratch = Scratch()
@@ -159,7 +171,7 @@ class NodeMaker:
         return bytes_of(self._entry.buffers[buffer], self._sizes)
 
     def _at(self, buffer: int) -> int | Slot:
-        return self._places.find(buffer, self._bytes(buffer), self._sizes)
+        return self._addresses.find(buffer, self._bytes(buffer), self._sizes)
 
     def _operand(self, buffer: int) -> Operand:
         return Operand(
@@ -171,11 +183,11 @@ class NodeMaker:
 
     def _fault(self, *, writes: bool = False) -> Access:
         """What tells that something failed."""
-        return Access(self._places.error, self._places.error + ERROR_VALUES, writes)
+        return Access(self._addresses.error, self._addresses.error + ERROR_VALUES, writes)
 
     def _cleared(self) -> Access:
         """The error block was cleared for this call: all that a guard needs if nobody sees what the kernel writes."""
-        return Access(self._places.unwritten, self._places.unwritten + 8, writes=False)
+        return Access(self._addresses.unwritten, self._addresses.unwritten + 8, writes=False)
 
     def _is_visible(self, buffer: int) -> bool:
         """Whether it is seen outside of the call even if that fails."""
@@ -193,11 +205,11 @@ class NodeMaker:
         used = [operands[one].access(writes=writes) for one, writes in call.uses]
         here.add(LibraryNode(call, address, [*used, Access(address, address + size, writes=True)]))
         if call.finish is not None:
-            finish, made = call.finish
-            own = replace(made, place=address)
-            given = [operands[one] if one >= 0 else own for one in finish.operands]
+            finish, product = call.finish
+            own = replace(product, address=address)
+            finish_operands = [operands[one] if one >= 0 else own for one in finish.operands]
             after = {f"d{n}": number(one, sizes) for n, one in enumerate(finish.sizes)}
-            self._kernel(here, finish.kernel, given, after)
+            self._kernel(here, finish.kernel, finish_operands, after)
 
     def _kernel(self, here: NodeList, which: int, operands: Sequence[Operand], sizes: Mapping[str, int]) -> None:
         kernel = self._code.plan.kernels[which]
@@ -205,7 +217,7 @@ class NodeMaker:
         if not points:
             return
         accesses = [one.access(writes=how != "read") for one, how in zip(operands, kernel.access, strict=True)]
-        arguments: list[Argument] = [*(one.place for one in operands), *sizes.values()]
+        arguments: list[Argument] = [*(one.address for one in operands), *sizes.values()]
         if kernel.workspace.constant != 0:
             address, size = self._scratch.take(number(kernel.workspace, sizes))
             arguments.append(address)
@@ -214,7 +226,7 @@ class NodeMaker:
             if size:
                 here.add(ClearNode(address, min(ZEROED, size), [cleared]))
         accesses += self._guards(kernel, operands)
-        arguments.append(self._places.error)
+        arguments.append(self._addresses.error)
         blocks = max(1, min(-(-points // kernel.per_block), kernel.most))
         here.add(KernelNode(self._code.kernels[which], blocks, kernel.threads, tuple(arguments), accesses))
 
@@ -238,7 +250,7 @@ class NodeMaker:
             return
         lane = control.COPY_THREADS * control.COPY_STEP
         blocks = min(-(-size // lane), control.COPY_BLOCKS)
-        arguments = (target, source, size, self._places.error)
+        arguments = (target, source, size, self._addresses.error)
         function = self._code.control[control.COPY]
         here.add(KernelNode(function, blocks, control.COPY_THREADS, arguments, [*accesses, self._fault()]))
 
@@ -246,24 +258,24 @@ class NodeMaker:
         here.add(KernelNode(self._code.control[name], 1, 1, arguments, accesses))
 
     def _check(self, here: NodeList, step: Check) -> None:
-        arguments = (self._at(step.condition), self._places.error, step.fault + 1)
+        arguments = (self._at(step.condition), self._addresses.error, step.fault + 1)
         self._single(here, control.CHECK, arguments, [self._access(step.condition), self._fault(writes=True)])
 
     def _handle(self) -> Handle:
         self._handles += 1
         return Handle(self._handles)
 
-    def _decide(self, here: NodeList, handle: Handle, condition: int, wanted: int) -> None:
-        arguments = (handle, self._at(condition), wanted, self._places.error)
+    def _decide(self, here: NodeList, handle: Handle, condition: int, expected: int) -> None:
+        arguments = (handle, self._at(condition), expected, self._addresses.error)
         accesses = [self._access(condition), self._fault(), handle.access(writes=True)]
         self._single(here, control.SET, arguments, accesses)
 
     def _if(self, here: NodeList, step: If) -> None:
-        bodies = [(wanted, self._nodes(steps)) for wanted, steps in ((1, step.then), (0, step.otherwise))]
-        made = [(self._handle(), wanted, body) for wanted, body in bodies if body]
-        for handle, wanted, _ in made:
-            self._decide(here, handle, step.condition, wanted)
-        for handle, _, body in made:
+        bodies = [(expected, self._nodes(steps)) for expected, steps in ((1, step.then), (0, step.otherwise))]
+        branches = [(self._handle(), expected, body) for expected, body in bodies if body]
+        for handle, expected, _ in branches:
+            self._decide(here, handle, step.condition, expected)
+        for handle, _, body in branches:
             here.add(conditional(handle, body, loop=False))
 
     def _while(self, here: NodeList, step: While) -> None:
@@ -279,8 +291,8 @@ class NodeMaker:
 
     def _for(self, here: NodeList, step: For) -> None:
         handle, kind = self._handle(), self._entry.buffers[step.index].type
-        counter = self._places.regions.block.address + self._places.layout.counters[step.counter]
-        index, error = self._at(step.index), self._places.error
+        counter = self._addresses.regions.block.address + self._addresses.layout.counters[step.counter]
+        index, error = self._at(step.index), self._addresses.error
         changed = [Access(counter, counter + ITEM, writes=True), self._access(step.index, writes=True)]
         changed += [self._fault(), handle.access(writes=True)]
         start, stop = self._at(step.start), self._at(step.stop)
@@ -295,9 +307,9 @@ class NodeMaker:
     # --- the host
 
     def _feeds_in(self, here: NodeList) -> None:
-        layout, block = self._places.layout, self._places.regions.block.address
+        layout, block = self._addresses.layout, self._addresses.regions.block.address
         first = Access(block, block + layout.feeds_end, writes=True)
-        here.add(CopyNode(TO_DEVICE, block, self._places.regions.pinned, layout.feeds_end, [first]))
+        here.add(CopyNode(TO_DEVICE, block, self._addresses.regions.pinned, layout.feeds_end, [first]))
         for each in layout.large_feeds:
             here.add(self._moved(each, TO_DEVICE, each.room))
         for each in layout.copied_feeds:
@@ -307,17 +319,17 @@ class NodeMaker:
                 here.add(CopyNode(ON_DEVICE, inside, slot, each.room, accesses))
 
     def _moved(self, tensor: Tensor, direction: str, size: int) -> CopyNode:
-        inside = self._places.regions.block.address + tensor.offset
-        outside = self._places.regions.pinned + tensor.offset
+        inside = self._addresses.regions.block.address + tensor.offset
+        outside = self._addresses.regions.pinned + tensor.offset
         to_device = direction == TO_DEVICE
         target, source = (inside, outside) if to_device else (outside, inside)
         return CopyNode(direction, target, source, size, [access(inside, size, writes=to_device)])
 
     def _results_out(self, here: NodeList) -> None:
-        places, layout = self._places, self._places.layout
-        block, pinned = places.regions.block.address, places.regions.pinned
+        addresses, layout = self._addresses, self._addresses.layout
+        block, pinned = addresses.regions.block.address, addresses.regions.pinned
         size = layout.results_end - layout.error
-        both = [access(places.error, size, writes=False)]
+        both = [access(addresses.error, size, writes=False)]
         for each in layout.large_results:
             if bytes_of(each.buffer, self._sizes):
                 here.add(self._moved(each, FROM_DEVICE, bytes_of(each.buffer, self._sizes)))
@@ -326,7 +338,7 @@ class NodeMaker:
             accesses = [access(inside, room, writes=False), access(slot, room, writes=True)]
             if room:
                 here.add(CopyNode(ON_DEVICE, slot, inside, room, accesses))
-        here.add(CopyNode(FROM_DEVICE, pinned + layout.error, places.error, size, both))
+        here.add(CopyNode(FROM_DEVICE, pinned + layout.error, addresses.error, size, both))
 
     def _exchange(self, here: NodeList, part: Fetch | Fill) -> None:
         for buffer in part.buffers:
@@ -340,12 +352,12 @@ class NodeMaker:
             else:
                 here.add(CopyNode(FROM_DEVICE, outside, inside, size, [self._access(buffer)]))
         if isinstance(part, Fetch):
-            outside = self._places.regions.pinned + self._places.layout.error
-            here.add(CopyNode(FROM_DEVICE, outside, self._places.error, LINE, [self._fault()]))
+            outside = self._addresses.regions.pinned + self._addresses.layout.error
+            here.add(CopyNode(FROM_DEVICE, outside, self._addresses.error, LINE, [self._fault()]))
 
 
-def access(place: int | Slot, size: int, *, writes: bool) -> Access:
-    start = virtual(place) if isinstance(place, Slot) else place
+def access(address: int | Slot, size: int, *, writes: bool) -> Access:
+    start = virtual(address) if isinstance(address, Slot) else address
     return Access(start, start + size, writes)
 
 
@@ -356,13 +368,13 @@ def conditional(handle: Handle, body: list[GraphNode], *, loop: bool) -> Conditi
 
 def _launches(parts: Sequence[Part]) -> list[Launch]:
     """The launches of a segment, nested ones too."""
-    found: list[Launch] = []
+    launches: list[Launch] = []
     pending: list[Part] = list(parts)
     while pending:
         part = pending.pop()
         match part:
             case Launch():
-                found.append(part)
+                launches.append(part)
             case If():
                 pending += part.then + part.otherwise
             case While():
@@ -371,4 +383,4 @@ def _launches(parts: Sequence[Part]) -> list[Launch]:
                 pending += part.body
             case _:
                 pass
-    return found
+    return launches

@@ -73,13 +73,13 @@ class Ordering:
     def _within(self, access: Access) -> list[_Segment]:
         return self._segments[self._split(access.start) : self._split(access.end)]
 
-    def _split(self, place: int) -> int:
+    def _split(self, address: int) -> int:
         """The number of the segment that begins at this place; one that contains it is cut in two."""
-        found = bisect_left(self._borders, place)
-        if found == len(self._borders) or self._borders[found] != place:
-            self._borders.insert(found, place)
-            self._segments.insert(found, self._segments[found - 1].copy())
-        return found
+        index = bisect_left(self._borders, address)
+        if index == len(self._borders) or self._borders[index] != address:
+            self._borders.insert(index, address)
+            self._segments.insert(index, self._segments[index - 1].copy())
+        return index
 
     def _reduced(self, needed: set[int]) -> list[int]:
         """Without the nodes that come before others of them."""
@@ -95,17 +95,17 @@ class Ordering:
 
 def merged(accesses: Iterable[Access]) -> list[Access]:
     """The same bytes in as few accesses as tell reading from writing; a byte that is written may count as read, too."""
-    given, found = list(accesses), list[Access]()
+    pending, merged_accesses = list(accesses), list[Access]()
     for writes in (False, True):
-        chosen = sorted((each for each in given if each.writes == writes), key=lambda each: each.start)
+        chosen = sorted((each for each in pending if each.writes == writes), key=lambda each: each.start)
         last: Access | None = None
         for each in chosen:
             if last is not None and each.start <= last.end:
                 last = Access(last.start, max(last.end, each.end), writes)
                 continue
             if last is not None:
-                found.append(last)
+                merged_accesses.append(last)
             last = each
         if last is not None:
-            found.append(last)
-    return found
+            merged_accesses.append(last)
+    return merged_accesses

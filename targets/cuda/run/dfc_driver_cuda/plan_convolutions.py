@@ -22,11 +22,11 @@ from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.formats.fields import Record, integer, shown
 
 KINDS = ("forward", "data", "weights")
-MADE = {"forward": 2, "data": 0, "weights": 1}
+OUTPUT_TENSOR = {"forward": 2, "data": 0, "weights": 1}
 """Which of image, filter and result is made."""
 
 TYPES = ("f32", "f64", "f16", "bf16")
-MOST_PLACES = 3
+MOST_SPATIAL_AXES = 3
 LARGEST = 2**31 - 1
 
 
@@ -45,12 +45,12 @@ class TensorPlan:
 @dataclass(frozen=True, slots=True)
 class ConvolutionPlan:
     """`tensors` are image, filter, result, then bias and what is added, if there; `operands` the buffer of each. `low`
-    are zeros before the image; `rounds`: factors of f32 may be rounded to 11 bits; `finish`: the kernel that goes on
-    with sums, which lie together row by row."""
+    are zeros before the image; `is_rounding`: factors of f32 may be rounded to 11 bits; `finish`: the kernel that goes
+    on with sums, which lie together row by row."""
 
     kind: str
     type: str
-    rounds: bool
+    is_rounding: bool
     operands: tuple[int, ...]
     tensors: tuple[TensorPlan, ...]
     has_bias: bool
@@ -62,7 +62,7 @@ class ConvolutionPlan:
     @property
     def makes_sums(self) -> bool:
         """Whether a kernel goes on with what is made."""
-        return self.operands[MADE[self.kind]] == SUMS
+        return self.operands[OUTPUT_TENSOR[self.kind]] == SUMS
 
     def formulas(self) -> Iterator[Formula]:
         for tensor in self.tensors:
@@ -74,70 +74,70 @@ def read_convolution(
     value: object, where: str, types: Sequence[str], names: set[str], operands: int
 ) -> ConvolutionPlan:
     """`types` are those of the entry's buffers, `names` its sizes; `operands` is how many the launch has."""
-    made = _convolution(value, where, types, operands)
-    for formula in made.formulas():
+    plan = _convolution(value, where, types, operands)
+    for formula in plan.formulas():
         unknown = formula.symbols() - names
         if unknown:
             raise ValueError(f"{where} mentions the unknown size {shown(min(unknown))}")
-    return made
+    return plan
 
 
 def _convolution(value: object, where: str, types: Sequence[str], operands: int) -> ConvolutionPlan:
     record = Record(value, where)
     steps = record.list("steps", _factor)
-    if not 1 <= len(steps) <= MOST_PLACES:
+    if not 1 <= len(steps) <= MOST_SPATIAL_AXES:
         raise ValueError(f"{where} has {len(steps)} places")
     rank = len(steps) + 2
     tensors = [_tensor(record.get(name), record.field_path(name), rank) for name in ("image", "filter", "result")]
-    bias = record.optional("bias", lambda each, place: _tensor(each, place, 1), None)
-    added = record.optional("added", lambda each, place: _tensor(each, place, rank), None)
+    bias = record.optional("bias", lambda each, path: _tensor(each, path, 1), None)
+    added = record.optional("added", lambda each, path: _tensor(each, path, rank), None)
     tensors += [one for one in (bias, added) if one is not None]
-    made = ConvolutionPlan(
+    plan = ConvolutionPlan(
         kind=record.text("kind"),
         type=record.text("type"),
-        rounds=record.flag("rounds"),
-        operands=record.list("operands", lambda each, place: integer(each, place, SUMS, len(types) - 1)),
+        is_rounding=record.flag("rounds"),
+        operands=record.list("operands", lambda each, path: integer(each, path, SUMS, len(types) - 1)),
         tensors=tuple(tensors),
         has_bias=bias is not None,
         steps=steps,
         dilations=record.list("dilations", _factor),
         low=record.list("low", from_json),
-        finish=record.optional("finish", lambda each, place: read_finish(each, place, operands), None),
+        finish=record.optional("finish", lambda each, path: read_finish(each, path, operands), None),
     )
     record.done()
-    _check(made, where, types, rank)
-    return made
+    _check(plan, where, types, rank)
+    return plan
 
 
-def _check(made: ConvolutionPlan, where: str, types: Sequence[str], rank: int) -> None:
-    if made.kind not in KINDS or made.type not in TYPES:
-        raise ValueError(f"{where} is {shown(made.kind)} in {shown(made.type)}, which no library makes")
-    if made.makes_sums != (made.finish is not None):
+def _check(plan: ConvolutionPlan, where: str, types: Sequence[str], rank: int) -> None:
+    if plan.kind not in KINDS or plan.type not in TYPES:
+        raise ValueError(f"{where} is {shown(plan.kind)} in {shown(plan.type)}, which no library makes")
+    if plan.makes_sums != (plan.finish is not None):
         raise ValueError(f"{where} makes sums that nothing goes on with, or goes on with none")
-    if len(made.operands) != len(made.tensors):
-        raise ValueError(f"{where} has {len(made.operands)} operands for {len(made.tensors)} tensors")
-    if len(made.tensors) > 3 and (made.kind != "forward" or not made.has_bias):
+    if len(plan.operands) != len(plan.tensors):
+        raise ValueError(f"{where} has {len(plan.operands)} operands for {len(plan.tensors)} tensors")
+    if len(plan.tensors) > 3 and (plan.kind != "forward" or not plan.has_bias):
         raise ValueError(f"{where} adds what no library adds")
-    if len(made.dilations) != rank - 2 or len(made.low) != rank - 2:
+    if len(plan.dilations) != rank - 2 or len(plan.low) != rank - 2:
         raise ValueError(f"{where} has tensors of {rank} axes, and other places")
-    for place, operand in enumerate(made.operands):
-        if operand == SUMS and place == MADE[made.kind] and len(made.tensors) == 3:
+    for position, operand in enumerate(plan.operands):
+        if operand == SUMS and position == OUTPUT_TENSOR[plan.kind] and len(plan.tensors) == 3:
             continue
-        if operand == SUMS or types[operand] != made.type:
-            raise ValueError(f"{where} has an operand that is not of the type {made.type}")
+        if operand == SUMS or types[operand] != plan.type:
+            raise ValueError(f"{where} has an operand that is not of the type {plan.type}")
 
 
 def _tensor(value: object, where: str, rank: int) -> TensorPlan:
     record = Record(value, where)
-    made = TensorPlan(
+    plan = TensorPlan(
         from_json(record.get("offset"), record.field_path("offset")),
         record.list("extents", from_json),
         record.list("strides", from_json),
     )
     record.done()
-    if len(made.extents) != rank or len(made.strides) != rank:
-        raise ValueError(f"{where} has {len(made.extents)} extents and {len(made.strides)} strides, not {rank}")
-    return made
+    if len(plan.extents) != rank or len(plan.strides) != rank:
+        raise ValueError(f"{where} has {len(plan.extents)} extents and {len(plan.strides)} strides, not {rank}")
+    return plan
 
 
 def _factor(value: object, where: str) -> int:

@@ -53,14 +53,14 @@ class KernelPlan:
 @dataclass(frozen=True, slots=True)
 class BufferPlan:
     """Memory of an entry. `room` is how many bytes it can have at most, over dims alone: it differs from `bytes` where
-    sizes are measured. `place` is an offset in the arena or in the constants; a `scalar` has rank 0."""
+    sizes are measured. `offset` is an offset in the arena or in the constants; a `scalar` has rank 0."""
 
     role: str
     type: str
     scalar: bool
     bytes: Formula
     room: Formula
-    place: Formula
+    offset: Formula
     index: int
     resource: str
 
@@ -168,8 +168,8 @@ def read_plan(notes: object) -> Plan:
 
 def _kernel(value: object, where: str) -> KernelPlan:
     record = Record(value, where)
-    access = record.list("access", lambda each, place: _one_of(each, place, ACCESSES))
-    made = KernelPlan(
+    access = record.list("access", lambda each, path: _one_of(each, path, ACCESSES))
+    plan = KernelPlan(
         name=record.text("name"),
         access=access,
         sizes=record.integer("sizes", high=10_000),
@@ -180,15 +180,15 @@ def _kernel(value: object, where: str) -> KernelPlan:
         workspace=from_json(record.get("workspace"), f"{where}.workspace"),
         guarded=record.flag("guarded"),
         faults=record.flag("faults"),
-        product=record.optional("product", lambda each, place: read_product(each, place, access), None),
+        product=record.optional("product", lambda each, path: read_product(each, path, access), None),
     )
     record.done()
-    known = {f"d{number}" for number in range(made.sizes)}
-    for formula in (made.points, made.workspace, *(made.product.formulas() if made.product is not None else ())):
+    known = {f"d{number}" for number in range(plan.sizes)}
+    for formula in (plan.points, plan.workspace, *(plan.product.formulas() if plan.product is not None else ())):
         _known(formula, known, where)
-    if made.faults and made.product is not None and made.product.whole is not None:
+    if plan.faults and plan.product is not None and plan.product.whole is not None:
         raise ValueError(f"{where} may fail, which no library does")
-    return made
+    return plan
 
 
 def _check_finish(finish: FinishPlan | None, kernel: KernelPlan, kernels: tuple[KernelPlan, ...], where: str) -> None:
@@ -232,12 +232,12 @@ def _entry(value: object, where: str, kernels: tuple[KernelPlan, ...]) -> EntryP
     for _, most in measured:
         _known(most, free, f"{where}.measured")
 
-    def buffer(each: object, place: str) -> BufferPlan:
-        made = read_buffer(each, place, {"argument": arguments, "result": results})
-        _known(made.bytes, names, place)
-        _known(made.room, free, place)
-        _known(made.place, free, place)
-        return made
+    def buffer(each: object, path: str) -> BufferPlan:
+        buffer = read_buffer(each, path, {"argument": arguments, "result": results})
+        _known(buffer.bytes, names, path)
+        _known(buffer.room, free, path)
+        _known(buffer.offset, free, path)
+        return buffer
 
     buffers = record.list("buffers", buffer)
     arena = _known(from_json(record.get("arena"), f"{where}.arena"), free, where)
@@ -258,25 +258,25 @@ def read_buffer(value: object, where: str, slots: dict[str, int]) -> BufferPlan:
     """One buffer; `slots` are how many arguments and results the entry has."""
     record = Record(value, where)
     role = _one_of(record.get("role"), f"{where}.role", ROLES)
-    made = BufferPlan(
+    plan = BufferPlan(
         role=role,
         type=_one_of(record.get("type"), f"{where}.type", TYPES),
         scalar=record.flag("scalar"),
         bytes=from_json(record.get("bytes"), f"{where}.bytes"),
         room=from_json(record.get("room"), f"{where}.room"),
-        place=record.optional("place", from_json, Formula((0,))),
+        offset=record.optional("place", from_json, Formula((0,))),
         index=record.optional("index", _index, -1),
         resource=record.optional("resource", text, ""),
     )
     record.done()
-    if role in slots and not 0 <= made.index < slots[role]:
-        raise ValueError(f"{where} is {role} {made.index} of {slots[role]}")
-    if role == "register" and not made.scalar:
+    if role in slots and not 0 <= plan.index < slots[role]:
+        raise ValueError(f"{where} is {role} {plan.index} of {slots[role]}")
+    if role == "register" and not plan.scalar:
         raise ValueError(f"{where} is a register but not a scalar")
-    size = made.bytes.constant
-    if made.scalar and (size is None or not 1 <= size <= LARGEST_ITEM):
+    size = plan.bytes.constant
+    if plan.scalar and (size is None or not 1 <= size <= LARGEST_ITEM):
         raise ValueError(f"{where} is a scalar of a size that no type has")
-    return made
+    return plan
 
 
 def _index(value: object, where: str) -> int:
@@ -347,10 +347,10 @@ class _Steps:
         """That many scalars."""
         if len(values) != count:
             raise ValueError(f"{where} has {len(values)} operands, not {count}")
-        found = [self._buffer(value, where) for value in values]
-        if any(not self._buffers[number].scalar for number in found):
+        numbers = [self._buffer(value, where) for value in values]
+        if any(not self._buffers[number].scalar for number in numbers):
             raise ValueError(f"{where} wants scalars")
-        return found
+        return numbers
 
     def _buffer(self, value: object, where: str) -> int:
         return integer(value, where, 0, len(self._buffers) - 1)
@@ -394,7 +394,7 @@ class _Steps:
         if len(fields) > 4:
             convolution = read_convolution(fields[4], where, types, self._names, len(kernel.access))
             _check_finish(convolution.finish, kernel, self._kernels, where)
-        made = Launch(number, self._buffer_list(fields[2], where), self._formulas(fields[3], where), convolution)
-        if len(made.buffers) != len(kernel.access) or len(made.sizes) != kernel.sizes:
+        launch = Launch(number, self._buffer_list(fields[2], where), self._formulas(fields[3], where), convolution)
+        if len(launch.buffers) != len(kernel.access) or len(launch.sizes) != kernel.sizes:
             raise ValueError(f"{where} does not fit the kernel {shown(kernel.name)}")
-        return made
+        return launch

@@ -71,15 +71,15 @@ class FinishPlan:
 @dataclass(frozen=True, slots=True)
 class ProductPlan:
     """Products of `rows` x `depth` by `depth` x `columns`, as many as the numbers of `batch` multiplied, summed in
-    `accumulator`. `rounds`: factors of f32 may be rounded to 11 bits. At least one of `whole` and `finish` is there;
-    `sums` is the type in which those for `finish` are written."""
+    `accumulator`. `is_rounding`: factors of f32 may be rounded to 11 bits. At least one of `whole` and `finish` is
+    there; `sums` is the type in which those for `finish` are written."""
 
     rows: Formula
     columns: Formula
     depth: Formula
     batch: tuple[Formula, ...]
     accumulator: str
-    rounds: bool
+    is_rounding: bool
     first: MatrixPlan
     second: MatrixPlan
     whole: WholePlan | None
@@ -87,14 +87,14 @@ class ProductPlan:
     sums: str
 
     def formulas(self) -> list[Formula]:
-        made = [self.rows, self.columns, self.depth, *self.batch]
+        formulas = [self.rows, self.columns, self.depth, *self.batch]
         matrices = [self.first, self.second]
         if self.whole is not None:
             matrices += [one for one in (self.whole.result, self.whole.added) if one is not None]
-            made += [self.whole.bias.offset] if self.whole.bias is not None else []
+            formulas += [self.whole.bias.offset] if self.whole.bias is not None else []
         for one in matrices:
-            made += (one.leading, *one.strides, one.offset)
-        return made + list(self.finish.sizes if self.finish is not None else ())
+            formulas += (one.leading, *one.strides, one.offset)
+        return formulas + list(self.finish.sizes if self.finish is not None else ())
 
 
 def read_product(value: object, where: str, access: Sequence[str]) -> ProductPlan:
@@ -104,13 +104,13 @@ def read_product(value: object, where: str, access: Sequence[str]) -> ProductPla
     if len(batch) > MOST_LEVELS:
         raise ValueError(f"{where} has a batch of {len(batch)} levels")
     reader = _Matrices(access, len(batch))
-    made = ProductPlan(
+    plan = ProductPlan(
         rows=_formula(record, "rows"),
         columns=_formula(record, "columns"),
         depth=_formula(record, "depth"),
         batch=batch,
         accumulator=record.text("accumulator"),
-        rounds=record.flag("rounds"),
+        is_rounding=record.flag("rounds"),
         first=reader.matrix(record.get("first"), f"{where}.first", ("read", "update")),
         second=reader.matrix(record.get("second"), f"{where}.second", ("read", "update")),
         whole=record.optional("whole", reader.whole, None),
@@ -118,10 +118,10 @@ def read_product(value: object, where: str, access: Sequence[str]) -> ProductPla
         sums=record.optional("sums", text, ""),
     )
     record.done()
-    _check_types(made, where)
-    if made.whole is None and made.finish is None:
+    _check_types(plan, where)
+    if plan.whole is None and plan.finish is None:
         raise ValueError(f"{where} is neither whole nor finished")
-    return made
+    return plan
 
 
 def _check_types(product: ProductPlan, where: str) -> None:
@@ -156,15 +156,15 @@ def _scale(value: object, where: str) -> float:
 def read_finish(value: object, where: str, operands: int) -> FinishPlan:
     """A kernel that goes on with sums of a launch that has so many operands."""
     inner = Record(value, where)
-    made = FinishPlan(
+    plan = FinishPlan(
         kernel=inner.integer("kernel"),
-        operands=inner.list("operands", lambda each, place: integer(each, place, SUMS, operands - 1)),
+        operands=inner.list("operands", lambda each, path: integer(each, path, SUMS, operands - 1)),
         sizes=inner.list("sizes", from_json),
     )
     inner.done()
-    if made.operands.count(SUMS) != 1:
-        raise ValueError(f"{where} takes on {made.operands.count(SUMS)} sums")
-    return made
+    if plan.operands.count(SUMS) != 1:
+        raise ValueError(f"{where} takes on {plan.operands.count(SUMS)} sums")
+    return plan
 
 
 class _Matrices:
@@ -173,10 +173,10 @@ class _Matrices:
     def __init__(self, access: Sequence[str], levels: int) -> None:
         self._access, self._levels = access, levels
 
-    def matrix(self, value: object, where: str, wanted: Sequence[str]) -> MatrixPlan:
+    def matrix(self, value: object, where: str, expected: Sequence[str]) -> MatrixPlan:
         inner = Record(value, where)
-        made = MatrixPlan(
-            operand=self._operand(inner, wanted),
+        plan = MatrixPlan(
+            operand=self._operand(inner, expected),
             type=inner.text("type"),
             transposed=inner.flag("transposed"),
             leading=_formula(inner, "leading"),
@@ -184,40 +184,40 @@ class _Matrices:
             offset=_formula(inner, "offset"),
         )
         inner.done()
-        if len(made.strides) != self._levels:
-            raise ValueError(f"{where} has {len(made.strides)} strides for a batch of {self._levels} levels")
-        return made
+        if len(plan.strides) != self._levels:
+            raise ValueError(f"{where} has {len(plan.strides)} strides for a batch of {self._levels} levels")
+        return plan
 
     def whole(self, value: object, where: str) -> WholePlan:
         inner = Record(value, where)
         result = self.matrix(inner.get("result"), f"{where}.result", ("write", "update"))
         scale = _scale(inner.get("scale"), f"{where}.scale")
-        added = inner.optional("added", lambda each, place: self.matrix(each, place, ("read", "update")), None)
+        added = inner.optional("added", lambda each, path: self.matrix(each, path, ("read", "update")), None)
         sign = inner.integer("sign", -1, 1) if added is not None else 0
-        made = WholePlan(result, scale, sign, added, inner.optional("bias", self._bias, None))
+        plan = WholePlan(result, scale, sign, added, inner.optional("bias", self._bias, None))
         inner.done()
         if added is not None and not sign:
             raise ValueError(f"{where} adds nothing")
-        read = {one.operand for one in (added, made.bias) if one is not None}
+        read = {one.operand for one in (added, plan.bias) if one is not None}
         if sum(one != "read" for one in self._access) != 1 or any(
             self._access[number] != "read" and number != result.operand for number in read
         ):
             raise ValueError(f"{where} is not all that the kernel does")
         if self._access[result.operand] == "update" and added != result:
             raise ValueError(f"{where} writes over what the kernel reads")
-        return made
+        return plan
 
     def finish(self, value: object, where: str) -> FinishPlan:
         return read_finish(value, where, len(self._access))
 
     def _bias(self, value: object, where: str) -> BiasPlan:
         inner = Record(value, where)
-        made = BiasPlan(self._operand(inner, ("read",)), _formula(inner, "offset"))
+        plan = BiasPlan(self._operand(inner, ("read",)), _formula(inner, "offset"))
         inner.done()
-        return made
+        return plan
 
-    def _operand(self, record: Record, wanted: Sequence[str]) -> int:
+    def _operand(self, record: Record, expected: Sequence[str]) -> int:
         number = record.integer("operand", high=max(len(self._access) - 1, 0))
-        if number >= len(self._access) or self._access[number] not in wanted:
-            raise ValueError(f"{record.where} is an operand that the kernel does not {wanted[0]}")
+        if number >= len(self._access) or self._access[number] not in expected:
+            raise ValueError(f"{record.where} is an operand that the kernel does not {expected[0]}")
         return number

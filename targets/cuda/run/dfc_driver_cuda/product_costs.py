@@ -51,7 +51,7 @@ RATES = {
 @dataclass(frozen=True, slots=True)
 class Work:
     """`batch` products of `rows` x `depth` by `depth` x `columns`; `factor` and `result` are the types of factors and
-    of what a library writes, `rounds`: factors of f32 may be rounded to 11 bits."""
+    of what a library writes, `is_rounding`: factors of f32 may be rounded to 11 bits."""
 
     rows: int
     columns: int
@@ -59,7 +59,7 @@ class Work:
     batch: int
     factor: str
     result: str
-    rounds: bool = False
+    is_rounding: bool = False
 
     @property
     def sums_bytes(self) -> int:
@@ -68,7 +68,7 @@ class Work:
 
 def saved(work: Work, launches: int, *, apart: bool) -> float:
     """Seconds that the library saves with so many launches more; `apart`: what follows is a kernel of its own."""
-    rate = RATES["tf32" if work.rounds and work.factor == "f32" else work.factor]
+    rate = RATES["tf32" if work.is_rounding and work.factor == "f32" else work.factor]
     results = work.rows * work.columns * work.batch
     read = (work.rows + work.columns) * work.depth * work.batch * ITEM[work.factor]
     moved = (read + work.sums_bytes) / COPY

@@ -86,32 +86,32 @@ def arrange(entry: EntryPlan, *, conditional_nodes: bool) -> tuple[Action, ...]:
 
 def inside_conditions(actions: Sequence[Action]) -> frozenset[int]:
     """The buffers that are used inside of conditional nodes."""
-    found: set[int] = set()
+    used: set[int] = set()
     for action in actions:
         match action:
             case Segment():
                 for part in action.parts:
                     if isinstance(part, If | While | For):
-                        found |= _used(part)
+                        used |= _used(part)
             case Branch():
-                found |= inside_conditions((*action.then, *action.otherwise))
+                used |= inside_conditions((*action.then, *action.otherwise))
             case Repeat():
-                found |= inside_conditions((*action.condition, *action.body))
+                used |= inside_conditions((*action.condition, *action.body))
             case Count():
-                found |= inside_conditions(action.body)
+                used |= inside_conditions(action.body)
             case HostCall() | Measure():
                 pass
-    return frozenset(found)
+    return frozenset(used)
 
 
 def _used(step: Step) -> set[int]:
-    found: set[int] = set()
+    used: set[int] = set()
     pending: list[Step] = [step]
     while pending:
         one = pending.pop()
         pending += _inner(one)
-        found |= _operands(one)
-    return found
+        used |= _operands(one)
+    return used
 
 
 def _operands(step: Step) -> set[int]:
@@ -171,12 +171,12 @@ class _Maker:
                 self._host(part)
             else:
                 self._parts.append(part)
-        self._cut()
-        made = tuple(self._done)
+        self._end_segment()
+        segments = tuple(self._done)
         self._parts, self._done = outer
-        return made
+        return segments
 
-    def _cut(self, fetched: tuple[int, ...] | None = None) -> None:
+    def _end_segment(self, fetched: tuple[int, ...] | None = None) -> None:
         """Ends the segment; with `fetched` the host looks at these buffers and at faults."""
         if fetched is not None:
             self._parts.append(Fetch(fetched))
@@ -189,21 +189,21 @@ class _Maker:
     def _host(self, part: Part) -> None:
         match part:
             case HostCall():
-                self._cut(part.inputs)
+                self._end_segment(part.inputs)
                 self._done.append(part)
                 self._parts.append(Fill(part.outputs))
             case Measure():
-                self._cut((part.source,))
+                self._end_segment((part.source,))
                 self._done.append(part)
             case If():
-                self._cut((part.condition,))
+                self._end_segment((part.condition,))
                 self._done.append(Branch(part.condition, self.actions(part.then), self.actions(part.otherwise)))
             case While():
-                self._cut()
+                self._end_segment()
                 condition = self.actions([*part.condition, Fetch((part.test,))])
                 self._done.append(Repeat(condition, part.test, self.actions(part.body)))
             case For():
-                self._cut((part.start, part.stop))
+                self._end_segment((part.start, part.stop))
                 body = self.actions([Fill((part.index,)), *part.body, Fetch(())])  # no round begins after a fault
                 self._done.append(Count(part.index, part.start, part.stop, body))
             case _:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from dfc_driver_cuda.graphs import SegmentGraph
-from dfc_driver_cuda.memory_layout import LINE, SLOT, Places, Tensor, bytes_of
+from dfc_driver_cuda.memory_layout import LINE, SLOT, BufferAddresses, Tensor, bytes_of
 
 _move, _set = ctypes.memmove, ctypes.memset  # looked up once, not in every call
 _ERROR_WORDS = ctypes.c_int64 * 4
@@ -20,10 +20,10 @@ _ERROR_WORDS = ctypes.c_int64 * 4
 class Session:
     """One combination of sizes, and of where the caller has its tensors. `stamp` says for which memory it was made."""
 
-    def __init__(self, places: Places, sizes: dict[str, int], stamp: int) -> None:
-        layout, pinned = places.layout, places.regions.pinned
-        entry = places.entry
-        self.places, self.sizes, self.stamp = places, sizes, stamp
+    def __init__(self, addresses: BufferAddresses, sizes: dict[str, int], stamp: int) -> None:
+        layout, pinned = addresses.layout, addresses.regions.pinned
+        entry = addresses.entry
+        self.addresses, self.sizes, self.stamp = addresses, sizes, stamp
         self.graphs: OrderedDict[tuple[int, tuple[int, ...]], SegmentGraph] = OrderedDict()
         self.whole: SegmentGraph | None = None
         """The graph of an entry that is one segment, once it is built."""

@@ -151,7 +151,7 @@ def test_what_is_not_compiled_yet_says_so(name: str) -> None:
 def test_special_functions_name_their_parameters(name: str) -> None:
     special = SPECIAL[name]
     assert special.signature.startswith(f"{name}(")
-    assert len(special.wanted) >= special.required
+    assert len(special.expected_arguments) >= special.required
     text = messages(f"entry f(x: f32[3]) {{ let y = {name}(nonsense = 1) }}")
     assert f"error[E0204]: `{name}` has no argument `nonsense`" in text
 

@@ -51,7 +51,7 @@ def test_batches_are_counts_and_strides() -> None:
     plan = CublasLt(library).plan(BF16)
     found = [
         (library.attributes[layout.value, 5], library.attributes[layout.value, 6])
-        for layout in plan.made
+        for layout in plan.handles
         if layout.value is not None
     ]
     assert found == [(struct.pack("<i", 4), struct.pack("<q", stride)) for stride in (9000, 0, 2048)]
@@ -81,7 +81,7 @@ def test_the_description_says_types_transposes_and_epilogue() -> None:
 )
 def test_sums_are_as_wide_as_stated(dtype: str, accumulator: str, tf32: bool, expected: tuple[int, int]) -> None:
     library = RecordingLibrary()
-    CublasLt(library).plan(replace(square(dtype, accumulator), rounds=tf32))
+    CublasLt(library).plan(replace(square(dtype, accumulator), is_rounding=tf32))
     assert library.named("cublasLtMatmulDescCreate") == [expected]
 
 
@@ -103,7 +103,7 @@ def test_a_product_is_queued_with_its_addresses() -> None:
     assert plan.workspace == WORKSPACE
     products.run(plan, EVERYWHERE, 0x5000, 0x77)
     (made,) = library.matmuls
-    a, b, c = (layout.value for layout in plan.made)
+    a, b, c = (layout.value for layout in plan.handles)
     assert (made["first"], made["second"], made["c_in"], made["result"]) == (0x1000, 0x2000, 0x3000, 0x3000)
     assert (made["a"], made["b"], made["c"], made["d"]) == (a, b, c, c)
     assert (made["workspace"], made["size"], made["stream"]) == (0x5000, WORKSPACE, 0x77)
@@ -251,7 +251,7 @@ def _size(argument: type) -> int:
     "shape",
     [
         BF16,
-        replace(square("f32", "f32"), rounds=True, scale=0.5),
+        replace(square("f32", "f32"), is_rounding=True, scale=0.5),
         replace(square("f64", "f64"), sign=-1, added=square("f64", "f64").result),
         replace(square("f16", "f32"), sign=1),
     ],

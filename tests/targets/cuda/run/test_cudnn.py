@@ -67,7 +67,7 @@ def test_the_convolution_says_steps_and_zeros() -> None:
     Cudnn(library).plan(shape)
     (one,) = of_kind(library, c.CONVOLUTION)
     assert one[c.CONVOLUTION_STEPS] == [2, 3] and one[c.CONVOLUTION_LOW] == [0, 1]
-    assert one[c.CONVOLUTION_HIGH] == [1, 1] and one[c.CONVOLUTION_PLACES] == [2]
+    assert one[c.CONVOLUTION_HIGH] == [1, 1] and one[c.CONVOLUTION_SPATIAL_AXES] == [2]
     assert one[c.CONVOLUTION_KIND] == [c.CORRELATION]
 
 
@@ -113,7 +113,7 @@ def test_engines_of_other_numbers_are_passed_over(note: int) -> None:
 def test_tensor_cores_are_for_short_factors_or_where_f32_may_be_rounded() -> None:
     engines = Engine(1, (c.TENSOR_CORE,)), Engine(2)
     assert chosen(PLAIN, *engines) == 2
-    assert chosen(replace(PLAIN, rounds=True), *engines) == 1
+    assert chosen(replace(PLAIN, is_rounding=True), *engines) == 1
     assert [chosen(replace(PLAIN, type=dtype), *engines) for dtype in ("f16", "bf16", "f64")] == [1, 1, 1]
 
 
@@ -223,7 +223,7 @@ def real() -> Backend:
         pytest.skip("cuDNN is not installed")
     backend = Backend(library)
     try:
-        fill_pack(backend, backend.made(c.VARIANT_PACK), [256, 512, 768], 1024)
+        fill_pack(backend, backend.create(c.VARIANT_PACK), [256, 512, 768], 1024)
     except ConvolutionError as problem:
         if "SUBLIBRARY" not in str(problem):
             raise
@@ -257,7 +257,7 @@ def test_the_library_takes_every_descriptor_without_a_device(shape: ConvolutionS
 
 def test_the_library_takes_addresses_without_a_device() -> None:
     backend = real()
-    pack = backend.made(c.VARIANT_PACK)
+    pack = backend.create(c.VARIANT_PACK)
     fill_pack(backend, pack, [1 << 20, 2 << 20, 3 << 20], 4 << 20)
     backend.drop(pack)
 
@@ -301,7 +301,7 @@ def test_the_library_makes_plans_for_a_device_that_is_described(shape: Convoluti
     backend = real()
     text = ctypes.create_string_buffer(json.dumps(H100).encode())
     try:
-        device = backend.made(DEVICE_DESCRIPTOR)
+        device = backend.create(DEVICE_DESCRIPTOR)
         backend.call(
             "cudnnBackendSetAttribute", device, DEVICE_JSON, CHARACTERS, len(text), ctypes.addressof(text)
         )  # fmt: skip

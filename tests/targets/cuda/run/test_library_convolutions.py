@@ -304,7 +304,7 @@ def test_f32_may_be_rounded_only_where_it_was_asked_for() -> None:
     found: list[bool] = []
     for tf32 in (False, True):
         with mock.patch.object(simulated_programs, "SIMULATED", replace(SIMULATED, tf32=tf32)):
-            found += [one.rounds for one in planned(SimulatedRun(program_of(ADDRESSED)))]
+            found += [one.is_rounding for one in planned(SimulatedRun(program_of(ADDRESSED)))]
     assert found == [False, True]
 
 

@@ -186,7 +186,7 @@ def test_what_is_seen_after_a_fault_is_left_to_the_kernel() -> None:
 def test_plans_say_which_products_may_round_their_factors(architecture: str) -> None:
     lowered = CudaTarget().lower(program_of(MULTIPLY), TargetOptions((architecture,), listing="kernels"))
     (product,) = (kernel.product for kernel in read_plan(lowered.notes["plan"]).kernels)
-    assert product is not None and product.rounds == architecture.endswith("+tf32")
+    assert product is not None and product.is_rounding == architecture.endswith("+tf32")
 
 
 def test_handles_are_given_back() -> None:

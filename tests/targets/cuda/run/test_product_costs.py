@@ -47,7 +47,7 @@ def test_batches_count_as_often_as_they_have_matrices() -> None:
 
 
 def test_tensor_cores_have_rates_of_their_own() -> None:
-    assert saved(replace(LARGE, rounds=True), 0, apart=False) < saved(LARGE, 0, apart=False)
+    assert saved(replace(LARGE, is_rounding=True), 0, apart=False) < saved(LARGE, 0, apart=False)
     assert replace(LARGE, factor="bf16").sums_bytes == 4 * 4096 * 4096
 
 

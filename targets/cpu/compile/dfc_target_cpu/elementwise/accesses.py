@@ -137,23 +137,23 @@ class MemoryCode:
         """The address at the first lane, and the offsets of all lanes from it (None: neighbours, or one for all)."""
         f = self.f
         first = self.linear(point, access)
-        spread: Value | None = None
+        offsets: Value | None = None
         for lookup in access.lookups:
             part = self.lookup(point, lookup)
             if lane_count(part.type) == 1:
                 first = f.add(first, part)
             else:
-                spread = part if spread is None else f.binary("add", spread, part)
+                offsets = part if offsets is None else f.binary("add", offsets, part)
         base = f.gep(self.element(access), self.site.pointers[access.operand], first)
         if point.vector == NONE or point.lanes == 1:
             return base, None
         step = access.coefficients[point.vector]
-        if spread is None and step.constant in (0, 1):
+        if offsets is None and step.constant in (0, 1):
             return base, None
         if step != ZERO:
             ramp = self.ramp(i64(0), self.dims.value(step), point.lanes)
-            spread = ramp if spread is None else f.binary("add", spread, ramp)
-        return base, spread
+            offsets = ramp if offsets is None else f.binary("add", offsets, ramp)
+        return base, offsets
 
     def valid(self, point: Point, access: Access) -> Value:
         """Whether each lane lies inside the bounds of a masked access."""
@@ -196,12 +196,12 @@ class MemoryCode:
             return self._load_one(point, access)
         f, dtype = self.f, self.dtype(access)
         kind = vector_type(point.lanes, self.element(access))
-        base, spread = self.address(point, access)
+        base, offsets = self.address(point, access)
         mask = point.mask
         if access.bounds:
             inside = self.all_lanes(point, self.valid(point, access))
             mask = inside if mask is None else f.bit_and(mask, inside)
-        raw = self._load_lanes(point, access, kind, (base, spread), mask)
+        raw = self._load_lanes(point, access, kind, (base, offsets), mask)
         value = self.site.functions.widen(f, raw, dtype)
         if access.otherwise == NONE:
             return value
@@ -209,24 +209,24 @@ class MemoryCode:
         return f.select(mask, value, self.all_lanes(point, point.values[access.otherwise]))
 
     def _load_lanes(
-        self, point: Point, access: Access, kind: str, place: tuple[Value, Value | None], mask: Value | None
+        self, point: Point, access: Access, kind: str, location: tuple[Value, Value | None], mask: Value | None
     ) -> Value:
         f = self.f
-        base, spread = place
-        if spread is None and point.vector != NONE and access.coefficients[point.vector].constant == 0:
-            spread = constant(vector_type(point.lanes, "i64"), 0)
-        if spread is None:
+        base, offsets = location
+        if offsets is None and point.vector != NONE and access.coefficients[point.vector].constant == 0:
+            offsets = constant(vector_type(point.lanes, "i64"), 0)
+        if offsets is None:
             return f.load(kind, base) if mask is None else f.masked_load(kind, base, mask, zero(kind))
         if mask is point.mask and mask is not None:
             # no branches: lanes that are off read what the first one reads
-            spread = f.select(mask, spread, f.splat(f.extract(spread, 0), point.lanes))
+            offsets = f.select(mask, offsets, f.splat(f.extract(offsets, 0), point.lanes))
             mask = None
         on = constant(vector_type(point.lanes, "i1"), True) if mask is None else mask
-        return f.gather(kind, self._pointers(access, base, spread), on, zero(kind))
+        return f.gather(kind, self._pointers(access, base, offsets), on, zero(kind))
 
-    def _pointers(self, access: Access, base: Value, spread: Value) -> Value:
-        kind = vector_type(lane_count(spread.type), "ptr")
-        return self.f.assign(kind, f"getelementptr {self.element(access)}, {base}, {spread}")
+    def _pointers(self, access: Access, base: Value, offsets: Value) -> Value:
+        kind = vector_type(lane_count(offsets.type), "ptr")
+        return self.f.assign(kind, f"getelementptr {self.element(access)}, {base}, {offsets}")
 
     def _load_one(self, point: Point, access: Access) -> Value:
         f, dtype = self.f, self.dtype(access)
@@ -245,20 +245,22 @@ class MemoryCode:
     def store(self, point: Point, access: Access, value: Value, combine: str) -> None:
         """Write a value (already of the operand's element type); `combine` "add" adds it to what is there."""
         f, dtype = self.f, self.dtype(access)
-        base, spread = self.address(point, access)
+        base, offsets = self.address(point, access)
         if point.lanes > 1:
             value = self.all_lanes(point, value)
-            if access.coefficients[point.vector].constant == 0 and spread is None:
+            if access.coefficients[point.vector].constant == 0 and offsets is None:
                 return self._store_one(point, base, dtype, value)
         kind = vector_type(point.lanes, self.element(access))
-        place = (base, spread)
+        location = (base, offsets)
         if combine:
-            old = f.load(kind, base) if point.lanes == 1 else self._load_lanes(point, access, kind, place, point.mask)
+            old = (
+                f.load(kind, base) if point.lanes == 1 else self._load_lanes(point, access, kind, location, point.mask)
+            )
             old = self.site.functions.widen(f, old, dtype)
             value = self.site.functions.apply(f, combine, [old, value], [dtype, dtype], dtype)
         raw = self.site.functions.narrow(f, value, dtype)
-        if spread is not None:
-            return self._scatter(point, raw, self._pointers(access, base, spread))
+        if offsets is not None:
+            return self._scatter(point, raw, self._pointers(access, base, offsets))
         if point.mask is None:
             return f.store(raw, base)
         f.masked_store(raw, base, point.mask)
@@ -282,12 +284,12 @@ class MemoryCode:
                 f.store(f.extract(raw, lane), f.extract(pointers, lane))
             return
         slots = f.alloca(raw.type)
-        places = f.alloca(pointers.type)
+        pointer_slots = f.alloca(pointers.type)
         f.store(raw, slots)
-        f.store(pointers, places)
+        f.store(pointers, pointer_slots)
         wide = f.cast("bitcast", point.mask, f"i{point.lanes}")
         count = f.intrinsic("ctpop", wide if point.lanes == 64 else f.resize(wide, "i64", signed=False))
         element = element_type(raw.type)
         with f.counted_loop(i64(0), count) as loop:
-            where = f.load("ptr", f.gep("ptr", places, loop.index))
+            where = f.load("ptr", f.gep("ptr", pointer_slots, loop.index))
             f.store(f.load(element, f.gep(element, slots, loop.index)), where)

@@ -64,11 +64,11 @@ class KernelFunctions:
     def written_out(self, f: FunctionText, function: Function, *arguments: Value) -> list[Value]:
         """The same where it is asked for, without a call."""
         form = machine_form(self.machine, function.name)
-        made = form(f, arguments) if form is not None else None
-        if isinstance(made, Function):
-            return self._inside(f, made, arguments)
-        if made is not None:
-            return [made]
+        result = form(f, arguments) if form is not None else None
+        if isinstance(result, Function):
+            return self._inside(f, result, arguments)
+        if result is not None:
+            return [result]
         if _runs_alone(function) and lane_count(arguments[0].type) > 1:
             return self._by_lanes(f, function, arguments)
         return self._inside(f, function, arguments)
@@ -83,8 +83,8 @@ class KernelFunctions:
 
         def build() -> FunctionText:
             formals = [Parameter(kind, one.name) for kind, one in zip(types, function.parameters, strict=True)]
-            told = attributes or ("nounwind alwaysinline" if _is_inlined(function) else "nounwind")
-            f = self.module.function(key, _returned(function, lanes), formals, attributes=told)
+            function_attributes = attributes or ("nounwind alwaysinline" if _is_inlined(function) else "nounwind")
+            f = self.module.function(key, _returned(function, lanes), formals, attributes=function_attributes)
             results = self._inside(f, function, f.arguments)
             f.ret(results[0] if len(results) == 1 else _packed(f, results))
             return f
@@ -95,19 +95,19 @@ class KernelFunctions:
         self, f: FunctionText, function: Function, arguments: Sequence[Value], attributes: str = ""
     ) -> list[Value]:
         lanes = lane_count(arguments[0].type)
-        made = f.call(self.defined(function, lanes, attributes), _returned(function, lanes), arguments)
+        result = f.call(self.defined(function, lanes, attributes), _returned(function, lanes), arguments)
         types = function.result_types
         if len(types) == 1:
-            return [made]
+            return [result]
         kinds = [vector_type(lanes, register_type(dtype)) for dtype in types]
-        return [f.assign(kind, f"extractvalue {made}, {number}") for number, kind in enumerate(kinds)]
+        return [f.assign(kind, f"extractvalue {result}, {number}") for number, kind in enumerate(kinds)]
 
     def _by_lanes(self, f: FunctionText, function: Function, arguments: Sequence[Value]) -> list[Value]:
         lanes = lane_count(arguments[0].type)
         results = [poison(vector_type(lanes, register_type(dtype))) for dtype in function.result_types]
         for lane in range(lanes):
-            made = self._called(f, function, [f.extract(value, lane) for value in arguments])
-            results = [f.insert(whole, one, lane) for whole, one in zip(results, made, strict=True)]
+            result = self._called(f, function, [f.extract(value, lane) for value in arguments])
+            results = [f.insert(whole, one, lane) for whole, one in zip(results, result, strict=True)]
         return results
 
     # --- written out
@@ -151,8 +151,8 @@ class KernelFunctions:
 
     def _looked_up(self, f: FunctionText, table: Table, index: Value) -> Value:
         words = [word - (1 << 32) if word >> 31 else word for word in table.words]
-        place = f.gep("i32", self.module.table("i32", words), index)
-        return f.cast("zext", f.load("i32", place), "i64")
+        pointer = f.gep("i32", self.module.table("i32", words), index)
+        return f.cast("zext", f.load("i32", pointer), "i64")
 
     # --- loops and choices
 
@@ -180,14 +180,14 @@ class KernelFunctions:
         f.branch_if(f.reduce("or", condition), slow, after)
         f.begin(slow)
         if lanes == 1:
-            made = self._called(f, callee, passed, "nounwind noinline")
+            result = self._called(f, callee, passed, "nounwind noinline")
         else:
-            made = self._in_some_lanes(f, callee, condition, otherwise, passed)
+            result = self._in_some_lanes(f, callee, condition, otherwise, passed)
         end = f.current
         f.branch(after)
         f.begin(after)
         results: list[Value] = []
-        for value, changed in zip(otherwise, made, strict=True):
+        for value, changed in zip(otherwise, result, strict=True):
             phi = f.phi(value.type)
             phi.add(value, before)
             phi.add(changed, end)
@@ -208,21 +208,21 @@ class KernelFunctions:
         with f.counted_loop(i64(0), i64(lane_count(condition.type))) as loop:
             flag = f.load("i8", f.gep("i8", flags, loop.index))
             with f.when(f.icmp("ne", flag, zero("i8"))):
-                given: list[Value] = []
+                active: list[Value] = []
                 for value, source in zip(passed, sources, strict=True):
                     kind = element_type(value.type)
-                    given.append(f.load(kind, f.gep(kind, source, loop.index)))
-                made = self._called(f, callee, given, "nounwind noinline")
-                for value, target in zip(made, targets, strict=True):
+                    active.append(f.load(kind, f.gep(kind, source, loop.index)))
+                result = self._called(f, callee, active, "nounwind noinline")
+                for value, target in zip(result, targets, strict=True):
                     f.store(value, f.gep(value.type, target, loop.index))
         return [f.load(value.type, target) for value, target in zip(otherwise, targets, strict=True)]
 
 
 def _kept(f: FunctionText, value: Value) -> Value:
     """The address of a copy in memory."""
-    place = f.alloca(value.type)
-    f.store(value, place)
-    return place
+    pointer = f.alloca(value.type)
+    f.store(value, pointer)
+    return pointer
 
 
 def _returned(function: Function, lanes: int) -> str:

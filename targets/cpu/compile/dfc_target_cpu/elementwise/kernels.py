@@ -22,7 +22,7 @@ PART_WORK = 12_000
 PARTS_PER_THREAD = 2
 _LONGEST_PART = 13
 """Binary digits of the units of `PART_WORK` in a part: some 50 ms, between which a call can be stopped."""
-_SPREAD_LANES = 256
+_GATHER_LANES = 256
 """Length of the pieces of the vector axis where lanes read from rows of their own."""
 _JOB = ("frame", "kernel", "outer", "width", "unit")
 
@@ -49,9 +49,9 @@ def _range_function(lowering: Lowering, plan: LoopPlan, number: int) -> str:
         LoopCode(site, plan.widened()).run((outer0, outer1), (first, border), exact=True)
         first = border
     code = LoopCode(site, plan)
-    if plan.spread and plan.outer:
-        with f.counted_loop(first, last, _SPREAD_LANES, "piece") as loop:
-            code.run((outer0, outer1), (loop.index, f.minimum(f.add(loop.index, i64(_SPREAD_LANES)), last)))
+    if plan.is_gathered and plan.outer:
+        with f.counted_loop(first, last, _GATHER_LANES, "piece") as loop:
+            code.run((outer0, outer1), (loop.index, f.minimum(f.add(loop.index, i64(_GATHER_LANES)), last)))
     else:
         code.run((outer0, outer1), (first, last))
     return function.finish()
@@ -80,14 +80,14 @@ def _run_function(lowering: Lowering, plan: LoopPlan, number: int, ranged: str) 
     outer = dims.value(product(plan.extents[axis] for axis in plan.outer))
     width = dims.value(plan.extents[plan.vector]) if plan.vector != NONE else i64(1)
     _skip_if_empty(f, f.mul(outer, width))
-    cut_width = i64(1) if _whole_span(plan) is not None else width
+    split_width = i64(1) if _whole_span(plan) is not None else width
     work, unit = dims.value(work_formula(plan)), _part_unit(plan)
     known = literal_int(work)
     if (known is not None and known < 2 * unit) or not plan.shape:
-        f.call(ranged, "void", [function.context, function.frame, i64(0), outer, i64(0), cut_width])
+        f.call(ranged, "void", [function.context, function.frame, i64(0), outer, i64(0), split_width])
         return function.finish()
-    worth = f.udiv(work, i64(unit))
-    arguments = [Value("ptr", f"@{ranged}"), outer, cut_width, i64(_width_unit(plan)), worth]
+    useful_parts = f.udiv(work, i64(unit))
+    arguments = [Value("ptr", f"@{ranged}"), outer, split_width, i64(_width_unit(plan)), useful_parts]
     f.call(launch_loops(lowering.module, lowering.machine), "void", [function.context, function.frame, *arguments])
     return function.finish()
 
@@ -129,12 +129,12 @@ def launch_loops(module: ModuleText, machine: Machine) -> str:
 def _launch_loops(module: ModuleText, machine: Machine) -> FunctionText:
     extra = [Parameter("ptr", "kernel"), *(Parameter("i64", name) for name in ("outer", "width", "unit", "worth"))]
     f = module.function("launch_loops", "void", (*FRAME, *extra), attributes="nounwind noinline")
-    context, frame, kernel, outer, width, unit, worth = f.arguments
+    context, frame, kernel, outer, width, unit, useful_parts = f.arguments
     threads = load_field(f, context, "threads")
     most = f.select(f.icmp("sgt", threads, i64(1)), f.mul(threads, i64(PARTS_PER_THREAD)), i64(1))
-    most = f.maximum(most, f.minimum(f.lshr(worth, i64(_LONGEST_PART)), i64(MOST_PARTS)))
+    most = f.maximum(most, f.minimum(f.lshr(useful_parts, i64(_LONGEST_PART)), i64(MOST_PARTS)))
     most = f.minimum(most, f.maximum(outer, f.udiv(f.add(width, f.sub(unit, i64(1))), unit)))
-    parts = f.minimum(worth, most)
+    parts = f.minimum(useful_parts, most)
     alone, several = f.label("alone"), f.label("several")
     f.branch_if(f.icmp("sle", parts, i64(1)), alone, several)
     f.begin(alone)
@@ -142,8 +142,8 @@ def _launch_loops(module: ModuleText, machine: Machine) -> FunctionText:
     f.ret()
     f.begin(several)
     job = f.alloca("i64", count=len(_JOB), align=8)
-    for place, word in enumerate((frame, kernel, outer, width, unit)):
-        f.store(word, f.gep("i64", job, i64(place)))
+    for index, word in enumerate((frame, kernel, outer, width, unit)):
+        f.store(word, f.gep("i64", job, i64(index)))
     part = Value("ptr", f"@{module.define('part_loops', lambda: _part_loops(module))}")
     f.call(pool_run(module, machine), "void", [context, part, job, parts])
     f.ret()
@@ -155,7 +155,7 @@ def _part_loops(module: ModuleText) -> FunctionText:
     f = module.function("part_loops", "void", (*FRAME, *PART))
     context, job, part, parts = f.arguments
     kinds = ("ptr", "ptr", "i64", "i64", "i64")
-    words = [f.load(kind, f.gep("i64", job, i64(place))) for place, kind in enumerate(kinds)]
+    words = [f.load(kind, f.gep("i64", job, i64(index))) for index, kind in enumerate(kinds)]
     frame, kernel, outer, width, unit = words
     narrow = f.bit_and(f.icmp("sle", width, unit), f.icmp("sgt", outer, i64(1)))
     by_rows = f.bit_or(f.icmp("sge", outer, f.mul(parts, i64(2))), narrow)

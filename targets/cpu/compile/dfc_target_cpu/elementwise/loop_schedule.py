@@ -79,7 +79,7 @@ class LoopPlan:
     vector: int
     lanes: int
     stages: tuple[StagePlan, ...]
-    spread: bool  # lanes of some load lie in rows of their own, along which an outer axis runs
+    is_gathered: bool  # lanes of some load lie in rows of their own, along which an outer axis runs
     wide: int  # so many vectors are worked on at once, where there are as many
 
     def widened(self) -> "LoopPlan":
@@ -102,9 +102,9 @@ def plan_loops(kernel: LoopKernel, machine: Machine) -> LoopPlan:
     lanes = 1 if vector == NONE else _lanes(((s.stage.body, s.access) for s in order.stages), vector, True, machine)
     stages = tuple(_plan_stage(one, lanes, order.by_rows, machine) for one in order.stages)
     rest = tuple(axis for axis in order.outer if axis != vector)
-    spread = vector != NONE and any(_is_spread(one, rest, vector) for a in order.access for one in a.all())
+    is_gathered = vector != NONE and any(_is_gathered(one, rest, vector) for a in order.access for one in a.all())
     wide = _wide(order, lanes, vector)
-    return LoopPlan(kernel, order.extents, rest, vector, lanes, stages, spread, wide)
+    return LoopPlan(kernel, order.extents, rest, vector, lanes, stages, is_gathered, wide)
 
 
 def _outer_vector(order: KernelOrder) -> int:
@@ -124,7 +124,7 @@ def _wide(order: KernelOrder, lanes: int, vector: int) -> int:
     return 1 if extent is not None and extent < _WIDE * lanes else _WIDE
 
 
-def _is_spread(one: Access, outer: Sequence[int], vector: int) -> bool:
+def _is_gathered(one: Access, outer: Sequence[int], vector: int) -> bool:
     """Whether neighbours along an outer axis are neighbours in memory, and lanes are not."""
     step = one.coefficients[vector].constant
     return step not in (0, 1, -1) and any(one.coefficients[axis] == ONE for axis in outer)

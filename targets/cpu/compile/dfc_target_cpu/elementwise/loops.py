@@ -48,12 +48,12 @@ def _split(f: FunctionText, number: Value, extents: Sequence[Value]) -> list[Val
     """A row-major point number as indices."""
     if literal_int(number) == 0:
         return [i64(0)] * len(extents)
-    found: list[Value] = []
+    values: list[Value] = []
     for extent in reversed(extents[1:]):
         safe = f.maximum(extent, i64(1))
-        found.append(f.urem(number, safe))
+        values.append(f.urem(number, safe))
         number = f.udiv(number, safe)
-    return [number, *reversed(found)]
+    return [number, *reversed(values)]
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def _quotient(f: FunctionText, a: Sequence[Value], dtype: DType) -> Value:
     if not is_signed(dtype):
         return f.udiv(a[0], a[1])
     truncated = f.sdiv(a[0], a[1])
-    below = _rounds_up(f, f.sub(a[0], f.mul(truncated, a[1])), a[1])
+    below = _rounding_up(f, f.sub(a[0], f.mul(truncated, a[1])), a[1])
     return f.select(below, f.sub(truncated, constant(a[0].type, 1)), truncated)
 
 
@@ -66,10 +66,10 @@ def _remainder(f: FunctionText, a: Sequence[Value], dtype: DType) -> Value:
     if not is_signed(dtype):
         return f.urem(a[0], a[1])
     rest = f.sub(a[0], f.mul(f.sdiv(a[0], a[1]), a[1]))
-    return f.select(_rounds_up(f, rest, a[1]), f.add(rest, a[1]), rest)
+    return f.select(_rounding_up(f, rest, a[1]), f.add(rest, a[1]), rest)
 
 
-def _rounds_up(f: FunctionText, rest: Value, divisor: Value) -> Value:
+def _rounding_up(f: FunctionText, rest: Value, divisor: Value) -> Value:
     """Whether truncation, which leaves this rest, is above rounding down."""
     crosses = f.icmp("slt", f.bit_xor(rest, divisor), zero(divisor.type))
     return f.bit_and(f.icmp("ne", rest, zero(rest.type)), crosses)

@@ -87,7 +87,7 @@ class TypedReduction:
     def result(self, f: FunctionText, value: Sequence[Value]) -> Value:
         """What later stages see: in the register type of the reduction's result."""
         target = self.reduction.dtype
-        chosen = self._place(f, value[1]) if self.is_search else value[0]
+        chosen = self._index_of(f, value[1]) if self.is_search else value[0]
         kind = like(chosen.type, register_type(target))
         if chosen.type == kind:
             return chosen
@@ -96,7 +96,7 @@ class TypedReduction:
             return f.cast("sitofp" if is_signed(source) else "uitofp", chosen, kind)
         return f.resize(chosen, kind, signed=is_signed(source))
 
-    def _place(self, f: FunctionText, index: Value) -> Value:
+    def _index_of(self, f: FunctionText, index: Value) -> Value:
         """The index that was found; 0 if there was no element."""
         none = self._no_index(lane_count(index.type))
         return f.select(f.icmp("eq", index, none), constant(index.type, 0), index)

@@ -24,27 +24,25 @@ class Accumulators:
         self.types = fold.types(lanes)
         self.arrays = [self.f.alloca(f"[{copies} x {kind}]") for kind in self.types]
         for copy in range(copies):
-            self._write(self._places(i64(copy)), fold.identity(lanes))
+            self._write(self._slots(i64(copy)), fold.identity(lanes))
 
-    def _places(self, copy: Value) -> list[Value]:
+    def _slots(self, copy: Value) -> list[Value]:
         return [self.f.gep(kind, array, copy) for kind, array in zip(self.types, self.arrays, strict=True)]
 
-    def _write(self, places: list[Value], values: list[Value]) -> None:
-        for place, value in zip(places, values, strict=True):
-            self.f.store(value, place)
+    def _write(self, slots: list[Value], values: list[Value]) -> None:
+        for slot, value in zip(slots, values, strict=True):
+            self.f.store(value, slot)
 
     def _read(self, copy: Value) -> list[Value]:
-        return [self.f.load(kind, place) for kind, place in zip(self.types, self._places(copy), strict=True)]
+        return [self.f.load(kind, slot) for kind, slot in zip(self.types, self._slots(copy), strict=True)]
 
     def add(self, copy: Value, new: list[Value], mask: Value | None) -> None:
-        self._write(
-            self._places(copy), self.fold.combine(self.f, self._read(copy), self.fold.masked(self.f, mask, new))
-        )
+        self._write(self._slots(copy), self.fold.combine(self.f, self._read(copy), self.fold.masked(self.f, mask, new)))
 
     def add_all(self, later: "Accumulators") -> None:
         """Each takes the one of its number."""
         for copy in map(i64, range(self.copies)):
-            self._write(self._places(copy), self.fold.combine(self.f, self._read(copy), later._read(copy)))
+            self._write(self._slots(copy), self.fold.combine(self.f, self._read(copy), later._read(copy)))
 
     def total(self, *, lanes: bool) -> list[Value]:
         """All copies as one, halves on halves, and where `lanes` of a vector are accumulators those as well."""

@@ -146,8 +146,8 @@ class _Run(FrameFunction):
             with f.counted_loop(i64(0), blocks, hint="partial") as loop:
                 carried = [loop.carry(start) for start in fold.identity(1)]
                 base = f.add(f.mul(loop.index, i64(len(kinds))), i64(position))
-                places = [f.gep("i64", self.partials, f.add(base, i64(i))) for i in range(len(types))]
-                new = [f.load(kind, place) for kind, place in zip(types, places, strict=True)]
+                slots = [f.gep("i64", self.partials, f.add(base, i64(i))) for i in range(len(types))]
+                new = [f.load(kind, slot) for kind, slot in zip(types, slots, strict=True)]
                 for old, following in zip(carried, fold.combine(f, carried, new), strict=True):
                     loop.next(old, following)
             total = fold.result(f, [loop.result(one) for one in carried])

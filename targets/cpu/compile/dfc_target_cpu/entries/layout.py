@@ -53,8 +53,8 @@ def lay_out(entry: EntryProgram) -> EntryLayout:
     outlined = outline(entry.steps)
     uses: Counter[int] = Counter()
     for steps in functions(outlined):
-        found = {number for step in direct_steps(steps) for number in buffers_of(step)}
-        uses.update(number for number in found if entry.buffers[number].role is BufferRole.REGISTER)
+        numbers = {number for step in direct_steps(steps) for number in buffers_of(step)}
+        uses.update(number for number in numbers if entry.buffers[number].role is BufferRole.REGISTER)
     spilled = sorted(number for number, count in uses.items() if count > 1)
     return EntryLayout(outlined, {number: 8 * i for i, number in enumerate(spilled)}, -(-8 * len(spilled) // 64) * 64)
 
@@ -114,8 +114,8 @@ def direct_steps(steps: Iterable[AnyStep]) -> Iterator[AnyStep]:
 
 def outlined_in(steps: Iterable[AnyStep]) -> list[Outlined]:
     """Functions called directly, in the order of the steps."""
-    found = [step for step in direct_steps(steps) if isinstance(step, Outlined)]
-    return list(reversed(found))
+    outlined = [step for step in direct_steps(steps) if isinstance(step, Outlined)]
+    return list(reversed(outlined))
 
 
 def functions(steps: Sequence[AnyStep]) -> Iterator[Sequence[AnyStep]]:

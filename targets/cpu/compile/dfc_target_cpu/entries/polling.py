@@ -53,7 +53,7 @@ def plan_polling(program: Program, number: int, steps: Sequence[AnyStep]) -> Pol
     """For the steps of one entry, as they are laid out in functions."""
     writes = _Writes(program, program.entries[number], program.signatures[number] if program.signatures else None)
     units = list(_units(steps))
-    last = max((place for place, unit in enumerate(units) if _loops(unit)), default=-1)
+    last = max((index for index, unit in enumerate(units) if _loops(unit)), default=-1)
     early: dict[str, bool] = {}
     for unit in units[: last + 1]:
         for name, whole in writes.of(unit):
@@ -65,14 +65,14 @@ def plan_polling(program: Program, number: int, steps: Sequence[AnyStep]) -> Pol
 
 def _silent(units: Sequence[AnyStep], writes: "_Writes", *, dirty: bool) -> tuple[frozenset[int], int]:
     """The steps behind the last loop that do not ask, and the first of them. A kernel that writes may ask before."""
-    found, first = set[int](), 0
+    silent, first = set[int](), 0
     for unit in units:
         changes = any(True for _ in writes.of(unit))
         if dirty or changes:
             first = first or id(unit)
-            found.update(id(each) for each in _all_steps([unit]) if dirty or not isinstance(unit, Launch))
+            silent.update(id(each) for each in _all_steps([unit]) if dirty or not isinstance(unit, Launch))
         dirty = dirty or changes
-    return frozenset(found), first
+    return frozenset(silent), first
 
 
 class _Writes:

@@ -80,7 +80,7 @@ class StepCode:
         self.context, self.slots = self.f.arguments
         self._measured = {symbol: number for number, (symbol, _) in enumerate(scope.entry.measured)}
         self.dims = DimCode(self.f, self._size, measured=frozenset(self._measured))
-        self._places: dict[int, Value] = {}
+        self._addresses: dict[int, Value] = {}
         self._start = self.f.label("start")
         self._failed = self.f.label("failed")
         self._frame: Value | None = None
@@ -111,12 +111,12 @@ class StepCode:
         first = len(entry.arguments) + len(entry.results) + len(entry.dims) + 1
         return self._slot(first + self._measured[symbol])
 
-    def place(self, buffer: int) -> Value:
+    def address_of(self, buffer: int) -> Value:
         """The address of a buffer."""
-        if buffer not in self._places:
+        if buffer not in self._addresses:
             with self.dims.prologue():
-                self._places[buffer] = self._find(buffer, self.scope.entry.buffers[buffer])
-        return self._places[buffer]
+                self._addresses[buffer] = self._find(buffer, self.scope.entry.buffers[buffer])
+        return self._addresses[buffer]
 
     def _find(self, number: int, buffer: Buffer) -> Value:
         f, entry = self.f, self.scope.entry
@@ -142,7 +142,7 @@ class StepCode:
 
     def _read(self, number: int) -> Value:
         """A scalar, as it lies in memory."""
-        return self.f.load(memory_type(self._buffer(number).dtype), self.place(number))
+        return self.f.load(memory_type(self._buffer(number).dtype), self.address_of(number))
 
     def _truth(self, number: int) -> Value:
         value = self._read(number)
@@ -223,7 +223,7 @@ class StepCode:
             self.f.call(function, "void", [self.context, lock])
 
     def _copy(self, step: Copy) -> None:
-        source, target = self.place(step.source), self.place(step.target)
+        source, target = self.address_of(step.source), self.address_of(step.target)
         buffer = self._buffer(step.source)
         if not buffer.shape:
             self.f.store(self._read(step.source), target)
@@ -264,7 +264,7 @@ class StepCode:
         f.branch_if(f.icmp("slt" if is_signed(dtype) else "ult", index.value, stop), body, after)
         f.begin(body)
         self._poll()
-        f.store(index.value, self.place(step.index))
+        f.store(index.value, self.address_of(step.index))
         self.steps(step.body)
         index.add(f.add(index.value, constant(start.type, 1)), f.current)
         f.branch(header)
@@ -282,7 +282,7 @@ class StepCode:
     def _inline(self, step: Launch, plan: LoopPlan) -> None:
         low = self.scope.lowering
         bindings: dict[Symbol, Dim] = {Symbol(f"d{i}"): size for i, size in enumerate(step.sizes)}
-        pointers = [self.place(buffer) for buffer in step.buffers]
+        pointers = [self.address_of(buffer) for buffer in step.buffers]
         operands: tuple[Operand, ...] = plan.kernel.operands
         dims = self.dims.bound(bindings)
         site = EmissionSite(
@@ -333,7 +333,7 @@ class StepCode:
         """Puts a scalar that was written through an address into its register."""
         if self._in_register(number):
             kind = memory_type(self._buffer(number).dtype)
-            self.f.store(self.f.load(kind, pointer), self.place(number))
+            self.f.store(self.f.load(kind, pointer), self.address_of(number))
 
     def _in_register(self, number: int) -> bool:
         return self._buffer(number).role is BufferRole.REGISTER and number not in self.scope.spilled
@@ -341,7 +341,7 @@ class StepCode:
     def _passed(self, position: int, number: int) -> Value:
         """The address a kernel is given: of a copy for scalars in registers, so that these stay in registers."""
         if not self._in_register(number):
-            return self.place(number)
+            return self.address_of(number)
         if position not in self._spills:
             self._spills[position] = self.f.alloca("i64", align=8)
         self.f.store(self._read(number), self._spills[position])

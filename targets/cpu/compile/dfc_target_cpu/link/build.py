@@ -33,8 +33,8 @@ def link_objects(objects: Sequence[bytes], machine: Machine, exports: Sequence[s
     """One image of objects, with the memory functions that they ask for."""
 
     def supply(names: Sequence[str]) -> bytes | None:
-        wanted = MEMORY_FUNCTIONS.intersection(names)
-        return _library_object(memory_functions_text(machine), machine) if wanted else None
+        supplied = MEMORY_FUNCTIONS.intersection(names)
+        return _library_object(memory_functions_text(machine), machine) if supplied else None
 
     return link_image(objects, exports, supply)
 

@@ -49,7 +49,7 @@ class _Linker:
     def __init__(self) -> None:
         self.files: list[ElfObject] = []
         self.image = bytearray()
-        self.places: dict[tuple[int, int], int] = {}
+        self.addresses: dict[tuple[int, int], int] = {}
         self.globals: dict[str, int] = {}
         self.exported: dict[str, int] = {}
 
@@ -63,23 +63,23 @@ class _Linker:
         for index, section in enumerate(file.sections):
             if _belongs_to_image(section):
                 self.image += bytes(-len(self.image) % max(section.alignment, 1))
-                self.places[number, index] = len(self.image)
+                self.addresses[number, index] = len(self.image)
                 self.image += section.data
         for symbol in file.symbols:
             self._take(number, symbol)
 
     def _take(self, number: int, symbol: Symbol) -> None:
-        place = self._defined_at(number, symbol)
-        if place is None or symbol.bind == STB_LOCAL:
+        definition = self._defined_at(number, symbol)
+        if definition is None or symbol.bind == STB_LOCAL:
             return
         if symbol.name in self.globals:
             raise CodeGenerationError(f"symbol {symbol.name} is defined twice")
-        self.globals[symbol.name] = place
+        self.globals[symbol.name] = definition
         if symbol.visibility == STV_DEFAULT:
-            self.exported[symbol.name] = place
+            self.exported[symbol.name] = definition
 
     def _defined_at(self, number: int, symbol: Symbol) -> int | None:
-        base = self.places.get((number, symbol.section))
+        base = self.addresses.get((number, symbol.section))
         return None if base is None else base + symbol.value
 
     def undefined(self) -> list[str]:
@@ -90,7 +90,7 @@ class _Linker:
     def relocate(self) -> None:
         for number, file in enumerate(self.files):
             for section, relocations in file.relocations():
-                base = self.places.get((number, section))
+                base = self.addresses.get((number, section))
                 for relocation in relocations if base is not None else ():
                     self._apply(number, base or 0, relocation)
 

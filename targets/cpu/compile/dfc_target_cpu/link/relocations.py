@@ -14,52 +14,52 @@ Patch = Callable[[bytearray, int, int], None]
 """Patches the image at P (second argument) with S + A (third argument)."""
 
 
-def _word(image: bytearray, place: int) -> int:
-    return struct.unpack_from("<I", image, place)[0]
+def _word(image: bytearray, offset: int) -> int:
+    return struct.unpack_from("<I", image, offset)[0]
 
 
-def _fits(value: int, bits: int, place: int) -> int:
+def _fits(value: int, bits: int, offset: int) -> int:
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise CodeGenerationError(f"relocation at {place:#x} does not fit {bits} bits")
+        raise CodeGenerationError(f"relocation at {offset:#x} does not fit {bits} bits")
     return value
 
 
-def _aligned(value: int, alignment: int, place: int) -> int:
+def _aligned(value: int, alignment: int, offset: int) -> int:
     if value % alignment:
-        raise CodeGenerationError(f"relocation at {place:#x} is not aligned to {alignment}")
+        raise CodeGenerationError(f"relocation at {offset:#x} is not aligned to {alignment}")
     return value
 
 
-def _relative_32(image: bytearray, place: int, target: int) -> None:
-    struct.pack_into("<i", image, place, _fits(target - place, 32, place))
+def _relative_32(image: bytearray, offset: int, target: int) -> None:
+    struct.pack_into("<i", image, offset, _fits(target - offset, 32, offset))
 
 
-def _relative_64(image: bytearray, place: int, target: int) -> None:
-    struct.pack_into("<q", image, place, target - place)
+def _relative_64(image: bytearray, offset: int, target: int) -> None:
+    struct.pack_into("<q", image, offset, target - offset)
 
 
-def _page_address(image: bytearray, place: int, target: int) -> None:
+def _page_address(image: bytearray, offset: int, target: int) -> None:
     """ADRP: the distance in 4 KiB pages, its low 2 bits at 29, the other 19 at 5."""
-    pages = _fits((target >> 12) - (place >> 12), 21, place) & 0x1FFFFF
-    _patch_address(image, place, pages)
+    pages = _fits((target >> 12) - (offset >> 12), 21, offset) & 0x1FFFFF
+    _patch_address(image, offset, pages)
 
 
-def _near_address(image: bytearray, place: int, target: int) -> None:
+def _near_address(image: bytearray, offset: int, target: int) -> None:
     """ADR: the distance in bytes in the same two fields."""
-    _patch_address(image, place, _fits(target - place, 21, place) & 0x1FFFFF)
+    _patch_address(image, offset, _fits(target - offset, 21, offset) & 0x1FFFFF)
 
 
-def _patch_address(image: bytearray, place: int, value: int) -> None:
-    kept = _word(image, place) & ~(0x3 << 29 | 0x7FFFF << 5)
-    struct.pack_into("<I", image, place, kept | (value & 3) << 29 | (value >> 2) << 5)
+def _patch_address(image: bytearray, offset: int, value: int) -> None:
+    kept = _word(image, offset) & ~(0x3 << 29 | 0x7FFFF << 5)
+    struct.pack_into("<I", image, offset, kept | (value & 3) << 29 | (value >> 2) << 5)
 
 
 def _page_offset(scale: int) -> Patch:
     """The low 12 bits of the target in units of `scale` bytes, in the immediate at bit 10 (ADD, LDR, STR)."""
 
-    def patch(image: bytearray, place: int, target: int) -> None:
-        offset = _aligned(target & 0xFFF, scale, place) // scale
-        struct.pack_into("<I", image, place, _word(image, place) & ~(0xFFF << 10) | offset << 10)
+    def patch(image: bytearray, position: int, target: int) -> None:
+        offset = _aligned(target & 0xFFF, scale, position) // scale
+        struct.pack_into("<I", image, position, _word(image, position) & ~(0xFFF << 10) | offset << 10)
 
     return patch
 
@@ -67,10 +67,10 @@ def _page_offset(scale: int) -> Patch:
 def _branch(bits: int, position: int) -> Patch:
     """A branch distance in words, `bits` wide, at bit `position`."""
 
-    def patch(image: bytearray, place: int, target: int) -> None:
-        words = _fits(_aligned(target - place, 4, place) // 4, bits, place) & (1 << bits) - 1
-        kept = _word(image, place) & ~((1 << bits) - 1 << position)
-        struct.pack_into("<I", image, place, kept | words << position)
+    def patch(image: bytearray, offset: int, target: int) -> None:
+        words = _fits(_aligned(target - offset, 4, offset) // 4, bits, offset) & (1 << bits) - 1
+        kept = _word(image, offset) & ~((1 << bits) - 1 << position)
+        struct.pack_into("<I", image, offset, kept | words << position)
 
     return patch
 

@@ -47,12 +47,12 @@ MANY_ROWS = 1 << 32
 
 def lower_contraction(lowering: Lowering, kernel: ContractKernel, number: int) -> str:
     """The functions of one contraction; the name to launch it by."""
-    found = as_product(kernel)
-    if found is None:
+    matched_product = as_product(kernel)
+    if matched_product is None:
         return lower_loop_kernel(lowering, as_loops(kernel), number)
-    epilogue = "" if found.is_plain else Epilogue(lowering, found, number).build()
-    part = _Part(lowering, found, number, epilogue).build()
-    return _run(lowering, found, number, part)
+    epilogue = "" if matched_product.is_plain else Epilogue(lowering, matched_product, number).build()
+    part = _Part(lowering, matched_product, number, epilogue).build()
+    return _run(lowering, matched_product, number, part)
 
 
 def product_workspace_bytes(machine: Machine, element: str) -> int:
@@ -70,8 +70,8 @@ def _run(lowering: Lowering, p: Product, number: int, part: str) -> str:
     if known is not None and known < 2 * PART_PRODUCTS:
         f.call(part, "void", [function.context, function.frame, i64(0), i64(1)])
         return function.finish()
-    wanted = f.assign("i64", f"udiv {work}, {PART_PRODUCTS}")
-    parts = f.maximum(f.minimum(wanted, load_field(f, function.context, "threads")), i64(1))
+    useful_parts = f.assign("i64", f"udiv {work}, {PART_PRODUCTS}")
+    parts = f.maximum(f.minimum(useful_parts, load_field(f, function.context, "threads")), i64(1))
     run = pool_run(lowering.module, lowering.machine)
     f.call(run, "void", [function.context, Value("ptr", f"@{part}"), function.frame, parts])
     return function.finish()

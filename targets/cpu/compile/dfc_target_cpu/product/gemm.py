@@ -105,7 +105,7 @@ class _Driver:
         self._dots(row0, row1, column0, column1)
         f.branch(done)
         f.begin(tiles)
-        pack = f.select(contiguous, self._worth_packing(rows), TRUE)
+        pack = f.select(contiguous, self._pays_to_pack(rows), TRUE)
         few = f.icmp("sle", rows, i64(self.shape.few_rows))
         most = f.select(few, i64(self.shape.wide), i64(self.shape.vectors))
         step_n = f.select(pack, self._even_step(columns, self.shape.nc, self.shape.lanes), columns)
@@ -149,7 +149,7 @@ class _Driver:
         column0, column1 = self._share(arg("n"), self.shape.lanes, f.bit_xor(by_rows, TRUE))
         return row0, row1, column0, column1
 
-    def _share(self, extent: Value, unit: int, wanted: Value) -> tuple[Value, Value]:
+    def _share(self, extent: Value, unit: int, parts: Value) -> tuple[Value, Value]:
         """This part's share of an extent in whole units; all of it when it is the other extent that is shared."""
         f, arg = self.f, self.f.argument
         units = f.udiv(f.add(extent, i64(unit - 1)), i64(unit))
@@ -157,9 +157,9 @@ class _Driver:
         for part in (arg("part"), f.add(arg("part"), i64(1))):
             share = f.udiv(f.mul(units, part), arg("parts"))
             bounds.append(f.minimum(f.mul(share, i64(unit)), extent))
-        return f.select(wanted, bounds[0], i64(0)), f.select(wanted, bounds[1], extent)
+        return f.select(parts, bounds[0], i64(0)), f.select(parts, bounds[1], extent)
 
-    def _worth_packing(self, rows: Value) -> Value:
+    def _pays_to_pack(self, rows: Value) -> Value:
         """B read in place suits small problems; far-apart rows cost too many pages and cache conflicts otherwise."""
         f = self.f
         return f.select(self._far(), f.icmp("sge", rows, i64(4 * self.shape.rows)), FALSE)
@@ -246,8 +246,8 @@ class _Driver:
 
     def _finish(self, last: Value, row: Value, rows: Value, column: Value, width: Value) -> None:
         f, arg = self.f, self.f.argument
-        wanted = f.bit_and(last, f.icmp("ne", arg("epilogue"), NULL))
-        with f.when(wanted, "epilogue"):
+        has_epilogue = f.bit_and(last, f.icmp("ne", arg("epilogue"), NULL))
+        with f.when(has_epilogue, "epilogue"):
             bounds = [row, f.add(row, rows), column, f.add(column, width)]
             f.call_pointer(arg("epilogue"), "void", [arg("frame"), *bounds])
 

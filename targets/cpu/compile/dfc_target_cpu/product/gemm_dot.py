@@ -134,8 +134,8 @@ def _lane_sums(f: FunctionText, shape: GemmShape, sums: Grid) -> Value:
 def _store_row(f: FunctionText, shape: GemmShape, address: Value, sums: Value, width: int) -> None:
     row = vector_type(width, shape.element)
     mask = f.tail_mask(f.argument("columns"), width)
-    wanted = f.bit_and(mask, f.splat(f.argument("accumulate"), width))
-    old = f.masked_load(row, address, wanted, constant(row, -0.0))
+    is_stored = f.bit_and(mask, f.splat(f.argument("accumulate"), width))
+    old = f.masked_load(row, address, is_stored, constant(row, -0.0))
     f.masked_store(f.fadd(f.load(row, sums), old), address, mask)
 
 

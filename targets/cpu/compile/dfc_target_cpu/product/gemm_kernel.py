@@ -93,10 +93,13 @@ class _Kernel:
     def _start(self, mask: Value) -> Tile:
         """What the sums start from: C when accumulating, else zero (C is then not even read where masks exist)."""
         f, lanes = self.f, self.shape.lanes
-        wanted = f.splat(f.argument("accumulate"), lanes)
-        last = f.bit_and(mask, wanted)
+        is_accumulated = f.splat(f.argument("accumulate"), lanes)
+        last = f.bit_and(mask, is_accumulated)
         return [
-            [self._load_start(address, wanted if j < self.vectors - 1 else last) for j, address in enumerate(row)]
+            [
+                self._load_start(address, is_accumulated if j < self.vectors - 1 else last)
+                for j, address in enumerate(row)
+            ]
             for row in self._addresses()
         ]
 

@@ -55,8 +55,8 @@ class _Widen:
         kind = vector_type(lanes, self.raw)
 
         def emit(column: Value, mask: Value | None, _: Value) -> None:
-            place, to = f.gep(self.raw, source, column), f.gep(self.element, target, column)
-            raw = f.load(kind, place) if mask is None else f.masked_load(kind, place, mask, zero(kind))
+            pointer, to = f.gep(self.raw, source, column), f.gep(self.element, target, column)
+            raw = f.load(kind, pointer) if mask is None else f.masked_load(kind, pointer, mask, zero(kind))
             value = self.lowering.functions.widen(f, raw, self.dtype)
             if mask is None:
                 f.store(value, to)

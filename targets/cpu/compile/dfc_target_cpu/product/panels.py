@@ -87,7 +87,7 @@ class _Pack(FrameFunction):
     def build(self) -> str:
         f, arg = self.f, self.f.argument
         self.memory = self.site().pointers[self.access.operand]
-        start = self._moved(_Place(self.value(self.access.offset), self._first_bounds()), self.batch)
+        start = self._moved(_Position(self.value(self.access.offset), self._first_bounds()), self.batch)
         with numbered(f, arg("line0"), f.add(arg("line0"), arg("lines")), list(map(self.extent, self.across))) as (
             number,
             indices,
@@ -101,9 +101,9 @@ class _Pack(FrameFunction):
     def _first_bounds(self) -> list[Value]:
         return [self.value(bound.affine.offset) for bound in self.access.bounds]
 
-    def _moved(self, place: _Place, by: Iterable[tuple[int, Value]]) -> _Place:
+    def _moved(self, start: _Position, by: Iterable[tuple[int, Value]]) -> _Position:
         """The place after steps along some axes and sub-axes."""
-        f, offset, bounds = self.f, place.offset, list(place.bounds)
+        f, offset, bounds = self.f, start.offset, list(start.bounds)
         for number, index in by:
             coefficient = self.access.coefficients[number]
             if coefficient != ZERO:
@@ -112,15 +112,15 @@ class _Pack(FrameFunction):
                 factor = _factor(bound.affine, number)
                 if factor:
                     bounds[position] = f.add(bounds[position], f.mul(index, i64(factor)))
-        return _Place(offset, bounds)
+        return _Position(offset, bounds)
 
-    def _line(self, place: _Place, target: Value) -> None:
+    def _line(self, position: _Position, target: Value) -> None:
         """A line of the block, run by run. `target` is where it begins."""
         f, arg = self.f, self.f.argument
         first, end = arg("along0"), f.add(arg("along0"), arg("along"))
         *outer, last = self.along
         if not outer:
-            self._run(place, f.gep(self.element, target, f.sub(i64(0), first)), first, end)
+            self._run(position, f.gep(self.element, target, f.sub(i64(0), first)), first, end)
             return
         length = f.maximum(self.extent(last), i64(1))
         runs = f.udiv(first, length), f.udiv(f.add(end, f.sub(length, i64(1))), length)
@@ -128,22 +128,22 @@ class _Pack(FrameFunction):
             begin = f.mul(number, length)
             low, high = f.maximum(f.sub(first, begin), i64(0)), f.minimum(f.sub(end, begin), length)
             into = f.gep(self.element, target, f.sub(begin, first))
-            self._run(self._moved(place, zip(outer, indices, strict=True)), into, low, high)
+            self._run(self._moved(position, zip(outer, indices, strict=True)), into, low, high)
 
     # --- runs
 
-    def _run(self, place: _Place, target: Value, low: Value, high: Value) -> None:
+    def _run(self, position: _Position, target: Value, low: Value, high: Value) -> None:
         """Elements `low` to `high` of the innermost sub-axis, each at its number behind `target`."""
         f, last = self.f, self.along[-1]
         bounds = self.access.bounds
         steps = [_factor(bound.affine, last) for bound in bounds]
         if any(step and (step < 0 or bound.interior > 1) for step, bound in zip(steps, bounds, strict=True)):
             with f.counted_loop(low, high) as loop:
-                value = self._element(self._moved(place, [(last, loop.index)]))
+                value = self._element(self._moved(position, [(last, loop.index)]))
                 f.store(value, f.gep(self.element, target, loop.index))
             return
         valid, begin, end = TRUE, low, high
-        for at, step, bound in zip(place.bounds, steps, bounds, strict=True):
+        for at, step, bound in zip(position.bounds, steps, bounds, strict=True):
             if not step:
                 valid = f.bit_and(valid, self._is_inside(at, bound))
                 continue
@@ -154,10 +154,10 @@ class _Pack(FrameFunction):
             begin = f.select(valid, f.minimum(begin, high), high)
             end = f.maximum(end, begin)
             self._zeros(target, low, begin)
-            self._copy(self._address(place), target, begin, end)
+            self._copy(self._address(position), target, begin, end)
             self._zeros(target, end, high)
         else:
-            self._copy(self._address(place), target, low, high)
+            self._copy(self._address(position), target, low, high)
 
     def _steps(self, distance: Value, step: int) -> Value:
         """How many steps it takes to go at least so far."""
@@ -173,21 +173,21 @@ class _Pack(FrameFunction):
         index = f.sdiv(at, i64(bound.interior))
         return f.bit_and(whole, f.bit_and(f.icmp("sge", at, i64(0)), f.icmp("slt", index, self.value(bound.extent))))
 
-    def _address(self, place: _Place) -> Value:
+    def _address(self, position: _Position) -> Value:
         """Where element 0 of a run lies; zeros between elements are no steps in memory."""
-        f, offset = self.f, place.offset
+        f, offset = self.f, position.offset
         for lookup in self.access.lookups:
-            at = next(a for a, b in zip(place.bounds, self.access.bounds, strict=True) if b.affine == lookup.affine)
+            at = next(a for a, b in zip(position.bounds, self.access.bounds, strict=True) if b.affine == lookup.affine)
             offset = f.add(offset, f.mul(f.sdiv(at, i64(lookup.interior)), self.value(lookup.stride)))
         return f.gep(self.raw, self.memory, offset)
 
-    def _element(self, place: _Place) -> Value:
+    def _element(self, position: _Position) -> Value:
         """A single element, or zero."""
-        inside = [self._is_inside(at, bound) for at, bound in zip(place.bounds, self.access.bounds, strict=True)]
+        inside = [self._is_inside(at, bound) for at, bound in zip(position.bounds, self.access.bounds, strict=True)]
         valid = reduce(self.f.bit_and, inside)
 
         def load() -> Value:
-            return self._widened(self.f.load(self.raw, self._address(place)))
+            return self._widened(self.f.load(self.raw, self._address(position)))
 
         return self.f.choose(valid, load, lambda: zero(self.element))
 
@@ -205,11 +205,11 @@ class _Pack(FrameFunction):
         kind = vector_type(self.lanes, self.raw)
 
         def emit(index: Value, mask: Value | None, _: Value) -> None:
-            place, to = f.gep(self.raw, source, index), f.gep(self.element, target, index)
+            pointer, to = f.gep(self.raw, source, index), f.gep(self.element, target, index)
             if mask is None:
-                f.store(self._widened(f.load(kind, place)), to)
+                f.store(self._widened(f.load(kind, pointer)), to)
             else:
-                f.masked_store(self._widened(f.masked_load(kind, place, mask, zero(kind))), to, mask)
+                f.masked_store(self._widened(f.masked_load(kind, pointer, mask, zero(kind))), to, mask)
 
         vector_loop(f, begin, end, self.lanes, 1, emit)
 
@@ -227,7 +227,7 @@ class _Pack(FrameFunction):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     """An offset in memory, and the index that each bound is about."""
 
     offset: Value

@@ -58,8 +58,8 @@ def find_ptxas() -> str | None:
     spec = importlib.util.find_spec("nvidia")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for pattern in _PACKAGED:
-            for found in sorted(Path(folder).glob(pattern)):
-                return str(found)
+            for candidate in sorted(Path(folder).glob(pattern)):
+                return str(candidate)
     return shutil.which("ptxas")
 
 
@@ -73,16 +73,16 @@ def assembler_release() -> int:
 def assembler_version() -> str:
     """The version of the assembler, such as 13.0.88; empty where there is none, or it tells none."""
     path = find_ptxas()
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout if path else ""
-    found = _VERSION.search(told)
-    return found[1] if found else ""
+    output = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout if path else ""
+    version = _VERSION.search(output)
+    return version[1] if version else ""
 
 
 def assemble_all(ptx: str, architectures: Sequence[str]) -> dict[str, Assembled]:
     """Machine code for each of these, made at the same time; nothing where there is no `ptxas`."""
     with ThreadPoolExecutor(max(len(architectures), 1)) as workers:
-        made = workers.map(assemble, [ptx] * len(architectures), architectures)
-        return {name: one for name, one in zip(architectures, made, strict=True) if one is not None}
+        assembled = workers.map(assemble, [ptx] * len(architectures), architectures)
+        return {name: one for name, one in zip(architectures, assembled, strict=True) if one is not None}
 
 
 def assemble(ptx: str, architecture: str) -> Assembled | None:
@@ -101,8 +101,8 @@ def _kept(path: str, ptx: str, architecture: str) -> Assembled:
     known = _read(cache, name)
     if known is None:
         known = _assembled(path, ptx, architecture)
-        told = json.dumps([asdict(report) for report in known.reports])
-        cache.put({name: told.encode() + b"\n" + known.code})
+        header = json.dumps([asdict(report) for report in known.reports])
+        cache.put({name: header.encode() + b"\n" + known.code})
     return known
 
 
@@ -110,16 +110,16 @@ def _read(cache: DiskCache, name: str) -> Assembled | None:
     data = cache.get(name)
     if data is None:
         return None
-    told, _, code = data.partition(b"\n")
-    reports: list[dict[str, Any]] = json.loads(told)
+    header, _, code = data.partition(b"\n")
+    reports: list[dict[str, Any]] = json.loads(header)
     return Assembled(code, tuple(KernelReport(**report) for report in reports))
 
 
 def _assembled(path: str, ptx: str, architecture: str) -> Assembled:
     """A second time where registers went to memory only so that more threads find room at once."""
-    made = _run(path, ptx, architecture)
-    spilling = [report.name for report in made.reports if report.spill_bytes]
-    return _run(path, _with_registers(ptx, spilling), architecture) if spilling else made
+    assembled = _run(path, ptx, architecture)
+    spilling = [report.name for report in assembled.reports if report.spill_bytes]
+    return _run(path, _with_registers(ptx, spilling), architecture) if spilling else assembled
 
 
 def _with_registers(ptx: str, kernels: Sequence[str]) -> str:
@@ -144,7 +144,7 @@ def _run(path: str, ptx: str, architecture: str) -> Assembled:
 
 def _reports(text: str) -> list[KernelReport]:
     """`ptxas -v` names a kernel, then says its stack, then its registers and shared memory."""
-    found: list[KernelReport] = []
+    reports: list[KernelReport] = []
     name, stack, spills = "", 0, 0
     for line in text.splitlines():
         if kernel := _KERNEL.search(line):
@@ -153,6 +153,6 @@ def _reports(text: str) -> list[KernelReport]:
             stack, spills = int(frame[1]), int(frame[2]) + int(frame[3])
         elif name and (used := _USED.search(line)):
             shared = _SHARED.search(line)
-            found.append(KernelReport(name, int(used[1]), int(shared[1]) if shared else 0, stack, spills))
+            reports.append(KernelReport(name, int(used[1]), int(shared[1]) if shared else 0, stack, spills))
             name = ""
-    return found
+    return reports

@@ -36,8 +36,8 @@ def ptx_module(texts: Sequence[KernelText], architecture: str) -> str:
     if not texts:
         raise CodeGenerationError("a module without kernels")
     check_installed()
-    made = _FRAGMENTS.get([key_of(text) for text in texts], architecture, user_cache(), _compiler())
-    named = zip(texts, made, strict=True)
+    fragments = _FRAGMENTS.get([key_of(text) for text in texts], architecture, user_cache(), _compiler())
+    named = zip(texts, fragments, strict=True)
     parts = [re.sub(rf"\b{KERNEL}(?=\b|_)", text.name, part) for text, part in named]
     header = "".join(_HEADER.findall(parts[0]))
     return header + "\n" + "\n".join(_HEADER.sub("", part).strip("\n") + "\n" for part in parts)
@@ -99,13 +99,13 @@ def check_installed() -> None:
 @once
 def compiler_versions() -> dict[str, str]:
     """What is installed of what makes code, by the names of its packages."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             return {}
-    return found
+    return versions
 
 
 @once

@@ -59,8 +59,8 @@ def install() -> None:
 def _register(registry: Any, one: Any, rule: Rule, implementation: Any = None) -> None:
     """A rule for one operator, and what computes it if that is not what numba does."""
 
-    def generic(self: Any, given: Any, _: Any) -> Any:
-        return rule(*given)
+    def generic(self: Any, operands: Any, _: Any) -> Any:
+        return rule(*operands)
 
     body: dict[str, Any] = {"key": one, "generic": generic, "prefer_literal": True, "metadata": {"target": "cuda"}}
     if implementation is not None:
@@ -76,7 +76,7 @@ def _register(registry: Any, one: Any, rule: Rule, implementation: Any = None) -
 
 _STANDARD: Any = operator  # whose functions take anything
 _OPERATORS: dict[Operator, str] = {
-    getattr(_STANDARD, place + name): name for name in ("add", "sub", "mul") for place in ("", "i")
+    getattr(_STANDARD, prefix + name): name for name in ("add", "sub", "mul") for prefix in ("", "i")
 }
 """An operator, also that of `+=` and the like -> what LLVM calls it."""
 
@@ -217,18 +217,18 @@ def _divided(builder: Any, signature: Any, arguments: Any, *, remainder: bool) -
     by_zero = builder.icmp_signed("==", y, zero)
     safe = builder.select(by_zero, one, y)
     if signature.return_type == U64:
-        made = builder.urem(x, safe) if remainder else builder.udiv(x, safe)
-        return builder.select(by_zero, zero, made)
+        result = builder.urem(x, safe) if remainder else builder.udiv(x, safe)
+        return builder.select(by_zero, zero, result)
     by_minus_one = builder.icmp_signed("==", y, ir.Constant(LONG, -1))
     safe = builder.select(by_minus_one, one, safe)
     rest = builder.srem(x, safe)
     differ = builder.icmp_signed("<", builder.xor(rest, safe), zero)
     below = builder.and_(builder.icmp_signed("!=", rest, zero), differ)
     if remainder:
-        made = builder.select(below, builder.add(rest, safe), rest)
+        result = builder.select(below, builder.add(rest, safe), rest)
         negated = zero
     else:
         quotient = builder.sdiv(x, safe)
-        made = builder.select(below, builder.sub(quotient, one), quotient)
+        result = builder.select(below, builder.sub(quotient, one), quotient)
         negated = builder.sub(zero, x)
-    return builder.select(by_zero, zero, builder.select(by_minus_one, negated, made))
+    return builder.select(by_zero, zero, builder.select(by_minus_one, negated, result))

@@ -52,10 +52,10 @@ def _declared(name: str) -> Any:
 
     def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
         pairs = zip(signature.args, arguments, strict=True)
-        given = [context.get_value_as_argument(builder, kind, value) for kind, value in pairs]
+        passed = [context.get_value_as_argument(builder, kind, value) for kind, value in pairs]
         result = context.data_model_manager[signature.return_type].get_return_type()
-        found = call(builder, SYMBOL + name, result, given)
-        return context.get_returned_value(builder, signature.return_type, found)
+        returned = call(builder, SYMBOL + name, result, passed)
+        return context.get_returned_value(builder, signature.return_type, returned)
 
     return fixed(name, signature, emit)
 

@@ -32,12 +32,12 @@ _ABANDONED = 3600
 
 def digest(*parts: str | bytes) -> str:
     """The name of what depends on these parts, and on nothing else."""
-    made = hashlib.sha256()
+    hash_ = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        made.update(len(data).to_bytes(8, "little"))
-        made.update(data)
-    return made.hexdigest()
+        hash_.update(len(data).to_bytes(8, "little"))
+        hash_.update(data)
+    return hash_.hexdigest()
 
 
 class DiskCache:
@@ -88,16 +88,16 @@ class DiskCache:
 
     def _trim(self, folder: Path) -> None:
         """Removes what was not used for longest until a tenth of the room is free again."""
-        found: list[tuple[int, int, str]] = []
+        files: list[tuple[int, int, str]] = []
         for entry in os.scandir(folder):
             with suppress(OSError):
                 known = entry.stat(follow_symlinks=False)
                 if _OWN.fullmatch(entry.name) and stat.S_ISREG(known.st_mode):
-                    found.append((known.st_mtime_ns, known.st_size, entry.name))
+                    files.append((known.st_mtime_ns, known.st_size, entry.name))
         abandoned = time.time_ns() - _ABANDONED * 10**9
-        total = sum(size for _, size, _ in found)
+        total = sum(size for _, size, _ in files)
         bound = self._most if total <= self._most else self._most * 9 // 10
-        for used, size, name in sorted(found):
+        for used, size, name in sorted(files):
             is_unfinished = name.startswith(_UNFINISHED)
             if (total > bound and not is_unfinished) or (is_unfinished and used < abandoned):
                 with suppress(OSError):

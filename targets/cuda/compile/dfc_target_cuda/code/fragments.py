@@ -48,16 +48,16 @@ class Fragments:
         new = [key for key in dict.fromkeys(keys) if (key, architecture) not in self._known]
         names = {key: digest("ptx", compiler, architecture, json.dumps(astuple(key))) for key in new if compiler}
         for key, name in names.items():
-            if (found := cache.get(name)) is not None:
-                self._known[key, architecture] = found.decode()
+            if (cached := cache.get(name)) is not None:
+                self._known[key, architecture] = cached.decode()
         missing = [key for key in new if (key, architecture) not in self._known]
         if missing:
             library = _Library(architecture, cache, compiler, self._library)
             functions = sorted({name for key in missing for name in self._needed(key.source)})
-            made, more = self._compile(missing, architecture, library.known(functions), at_once or cores())
-            self._known |= {(key, architecture): ptx for key, ptx in zip(missing, made, strict=True)}
+            compiled, more = self._compile(missing, architecture, library.known(functions), at_once or cores())
+            self._known |= {(key, architecture): ptx for key, ptx in zip(missing, compiled, strict=True)}
             library.add(more)
-            cache.put({names[key]: ptx.encode() for key, ptx in zip(missing, made, strict=True) if key in names})
+            cache.put({names[key]: ptx.encode() for key, ptx in zip(missing, compiled, strict=True) if key in names})
         return [self._known[key, architecture] for key in keys]
 
 
@@ -71,16 +71,16 @@ class _Library:
         """Of these, what was compiled before."""
         for name in functions:
             if (name, self._architecture) not in self._known and self._compiler:
-                found = self._cache.get(self._name(name))
-                if found is not None:
-                    self._known[name, self._architecture] = found
+                cached = self._cache.get(self._name(name))
+                if cached is not None:
+                    self._known[name, self._architecture] = cached
         pairs = ((name, self._known.get((name, self._architecture))) for name in functions)
         return {name: code for name, code in pairs if code is not None}
 
-    def add(self, made: Mapping[str, bytes]) -> None:
-        self._known |= {(name, self._architecture): code for name, code in made.items()}
+    def add(self, compiled: Mapping[str, bytes]) -> None:
+        self._known |= {(name, self._architecture): code for name, code in compiled.items()}
         if self._compiler:
-            self._cache.put({self._name(name): code for name, code in made.items()})
+            self._cache.put({self._name(name): code for name, code in compiled.items()})
 
     def _name(self, function: str) -> str:
         return digest("prelude function", self._compiler, self._architecture, function)

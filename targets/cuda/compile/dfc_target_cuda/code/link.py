@@ -37,19 +37,19 @@ def link(parts: Sequence[bytes], architecture: str) -> str:
         for number, part in enumerate(parts):
             library.add_data(linker, library.InputType.LTOIR, part, len(part), f"part {number}")
         library.complete(linker)
-        made = bytearray(library.get_linked_ptx_size(linker))
-        library.get_linked_ptx(linker, made)
+        ptx_text = bytearray(library.get_linked_ptx_size(linker))
+        library.get_linked_ptx(linker, ptx_text)
     except library.nvJitLinkError as error:
         raise CodeGenerationError(f"nvJitLink refuses the generated code: {error}; {_log(library, linker)}") from error
     finally:
         library.destroy(linker)
-    return renamed(made.decode().strip("\0").strip() + "\n")
+    return renamed(ptx_text.decode().strip("\0").strip() + "\n")
 
 
 def _log(library: Any, linker: int) -> str:
-    told = bytearray(library.get_error_log_size(linker))
-    library.get_error_log(linker, told)
-    return told.decode(errors="replace").strip("\0").strip()
+    log = bytearray(library.get_error_log_size(linker))
+    library.get_error_log(linker, log)
+    return log.decode(errors="replace").strip("\0").strip()
 
 
 def renamed(ptx: str) -> str:

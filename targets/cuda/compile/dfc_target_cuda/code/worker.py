@@ -53,20 +53,22 @@ Library = dict[str, bytes]
 def needed(source: str) -> list[str]:
     """The prelude functions that a text calls, and those that they call."""
     definitions = prelude.definitions()
-    found: set[str] = set()
+    needed_names: set[str] = set()
     left = parse(source)
     while left:
-        names: set[str] = {name for definition in left for name in called(definition)} & definitions.keys() - found
-        found |= names
+        names: set[str] = {
+            name for definition in left for name in called(definition)
+        } & definitions.keys() - needed_names
+        needed_names |= names
         left = [definitions[name] for name in names]
-    return sorted(found)
+    return sorted(needed_names)
 
 
-def serve(given: IO[bytes], made: IO[bytes], architecture: str) -> None:
+def serve(requests: IO[bytes], replies: IO[bytes], architecture: str) -> None:
     """Gets ready for an architecture such as compute_80, then reads a request and writes the answer."""
     try:
         device = _ready(architecture)
-        request = json.loads(given.read())
+        request = json.loads(requests.read())
         texts: list[dict[str, Any]] = request["texts"]
         known = {name: base64.b64decode(code) for name, code in request["known"].items()}
         answer = _answer(device, [_key(text) for text in texts], architecture, known, request["at_once"])
@@ -74,7 +76,7 @@ def serve(given: IO[bytes], made: IO[bytes], architecture: str) -> None:
         answer = {"missing": str(error)}
     except CodeGenerationError as error:
         answer = {"refused": str(error)}
-    made.write(json.dumps(answer).encode())
+    replies.write(json.dumps(answer).encode())
 
 
 def _ready(architecture: str) -> Any:
@@ -134,10 +136,10 @@ def _check_libraries() -> None:
 
 
 def _main() -> None:
-    made = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else prints does not belong to the answer
-    with made:
-        serve(sys.stdin.buffer, made, sys.argv[1])
+    with output:
+        serve(sys.stdin.buffer, output, sys.argv[1])
 
 
 if __name__ == "__main__":

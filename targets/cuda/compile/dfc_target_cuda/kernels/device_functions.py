@@ -115,9 +115,9 @@ def primitive_text(name: str, operands: Sequence[str], source: DType, target: DT
 def _text(function: Function) -> str:
     parameters = ", ".join(f"{one.name}: {shuffle_type(one.dtype)}" for one in function.parameters)
     kinds = [shuffle_type(dtype) for dtype in function.result_types]
-    given = kinds[0] if len(kinds) == 1 else f"({', '.join(kinds)})"
+    types = kinds[0] if len(kinds) == 1 else f"({', '.join(kinds)})"
     names = _names(function)
-    lines = [f"def {function.name}({parameters}) -> {given}:"]
+    lines = [f"def {function.name}({parameters}) -> {types}:"]
     for position, one in enumerate(function.body):
         if not isinstance(one.operation, Argument | Number | Part):
             lines += [f"    {line}" for line in _statements(function, one, names[position], names)]

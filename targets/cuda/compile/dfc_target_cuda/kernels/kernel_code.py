@@ -34,11 +34,11 @@ class KernelCode:
 def kernel_code(program: Program, schedule: Schedule, write: Writer) -> KernelCode:
     """All kernels of a program, written."""
     texts = kernel_texts(program, schedule, write)
-    made = choose_products(program, texts, tf32=schedule.tf32)
-    kernels: list[Kernel] = [*program.kernels, *made.kernels]
-    for number, guarded in enumerate(made.guarded, len(texts)):
+    products = choose_products(program, texts, tf32=schedule.tf32)
+    kernels: list[Kernel] = [*program.kernels, *products.kernels]
+    for number, guarded in enumerate(products.guarded, len(texts)):
         texts.append(write(kernels[number], f"k{number}", schedule, guarded=guarded))
-    return KernelCode(kernels, texts, [*made.choices, *(Choice() for _ in made.kernels)])
+    return KernelCode(kernels, texts, [*products.choices, *(Choice() for _ in products.kernels)])
 
 
 def kernel_texts(program: Program, schedule: Schedule, write: Writer) -> list[KernelText]:

@@ -42,8 +42,8 @@ def word_functions() -> dict[str, Any]:
         return context.make_tuple(builder, result, [_element(builder, loaded, lane) for lane in range(4)])
 
     def store(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        place = _words_at(builder, arguments[0], arguments[1], 4)
-        builder.store(_vector(builder, WORD, arguments[2:]), place).align = 16
+        pointer = _words_at(builder, arguments[0], arguments[1], 4)
+        builder.store(_vector(builder, WORD, arguments[2:]), pointer).align = 16
 
     stored = types.void(pointer, types.int64, *[types.uint32] * 4)
     return {
@@ -95,8 +95,8 @@ def _store(builder: Any, pointer: Any, index: Any, values: Sequence[Any], size: 
     kind = pointer.type.pointee
     together = _narrow(kind, size)
     if not together:
-        place = builder.bitcast(builder.gep(pointer, [index]), ir.VectorType(kind, len(values)).as_pointer())
-        builder.store(_vector(builder, kind, values), place).align = size
+        element_pointer = builder.bitcast(builder.gep(pointer, [index]), ir.VectorType(kind, len(values)).as_pointer())
+        builder.store(_vector(builder, kind, values), element_pointer).align = size
         return
     words: list[Any] = []
     for first in range(0, len(values), together):

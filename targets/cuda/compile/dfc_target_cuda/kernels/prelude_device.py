@@ -60,8 +60,8 @@ def _barriers() -> dict[str, Any]:
     `barrier_any(flag)`: the barrier of the block, and whether the flag of any lane is set."""
 
     def barrier_any(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        found = call(builder, "llvm.nvvm.barrier0.or", WORD, [builder.zext(arguments[0], WORD)])
-        return builder.icmp_unsigned("!=", found, ir.Constant(WORD, 0))
+        is_any = call(builder, "llvm.nvvm.barrier0.or", WORD, [builder.zext(arguments[0], WORD)])
+        return builder.icmp_unsigned("!=", is_any, ir.Constant(WORD, 0))
 
     def meeting(name: str, *constants: Any) -> Any:
         def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
@@ -81,16 +81,16 @@ def _barriers() -> dict[str, Any]:
 
 
 def _floating() -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for name, (real, integer, integer_name, letter) in _FORMATS.items():
-        made |= _float_functions(name, real, integer, integer_name, letter)
+        functions |= _float_functions(name, real, integer, integer_name, letter)
     half = fixed(
         "f16_load", types.float32(types.uint16), lambda c, b, a: b.fpext(b.bitcast(a[0], _HALF), ir.FloatType())
     )
     narrow = fixed(
         "f16_store", types.uint16(types.float32), lambda c, b, a: b.bitcast(b.fptrunc(a[0], _HALF), ir.IntType(16))
     )
-    return made | {"f16_load": half, "f16_store": narrow}
+    return functions | {"f16_load": half, "f16_store": narrow}
 
 
 def _float_functions(name: str, real: Any, integer: Any, integer_name: str, letter: str) -> dict[str, Any]:
@@ -117,20 +117,24 @@ def _whole() -> dict[str, Any]:
         return call(builder, "llvm.ctlz.i64", LONG, [arguments[0], ir.Constant(ir.IntType(1), 0)])
 
     high = fixed("high", _U64(_U64, _U64), lambda c, b, a: call(b, "llvm.nvvm.mulhi.ull", LONG, a))
-    made = {"mul_high_u64": high, "leading_zeros_u64": fixed("zeros", _I64(_U64), zeros), "two_over_pi_word": _table()}
-    return made | _divisions() | {"min": _extreme("<"), "max": _extreme(">")}
+    functions = {
+        "mul_high_u64": high,
+        "leading_zeros_u64": fixed("zeros", _I64(_U64), zeros),
+        "two_over_pi_word": _table(),
+    }
+    return functions | _divisions() | {"min": _extreme("<"), "max": _extreme(">")}
 
 
 def _truth() -> Any:
     """`boolean(x)`: whether a number is not zero."""
 
-    def typing(_: Any, given: Any) -> Any:
+    def typing(_: Any, operand_types: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
             (x,) = arguments
             compare = builder.fcmp_unordered if isinstance(signature.args[0], types.Float) else builder.icmp_signed
             return compare("!=", x, ir.Constant(x.type, 0))
 
-        return types.boolean(plain(given)), generate
+        return types.boolean(plain(operand_types)), generate
 
     return with_parameters("boolean", 1, typing)
 
@@ -155,11 +159,11 @@ def _divisions() -> dict[str, Any]:
 
         return emit
 
-    made: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for name, divide in (("quotient", "udiv"), ("remainder", "urem")):
-        made[name] = fixed(name, _I64(_I64, _I64), lambda c, b, a, d=divide: getattr(b, d)(*a))
-        made[f"{name}32"] = fixed(name, _I64(_I64, _I64), narrow(divide))
-    return made
+        functions[name] = fixed(name, _I64(_I64, _I64), lambda c, b, a, d=divide: getattr(b, d)(*a))
+        functions[f"{name}32"] = fixed(name, _I64(_I64, _I64), narrow(divide))
+    return functions
 
 
 def _table() -> Any:
@@ -184,15 +188,15 @@ ELEMENTS = {"f32": 4, "i32": 4, "u32": 4, "f64": 2, "i64": 2, "u64": 2, "i16": 8
 
 
 def _memory() -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for name, most in ELEMENTS.items():
         for lanes in (lanes for lanes in (2, 4, 8, 16) if lanes <= most):
-            made[f"load{lanes}_{name}"] = vector_load(TYPES[name], lanes, 16 * lanes // most)
-            made[f"store{lanes}_{name}"] = vector_store(TYPES[name], lanes, 16 * lanes // most)
-        made[f"shared_{name}"] = _shared(name)
-    made |= {f"atomic_add_{name}": _atomic_add(TYPES[name]) for name in ("u32", "i64")}
-    made |= word_functions()
-    return made | {"report": _report(), **{f"{name}_pointer": _view(name) for name in ELEMENTS}}
+            functions[f"load{lanes}_{name}"] = vector_load(TYPES[name], lanes, 16 * lanes // most)
+            functions[f"store{lanes}_{name}"] = vector_store(TYPES[name], lanes, 16 * lanes // most)
+        functions[f"shared_{name}"] = _shared(name)
+    functions |= {f"atomic_add_{name}": _atomic_add(TYPES[name]) for name in ("u32", "i64")}
+    functions |= word_functions()
+    return functions | {"report": _report(), **{f"{name}_pointer": _view(name) for name in ELEMENTS}}
 
 
 def _shared(name: str) -> Any:
@@ -223,8 +227,8 @@ def _view(name: str) -> Any:
     element = TYPES[name]
 
     def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        place = builder.gep(arguments[0], [arguments[1]])
-        return builder.bitcast(place, context.get_data_type(element).as_pointer())
+        pointer = builder.gep(arguments[0], [arguments[1]])
+        return builder.bitcast(pointer, context.get_data_type(element).as_pointer())
 
     return fixed("view", types.CPointer(element)(types.CPointer(types.uint8), _I64), emit)
 
@@ -233,8 +237,8 @@ def _atomic_add(element: Any) -> Any:
     """`atomic_add_T(p, i, value)`: what was there before."""
 
     def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        place = builder.gep(arguments[0], [arguments[1]])
-        return builder.atomic_rmw("add", place, arguments[2], "monotonic")
+        pointer = builder.gep(arguments[0], [arguments[1]])
+        return builder.atomic_rmw("add", pointer, arguments[2], "monotonic")
 
     return fixed("atomic", element(types.CPointer(element), _I64, element), emit)
 
@@ -258,11 +262,11 @@ def _report() -> Any:
 
 
 def _shuffles() -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for name, element in TYPES.items():
-        made[f"shuffle_xor_{name}"] = _shuffle("bfly", element)
-        made[f"shuffle_{name}"] = _shuffle("idx", element)
-    return made
+        functions[f"shuffle_xor_{name}"] = _shuffle("bfly", element)
+        functions[f"shuffle_{name}"] = _shuffle("idx", element)
+    return functions
 
 
 def _shuffle(mode: str, element: Any) -> Any:

@@ -51,33 +51,33 @@ def plain(one: Any) -> Any:
     return one.literal_type if isinstance(one, types.IntegerLiteral | types.BooleanLiteral) else one
 
 
-def fits(given: Any, wanted: Any) -> bool:
-    """Whether a value may go where `wanted` is expected: the same type, a number of the text that is one of it, or an
+def fits(actual: Any, expected: Any) -> bool:
+    """Whether a value may go where `expected` is expected: the same type, a number of the text that is one of it, or an
     integer in more bits."""
-    source = plain(given)
-    if source == wanted:
+    source = plain(actual)
+    if source == expected:
         return True
-    if not (isinstance(source, types.Integer) and isinstance(wanted, types.Integer)):
+    if not (isinstance(source, types.Integer) and isinstance(expected, types.Integer)):
         return False
-    if isinstance(given, types.IntegerLiteral) and wanted.minval <= given.literal_value <= wanted.maxval:
+    if isinstance(actual, types.IntegerLiteral) and expected.minval <= actual.literal_value <= expected.maxval:
         return True
-    return wanted.bitwidth > source.bitwidth and (wanted.signed == source.signed or not source.signed)
+    return expected.bitwidth > source.bitwidth and (expected.signed == source.signed or not source.signed)
 
 
 def fixed(name: str, signature: Any, emit: Emit) -> Any:
     """A function of this signature alone, with these instructions."""
 
-    def typing(_: Any, *given: Any) -> Any:
-        if len(given) != len(signature.args):
-            refuse(f"{name}: {len(signature.args)} arguments are expected, and these are {len(given)}")
-        for one, wanted in zip(given, signature.args, strict=True):
-            if not fits(one, wanted):
-                refuse(f"{name}: {wanted} is expected, and this is {one}")
+    def typing(_: Any, *operand_types: Any) -> Any:
+        if len(operand_types) != len(signature.args):
+            refuse(f"{name}: {len(signature.args)} arguments are expected, and these are {len(operand_types)}")
+        for one, expected in zip(operand_types, signature.args, strict=True):
+            if not fits(one, expected):
+                refuse(f"{name}: {expected} is expected, and this is {one}")
         return signature, generate
 
     def generate(context: Any, builder: Any, _: Any, arguments: Sequence[Any]) -> Any:
-        made = emit(context, builder, arguments)
-        return context.get_dummy_value() if made is None else made
+        results = emit(context, builder, arguments)
+        return context.get_dummy_value() if results is None else results
 
     return with_parameters(name, len(signature.args), typing)
 

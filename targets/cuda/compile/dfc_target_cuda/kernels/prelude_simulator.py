@@ -33,7 +33,7 @@ def primitives(warp: int) -> dict[str, Any]:
     """Every name of the prelude that is not defined by its text."""
     names: dict[str, Any] = {name: _wrapping(signed, bits) for name, (signed, bits) in _INTEGERS.items()}
     names |= {"boolean": bool, "f32": _single, "f64": np.float64, "inf": float("inf"), "nan": float("nan")}
-    names |= simulation.places() | _floating() | _memory() | simulation_tensor.tensor_functions()
+    names |= simulation.here() | _floating() | _memory() | simulation_tensor.tensor_functions()
     names |= {"mul_high_u64": _mul_high, "leading_zeros_u64": _leading_zeros, "two_over_pi_word": _WORDS.__getitem__}
 
     names |= {"quotient": _quotient, "quotient32": _quotient, "remainder": _remainder, "remainder32": _remainder}
@@ -84,16 +84,16 @@ def _single(value: Any) -> np.float32:
 
 
 def _floating() -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     library = ctypes.CDLL(None)
     for name, (real, integer, foreign) in _FORMATS.items():
         for function, known in (("abs", np.abs), ("sqrt", np.sqrt), ("floor", np.floor), ("ceil", np.ceil)):
-            made[f"{name}_{function}"] = known
-        made |= {f"{name}_trunc": np.trunc, f"{name}_round": np.rint, f"{name}_copysign": np.copysign}
-        made[f"{name}_bits"] = _bits(real, integer)
-        made[f"{name}_from_bits"] = _bits(integer, real)
-        made[f"{name}_fma"] = _fused(library.fmaf if name == "f32" else library.fma, real, foreign)
-    return made | {"f16_load": _half_load, "f16_store": _half_store}
+            functions[f"{name}_{function}"] = known
+        functions |= {f"{name}_trunc": np.trunc, f"{name}_round": np.rint, f"{name}_copysign": np.copysign}
+        functions[f"{name}_bits"] = _bits(real, integer)
+        functions[f"{name}_from_bits"] = _bits(integer, real)
+        functions[f"{name}_fma"] = _fused(library.fmaf if name == "f32" else library.fma, real, foreign)
+    return functions | {"f16_load": _half_load, "f16_store": _half_store}
 
 
 def _half_load(bits: int) -> np.float32:
@@ -119,16 +119,16 @@ def _fused(function: Any, real: Any, foreign: Any) -> Callable[[Any, Any, Any], 
 
 
 def _memory() -> dict[str, Any]:
-    made: dict[str, Any] = {"report": _report}
-    made |= {"load8_u16_words": _load_words, "store8_u16_words": _store_words}
+    functions: dict[str, Any] = {"report": _report}
+    functions |= {"load8_u16_words": _load_words, "store8_u16_words": _store_words}
     for name, most in _ELEMENTS.items():
         for lanes in (lanes for lanes in (2, 4, 8, 16) if lanes <= most):
-            made[f"load{lanes}_{name}"] = _vector_load(lanes)
-            made[f"store{lanes}_{name}"] = _vector_store(lanes)
-        made[f"shared_{name}"] = _shared(MEMORY[name])
-        made[f"{name}_pointer"] = _view(MEMORY[name])
-    made |= {"atomic_add_u32": _atomic_add(32), "atomic_add_i64": _atomic_add(64)}
-    return made
+            functions[f"load{lanes}_{name}"] = _vector_load(lanes)
+            functions[f"store{lanes}_{name}"] = _vector_store(lanes)
+        functions[f"shared_{name}"] = _shared(MEMORY[name])
+        functions[f"{name}_pointer"] = _view(MEMORY[name])
+    functions |= {"atomic_add_u32": _atomic_add(32), "atomic_add_i64": _atomic_add(64)}
+    return functions
 
 
 def _shared(kind: Any) -> Callable[[int], Any]:

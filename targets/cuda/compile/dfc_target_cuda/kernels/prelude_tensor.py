@@ -21,11 +21,11 @@ def tensor_functions() -> dict[str, Any]:
     `matrix_multiply_T(a0 .. a3, b0, b1, c0 .. c3)` for T = f16, bf16: c + a b of 16 x 16 by 16 x 8 numbers in f32.
     `matrix_multiply_tf32` of the same arguments: 16 x 8 by 8 x 8 numbers of f32 rounded to 11 bits."""
     loads = {"matrix_load": "", "matrix_load_turned": ".trans"}
-    made = {name: _load(turned) for name, turned in loads.items()}
+    functions = {name: _load(turned) for name, turned in loads.items()}
     for name in ("f16", "bf16"):
-        made[f"matrix_multiply_{name}"] = _multiply(f"m16n8k16.row.col.f32.{name}.{name}.f32", types.uint32)
-    made["matrix_multiply_tf32"] = _multiply("m16n8k8.row.col.f32.tf32.tf32.f32", types.uint32)
-    return made | {"tf32_bits": _rounded()}
+        functions[f"matrix_multiply_{name}"] = _multiply(f"m16n8k16.row.col.f32.{name}.{name}.f32", types.uint32)
+    functions["matrix_multiply_tf32"] = _multiply("m16n8k8.row.col.f32.tf32.tf32.f32", types.uint32)
+    return functions | {"tf32_bits": _rounded()}
 
 
 def _assembly(builder: Any, text: str, results: str, result: Any, arguments: Sequence[Any], inputs: str) -> Any:
@@ -39,8 +39,8 @@ def _load(turned: str) -> Any:
     text = f"ldmatrix.sync.aligned.m8n8.x4{turned}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
 
     def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        place = builder.gep(arguments[0], [arguments[1]])
-        shared = builder.addrspacecast(place, place.type.pointee.as_pointer(_SHARED))
+        pointer = builder.gep(arguments[0], [arguments[1]])
+        shared = builder.addrspacecast(pointer, pointer.type.pointee.as_pointer(_SHARED))
         address = builder.ptrtoint(shared, WORD)
         loaded = _assembly(builder, text, "=r,=r,=r,=r", words, [address], "r")
         return context.make_tuple(builder, result, [builder.extract_value(loaded, i) for i in range(4)])
@@ -55,8 +55,8 @@ def _multiply(shape: str, word: Any) -> Any:
     inputs = ",".join(["r"] * 6 + ["f"] * 4)
 
     def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        made = _assembly(builder, text, "=f,=f,=f,=f", numbers, arguments, inputs)
-        return context.make_tuple(builder, result, [builder.extract_value(made, i) for i in range(4)])
+        sums = _assembly(builder, text, "=f,=f,=f,=f", numbers, arguments, inputs)
+        return context.make_tuple(builder, result, [builder.extract_value(sums, i) for i in range(4)])
 
     result = types.UniTuple(types.float32, 4)
     return fixed("multiply", result(*[word] * 6, *[types.float32] * 4), emit)

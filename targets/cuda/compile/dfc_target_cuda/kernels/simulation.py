@@ -54,7 +54,7 @@ def _current() -> Lane:
     return _numba_lane()
 
 
-def places() -> dict[str, Any]:
+def here() -> dict[str, Any]:
     """The names of the prelude that ask where a lane is, and the barrier."""
     return {
         "thread": lambda: _current().lane,
@@ -73,9 +73,9 @@ def _barrier_any(flag: bool) -> bool:
     flags = lane.memory(0, lane.lanes, np.uint8)
     flags[lane.lane] = 1 if flag else 0
     lane.barrier(site)
-    found = bool((flags == 1).any())
+    is_any = bool((flags == 1).any())
     lane.barrier(site)
-    return found
+    return is_any
 
 
 def exchange(value: Any, warp: int, source: Callable[[int], int]) -> Any:
@@ -211,8 +211,8 @@ class _Block:
         return None
 
     def _stuck(self) -> str:
-        places = sorted({lane.waits[2] for lane in self.lanes if not lane.finished and lane.waits is not None})
-        return f"lanes wait for each other at different lines of the text: {places}"
+        waiting_at = sorted({lane.waits[2] for lane in self.lanes if not lane.finished and lane.waits is not None})
+        return f"lanes wait for each other at different lines of the text: {waiting_at}"
 
 
 class _Turn:

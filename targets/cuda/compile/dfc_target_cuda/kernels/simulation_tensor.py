@@ -20,11 +20,11 @@ _HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 
 
 def tensor_functions() -> dict[str, Any]:
-    made: dict[str, Any] = {"matrix_load": _load(turned=False), "matrix_load_turned": _load(turned=True)}
+    functions: dict[str, Any] = {"matrix_load": _load(turned=False), "matrix_load_turned": _load(turned=True)}
     for name, kind in _HALVES.items():
-        made[f"matrix_multiply_{name}"] = _multiply(_halves(kind), 2)
-    made["matrix_multiply_tf32"] = _multiply(_single, 1)
-    return made | {"tf32_bits": _rounded}
+        functions[f"matrix_multiply_{name}"] = _multiply(_halves(kind), 2)
+    functions["matrix_multiply_tf32"] = _multiply(_single, 1)
+    return functions | {"tf32_bits": _rounded}
 
 
 def _load(*, turned: bool) -> Callable[[Any, int], tuple[int, ...]]:
@@ -35,8 +35,8 @@ def _load(*, turned: bool) -> Callable[[Any, int], tuple[int, ...]]:
         row, column = lane // 4, lane % 4 * 2
         words: list[int] = []
         for matrix in range(4):
-            places = [(column + i, row) if turned else (row, column + i) for i in range(2)]
-            low, high = (int(memory[starts[8 * matrix + r] + c]) for r, c in places)
+            positions = [(column + i, row) if turned else (row, column + i) for i in range(2)]
+            low, high = (int(memory[starts[8 * matrix + r] + c]) for r, c in positions)
             words.append(low | high << 16)
         return tuple(words)
 
@@ -50,11 +50,11 @@ def _multiply(numbers: Callable[[int], list[float]], together: int) -> Callable[
         lane, words = simulation.gather(arguments[:6], _WARP)
         a, b = _factors(tuple(words), numbers, together)
         row, column = lane // 4, lane % 4 * 2
-        made: list[np.float32] = []
+        sums: list[np.float32] = []
         for number, before in enumerate(arguments[6:]):
             i, j = row + 8 * (number // 2), column + number % 2
-            made.append(np.float32(np.float64(before) + a[i] @ b[:, j]))
-        return tuple(made)
+            sums.append(np.float32(np.float64(before) + a[i] @ b[:, j]))
+        return tuple(sums)
 
     return multiply
 

@@ -83,10 +83,10 @@ def check(definition: ast.FunctionDef, names: Mapping[str, Any] | set[str]) -> N
     for node in nodes:
         if id(node) not in several:
             _check_node(node)
-    found = [node for node in nodes if isinstance(node, ast.Name)]
+    used_names = [node for node in nodes if isinstance(node, ast.Name)]
     own = {argument.arg for argument in definition.args.args}
-    own |= {name.id for name in found if isinstance(name.ctx, ast.Store)}
-    for name in found:
+    own |= {name.id for name in used_names if isinstance(name.ctx, ast.Store)}
+    for name in used_names:
         if name.id not in own and name.id not in names and name.id not in BUILTINS:
             _refuse(name, "not a name of the prelude")
 
@@ -103,8 +103,8 @@ def _lists(node: ast.AST) -> list[ast.expr]:
 
 
 def _check_signature(definition: ast.FunctionDef) -> None:
-    given = definition.args
-    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg or given.defaults:
+    parameters = definition.args
+    if parameters.posonlyargs or parameters.kwonlyargs or parameters.vararg or parameters.kwarg or parameters.defaults:
         _refuse(definition, "parameters are plain names")
     if definition.decorator_list:
         _refuse(definition, "a function is not decorated")
@@ -129,8 +129,8 @@ def _check_node(node: ast.AST) -> None:
                 _refuse(node, "no type has this number")
         case ast.Constant(value=float()) | ast.Compare(ops=[_]):
             return
-        case ast.Subscript(value=ast.Name() | ast.Call(), slice=place):
-            if isinstance(place, ast.Slice):
+        case ast.Subscript(value=ast.Name() | ast.Call(), slice=subscript):
+            if isinstance(subscript, ast.Slice):
                 _refuse(node, "memory has one index")
         case _:
             if not isinstance(node, _ALLOWED):

@@ -192,11 +192,11 @@ def _tile(extent: Dim, usual: int) -> int:
 def _splits(extents: list[Dim], tiling: Tiling, schedule: Schedule) -> Dim:
     """Parts of the depth where few tiles would leave the device idle."""
     tiles = product([*extents[:-3], ceil_divide(extents[-3], dim(tiling.m)), ceil_divide(extents[-2], dim(tiling.n))])
-    wanted = max(2, schedule.blocks // 8)
+    target_parts = max(2, schedule.blocks // 8)
     known = tiles.constant
-    if not known or 2 * known > wanted or 4 * known > ZEROED:
+    if not known or 2 * known > target_parts or 4 * known > ZEROED:
         return ONE
-    most = min(_MOST_PARTS, wanted // known)
+    most = min(_MOST_PARTS, target_parts // known)
     parts = minimum(extents[-1] // (_PART_STEPS * tiling.k), dim(most))
     return dim(max(parts.constant, 1)) if parts.constant is not None else _at_least_one(parts)
 

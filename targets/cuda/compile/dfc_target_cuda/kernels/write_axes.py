@@ -32,14 +32,14 @@ def split(
 ) -> dict[int, AxisPlace]:
     """The indices of point `number`, a variable, in row-major order of the axes."""
     suffix = "32" if small else ""
-    found: dict[int, AxisPlace] = {}
+    pieces: dict[int, AxisPlace] = {}
     for axis in reversed(axes[1:]):
         extent = sizes.text(extents[axis])
-        found[axis] = lines.let(f"remainder{suffix}({number}, {extent})", "j"), 0
+        pieces[axis] = lines.let(f"remainder{suffix}({number}, {extent})", "j"), 0
         number = lines.let(f"quotient{suffix}({number}, {extent})", "j")
     if axes:
-        found[axes[0]] = number, 0
-    return found
+        pieces[axes[0]] = number, 0
+    return pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ def find_wide(
         return NARROW
     widest = max(kernel.operands[one.operand].dtype.size for one in wide)
     lanes = lanes or min(_MOST_LANES, most_bytes // widest)
-    found: dict[Dim, None] = {}
+    divisors: dict[Dim, None] = {}
     for formula in [*divided, *(part for one in _ordered(wide) for part in _starts(one, axis))]:
         if _is_multiple(formula, lanes):
             continue
         if formula.constant is not None:
             return NARROW
-        found[formula] = None
-    return Wide(lanes, wide, tuple(found)) if lanes > 1 else NARROW
+        divisors[formula] = None
+    return Wide(lanes, wide, tuple(divisors)) if lanes > 1 else NARROW
 
 
 def _ordered(accesses: Iterable[Access]) -> list[Access]:

@@ -107,18 +107,18 @@ class BodyWriter(MemoryWriter):
 
     def _each(self, one: Instruction, point: Point, varies: bool, write: _Write) -> list[str]:
         """The expression of each lane, assigned to a name unless it is one."""
-        found: list[str] = []
+        operands: list[str] = []
         for lane in range(len(point.lanes) if varies else 1):
             arguments = [at(point.values[i], lane) for i in one.arguments]
             value = write(one, arguments)
-            found.append(value if value in arguments else self.lines.let(value))
-        return found
+            operands.append(value if value in arguments else self.lines.let(value))
+        return operands
 
     def _random(self, one: Instruction, arguments: Sequence[str]) -> str:
         assert isinstance(one.operation, Philox)
         element, *keys = arguments
-        told = ", ".join([f"i64({element})", *(f"u64({key})" for key in keys)])
-        return f"philox_{one.operation.distribution}_{one.dtype.name}({told})"
+        drawn = ", ".join([f"i64({element})", *(f"u64({key})" for key in keys)])
+        return f"philox_{one.operation.distribution}_{one.dtype.name}({drawn})"
 
     def _apply(self, one: Instruction, arguments: Sequence[str]) -> str:
         assert isinstance(one.operation, Apply)
@@ -134,9 +134,9 @@ class BodyWriter(MemoryWriter):
 
     def write_stores(self, point: Point, stores: Sequence[Store], skipped: frozenset[int] = frozenset()) -> None:
         """The stores of the stage in order, without those of numbers in `skipped`."""
-        for place, (store, access) in enumerate(zip(stores, self.access.stores, strict=True)):
+        for position, (store, access) in enumerate(zip(stores, self.access.stores, strict=True)):
             values = self.stored(store.value, point)
-            if place in skipped:
+            if position in skipped:
                 self.keep(point, access, values)
             else:
                 self.store(point, access, values, store.combine)

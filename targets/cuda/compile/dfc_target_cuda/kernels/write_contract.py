@@ -51,7 +51,7 @@ class ContractWriter:
         tiling = self.product.tiling
         return tiling.m * tiling.n * self.product.kernel.accumulator.size
 
-    def guard(self) -> list[str]:
+    def bounds_check(self) -> list[str]:
         """Does nothing after a fault: a whole block, or where blocks wait for each other not here but at the end."""
         return [] if self.is_split else ["if barrier_any(error[0] != 0):", "    return"]
 
@@ -173,7 +173,7 @@ class ContractWriter:
         together = self.sums.columns_together
         wide = NARROW
         if together > 1:
-            found = find_wide(
+            wide_dims = find_wide(
                 kernel,
                 [(kernel.epilogue, product.epilogue)],
                 n,
@@ -181,7 +181,7 @@ class ContractWriter:
                 self.schedule.vector_bytes,
                 lanes=together,
             )
-            wide = NARROW if found.multiples else found
+            wide = NARROW if wide_dims.multiples else wide_dims
         lanes = self._lanes(column, whole=wide is not NARROW)
         point = outer.inner(
             {}, lanes, axes=(n,), vector=n, group=together if wide is not NARROW else 1, wide=wide.accesses
@@ -190,10 +190,10 @@ class ContractWriter:
         point.values.update(outer.values)
         writer.emit(1, point)
         for number in range(product.tiling.thread_m):
-            place = lines.let(f"{row} + my_row + {self.sums.row(number)}", "row")
-            one = point.inner({m: (place, 0)}, lanes, axes=(n,), vector=n, group=point.group, wide=wide.accesses)
+            row_text = lines.let(f"{row} + my_row + {self.sums.row(number)}", "row")
+            one = point.inner({m: (row_text, 0)}, lanes, axes=(n,), vector=n, group=point.group, wide=wide.accesses)
             if not is_multiple(product.extents[m], product.tiling.m):
-                one.condition = f"{place} < {self.sizes.text(product.extents[m])}"
+                one.condition = f"{row_text} < {self.sizes.text(product.extents[m])}"
             one.accumulated = [self.sums.name(number, j) for j in range(len(lanes))]
             writer.emit(2, one)
             writer.write_stores(one, kernel.stores)
@@ -203,14 +203,14 @@ class ContractWriter:
         product, lines = self.product, self.lines
         extent, together = product.extents[product.kernel.n], self.sums.columns_together
         exact = is_multiple(extent, product.tiling.n)
-        found: list[Lane] = []
+        lanes_: list[Lane] = []
         for first in range(0, product.tiling.thread_n, together):
             name = lines.let(f"{column} + my_column + {self.sums.column(first)}", "column")
             for lane in range(together):
-                place = name if whole or lane == 0 else f"{name} + {lane}"
-                condition = "" if exact else f"{place} < {self.sizes.text(extent)}"
-                found.append(Lane({product.kernel.n: (name, lane)}, condition))
-        return tuple(found)
+                lane_text = name if whole or lane == 0 else f"{name} + {lane}"
+                condition = "" if exact else f"{lane_text} < {self.sizes.text(extent)}"
+                lanes_.append(Lane({product.kernel.n: (name, lane)}, condition))
+        return tuple(lanes_)
 
 
 def _share(depth: Dim, splits: Dim, size: int) -> Dim:

@@ -30,7 +30,7 @@ def write_kernel(kernel: Kernel, name: str, schedule: Schedule, *, guarded: bool
     workspace = writer.workspace()
     count = symbol_count(kernel)
     head = signature(name, len(kernel.operands), count, has_workspace=workspace != ZERO)
-    first = [*(writer.guard() if guarded else []), *writer.first_lines(), *sizes.lines]
+    first = [*(writer.bounds_check() if guarded else []), *writer.first_lines(), *sizes.lines]
     return KernelText(
         name,
         lines.text(head, first),
@@ -60,9 +60,9 @@ def _writer(kernel: Kernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, g
             return ContractWriter(product, schedule, lines, sizes, guarded=guarded)
         kernel = as_loops(kernel)
     if is_map(kernel):
-        found = MapWriter(kernel, schedule, lines, sizes)
-        axis = crossing_axis(found, schedule)
-        return found if axis is None else TransposeWriter(found, axis, schedule, lines, sizes)
+        writer = MapWriter(kernel, schedule, lines, sizes)
+        axis = crossing_axis(writer, schedule)
+        return writer if axis is None else TransposeWriter(writer, axis, schedule, lines, sizes)
     if is_scatter(kernel):
         return ScatterWriter(kernel, schedule, lines, sizes)
     scan = find_scan(kernel)

@@ -149,14 +149,14 @@ class ThreadLayout:
     def dead_stores(self, number: int) -> frozenset[int]:
         """Stores of a stage that a later one writes over, where every load between has the value in a register."""
         plan = self.stages[number]
-        found: set[int] = set()
-        for place, (store, access) in enumerate(zip(plan.stage.stores, plan.access.stores, strict=True)):
+        dead: set[int] = set()
+        for position, (store, access) in enumerate(zip(plan.stage.stores, plan.access.stores, strict=True)):
             if store.combine or access.lookups or not self._only_through(access):
                 continue
             later = [other for other in self.stages[number + 1 :] if not other.once]
             if any(access in other.access.stores for other in later):
-                found.add(place)
-        return frozenset(found)
+                dead.add(position)
+        return frozenset(dead)
 
     def _only_through(self, access: Access) -> bool:
         """Whether an operand is loaded and stored through one access, by looping stages."""

@@ -55,9 +55,9 @@ class MapWriter:
             return NARROW
         last = self.axes[-1]
         divided = [self.extents[last]] if len(self.axes) > 1 else []
-        found = find_wide(self.kernel, [(self.body, self.access)], last, divided, self.schedule.vector_bytes)
+        wide = find_wide(self.kernel, [(self.body, self.access)], last, divided, self.schedule.vector_bytes)
         count = self.points.constant
-        return NARROW if count is not None and count < found.lanes else found
+        return NARROW if count is not None and count < wide.lanes else wide
 
     def geometry(self) -> Geometry:
         threads = self.schedule.threads
@@ -67,7 +67,7 @@ class MapWriter:
     def workspace(self) -> Dim:
         return ZERO
 
-    def guard(self) -> list[str]:
+    def bounds_check(self) -> list[str]:
         """Does nothing after a fault."""
         return ["if error[0] != 0:", "    return"]
 
@@ -141,7 +141,7 @@ class MapWriter:
 
     def _group(self, before: Point, indices: dict[int, AxisPlace], last: int, start: str, wide: Wide) -> Point:
         lanes = tuple(Lane({last: (start, lane)}) for lane in range(wide.lanes))
-        others = {axis: place for axis, place in indices.items() if axis != last}
+        others = {axis: index for axis, index in indices.items() if axis != last}
         return before.inner(
             others, lanes, axes=(last,) if last != NONE else (), vector=last, group=wide.lanes, wide=wide.accesses
         )

@@ -47,9 +47,9 @@ class MapPlaces:
             index = self.lines.let(total([("1", self._index(position, number)), ("1", more)]), "index")
             conditions.append(f"{index} >= 0")
             if bound.interior > 1:
-                place = self.lines.let(f"max({index}, 0)", "index")
-                conditions.append(f"remainder({place}, {bound.interior}) == 0")
-                index = self.lines.let(f"quotient({place}, {bound.interior})", "index")
+                clamped = self.lines.let(f"max({index}, 0)", "index")
+                conditions.append(f"remainder({clamped}, {bound.interior}) == 0")
+                index = self.lines.let(f"quotient({clamped}, {bound.interior})", "index")
                 parts += [
                     (self.sizes.text(one.stride), index) for one in self.access.lookups if one.affine == bound.affine
                 ]

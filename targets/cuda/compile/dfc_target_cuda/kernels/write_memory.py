@@ -40,7 +40,7 @@ class MemoryWriter(ABC):
             text = part if text == "0" else f"{text} + {part}"
         return text
 
-    def place(self, point: Point, access: Access) -> str:
+    def element_text(self, point: Point, access: Access) -> str:
         """The element of a plain access, as it lies in memory."""
         return f"{slot(access.operand)}[{self.offset(point, access, 0)}]"
 
@@ -52,13 +52,13 @@ class MemoryWriter(ABC):
     def check_index(self, point: Point, lookup: Lookup, dtype: DType, varies: bool) -> None:
         """Makes a computed index known at the point: counted from the end where negative, reported where outside."""
         raw = point.values[lookup.instruction]
-        found: list[str] = []
+        conditions: list[str] = []
         checks: list[str] = []
         extent = self.sizes.text(lookup.extent)
         for lane in range(len(point.lanes) if varies else 1):
             index = self.lines.let(f"i64({at(raw, lane)})", "j")
             if lookup.fault == NONE:
-                found.append(index)
+                conditions.append(index)
                 continue
             wrapped = index
             if dtype.kind == "signed":
@@ -67,9 +67,9 @@ class MemoryWriter(ABC):
             bad = both([*self._on(point, lane, varies), f"not {inside}"])
             with self.lines.block(f"if {bad}"):
                 self.lines.add(f"report(error, {lookup.fault}, {index}, {extent})")
-            found.append(wrapped)
+            conditions.append(wrapped)
             checks.append(inside)
-        point.lookups[lookup.key] = found
+        point.lookups[lookup.key] = conditions
         if checks:
             point.checked[lookup.key] = checks
             point.checks.append(checks)
@@ -149,8 +149,8 @@ class MemoryWriter(ABC):
     def _load_group(self, point: Point, access: Access, first: int, names: Sequence[str]) -> None:
         dtype = self.operands[access.operand].dtype
         for start, count in _pieces(point.group, dtype):
-            place = self.offset(point, access, first + start)
-            load = f"load{count}_{memory_type(dtype)}({slot(access.operand)}, {place})"
+            offset = self.offset(point, access, first + start)
+            load = f"load{count}_{memory_type(dtype)}({slot(access.operand)}, {offset})"
             self.lines.add(f"{', '.join(names[start : start + count])} = {load}")
 
     # --- stores
@@ -170,13 +170,13 @@ class MemoryWriter(ABC):
     def _store_one(self, point: Point, access: Access, value: str, lane: int, combine: str) -> None:
         dtype = self.operands[access.operand].dtype
         with self.lines.guarded(both([*point.conditions(lane), *self._all_checks(point, lane)])):
-            place = f"{slot(access.operand)}[{self.offset(point, access, lane)}]"
+            element = f"{slot(access.operand)}[{self.offset(point, access, lane)}]"
             if combine:
                 where = self.lines.let(self.offset(point, access, lane), "j")
-                place = f"{slot(access.operand)}[{where}]"
-                old = self.lines.let(widened(place, dtype))
+                element = f"{slot(access.operand)}[{where}]"
+                old = self.lines.let(widened(element, dtype))
                 value = self.lines.let(self.sum(old, value, dtype))
-            self.lines.add(f"{place} = {narrowed(value, dtype)}")
+            self.lines.add(f"{element} = {narrowed(value, dtype)}")
 
     @abstractmethod
     def sum(self, old: str, value: str, dtype: DType) -> str:
@@ -192,8 +192,8 @@ class MemoryWriter(ABC):
                 for start, count in _pieces(point.group, dtype):
                     lanes = range(first + start, first + start + count)
                     stored = ", ".join(narrowed(at(values, lane), dtype) for lane in lanes)
-                    place = self.offset(point, access, first + start)
-                    self.lines.add(f"store{count}_{memory_type(dtype)}({slot(access.operand)}, {place}, {stored})")
+                    offset = self.offset(point, access, first + start)
+                    self.lines.add(f"store{count}_{memory_type(dtype)}({slot(access.operand)}, {offset}, {stored})")
 
     def keep(self, point: Point, access: Access, values: list[str]) -> None:
         """Later loads through the same access have what was stored; other views of the buffer are forgotten."""

@@ -71,7 +71,7 @@ class ScatterWriter:
     def workspace(self) -> Dim:
         return ZERO
 
-    def guard(self) -> list[str]:
+    def bounds_check(self) -> list[str]:
         """Does nothing after a fault: the whole block."""
         return ["if barrier_any(error[0] != 0):", "    return"]
 

@@ -87,10 +87,10 @@ class TypedReduction:
     def _search(self, lines: Lines, kept: Sequence[str], new: Sequence[str]) -> None:
         """NaN beats numbers; of equals the lower index wins."""
         side = "above" if self.reduction.combine == "argmax" else "below"
-        kind, told = computing_type(self.dtype), f"{new[0]}, {new[1]}, {kept[0]}, {kept[1]}"
+        kind, compared = computing_type(self.dtype), f"{new[0]}, {new[1]}, {kept[0]}, {kept[1]}"
         if self.dtype.is_bool:
-            kind, told = "u8", f"u8({new[0]}), {new[1]}, u8({kept[0]}), {kept[1]}"
-        name = lines.let(f"{kind}_{side}({told})", "better")
+            kind, compared = "u8", f"u8({new[0]}), {new[1]}, u8({kept[0]}), {kept[1]}"
+        name = lines.let(f"{kind}_{side}({compared})", "better")
         for old, one in zip(kept, new, strict=True):
             lines.add(f"{old} = {one} if {name} else {old}")
 
@@ -121,7 +121,7 @@ class TypedReduction:
         return lines.let(cast(value, source, target), "fold")
 
 
-def place_type(dtype: DType) -> str:
+def storage_type(dtype: DType) -> str:
     """Memory that holds a partial result."""
     return memory_type(dtype.accumulator)
 
@@ -130,5 +130,5 @@ def to_memory(value: str, dtype: DType) -> str:
     return f"u8(1) if {value} else u8(0)" if dtype == BOOL else value
 
 
-def from_memory(place: str, dtype: DType) -> str:
-    return f"{place} != 0" if dtype == BOOL else place
+def from_memory(text: str, dtype: DType) -> str:
+    return f"{text} != 0" if dtype == BOOL else text

@@ -128,7 +128,7 @@ class ScanWriter:
     def workspace(self) -> Dim:
         return ZERO
 
-    def guard(self) -> list[str]:
+    def bounds_check(self) -> list[str]:
         """Does nothing after a fault: the whole block."""
         return [f"if {'barrier_any(error[0] != 0)' if self.by_rows else 'error[0] != 0'}:", "    return"]
 

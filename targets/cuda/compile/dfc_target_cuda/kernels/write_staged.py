@@ -16,7 +16,7 @@ from dfc_target_cuda.kernels.kernel_text import ZEROED, Geometry, Schedule
 from dfc_target_cuda.kernels.write_axes import is_small, split
 from dfc_target_cuda.kernels.write_layout import ThreadLayout
 from dfc_target_cuda.kernels.write_points import Point, both
-from dfc_target_cuda.kernels.write_reductions import from_memory, place_type, to_memory
+from dfc_target_cuda.kernels.write_reductions import from_memory, storage_type, to_memory
 from dfc_target_cuda.kernels.write_stages import Item, StageWriter
 from dfc_target_cuda.kernels.write_teams import Running, TeamFolds, begin_running
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
@@ -52,7 +52,7 @@ class ReduceWriter:
     def workspace(self) -> Dim:
         return self.walk.workspace()
 
-    def guard(self) -> list[str]:
+    def bounds_check(self) -> list[str]:
         """The walks do it."""
         return []
 
@@ -100,7 +100,7 @@ class _Walk:
         needed = dim(ZEROED) + dim(_PARTIAL * kept) * self.layout.points * self.stages[0].plan.order.parts
         return needed * minimum(splits - 1, ONE)
 
-    def _guard(self) -> None:
+    def _bounds_check(self) -> None:
         """Does nothing after a fault: the whole block, or where blocks wait for each other not here but at the end."""
         if self.is_split or not self.guarded:
             return
@@ -110,7 +110,7 @@ class _Walk:
 
     def write(self) -> None:
         lines, team = self.lines, self.team
-        self._guard()
+        self._bounds_check()
         lines.add(f"lane = {team.lane()}")
         if team.workers > 1:
             lines.add(f"worker = {team.worker()}")
@@ -208,7 +208,9 @@ class _Walk:
         offset = dim(ZEROED)
         for total in totals:
             for dtype in total.fold.types:
-                memory = self.lines.let(f"{place_type(dtype)}_pointer(workspace, {self.sizes.text(offset)})", "partial")
+                memory = self.lines.let(
+                    f"{storage_type(dtype)}_pointer(workspace, {self.sizes.text(offset)})", "partial"
+                )
                 found.append(_Partial(memory, dtype))
                 offset = offset + _PARTIAL * self.layout.points * self.stages[0].plan.order.parts
         return found
@@ -236,8 +238,8 @@ class _Walk:
             part = lines.let(f"{base} + {member}", "part")
             loaded = [begin_running(lines, total.fold, 1, 1) for total in totals]
             with lines.block(f"if {both([item.on, f'{part} < {parts}'])}"):
-                place = lines.let(f"{part} * {self.sizes.text(self.layout.points)} + {point}", "place")
+                slot = lines.let(f"{part} * {self.sizes.text(self.layout.points)} + {point}", "place")
                 for name, one in zip([n for each in loaded for n in each.names], memory, strict=True):
-                    lines.add(f"{name} = {from_memory(f'{one.memory}[{place}]', one.dtype)}")
+                    lines.add(f"{name} = {from_memory(f'{one.memory}[{slot}]', one.dtype)}")
             self.folds.add_members(totals, [one.names for one in loaded])
             lines.add(f"{base} = {base} + {team.members}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dfc.ir.dims import ONE, Dim, ceil_divide, dim, floor_divide, maximum, minimum
 from dfc.kernels.reduction_order import StageOrder
 from dfc_target_cuda.kernels.kernel_text import Schedule
-from dfc_target_cuda.kernels.write_reductions import TypedReduction, from_memory, place_type, to_memory
+from dfc_target_cuda.kernels.write_reductions import TypedReduction, from_memory, storage_type, to_memory
 from dfc_target_cuda.kernels.write_text import Lines
 from dfc_target_cuda.kernels.write_types import computing_type
 
@@ -206,7 +206,7 @@ class TeamFolds:
         found: list[str] = []
         for name, dtype in zip(names, fold.types, strict=True):
             memory = self.lines.name("shared")
-            self.shared.append(f"{memory} = shared_{place_type(dtype)}({self.team.threads})")
+            self.shared.append(f"{memory} = shared_{storage_type(dtype)}({self.team.threads})")
             self.lines.add(f"{memory}[thread()] = {to_memory(name, dtype)}")
             found.append(memory)
         return found

@@ -35,7 +35,7 @@ class TensorLoads(FactorLoads):
         outer, inner = (row, depth) if self.factor.along_k else (depth, row)
         return total([(str(self.length), outer), ("1", inner)])
 
-    def place(self, depth: int, row: int) -> int:
+    def position(self, depth: int, row: int) -> int:
         """Where an element lies, counted from another one."""
         return self.length * row + depth if self.factor.along_k else self.length * depth + row
 
@@ -62,18 +62,18 @@ class TensorLoads(FactorLoads):
                 for lane in range(self.registers):
                     self.lines.add(f"{self._register(number, lane)} = {self.register_type}(0)")
 
-    def _store(self, values: list[str], place: str) -> None:
+    def _store(self, values: list[str], target: str) -> None:
         if self.in_words:
-            self.lines.add(f"store8_u16_words({self.memory}, {place}, {', '.join(values)})")
+            self.lines.add(f"store8_u16_words({self.memory}, {target}, {', '.join(values)})")
         elif len(values) == 1:
-            self.lines.add(f"{self.memory}[{place}] = {values[0]}")
+            self.lines.add(f"{self.memory}[{target}] = {values[0]}")
         else:
-            self.lines.add(f"store{len(values)}_{self.kind}({self.memory}, {place}, {', '.join(values)})")
+            self.lines.add(f"store{len(values)}_{self.kind}({self.memory}, {target}, {', '.join(values)})")
 
-    def _load(self, place: str) -> str:
+    def _load(self, source_text: str) -> str:
         if not self.in_words:
-            return super()._load(place)
-        return f"load8_u16_words({slot(self.factor.access.operand)}, {place})"
+            return super()._load(source_text)
+        return f"load8_u16_words({slot(self.factor.access.operand)}, {source_text})"
 
     def _converted(self, raw: str) -> str:
         return raw
@@ -109,10 +109,10 @@ class TensorSums(Sums):
         load = self._words if self.product.tensor == "tf32" else self._matrices
         starts = [self._start(a, buffer, "warp_row", first=True), self._start(b, buffer, "warp_column", first=False)]
         for step in range(0, self.tiling.k, self.depth):
-            rows = [load(a, starts[0], step, place, "x") for place in range(0, self.warp_rows, 16)]
+            rows = [load(a, starts[0], step, offset, "x") for offset in range(0, self.warp_rows, 16)]
             columns: list[list[str]] = []
-            for place in range(0, self.warp_columns, 16):
-                words = load(b, starts[1], step, place, "y")
+            for offset in range(0, self.warp_columns, 16):
+                words = load(b, starts[1], step, offset, "y")
                 columns += [words[:2], words[2:]]
             for i, x in enumerate(rows):
                 for j, y in enumerate(columns):
@@ -120,8 +120,8 @@ class TensorSums(Sums):
 
     def _multiply(self, i: int, j: int, x: list[str], y: list[str]) -> None:
         names = [self.name(2 * i + half, 2 * j + one) for half in range(2) for one in range(2)]
-        told = ", ".join([*x, *y, *names])
-        self.lines.add(f"{', '.join(names)} = matrix_multiply_{self.product.tensor}({told})")
+        operands = ", ".join([*x, *y, *names])
+        self.lines.add(f"{', '.join(names)} = matrix_multiply_{self.product.tensor}({operands})")
 
     def _start(self, source: TensorLoads, buffer: str, warp: str, *, first: bool) -> str:
         """Where a lane's row of small matrices begins, or for words its own element.
@@ -139,20 +139,20 @@ class TensorSums(Sums):
         row, depth = lines.let(f"{warp} + ({row})", "row"), lines.let(depth, "depth")
         return lines.let(f"{buffer} * {source.block} + {source.in_block(depth, row)}", "from_")
 
-    def _matrices(self, source: TensorLoads, start: str, step: int, place: int, stem: str) -> list[str]:
+    def _matrices(self, source: TensorLoads, start: str, step: int, offset: int, stem: str) -> list[str]:
         """Four small matrices: 16 rows (or columns) by 16 of depth."""
         names = [self.lines.name(stem) for _ in range(4)]
         load = "matrix_load" if source.factor.along_k else "matrix_load_turned"
-        where = total([("1", start), (str(source.place(step, place)), "1")])
+        where = total([("1", start), (str(source.position(step, offset)), "1")])
         self.lines.add(f"{', '.join(names)} = {load}({source.memory}, {where})")
         return names
 
-    def _words(self, source: TensorLoads, start: str, step: int, place: int, stem: str) -> list[str]:
+    def _words(self, source: TensorLoads, start: str, step: int, offset: int, stem: str) -> list[str]:
         """Single numbers rounded to 11 bits: of the first factor by rows, then depth; of the second by depth first."""
         first = source.name == "a"
         names: list[str] = []
         for number in range(4):
             row, depth = (number % 2, number // 2) if first else (number // 2, number % 2)
-            where = total([("1", start), (str(source.place(step + 4 * depth, place + 8 * row)), "1")])
+            where = total([("1", start), (str(source.position(step + 4 * depth, offset + 8 * row)), "1")])
             names.append(self.lines.let(f"tf32_bits({source.memory}[{where}])", stem))
         return names

@@ -36,7 +36,7 @@ class FactorLoads:
         self.exact = self.vectors % tiling.threads == 0
         self.kind = computing_type(product.kernel.accumulator)
         self.memory = f"tile_{name}"
-        self.places = None if factor.map.is_strided else MapPlaces(product, factor, name, lines, sizes)
+        self.windows = None if factor.map.is_strided else MapPlaces(product, factor, name, lines, sizes)
 
     def declare(self) -> list[str]:
         """Shared memory for two blocks of depth: one is filled while the other is read."""
@@ -52,9 +52,9 @@ class FactorLoads:
         factor, lines = self.factor, self.lines
         inner = (self.product.tiling.k if factor.along_k else factor.tile) // factor.vector
         for number in range(self.passes):
-            place = lines.let(f"t + {number * self.product.tiling.threads}" if number else "t", "q")
-            low = lines.let(f"{place} & {inner - 1}", "q")
-            high = lines.let(f"{place} >> {inner.bit_length() - 1}", "q")
+            element = lines.let(f"t + {number * self.product.tiling.threads}" if number else "t", "q")
+            low = lines.let(f"{element} & {inner - 1}", "q")
+            high = lines.let(f"{element} >> {inner.bit_length() - 1}", "q")
             low = lines.let(f"{low} * {factor.vector}", "q") if factor.vector > 1 else low
             depth, row = (low, high) if factor.along_k else (high, low)
             lines.add(f"{self._of('depth', number)} = {depth}")
@@ -76,7 +76,7 @@ class FactorLoads:
         factor, lines, sizes = self.factor, self.lines, self.sizes
         coefficients = factor.access.coefficients
         batch = list(enumerate(coefficients))[: self.product.kernel.m]
-        base = lines.let(linear(sizes, point, 0, batch, factor.access.offset), "base") if self.places is None else ""
+        base = lines.let(linear(sizes, point, 0, batch, factor.access.offset), "base") if self.windows is None else ""
         extent = self.product.extents[factor.row]
         for number in range(self.passes):
             row = f"{first_row} + {self._of('row', number)}"
@@ -84,8 +84,8 @@ class FactorLoads:
             if not is_multiple(extent, factor.tile):
                 row = below(row, extent, step, sizes)
             row = lines.let(row, "row")
-            if self.places is not None:
-                self.places.start(number, row, point)
+            if self.windows is not None:
+                self.windows.start(number, row, point)
             else:
                 stride = sizes.text(coefficients[factor.row])
                 lines.add(f"{self._of('at', number)} = {total([('1', base), (stride, row)])}")
@@ -101,17 +101,17 @@ class FactorLoads:
                 position = f"{depth} + {self._of('depth', number)}"
                 if not exact:
                     position = f"min({position}, {end} - {step})"
-                place, condition = self._place(number, lines.let(position, "k"))
+                pointer_text, condition = self._element_of(number, lines.let(position, "k"))
                 names = [self._register(number, lane) for lane in range(self.registers)]
                 for name in names if condition else ():
                     lines.add(f"{name} = {self.register_type}(0)")
                 with lines.guarded(condition):
-                    lines.add(f"{', '.join(names)} = {self._load(place)}")
+                    lines.add(f"{', '.join(names)} = {self._load(pointer_text)}")
 
-    def _place(self, number: int, depth: str) -> tuple[str, str]:
+    def _element_of(self, number: int, depth: str) -> tuple[str, str]:
         """Where a pass reads at a position of depth, and when; elsewhere the factor is zero."""
-        if self.places is not None:
-            return self.places.at(number, depth)
+        if self.windows is not None:
+            return self.windows.at(number, depth)
         stride = self.sizes.text(self.factor.access.coefficients[self.product.kernel.k])
         return total([("1", self._of("at", number)), (stride, depth)]), ""
 
@@ -124,11 +124,11 @@ class FactorLoads:
     def register_type(self) -> str:
         return memory_type(self.factor.dtype)
 
-    def _load(self, place: str) -> str:
+    def _load(self, source_text: str) -> str:
         operand, vector = slot(self.factor.access.operand), self.factor.vector
         if vector == 1:
-            return f"{operand}[{place}]"
-        return f"load{vector}_{memory_type(self.factor.dtype)}({operand}, {place})"
+            return f"{operand}[{source_text}]"
+        return f"load{vector}_{memory_type(self.factor.dtype)}({operand}, {source_text})"
 
     def _on(self, number: int) -> str:
         """Whether a thread has something to load in a pass: each has in all, or some have not in the last."""
@@ -142,23 +142,23 @@ class FactorLoads:
         for number in range(self.passes):
             with lines.guarded(self._on(number)):
                 values = [self._converted(self._register(number, lane)) for lane in range(self.registers)]
-                place = lines.let(f"{buffer} * {self.block} + {self._of('to', number)}", "to")
-                self._store(values, place)
+                target = lines.let(f"{buffer} * {self.block} + {self._of('to', number)}", "to")
+                self._store(values, target)
 
     def _converted(self, raw: str) -> str:
         dtype, target = self.factor.dtype, self.product.kernel.accumulator
         value = widened(raw, dtype)
         return value if is_half(dtype) and target.name == "f32" else cast(value, dtype, target)
 
-    def _store(self, values: list[str], place: str) -> None:
+    def _store(self, values: list[str], target: str) -> None:
         factor, lines = self.factor, self.lines
         if factor.along_k:
             for lane, value in enumerate(values):
-                lines.add(f"{self.memory}[{total([('1', place), (str(lane * factor.stride), '1')])}] = {value}")
+                lines.add(f"{self.memory}[{total([('1', target), (str(lane * factor.stride), '1')])}] = {value}")
             return
         count = min(factor.vector, _WORD // self.product.kernel.accumulator.size)
         for first in range(0, len(values), count):
-            where = total([("1", place), (str(first), "1")])
+            where = total([("1", target), (str(first), "1")])
             if count == 1:
                 lines.add(f"{self.memory}[{where}] = {values[first]}")
             else:
@@ -186,10 +186,10 @@ class Sums:
 
     def row(self, number: int) -> int:
         """The tile's row of a thread's row, counted from `my_row`."""
-        return _spread(number, self.rows_together, self.tiling.m, self.tiling.thread_m)
+        return _distributed(number, self.rows_together, self.tiling.m, self.tiling.thread_m)
 
     def column(self, number: int) -> int:
-        return _spread(number, self.columns_together, self.tiling.n, self.tiling.thread_n)
+        return _distributed(number, self.columns_together, self.tiling.n, self.tiling.thread_n)
 
     def name(self, row: int, column: int) -> str:
         return f"sum_{row}_{column}"
@@ -215,12 +215,12 @@ class Sums:
                     lines.add(f"{self.name(i, j)} = {self._sum(self.name(i, j), x, y)}")
 
     def _read(
-        self, source: FactorLoads, start: str, stem: str, count: int, together: int, place: Callable[[int], int]
+        self, source: FactorLoads, start: str, stem: str, count: int, together: int, offset_of: Callable[[int], int]
     ) -> list[str]:
         names = [f"{stem}{number}" for number in range(count)]
         at = self.lines.let(f"{start} + step_k * {source.factor.stride}", "at")
         for first in range(0, count, together):
-            where = total([("1", at), (str(place(first)), "1")])
+            where = total([("1", at), (str(offset_of(first)), "1")])
             group = ", ".join(names[first : first + together])
             one = f"{source.memory}[{where}]"
             self.lines.add(
@@ -234,6 +234,6 @@ class Sums:
         return f"{self.kind}({so_far} + {self.kind}({x} * {y}))"
 
 
-def _spread(number: int, together: int, tile: int, count: int) -> int:
+def _distributed(number: int, together: int, tile: int, count: int) -> int:
     groups = count // together
     return number // together * (tile // groups) + number % together

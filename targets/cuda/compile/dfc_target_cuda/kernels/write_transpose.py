@@ -20,14 +20,14 @@ from dfc_target_cuda.kernels.write_types import memory_type, widened
 _BLOCKS = 8
 
 
-def crossing_axis(found: MapWriter, schedule: Schedule) -> int | None:
+def crossing_axis(writer: MapWriter, schedule: Schedule) -> int | None:
     """The axis along which loads are neighbours that are not along the fastest one, if there are such loads."""
     fits = schedule.threads <= schedule.warp * schedule.warp
-    if not fits or len(found.axes) < 2 or _is_tiny(found.extents[found.axes[-1]], schedule):
+    if not fits or len(writer.axes) < 2 or _is_tiny(writer.extents[writer.axes[-1]], schedule):
         return None
-    for access in found.access.loads.values():
-        for axis in found.axes[:-1]:
-            if _crosses(found, access, axis) and not _is_tiny(found.extents[axis], schedule):
+    for access in writer.access.loads.values():
+        for axis in writer.axes[:-1]:
+            if _crosses(writer, access, axis) and not _is_tiny(writer.extents[axis], schedule):
                 return axis
     return None
 
@@ -37,25 +37,25 @@ def _is_tiny(extent: Dim, schedule: Schedule) -> bool:
     return known is not None and known < schedule.warp // 4
 
 
-def _crosses(found: MapWriter, access: Access, axis: int) -> bool:
-    written = any(store.operand == access.operand for store in found.access.stores)
-    across = access.coefficients[found.axes[-1]] not in (ZERO, ONE, dim(-1))
+def _crosses(writer: MapWriter, access: Access, axis: int) -> bool:
+    written = any(store.operand == access.operand for store in writer.access.stores)
+    across = access.coefficients[writer.axes[-1]] not in (ZERO, ONE, dim(-1))
     return across and access.coefficients[axis] == ONE and not (written or access.lookups or access.bounds)
 
 
 class TransposeWriter:
     """Writes one map into lines, by tiles."""
 
-    def __init__(self, found: MapWriter, axis: int, schedule: Schedule, lines: Lines, sizes: Sizes) -> None:
-        self.found, self.schedule, self.lines, self.sizes = found, schedule, lines, sizes
-        self.across, self.along = axis, found.axes[-1]
-        self.rest = tuple(other for other in found.axes if other not in (axis, found.axes[-1]))
-        self.staged = {n: one for n, one in found.access.loads.items() if _crosses(found, one, axis)}
+    def __init__(self, writer: MapWriter, axis: int, schedule: Schedule, lines: Lines, sizes: Sizes) -> None:
+        self.writer, self.schedule, self.lines, self.sizes = writer, schedule, lines, sizes
+        self.across, self.along = axis, writer.axes[-1]
+        self.rest = tuple(other for other in writer.axes if other not in (axis, writer.axes[-1]))
+        self.staged = {n: one for n, one in writer.access.loads.items() if _crosses(writer, one, axis)}
         self.side = schedule.warp
         self.rows = schedule.threads // schedule.warp
-        self.tiles = [ceil_divide(found.extents[one], dim(self.side)) for one in (self.along, self.across)]
-        self.items = product([*self.tiles, *(found.extents[other] for other in self.rest)])
-        self.shared = {n: f"tile{place}" for place, n in enumerate(self.staged)}
+        self.tiles = [ceil_divide(writer.extents[one], dim(self.side)) for one in (self.along, self.across)]
+        self.items = product([*self.tiles, *(writer.extents[other] for other in self.rest)])
+        self.shared = {n: f"tile{position}" for position, n in enumerate(self.staged)}
 
     def geometry(self) -> Geometry:
         return Geometry(self.items, 1, self.schedule.threads, self.schedule.blocks * _BLOCKS)
@@ -63,7 +63,7 @@ class TransposeWriter:
     def workspace(self) -> Dim:
         return ZERO
 
-    def guard(self) -> list[str]:
+    def bounds_check(self) -> list[str]:
         """Does nothing after a fault: the whole block."""
         return ["if barrier_any(error[0] != 0):", "    return"]
 
@@ -73,12 +73,12 @@ class TransposeWriter:
         return [f"{name} = shared_{self._kind(n)}({size})" for n, name in self.shared.items()]
 
     def _kind(self, number: int) -> str:
-        return memory_type(self.found.kernel.operands[self.staged[number].operand].dtype)
+        return memory_type(self.writer.kernel.operands[self.staged[number].operand].dtype)
 
     def write(self) -> None:
-        lines, sizes, found = self.lines, self.sizes, self.found
-        levels = dict.fromkeys(range(len(found.extents)), 1)
-        body = BodyWriter(lines, sizes, found.kernel.operands, found.body, found.access, levels=levels)
+        lines, sizes, writer = self.lines, self.sizes, self.writer
+        levels = dict.fromkeys(range(len(writer.extents)), 1)
+        body = BodyWriter(lines, sizes, writer.kernel.operands, writer.body, writer.access, levels=levels)
         start = Point()
         body.emit(0, start)
         lines.add(f"column = thread() & {self.side - 1}")
@@ -96,14 +96,14 @@ class TransposeWriter:
         lines.add(f"others = quotient{narrow}(item, {along})")
         lines.add(f"second = remainder{narrow}(others, {across}) * {self.side}")
         lines.add(f"others = quotient{narrow}(others, {across})")
-        outer = start.inner(split(lines, sizes, "others", self.rest, self.found.extents))
+        outer = start.inner(split(lines, sizes, "others", self.rest, self.writer.extents))
         self._read(body, outer)
         lines.add("barrier()")
         self._compute(body, outer)
         lines.add("barrier()")
 
     def _inside(self, along: str, across: str) -> str:
-        extents = self.found.extents
+        extents = self.writer.extents
         return (
             f"{along} < {self.sizes.text(extents[self.along])} and {across} < {self.sizes.text(extents[self.across])}"
         )
@@ -119,7 +119,7 @@ class TransposeWriter:
                 point = outer.inner({self.along: ("along", 0), self.across: ("across", 0)})
                 for number, access in self.staged.items():
                     where = f"{self.shared[number]}[line * {self.side + 1} + column]"
-                    lines.add(f"{where} = {body.place(point, access)}")
+                    lines.add(f"{where} = {body.element_text(point, access)}")
 
     def _compute(self, body: BodyWriter, outer: Point) -> None:
         """Neighbouring threads along the axis that stores like."""
@@ -132,7 +132,7 @@ class TransposeWriter:
                 point = outer.inner({self.along: ("along", 0), self.across: ("across", 0)})
                 for number, access in self.staged.items():
                     raw = f"{self.shared[number]}[column * {self.side + 1} + line]"
-                    dtype = self.found.kernel.operands[access.operand].dtype
+                    dtype = self.writer.kernel.operands[access.operand].dtype
                     point.values[number] = [lines.let(widened(raw, dtype))]
                 body.emit(1, point)
-                body.write_stores(point, self.found.kernel.stages[0].stores)
+                body.write_stores(point, self.writer.kernel.stages[0].stores)

@@ -50,11 +50,11 @@ class Space:
         if axis in self.parts:
             known = [part for part, _ in self.parts[axis]]
             return known if [self.extents[part] for part in known] == list(extents) else None
-        made = [len(self.extents) + number for number in range(len(extents))]
-        self.extents.update(zip(made, extents, strict=True))
+        axes = [len(self.extents) + number for number in range(len(extents))]
+        self.extents.update(zip(axes, extents, strict=True))
         behind = [product(extents[number + 1 :]) for number in range(len(extents))]
-        self.parts[axis] = tuple(zip(made, behind, strict=True))
-        return made
+        self.parts[axis] = tuple(zip(axes, behind, strict=True))
+        return axes
 
     def factor(self, axes: int, one: MatrixOperand, shape: tuple[Dim, ...]) -> View | None:
         """What a factor of a contraction of so many axes reads."""
@@ -65,25 +65,25 @@ class Space:
                 return None
             numbers += parts
         steps = dict(one.inside)
-        found: list[Along] = []
+        factors: list[Along] = []
         for position, index in enumerate(one.index):
             terms: Terms = {}
             for axis, factor in index.terms:
                 terms[numbers[axis]] = terms.get(numbers[axis], ZERO) + factor
-            found.append(Along(terms, index.offset, position in steps, steps.get(position, 1)))
-        return View(shape, tuple(found))
+            factors.append(Along(terms, index.offset, position in steps, steps.get(position, 1)))
+        return View(shape, tuple(factors))
 
     def resolved(self, terms: Mapping[int, Dim]) -> Terms:
         """The same sum over axes that were not cut; those of one point are left out."""
-        found: Terms = {}
+        sums: Terms = {}
         pending = list(terms.items())
         while pending:
             axis, coefficient = pending.pop()
             if axis in self.parts:
                 pending += [(part, coefficient * inner) for part, inner in self.parts[axis]]
             elif self.extents[axis] != ONE and coefficient != ZERO:
-                found[axis] = found.get(axis, ZERO) + coefficient
-        return found
+                sums[axis] = sums.get(axis, ZERO) + coefficient
+        return sums
 
     def flat(self, view: View) -> tuple[Terms, Dim] | None:
         """Its place in memory, if it is linear."""

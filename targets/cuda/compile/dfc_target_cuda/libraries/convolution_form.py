@@ -48,7 +48,7 @@ class Convolution:
     added: Strided | None = None
 
     @property
-    def made(self) -> Strided:
+    def output(self) -> Strided:
         """What is written."""
         return {FORWARD: self.result, DATA: self.image, WEIGHTS: self.filter}[self.kind]
 

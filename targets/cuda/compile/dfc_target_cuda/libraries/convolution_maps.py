@@ -33,12 +33,12 @@ class _Write:
 def convolutions(program: Program) -> dict[int, Convolved]:
     """By number of the kernel: what convolution it makes. Kernels that run in loops and branches alone are left out."""
     in_line = {launch.kernel for entry in program.entries for launch in launches_in_line(entry.steps)}
-    found = {
+    candidates = {
         number: convolved(kernel)
         for number, kernel in enumerate(program.kernels)
         if number in in_line and isinstance(kernel, ContractKernel)
     }
-    return {number: one for number, one in found.items() if one is not None}
+    return {number: one for number, one in candidates.items() if one is not None}
 
 
 def launches_in_line(steps: tuple[Step, ...]) -> Iterator[Launch]:
@@ -55,8 +55,8 @@ def convolved(kernel: ContractKernel) -> Convolved | None:
     if kernel.a.is_strided and kernel.b.is_strided:
         return None  # a product of matrices
     write = _written(kernel)
-    found = None if write is None else _matched(kernel, write)
-    return found or _matched(kernel, None)
+    matched = None if write is None else _matched(kernel, write)
+    return matched or _matched(kernel, None)
 
 
 def _matched(kernel: ContractKernel, write: _Write | None) -> Convolved | None:
@@ -66,26 +66,28 @@ def _matched(kernel: ContractKernel, write: _Write | None) -> Convolved | None:
         image = space.factor(len(axes), one, kernel.operands[one.operand].shape)
         plain = space.factor(len(axes), other, kernel.operands[other.operand].shape)
         flat = None if plain is None else space.flat(plain)
-        made = (dict(enumerate(strides(axes[:-1]))), ZERO) if write is None else space.flat(write.view)
-        if image is None or flat is None or made is None:
+        output = (dict(enumerate(strides(axes[:-1]))), ZERO) if write is None else space.flat(write.view)
+        if image is None or flat is None or output is None:
             continue
-        result = Flat(space.resolved(made[0]), made[1])
-        found = convolution(space, image, Flat(*flat), result)
-        if found is None:
+        result = Flat(space.resolved(output[0]), output[1])
+        matched = convolution(space, image, Flat(*flat), result)
+        if matched is None:
             continue
-        slots = _slots(found, one.operand, other.operand, SUMS if write is None else write.slot)
-        return Convolved(found, slots) if write is None else _with_added(space, found, slots, write, result)
+        slots = _slots(matched, one.operand, other.operand, SUMS if write is None else write.slot)
+        return Convolved(matched, slots) if write is None else _with_added(space, matched, slots, write, result)
     return None
 
 
-def _slots(one: Convolution, image: int, plain: int, made: int) -> tuple[int, int, int]:
+def _slots(one: Convolution, image: int, plain: int, output: int) -> tuple[int, int, int]:
     """In the order of image, filter, result."""
     if one.kind == FORWARD:
-        return image, plain, made
-    return (made, plain, image) if one.kind == DATA else (image, made, plain)
+        return image, plain, output
+    return (output, plain, image) if one.kind == DATA else (image, output, plain)
 
 
-def _with_added(space: Space, one: Convolution, slots: tuple[int, ...], write: _Write, made: Flat) -> Convolved | None:
+def _with_added(
+    space: Space, one: Convolution, slots: tuple[int, ...], write: _Write, output: Flat
+) -> Convolved | None:
     """With what is added to finished sums: a number for each channel, and a tensor like the result."""
     if not write.added:
         return Convolved(one, slots)
@@ -97,9 +99,9 @@ def _with_added(space: Space, one: Convolution, slots: tuple[int, ...], write: _
         if flat is None:
             return None
         terms, offset = flat
-        if _same(terms, made.terms) and added is None and slot != write.slot:
+        if _same(terms, output.terms) and added is None and slot != write.slot:
             added = Strided(len(slots), offset, one.result.extents, one.result.strides)
-        elif bias is None and (stride := _along_channels(space, one, terms, made.terms)) is not None:
+        elif bias is None and (stride := _along_channels(space, one, terms, output.terms)) is not None:
             bias = Strided(len(slots), offset, one.result.extents[1:2], (stride,))
         else:
             return None
@@ -111,9 +113,9 @@ def _same(one: Terms, other: Terms) -> bool:
     return one.keys() == other.keys() and all(one[axis] == other[axis] for axis in one)
 
 
-def _along_channels(space: Space, one: Convolution, terms: Terms, made: Terms) -> Dim | None:
+def _along_channels(space: Space, one: Convolution, terms: Terms, output: Terms) -> Dim | None:
     """The stride of a vector along the channels of the result."""
-    channels = _channel_axes(space, one, made)
+    channels = _channel_axes(space, one, output)
     if channels is None or terms.keys() != channels.keys():
         return None
     inner = one.result.strides[1]
@@ -124,19 +126,19 @@ def _along_channels(space: Space, one: Convolution, terms: Terms, made: Terms) -
     return stride if fits else None
 
 
-def _channel_axes(space: Space, one: Convolution, made: Terms) -> Terms | None:
+def _channel_axes(space: Space, one: Convolution, output: Terms) -> Terms | None:
     """The axes that make up the channels of the result, each with its factor there."""
-    found: Terms = {}
+    terms: Terms = {}
     reached = one.result.strides[1]
     end = one.result.strides[1] * one.result.extents[1]
-    left = {factor: axis for axis, factor in made.items()}
+    left = {factor: axis for axis, factor in output.items()}
     while reached != end:
         axis = left.pop(reached, None)
         if axis is None:
             return None
-        found[axis] = reached
+        terms[axis] = reached
         reached = reached * space.extents[axis]
-    return found
+    return terms
 
 
 # --- what the epilogue does
@@ -145,25 +147,25 @@ def _channel_axes(space: Space, one: Convolution, made: Terms) -> Terms | None:
 def _written(kernel: ContractKernel) -> _Write | None:
     """The only place that sums are written to, if they are written as they are but for what is added."""
     store = kernel.stores[0]
-    made = _view(kernel, store.operand, store.index)
+    output = _view(kernel, store.operand, store.index)
     loads = _added(kernel, kernel.epilogue[store.value])
-    if len(kernel.stores) != 1 or store.combine or made is None or loads is None:
+    if len(kernel.stores) != 1 or store.combine or output is None or loads is None:
         return None
     more = [(load.operand, _view(kernel, load.operand, load.index)) for load in loads]
     known = tuple((slot, view) for slot, view in more if view is not None)
-    return _Write(store.operand, made, known) if len(known) == len(more) else None
+    return _Write(store.operand, output, known) if len(known) == len(more) else None
 
 
 def _view(kernel: ContractKernel, slot: int, index: Sequence[Index]) -> View | None:
-    found: list[Along] = []
+    along: list[Along] = []
     for one in index:
         if not isinstance(one, Affine):
             return None
         terms: Terms = {}
         for axis, factor in one.terms:
             terms[axis] = terms.get(axis, ZERO) + factor
-        found.append(Along(terms, one.offset))
-    return View(kernel.operands[slot].shape, tuple(found))
+        along.append(Along(terms, one.offset))
+    return View(kernel.operands[slot].shape, tuple(along))
 
 
 def _added(kernel: ContractKernel, value: Instruction) -> list[Load] | None:
@@ -172,9 +174,9 @@ def _added(kernel: ContractKernel, value: Instruction) -> list[Load] | None:
     body = kernel.epilogue
     if _is(value, "cast") and body[value.arguments[0]].dtype == kernel.accumulator:
         value = body[value.arguments[0]]
-    found: list[Load] = []
+    candidates: list[Load] = []
     while not isinstance(value.operation, Accumulated):
-        if not _is(value, "add") or value.dtype != kernel.accumulator or len(found) == 2:
+        if not _is(value, "add") or value.dtype != kernel.accumulator or len(candidates) == 2:
             return None
         parts = [body[number] for number in value.arguments]
         loads = [_loaded(kernel, part) for part in parts]
@@ -183,9 +185,9 @@ def _added(kernel: ContractKernel, value: Instruction) -> list[Load] | None:
         position = 0 if loads[0] is not None else 1
         load = loads[position]
         assert load is not None
-        found.append(load)
+        candidates.append(load)
         value = parts[1 - position]
-    return found
+    return candidates
 
 
 def _loaded(kernel: ContractKernel, value: Instruction) -> Load | None:

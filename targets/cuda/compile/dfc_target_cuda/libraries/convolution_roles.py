@@ -19,7 +19,7 @@ from dfc.kernels.access import strides
 from dfc_target_cuda.libraries.convolution_axes import Along, Space, Terms, View, merged
 from dfc_target_cuda.libraries.convolution_form import DATA, FORWARD, WEIGHTS, Convolution, Strided
 
-MOST_PLACES = 3
+MOST_SPATIAL_AXES = 3
 IMAGE, FILTER, RESULT = range(3)
 
 
@@ -33,10 +33,10 @@ class Flat:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One axis of an image along which windows move. `place` and `window` are axes of the space, or none for one point;
+    """One axis of an image along which windows move. `axis` and `window` are axes of the space, or none for one point;
     `extent` and `stride` are those of the image's memory."""
 
-    place: int | None
+    axis: int | None
     window: int | None
     step: int
     dilation: int
@@ -57,18 +57,18 @@ class Roles:
     spots: list[Spot] = field(default_factory=list[Spot])
     batch: list[int] = field(default_factory=list[int])
     taken: list[int] = field(default_factory=list[int])
-    given: list[int] = field(default_factory=list[int])
+    channels_out: list[int] = field(default_factory=list[int])
     groups: list[int] = field(default_factory=list[int])
 
 
-def convolution(space: Space, image: View, plain: Flat, made: Flat) -> Convolution | None:
-    """The sum over all axes that are not in `made` of image * plain, as a convolution."""
-    found = [
+def convolution(space: Space, image: View, plain: Flat, output: Flat) -> Convolution | None:
+    """The sum over all axes that are not in `output` of image * plain, as a convolution."""
+    convolutions = [
         one
-        for one in (_as(FORWARD, space, image, plain, made), _as(WEIGHTS, space, image, made, plain))
+        for one in (_as(FORWARD, space, image, plain, output), _as(WEIGHTS, space, image, output, plain))
         if one is not None
     ]
-    return min(found, key=_oddness, default=None)
+    return min(convolutions, key=_oddness, default=None)
 
 
 def _oddness(one: Convolution) -> tuple[bool, int]:
@@ -82,8 +82,8 @@ def _as(kind: str, space: Space, image: View, filter_: Flat, result: Flat) -> Co
         return None
     turned = [spot for spot in roles.spots if _is_turned(roles, spot)]
     plain = [s for s in roles.spots if s.window is not None and s not in turned]
-    spread = any(spot.interior > 1 for spot in roles.spots)
-    if not turned and not spread:
+    is_dilated = any(spot.interior > 1 for spot in roles.spots)
+    if not turned and not is_dilated:
         return _described(kind, space, roles, filter_.offset, result.offset)
     if kind != FORWARD or plain or any(spot.step != 1 for spot in roles.spots):
         return None
@@ -113,7 +113,7 @@ def _roles(space: Space, image: View, filter_: Terms, result: Terms) -> Roles | 
         roles.image_offset = roles.image_offset + along.offset * stride
         for axis, factor in terms.items():
             roles.image[axis] = roles.image.get(axis, ZERO) + factor * stride
-    used = {axis for spot in roles.spots for axis in (spot.place, spot.window)}
+    used = {axis for spot in roles.spots for axis in (spot.axis, spot.window)}
     if used & roles.image.keys():
         return None
     for axis in {**roles.image, **filter_, **result}:
@@ -123,7 +123,7 @@ def _roles(space: Space, image: View, filter_: Terms, result: Terms) -> Roles | 
         kinds = {
             (True, False, True): roles.batch,
             (True, True, False): roles.taken,
-            (False, True, True): roles.given,
+            (False, True, True): roles.channels_out,
             (True, True, True): roles.groups,
         }
         if where not in kinds:
@@ -146,29 +146,29 @@ def _spot(along: Along, terms: Terms, sides: list[list[int]], extent: Dim, strid
     """A window along one axis of the memory: at most one axis of places and one inside of windows."""
     if len(terms) != sum(map(len, sides)) or any(len(side) > 1 for side in sides):
         return None
-    place, window = (side[0] if side else None for side in sides)
-    factors = [1 if axis is None else terms[axis].constant for axis in (place, window)]
+    spatial, window = (side[0] if side else None for side in sides)
+    factors = [1 if axis is None else terms[axis].constant for axis in (spatial, window)]
     step, dilation = factors
     if step is None or dilation is None or step < 1 or dilation < 1:
         return None
-    return Spot(place, window, step, dilation, along.offset, along.interior, extent, stride)
+    return Spot(spatial, window, step, dilation, along.offset, along.interior, extent, stride)
 
 
 def _joined(space: Space, roles: Roles) -> bool:
     """One axis of each kind; further axes of the batch become places with windows of one element."""
     everywhere = roles.image, roles.filter, roles.result
     roles.taken = merged(space, roles.taken, (roles.image, roles.filter))
-    roles.given = merged(space, roles.given, (roles.filter, roles.result))
+    roles.channels_out = merged(space, roles.channels_out, (roles.filter, roles.result))
     roles.groups = merged(space, roles.groups, everywhere)
     roles.batch = merged(space, roles.batch, (roles.image, roles.result))
-    if any(len(axes) > 1 for axes in (roles.taken, roles.given, roles.groups)):
+    if any(len(axes) > 1 for axes in (roles.taken, roles.channels_out, roles.groups)):
         return False
     if not roles.spots and len(roles.batch) < 2:
         return False  # a product of matrices
     for axis in roles.batch[1:]:
         roles.spots.append(Spot(axis, None, 1, 1, ZERO, 1, space.extents[axis], roles.image[axis]))
     roles.batch = roles.batch[:1]
-    return len(roles.spots) <= MOST_PLACES
+    return len(roles.spots) <= MOST_SPATIAL_AXES
 
 
 # --- tensors
@@ -176,13 +176,17 @@ def _joined(space: Space, roles: Roles) -> bool:
 
 def _described(kind: str, space: Space, roles: Roles, filter_offset: Dim, result_offset: Dim) -> Convolution | None:
     sizes = _Sizes(space, roles)
-    filter_ = sizes.filter(roles.given, roles.taken, filter_offset)
+    filter_ = sizes.filter(roles.channels_out, roles.taken, filter_offset)
     return None if filter_ is None else _with_filter(kind, sizes, filter_, result_offset)
 
 
 def _with_filter(kind: str, sizes: _Sizes, filter_: Strided, result_offset: Dim) -> Convolution | None:
     roles, spots, groups = sizes.roles, sizes.roles.spots, sizes.groups.constant
-    if groups is None or not sizes.follow(roles.image, roles.taken) or not sizes.follow(roles.result, roles.given):
+    if (
+        groups is None
+        or not sizes.follow(roles.image, roles.taken)
+        or not sizes.follow(roles.result, roles.channels_out)
+    ):
         return None
     image = Strided(
         IMAGE,
@@ -193,11 +197,11 @@ def _with_filter(kind: str, sizes: _Sizes, filter_: Strided, result_offset: Dim)
     result = Strided(
         RESULT,
         result_offset,
-        (sizes.of(roles.batch), sizes.of(roles.given) * groups, *(sizes.of(_listed(s.place)) for s in spots)),
+        (sizes.of(roles.batch), sizes.of(roles.channels_out) * groups, *(sizes.of(_listed(s.axis)) for s in spots)),
         (
             sizes.step(roles.result, roles.batch),
-            sizes.channel(roles.result, roles.given),
-            *(sizes.step(roles.result, _listed(spot.place)) for spot in spots),
+            sizes.channel(roles.result, roles.channels_out),
+            *(sizes.step(roles.result, _listed(spot.axis)) for spot in spots),
         ),
     )
     if any(_goes_back(stride) for one in (image, filter_, result) for stride in one.strides):
@@ -225,7 +229,7 @@ def _of_the_image(space: Space, roles: Roles, filter_offset: Dim, result_offset:
             factor = roles.filter[spot.window]
             offset = offset + factor * (window - 1)
             roles.filter[spot.window] = ZERO - factor
-    filter_ = sizes.filter(roles.taken, roles.given, offset)
+    filter_ = sizes.filter(roles.taken, roles.channels_out, offset)
     turned = None if filter_ is None else _with_filter(FORWARD, sizes, filter_, result_offset)
     if turned is None:
         return None
@@ -284,6 +288,6 @@ class _Sizes:
 
     def windows(self) -> list[int] | None:
         """The elements of a window, which are plain numbers."""
-        found = [self.of(_listed(spot.window)).constant for spot in self.roles.spots]
-        known = [one for one in found if one is not None and one > 0]
-        return known if len(known) == len(found) else None
+        windows = [self.of(_listed(spot.window)).constant for spot in self.roles.spots]
+        known = [one for one in windows if one is not None and one > 0]
+        return known if len(known) == len(windows) else None

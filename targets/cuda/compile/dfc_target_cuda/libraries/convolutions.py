@@ -29,7 +29,7 @@ def convolution_data(
     def bound(formula: Dim) -> object:
         return size(formula.substitute(values))
 
-    return _data(one, entry, launch, rounds=choice.rounds, size=bound) | _finish(one, choice)
+    return _data(one, entry, launch, is_rounding=choice.is_rounding, size=bound) | _finish(one, choice)
 
 
 def _finish(one: Convolved, choice: Choice) -> dict[str, object]:
@@ -62,7 +62,7 @@ def operands(launch: Launch, one: Convolved) -> list[int]:
     return [SUMS if slot == SUMS else launch.buffers[slot] for slot in one.slots]
 
 
-def _data(one: Convolved, entry: EntryProgram, launch: Launch, *, rounds: bool, size: Size) -> dict[str, object]:
+def _data(one: Convolved, entry: EntryProgram, launch: Launch, *, is_rounding: bool, size: Size) -> dict[str, object]:
     what, buffers = one.what, operands(launch, one)
     tensors = {"image": what.image, "filter": what.filter, "result": what.result}
     tensors |= {"bias": what.bias} if what.bias is not None else {}
@@ -71,7 +71,7 @@ def _data(one: Convolved, entry: EntryProgram, launch: Launch, *, rounds: bool, 
     return {
         "kind": what.kind,
         "type": dtype,
-        "rounds": rounds and dtype == "f32",
+        "rounds": is_rounding and dtype == "f32",
         "operands": [buffers[tensor.operand] for tensor in tensors.values()],
         **{name: _tensor(tensor, size) for name, tensor in tensors.items()},
         "steps": list(what.steps),

@@ -42,14 +42,14 @@ def find_ending(kernel: ContractKernel, row: int, column: int) -> Ending:
         raise Unfit("it has several results")
     store = kernel.stores[0]
     result = linear_access(kernel.operands, len(kernel.axes), store.operand, store.index)
-    factor, made = kernel.operands[kernel.a.operand].dtype, kernel.operands[store.operand].dtype
+    factor, result_type = kernel.operands[kernel.a.operand].dtype, kernel.operands[store.operand].dtype
     if store.combine or result.lookups:
         raise Unfit("its results are scattered")
-    if made not in (kernel.accumulator, factor):
-        raise Unfit(f"its results are {made.name}")
+    if result_type not in (kernel.accumulator, factor):
+        raise Unfit(f"its results are {result_type.name}")
     if any(one.operand == store.operand for one in (kernel.a, kernel.b)):
         raise Unfit("it writes over a factor")
-    return _Ending(kernel, store, result, row, column).found()
+    return _Ending(kernel, store, result, row, column).ending()
 
 
 class _Ending:
@@ -60,7 +60,7 @@ class _Ending:
         self._row, self._column = row, column
         self._body = kernel.epilogue
 
-    def found(self) -> Ending:
+    def ending(self) -> Ending:
         value = self._body[self._store.value]
         if _is(value, "cast") and self._body[value.arguments[0]].dtype == self._kernel.accumulator:
             value = self._body[value.arguments[0]]
@@ -68,7 +68,7 @@ class _Ending:
         value, added, sign, turned = self._without_added(value)
         value, scale = self._without_scale(value)
         if not isinstance(value.operation, Accumulated):
-            raise Unfit(f"what follows is more than a library does: {_said(value)}")
+            raise Unfit(f"what follows is more than a library does: {_operand_text(value)}")
         if abs(scale) != 1 and (added is not None or bias is not None):
             raise Unfit("a library may round a factor and a sum together")
         if self._writes_elsewhere(added):
@@ -150,6 +150,6 @@ def _is(one: Instruction, function: str) -> bool:
     return isinstance(one.operation, Apply) and one.operation.function == function
 
 
-def _said(value: Instruction) -> str:
+def _operand_text(value: Instruction) -> str:
     """The last step of it in a word."""
     return value.operation.function if isinstance(value.operation, Apply) else "a value of its own"

@@ -63,12 +63,12 @@ class Whole:
     bias: tuple[int, Dim] | None = None
 
     def data(self, size: Size) -> dict[str, object]:
-        made: dict[str, object] = {"result": self.result.data(size), "scale": self.scale}
+        data: dict[str, object] = {"result": self.result.data(size), "scale": self.scale}
         if self.added is not None:
-            made |= {"added": self.added.data(size), "sign": self.sign}
+            data |= {"added": self.added.data(size), "sign": self.sign}
         if self.bias is not None:
-            made["bias"] = {"operand": self.bias[0], "offset": size(self.bias[1])}
-        return made
+            data["bias"] = {"operand": self.bias[0], "offset": size(self.bias[1])}
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class LibraryProduct:
 
     def data(self, size: Size) -> dict[str, object]:
         """Without Python types; `size` says what becomes of a formula."""
-        made: dict[str, object] = {
+        data: dict[str, object] = {
             "rows": size(self.rows),
             "columns": size(self.columns),
             "depth": size(self.depth),
@@ -99,7 +99,7 @@ class LibraryProduct:
             "first": self.first.data(size),
             "second": self.second.data(size),
         }
-        return made | ({"whole": self.whole.data(size)} if self.whole is not None else {})
+        return data | ({"whole": self.whole.data(size)} if self.whole is not None else {})
 
 
 def library_product(kernel: ContractKernel) -> LibraryProduct | str:
@@ -156,13 +156,13 @@ class _Described:
 
     def _plain(self, why: str) -> LibraryProduct:
         """The sums alone."""
-        return self._made(next(self._orientations()), None, why)
+        return self._library_product(next(self._orientations()), None, why)
 
     def _whole(self, *, by_rows: bool) -> LibraryProduct:
         row, column = (self._n, self._m) if by_rows else (self._m, self._n)
-        return self._made(by_rows, find_ending(self._kernel, row, column), "")
+        return self._library_product(by_rows, find_ending(self._kernel, row, column), "")
 
-    def _made(self, by_rows: bool, ending: Ending | None, why: str) -> LibraryProduct:
+    def _library_product(self, by_rows: bool, ending: Ending | None, why: str) -> LibraryProduct:
         row, column = (self._n, self._m) if by_rows else (self._m, self._n)
         first, second = (self._b, self._a) if by_rows else (self._a, self._b)
         others = [one for one in (ending.result, ending.added) if one is not None] if ending is not None else []

@@ -51,7 +51,7 @@ class Choice:
 
     product: LibraryProduct | None = None
     finish: Finish | None = None
-    rounds: bool = False
+    is_rounding: bool = False
     reason: str = ""
     sums: str = ""
     convolution: Convolved | None = None
@@ -77,42 +77,42 @@ class Chooser:
         self._finishes: dict[tuple[LoopKernel, bool], int] = {}
 
     def choices(self) -> Choices:
-        made = [
+        choices = [
             self._with_convolution(number, kernel) if isinstance(kernel, ContractKernel) else Choice()
             for number, kernel in enumerate(self._kernels)
         ]
-        return Choices(made, [kernel for kernel, _ in self._finishes], [guarded for _, guarded in self._finishes])
+        return Choices(choices, [kernel for kernel, _ in self._finishes], [guarded for _, guarded in self._finishes])
 
     def _with_convolution(self, number: int, kernel: ContractKernel) -> Choice:
-        found, made = self._convolutions.get(number), self._choice(number, kernel)
+        convolution, choice = self._convolutions.get(number), self._choice(number, kernel)
         factor = kernel.operands[kernel.a.operand].dtype
-        if found is None:
-            return made
-        made = replace(made, convolution=found, rounds=self._tf32 and factor.name == "f32")
-        if SUMS not in found.slots:
-            return made
-        if factor != kernel.accumulator and not rounds_first(kernel, factor):
-            return made
-        return replace(made, apart=self._finish(number, finishing(kernel, by_rows=True, sums=factor)))
+        if convolution is None:
+            return choice
+        choice = replace(choice, convolution=convolution, is_rounding=self._tf32 and factor.name == "f32")
+        if SUMS not in convolution.slots:
+            return choice
+        if factor != kernel.accumulator and not is_rounding_first(kernel, factor):
+            return choice
+        return replace(choice, apart=self._finish(number, finishing(kernel, by_rows=True, sums=factor)))
 
     def _choice(self, number: int, kernel: ContractKernel) -> Choice:
-        found = library_product(kernel)
-        if isinstance(found, str):
-            return Choice(reason=found)
-        rounds = self._tf32 and found.first.dtype == "f32"
-        if found.whole is not None and number not in self._guarded_results:
-            return Choice(found, None, rounds)
-        reason = found.apart or AFTER_FAULTS
+        library = library_product(kernel)
+        if isinstance(library, str):
+            return Choice(reason=library)
+        is_rounding = self._tf32 and library.first.dtype == "f32"
+        if library.whole is not None and number not in self._guarded_results:
+            return Choice(library, None, is_rounding)
+        reason = library.apart or AFTER_FAULTS
         factor = kernel.operands[kernel.a.operand].dtype
-        sums = factor if rounds_first(kernel, factor) else kernel.accumulator
-        if not ever_pays(found, sums.name, rounds=rounds):
-            whole = found if found.whole is not None else None
-            return Choice(whole, None, rounds, f"{reason}, and it is too small to be made apart")
-        finish = self._finish(number, finishing(kernel, by_rows=found.by_rows, sums=sums))
-        return Choice(found, finish, rounds, reason, sums=sums.name)
+        sums = factor if is_rounding_first(kernel, factor) else kernel.accumulator
+        if not ever_pays(library, sums.name, is_rounding=is_rounding):
+            whole = library if library.whole is not None else None
+            return Choice(whole, None, is_rounding, f"{reason}, and it is too small to be made apart")
+        finish = self._finish(number, finishing(kernel, by_rows=library.by_rows, sums=sums))
+        return Choice(library, finish, is_rounding, reason, sums=sums.name)
 
-    def _finish(self, number: int, made: tuple[LoopKernel, tuple[int, ...]]) -> Finish:
-        rest, operands = made
+    def _finish(self, number: int, finished: tuple[LoopKernel, tuple[int, ...]]) -> Finish:
+        rest, operands = finished
         last, sizes = canonical(rest)
         assert isinstance(last, LoopKernel)
         key = last, self._texts[number].guarded
@@ -137,22 +137,22 @@ def _seen_after_faults(program: Program) -> Iterator[int]:
                     yield step.kernel
 
 
-def ever_pays(found: LibraryProduct, sums: str, *, rounds: bool) -> bool:
+def ever_pays(library: LibraryProduct, sums: str, *, is_rounding: bool) -> bool:
     """Whether there are sizes for which it pays to make the sums apart, in memory of this type."""
-    rows, columns, depth, batch = map(_largest, (found.rows, found.columns, found.depth, product(found.batch)))
-    work = Work(rows, columns, depth, batch, found.first.dtype, sums, rounds)
+    rows, columns, depth, batch = map(_largest, (library.rows, library.columns, library.depth, product(library.batch)))
+    work = Work(rows, columns, depth, batch, library.first.dtype, sums, is_rounding)
     return product_costs.pays(work, 1, apart=True)
 
 
 def _largest(size: Dim) -> int:
     try:
-        found = size.evaluate(dict.fromkeys(size.symbols(), ANY))
+        size_value = size.evaluate(dict.fromkeys(size.symbols(), ANY))
     except ZeroDivisionError:
         return ANY
-    return found if found > 0 else ANY
+    return size_value if size_value > 0 else ANY
 
 
-def rounds_first(kernel: ContractKernel, dtype: DType) -> bool:
+def is_rounding_first(kernel: ContractKernel, dtype: DType) -> bool:
     """Whether nothing is done with the sums but to round them to this type."""
     totals = {number for number, one in enumerate(kernel.epilogue) if isinstance(one.operation, Accumulated)}
     users = [one for one in kernel.epilogue if totals & set(one.arguments)]
@@ -184,8 +184,8 @@ def finishing(
         for number, one in enumerate(kernel.epilogue)
     )
     stores = tuple(replace(store, operand=slots[store.operand]) for store in kernel.stores)
-    given = (lie, *(kernel.operands[number] for number in operands[1:]))
-    return LoopKernel(given, axes, len(axes), (Stage((), body, (), stores),)), operands
+    operands_ = (lie, *(kernel.operands[number] for number in operands[1:]))
+    return LoopKernel(operands_, axes, len(axes), (Stage((), body, (), stores),)), operands
 
 
 def _moved(one: Instruction, slots: Mapping[int, int]) -> Instruction:

@@ -18,26 +18,26 @@ from dfc_driver_cuda.segments import Action, Branch, Count, Repeat, Segment, arr
 def call_report(program: Program, plan: object) -> list[dict[str, object]]:
     """One record an entry. `launches` is how often a driver with conditional nodes is asked for work, each round of a
     loop that the host runs counted once."""
-    found: list[dict[str, object]] = []
+    calls: list[dict[str, object]] = []
     for entry, planned in zip(program.entries, read_plan(plan).entries, strict=True):
         traffic = call_traffic(program, entry)
         sizes = {
             "feeds": traffic.feeds,
             "results": traffic.results,
             "moved": traffic.once.size,
-            "round_moved": traffic.in_rounds.size,
+            "round_moved": traffic.in_iterations.size,
         }
         names = name_symbols({*entry.dims, *(symbol for size in sizes.values() for symbol in size.symbols())})
-        found.append(
+        calls.append(
             {
                 "entry": entry.name,
                 "launches": _launches(arrange(planned, conditional_nodes=True)),
                 "steps": traffic.once.steps,
-                "round_steps": traffic.in_rounds.steps,
+                "round_steps": traffic.in_iterations.steps,
                 **{key: list(formula(size, names).tokens) for key, size in sizes.items()},
             }
         )
-    return found
+    return calls
 
 
 def _launches(actions: Sequence[Action]) -> int:

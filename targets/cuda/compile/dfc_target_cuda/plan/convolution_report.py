@@ -15,13 +15,13 @@ from dfc_target_cuda.libraries.convolutions import described, unmade
 
 def convolution_makers(program: Program, code: KernelCode) -> dict[int, str]:
     """By number of the kernel: what there is to say of it."""
-    found: dict[int, str] = {}
+    makers: dict[int, str] = {}
     for entry in program.entries:
         for launch in launches_in_line(entry.steps):
             one = code.choices[launch.kernel].convolution
             if one is not None:
-                found.setdefault(launch.kernel, _maker(entry, launch, one, code))
-    return found
+                makers.setdefault(launch.kernel, _maker(entry, launch, one, code))
+    return makers
 
 
 def _maker(entry: EntryProgram, launch: Launch, one: Convolved, code: KernelCode) -> str:

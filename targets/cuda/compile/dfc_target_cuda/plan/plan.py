@@ -71,13 +71,13 @@ def _refuse_shared(program: Program) -> None:
 def launched_after_faults(program: Program, faults: Callable[[int], bool]) -> frozenset[int]:
     """The kernels that a call may launch after something failed: they are to be guarded, so that nothing is written
     after a fault."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for entry in program.entries:
-        _after_faults(entry.steps, faults, found)
-    return frozenset(found)
+        _after_faults(entry.steps, faults, numbers)
+    return frozenset(numbers)
 
 
-def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], found: set[int]) -> None:
+def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], numbers: set[int]) -> None:
     """Iterative. No round of a loop begins after a fault; but a condition is computed again at the end of a round."""
     may_have_failed = False
     pending: list[Step] = list(reversed(steps))
@@ -86,7 +86,7 @@ def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], found: s
         match step:
             case Launch():
                 if may_have_failed:
-                    found.add(step.kernel)
+                    numbers.add(step.kernel)
                 may_have_failed = may_have_failed or faults(step.kernel)
             case Check() | Measure():
                 may_have_failed = True
@@ -102,7 +102,7 @@ def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], found: s
 
 def _kernel(text: KernelText, access: Sequence[str], choice: Choice) -> dict[str, object]:
     names = {Symbol(f"d{number}"): f"d{number}" for number in range(text.sizes)}
-    made: dict[str, object] = {
+    data: dict[str, object] = {
         "name": text.name,
         "access": list(access),
         "sizes": text.sizes,
@@ -115,18 +115,18 @@ def _kernel(text: KernelText, access: Sequence[str], choice: Choice) -> dict[str
         "faults": text.faults,
     }
     if choice.product is not None:
-        made["product"] = _product(choice.product, choice, names)
-    return made
+        data["product"] = _product(choice.product, choice, names)
+    return data
 
 
 def _product(product: LibraryProduct, choice: Choice, names: Names) -> dict[str, object]:
-    made = product.data(lambda size: _json(size, names)) | {"rounds": choice.rounds}
+    data = product.data(lambda size: _json(size, names)) | {"rounds": choice.is_rounding}
     if choice.finish is not None:
         finish = choice.finish
         sizes = [_json(size, names) for size in finish.sizes]
-        made["finish"] = {"kernel": finish.kernel, "operands": list(finish.operands), "sizes": sizes}
-        made["sums"] = choice.sums
-    return made
+        data["finish"] = {"kernel": finish.kernel, "operands": list(finish.operands), "sizes": sizes}
+        data["sums"] = choice.sums
+    return data
 
 
 def _json(size: Dim, names: Names) -> object:
@@ -169,7 +169,7 @@ class _Entry:
 
     def _buffer(self, buffer: Buffer) -> dict[str, object]:
         item = dim(buffer.dtype.size)
-        made: dict[str, object] = {
+        data: dict[str, object] = {
             "role": buffer.role.value,
             "type": buffer.dtype.name,
             "scalar": not buffer.shape,
@@ -178,16 +178,16 @@ class _Entry:
         }
         match buffer.role:
             case BufferRole.ARGUMENT | BufferRole.RESULT:
-                made["index"] = buffer.index
+                data["index"] = buffer.index
             case BufferRole.RESOURCE:
-                made["resource"] = buffer.resource
+                data["resource"] = buffer.resource
             case BufferRole.CONSTANT:
-                made["place"] = self._offsets[buffer.index]
+                data["place"] = self._offsets[buffer.index]
             case BufferRole.ARENA:
-                made["place"] = self._size(buffer.offset)
+                data["place"] = self._size(buffer.offset)
             case BufferRole.REGISTER:
                 pass
-        return made
+        return data
 
     def _steps(self, steps: Sequence[Step]) -> list[list[object]]:
         """Iterative: what is pending are steps, and marks that are finished."""
@@ -216,13 +216,13 @@ class _Entry:
     def _plain(self, step: Launch | Copy | Check | Measure | HostCall) -> list[object]:
         match step:
             case Launch():
-                made: list[object] = [
+                data: list[object] = [
                     "launch",
                     step.kernel,
                     list(step.buffers),
                     [self._size(size) for size in step.sizes],
                 ]
-                return [*made, *self._convolution(step)]
+                return [*data, *self._convolution(step)]
             case Copy():
                 return ["copy", step.source, step.target]
             case Check():
@@ -238,8 +238,10 @@ class _Entry:
         choice, faults = self._choices[step.kernel], self._texts[step.kernel].faults
         if choice.convolution is None or id(step) not in self._in_line:
             return []
-        found = convolution_data(self._entry, step, choice.convolution, choice, faults=faults, size=self._size)
-        return [] if found is None else [found]
+        convolution_plan = convolution_data(
+            self._entry, step, choice.convolution, choice, faults=faults, size=self._size
+        )
+        return [] if convolution_plan is None else [convolution_plan]
 
 
 def _block(first: Sequence[Step], middle: list[object], second: Sequence[Step]) -> list[Pending]:

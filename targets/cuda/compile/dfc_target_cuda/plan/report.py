@@ -37,15 +37,17 @@ def report(program: Program, code: KernelCode, ptx: str, assembled: Mapping[str,
             "threads": text.geometry.threads,
             "most": text.geometry.most,
             "wide": wide.get(text.name, 0),
-            "maker": "; ".join(filter(None, (convolved.get(number), _said(code, number, before)))),
-            "taken": {architecture: _taken(text.name, made) for architecture, made in assembled.items()},
+            "maker": "; ".join(filter(None, (convolved.get(number), _dependences_text(code, number, before)))),
+            "taken": {
+                architecture: _taken(text.name, assembled_image) for architecture, assembled_image in assembled.items()
+            },
         }
         for number, text in enumerate(code.texts)
         for launch, span in [launches.get(before.get(number, [number])[0], (None, ""))]
     ]
 
 
-def _said(code: KernelCode, number: int, before: Mapping[int, Sequence[int]]) -> str:
+def _dependences_text(code: KernelCode, number: int, before: Mapping[int, Sequence[int]]) -> str:
     return _after(code, before[number]) if number in before else _maker(code, number)
 
 
@@ -66,11 +68,11 @@ def _though(choice: Choice) -> str:
 
 def _before(code: KernelCode) -> dict[int, list[int]]:
     """The kernels whose sums another one takes on, by that one."""
-    found: dict[int, list[int]] = {}
+    before: dict[int, list[int]] = {}
     for number, choice in enumerate(code.choices):
         for last in dict.fromkeys(one.kernel for one in (choice.finish, choice.apart) if one is not None):
-            found.setdefault(last, []).append(number)
-    return found
+            before.setdefault(last, []).append(number)
+    return before
 
 
 def _after(code: KernelCode, numbers: Sequence[int]) -> str:
@@ -80,13 +82,13 @@ def _after(code: KernelCode, numbers: Sequence[int]) -> str:
 
 def _first_launches(program: Program) -> dict[int, tuple[Launch, Span]]:
     """The first step of the program that runs each kernel, and where it is from: its own line, else its entry's."""
-    found: dict[int, tuple[Launch, Span]] = {}
+    launches: dict[int, tuple[Launch, Span]] = {}
     for entry, signature in zip(program.entries, program.signatures, strict=True):
         for step in walk(entry.steps):
             if isinstance(step, Launch):
                 span = signature.span if step.span in (None, NOWHERE) else step.span
-                found.setdefault(step.kernel, (step, span or NOWHERE))
-    return found
+                launches.setdefault(step.kernel, (step, span or NOWHERE))
+    return launches
 
 
 def _wide_accesses(ptx: str) -> Iterator[tuple[str, int]]:
@@ -98,9 +100,9 @@ def _wide_accesses(ptx: str) -> Iterator[tuple[str, int]]:
         yield match[1], sum(int(m[1]) * int(m[2]) == WIDE_BITS for m in _WIDE.finditer(body))
 
 
-def _taken(name: str, made: Assembled) -> list[int]:
+def _taken(name: str, assembled_image: Assembled) -> list[int]:
     """Registers of a thread, bytes spilled, bytes of shared memory, bytes of stack."""
-    for each in made.reports:
+    for each in assembled_image.reports:
         if each.name == name:
             return [each.registers, each.spill_bytes, each.shared_bytes, each.stack_bytes]
     return [0, 0, 0, 0]

@@ -33,7 +33,7 @@ def groups_of(make: Make, *, fusing: bool = True) -> list[Group]:
     block = m.entry(result).block
     scope = Scope(Program("p"), fusing)
     (feed,) = (value for value in block.parameters if not value.is_token)
-    scope.places[feed] = place_of(Storage(BufferRole.ARGUMENT, F32, X.shape, "x", index=0))
+    scope.views[feed] = place_of(Storage(BufferRole.ARGUMENT, F32, X.shape, "x", index=0))
     target = place_of(Storage(BufferRole.RESULT, F32, result.tensor.shape, "y", index=0))
     collected = collect(scope, block, [(result, whole(target))])
     materialise(scope, collected)

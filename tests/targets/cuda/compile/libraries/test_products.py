@@ -12,7 +12,7 @@ from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import BF16, F16, F32, F64, I32
 from dfc.kernels.form import ContractKernel
 from dfc_target_cuda.libraries.products import LibraryMatrix, LibraryProduct, library_product
-from dfc_target_cuda.libraries.splitting import finishing, rounds_first
+from dfc_target_cuda.libraries.splitting import finishing, is_rounding_first
 from tests.support.kernel_texts import interpret
 from tests.targets.cpu.test_lower_contract import Maker, plain
 from tests.targets.cuda.compile.kernels.test_write_contract import LAYOUTS, operands
@@ -112,7 +112,7 @@ def check_apart(kernel: ContractKernel, sizes: tuple[int, ...]) -> LibraryProduc
     assert interpret(kernel, wanted, sizes) == 0
     sums = [product.T.ravel() for _, product in Library(found, arrays, sizes).sums()]
     factor = kernel.operands[kernel.a.operand].dtype
-    dtype = factor if rounds_first(kernel, factor) else kernel.accumulator
+    dtype = factor if is_rounding_first(kernel, factor) else kernel.accumulator
     after, used = finishing(kernel, by_rows=found.by_rows, sums=dtype)
     known = {Symbol(f"d{n}"): size for n, size in enumerate(sizes)}
     shape = [size.evaluate(known) for size in after.operands[0].shape]
@@ -242,7 +242,7 @@ def test_two_results_and_rounding_in_between_are_a_kernel_after_it() -> None:
     a, b = x.factor(BF16, x.m, x.k), x.factor(BF16, x.k, x.n)
     rounded = x.body.apply("add", x.body.cast(x.accumulated(F32), BF16), x.load(BF16, x.n))
     kernel = x.finish(a, b, F32, x.store(rounded, x.m, x.n))
-    assert check_apart(kernel, (3, 5, 4)).whole is None and rounds_first(kernel, BF16)
+    assert check_apart(kernel, (3, 5, 4)).whole is None and is_rounding_first(kernel, BF16)
 
 
 def test_results_that_lie_apart_are_stored_by_a_kernel_after_it() -> None:
