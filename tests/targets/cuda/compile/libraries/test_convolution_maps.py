@@ -100,7 +100,7 @@ def test_sums_are_made_apart_where_more_is_done_to_them() -> None:
       return relu(conv2d(x, w, pad = 1) * b) }"""
     machine = agree(text, [numbers(one, 2) for one in ("B, 5, 5, 2", "3, 3, 2, 3", "3")], {"B": 2})
     (one,) = machine.made
-    assert one.slots[one.what.made.operand] == SUMS
+    assert one.slots[one.what.output.operand] == SUMS
 
 
 def test_other_layouts_are_strides() -> None:
