@@ -45,7 +45,7 @@ import threading
 import numpy as np
 from mpi4py import MPI
 from dfc_runtime.distributed.loading import load_on
-from dfc_target_cuda.kernels import simulation
+from tests.support.cuda_simulator import simulation
 from tests.support.simulated_runtime import simulated_devices
 
 lock = threading.Lock()

@@ -10,12 +10,11 @@ import numpy as np
 from dfc.ir.dims import Symbol
 from dfc.kernels.form import ContractKernel, Kernel, LoopKernel
 from dfc.kernels.program import Launch
-from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
-from dfc_target_cuda.kernels.simulation import simulate
-from dfc_target_cuda.kernels.text_functions import define
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support import kernel_interpreter
+from tests.support.cuda_simulator.names import define, simulated_names
+from tests.support.cuda_simulator.simulation import simulate
 from tests.support.kernel_interpreter import Failed, Interpreter
 
 Array = np.ndarray
@@ -38,7 +37,7 @@ def run_text(
     error: Array | None = None,
 ) -> Array:
     """Runs a kernel once on contiguous arrays, in place; gives the error block: site + 1 and two values."""
-    names = dict(prelude.simulator(schedule.warp))
+    names = dict(simulated_names(schedule.warp))
     define(text.source, f"<{text.name}>", names)
     known = {Symbol(f"d{n}"): size for n, size in enumerate(sizes)}
     workspace = np.full(text.workspace.evaluate(known), 0xCB, np.uint8)

@@ -1,9 +1,9 @@
 """Kernel texts as machine code of this host, made of the very LLVM code that numba makes device code of.
 
 What a device has and a processor has not (where a thread is, barriers, exchanges between lanes) are calls back into
-`dfc_target_cuda.kernels.simulation`, whose lanes take turns. Everything else runs as it was compiled: control flow,
-types, arithmetic, memory, calls of the prelude's functions. So a difference to the text that runs as Python is one
-between what the text says and what numba was told.
+the simulation of `tests.support.cuda_simulator`, whose lanes take turns. Everything else runs as it was compiled:
+control flow, types, arithmetic, memory, calls of the prelude's functions. So a difference to the text that runs as
+Python is one between what the text says and what numba was told.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dfc_target_cuda.code import device_functions
 from dfc_target_cuda.code.compile import key_of
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.code.worker import needed
-from dfc_target_cuda.kernels import simulation
 from dfc_target_cuda.kernels.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
-from dfc_target_cuda.kernels.simulation import simulate
 from dfc_target_cuda.kernels.write_kernel import write_kernel
+from tests.support.cuda_simulator import simulation
+from tests.support.cuda_simulator.simulation import simulate
 from tests.support.kernel_interpreter import Failed, Interpreter
 from tests.support.kernel_texts import blocks_of, memory, run_text
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 from dfc_runtime import devices
-from dfc_target_cuda.kernels import simulation
+from tests.support.cuda_simulator import simulation
 from tests.support.simulated_kernels import (
     INTERPRETED,
     Launcher,

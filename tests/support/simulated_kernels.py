@@ -15,8 +15,9 @@ import numpy as np
 from dfc.ir.dims import Symbol
 from dfc.kernels.form import Kernel
 from dfc_driver_cuda import control
-from dfc_target_cuda.kernels import prelude, simulation
-from dfc_target_cuda.kernels.text_functions import define
+from tests.support.cuda_simulator import simulation
+from tests.support.cuda_simulator.names import define, simulated_names
+from tests.support.cuda_simulator.primitives import MEMORY
 from tests.support.kernel_interpreter import Failed, run_kernel
 from tests.support.simulated_memory import DeviceError, DeviceMemory, Pointer
 
@@ -38,7 +39,7 @@ Launcher = Callable[[Callable[..., None], int, int, Sequence[Any]], None]
 
 def text_kernels(source: str, warp: int, launch: Launcher = simulation.simulate) -> dict[str, Run]:
     """The kernels of an image of text."""
-    names = _watched(dict(prelude.simulator(warp)))
+    names = _watched(dict(simulated_names(warp)))
     define(source, "<simulated image>", names)
     return {
         match[1]: _text_kernel(names[match[1]], launch, match[2].split(), int(match[3]), workspace=bool(match[4]))
@@ -66,7 +67,7 @@ def _watched(names: dict[str, Any]) -> dict[str, Any]:
         if wide:
             names[name] = _checked(function, int(wide[2]))
         if name.endswith("_pointer"):
-            names[name] = _viewing(prelude.prelude_simulator.MEMORY[name.removesuffix("_pointer")])
+            names[name] = _viewing(MEMORY[name.removesuffix("_pointer")])
     return names
 
 

@@ -18,10 +18,10 @@ from dfc_driver_cuda import libcuda
 from dfc_runtime.devices import no_device
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.errors import DfcError, RunError
-from dfc_target_cuda.kernels import simulation
 from dfc_target_cuda.target import SIMULATOR
 from tests.support.clusters import on_cluster
 from tests.support.corpus import ROOT
+from tests.support.cuda_simulator import simulation
 from tests.support.documents import code_blocks
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_runtime import simulated_devices

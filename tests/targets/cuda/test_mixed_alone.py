@@ -19,8 +19,8 @@ from dfc_runtime.calls.device_arrays import DeviceArray
 from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.driver import ON_DEVICE
 from dfc_runtime.errors import CheckpointError, DfcError, FeedError, RunError
-from dfc_target_cuda.kernels import simulation
 from dfc_target_cuda.target import SIMULATOR, CudaTarget
+from tests.support.cuda_simulator import simulation
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_runtime import simulated_devices
 

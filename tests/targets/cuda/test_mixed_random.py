@@ -21,8 +21,8 @@ from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.ops.effects.effects import effect
 from dfc.ops.evaluate import evaluate
 from dfc.ops.record import Effect
-from dfc_target_cuda.kernels import simulation
 from dfc_target_cuda.target import SIMULATOR
+from tests.support.cuda_simulator import simulation
 from tests.support.lowered_cases import LoweredCase, expanded_programs, optimised_graphs
 from tests.support.lowering import close
 from tests.support.simulated_runtime import simulated_devices

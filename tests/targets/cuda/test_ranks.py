@@ -17,10 +17,10 @@ from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport.in_process import Network
-from dfc_target_cuda.kernels import simulation
 from dfc_target_cuda.target import SIMULATOR
 from tests.support.bundles import roles_of
 from tests.support.clusters import on_cluster
+from tests.support.cuda_simulator import simulation
 from tests.support.ranks import outcomes_on
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_runtime import simulated_devices

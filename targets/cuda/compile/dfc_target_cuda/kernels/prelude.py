@@ -1,4 +1,4 @@
-"""The names in which kernel text is written, twice: for the device and for simulation.
+"""The names in which kernel text is written: primitives, and functions of them as text of the same kind.
 
 Kernel text and the functions below are Python of a small kind: local variables, `for` over `range`, `while`, `if`, and
 calls of these names. Every arithmetic result is wrapped in its type (`f32(x + y)`, `u64(a ^ b)`), which rounds or
@@ -27,8 +27,9 @@ wraps it; i64 and u64 are not mixed.
 - `report(error, site, value0, value1)`: error[0..2] = site + 1, value0, value1, unless a fault is there already.
 - Random numbers: `philox_uniform_T`, `philox_normal_T` (element i64, key0, key1, draw u64) for f16 bf16 f32 f64.
 
-Guarantees that both have the same names, and that functions (all but the primitives) are the same text in both: that
-of the kernel functions of `dfc.lower.legalise`, and of exchanges between lanes.
+Here is the text of the functions: those of `dfc.lower.legalise`, and exchanges between lanes. The primitives are code
+of the device in `prelude_device`. Guarantees that functions depend on the names of primitives alone, so that the same
+text runs wherever these names have a meaning.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
-from typing import Any
 
 from dfc.ir.dtypes import ALL, BOOL, F32, F64
 from dfc.kernels.body import FUNCTIONS, UNARY
@@ -47,12 +47,9 @@ from dfc.lower.legalise.elementary import ELEMENTARY
 from dfc.lower.legalise.halves import HALVES, load_function, round_function, store_function
 from dfc.lower.legalise.meaning import defined, meaning, search
 from dfc.lower.legalise.random import random_function
-from dfc_target_cuda.kernels import prelude_simulator
 from dfc_target_cuda.kernels.device_functions import device_text
 from dfc_target_cuda.kernels.prelude_reductions import fold_text
-from dfc_target_cuda.kernels.text_functions import define, parse
-
-Namespace = dict[str, Any]
+from dfc_target_cuda.kernels.text_functions import parse
 
 FILE = "<cuda prelude>"
 _REGISTERS = [dtype for dtype in ALL.values() if is_register_type(dtype)]
@@ -84,12 +81,3 @@ def _functions() -> Iterator[Function]:
 def definitions() -> dict[str, ast.FunctionDef]:
     """They by name."""
     return {definition.name: definition for definition in parse(text())}
-
-
-@cache
-def simulator(warp: int = 32) -> Namespace:
-    """The names for simulation, with warps of so many lanes."""
-    names = prelude_simulator.primitives(warp)
-    names["__name__"] = "dfc_cuda_prelude"
-    define(text(), FILE, names)
-    return names

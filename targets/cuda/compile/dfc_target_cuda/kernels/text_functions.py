@@ -15,7 +15,6 @@ the code object that Python's compiler makes of its `def`, and of nothing else.
 from __future__ import annotations
 
 import ast
-import linecache
 import threading
 from collections.abc import Mapping
 from types import CodeType, FunctionType
@@ -49,16 +48,6 @@ def parse(source: str) -> list[ast.FunctionDef]:
         if not isinstance(statement, ast.FunctionDef):
             _refuse(statement, "a text has functions alone")
     return [statement for statement in body if isinstance(statement, ast.FunctionDef)]
-
-
-def define(source: str, file: str, names: dict[str, Any]) -> None:
-    """Adds the functions of a text to the names that they use. `file` is what tracebacks and messages call the text."""
-    definitions = parse(source)
-    known = {*names, *(definition.name for definition in definitions)}
-    for definition in definitions:
-        check(definition, known)
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    names |= functions(definitions, file, names)
 
 
 def functions(definitions: list[ast.FunctionDef], file: str, names: dict[str, Any]) -> dict[str, FunctionType]:

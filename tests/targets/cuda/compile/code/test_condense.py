@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dfc_target_cuda.code import condense
-from dfc_target_cuda.kernels.prelude_simulator import primitives
 from dfc_target_cuda.kernels.text_functions import functions, parse
+from tests.support.cuda_simulator.primitives import primitives
 
 pytest.importorskip("numba.cuda")
 

@@ -13,8 +13,8 @@ from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code.device_functions import kernel_code
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.kernels import prelude
-from dfc_target_cuda.kernels.prelude_simulator import MEMORY
-from dfc_target_cuda.kernels.text_functions import define
+from tests.support.cuda_simulator.names import define, simulated_names
+from tests.support.cuda_simulator.primitives import MEMORY
 from tests.support.native_texts import NativeText, host_modules, same_bits
 from tests.support.sweeping import few
 
@@ -287,6 +287,6 @@ def test_functions_of_the_prelude_have_the_bits_of_their_text(part: int) -> None
 def simulated(body: str, arrays: list[np.ndarray], size: int) -> None:
     """As Python."""
     text = key(body, tuple(f"{array.dtype.kind}{8 * array.itemsize}" for array in arrays), 1)
-    names = dict(prelude.simulator(4))
+    names = dict(simulated_names(4))
     define(text.source, "<a text>", names)
     names["kernel"](*arrays, size, np.zeros(3, np.int64))

@@ -9,11 +9,11 @@ from dfc.ir.dtypes import BF16, F16, F32, F64
 from dfc.ops.creation.philox import numbers
 from dfc_target_cpu.machine import detect_host
 from dfc_target_cuda.code import device_functions
-from dfc_target_cuda.kernels import prelude
 from tests.support.cpu_math import ArrayMath
+from tests.support.cuda_simulator.names import simulated_names
 
 HOST = detect_host()
-SIMULATED = prelude.simulator(4)
+SIMULATED = simulated_names(4)
 KEY = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
 DRAW = 0x1_0000_0003
 FORMATS = {"f32": ("float", np.float32, np.uint32), "f64": ("double", np.float64, np.uint64)}

@@ -8,8 +8,8 @@ import pytest
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.kernels.prelude_device import ELEMENTS
 from dfc_target_cuda.kernels.prelude_intrinsics import TYPES
-from dfc_target_cuda.kernels.simulation import simulate
 from tests.support import native_texts
+from tests.support.cuda_simulator.simulation import simulate
 from tests.support.native_texts import NativeText
 
 WIDE = [(name, lanes) for name, most in ELEMENTS.items() for lanes in (2, 4, 8, 16) if lanes <= most]

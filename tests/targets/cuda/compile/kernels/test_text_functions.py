@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from dfc.kernels.errors import CodeGenerationError
-from dfc_target_cuda.kernels.text_functions import called, define, parse
+from dfc_target_cuda.kernels.text_functions import called, parse
+from tests.support.cuda_simulator.names import define
 
 
 def test_functions_see_the_names_they_are_given_and_each_other() -> None:

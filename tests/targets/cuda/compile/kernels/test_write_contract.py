@@ -11,11 +11,11 @@ from dfc.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
 from dfc.kernels.form import ContractKernel
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import ptx_module
-from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED, Schedule
 from dfc_target_cuda.kernels.tiling import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.dfc.kernels.test_operand_maps import windows
+from tests.support.cuda_simulator.names import simulated_names
 from tests.support.kernel_texts import blocks_of, interpret, run_text
 from tests.support.sweeping import few
 from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
@@ -141,7 +141,7 @@ def test_each_sum_is_one_chain_of_fused_multiply_adds_in_ascending_order() -> No
     kernel = plain(F32, F32, False, False)
     a, b, out = operands(kernel, (5, 6, 19))
     expected = np.zeros((5, 6), np.float32)
-    fma = prelude.simulator(4)["f32_fma"]
+    fma = simulated_names(4)["f32_fma"]
     for m, n in np.ndindex(5, 6):
         for k in range(19):
             expected[m, n] = fma(a[m, k], b[k, n], expected[m, n])

@@ -11,12 +11,11 @@ from dfc.ir.dtypes import BF16, F16, F32, DType
 from dfc.kernels.form import ContractKernel
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import ptx_module
-from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import DEVICE
-from dfc_target_cuda.kernels.simulation import simulate
-from dfc_target_cuda.kernels.text_functions import define
 from dfc_target_cuda.kernels.tiling import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
+from tests.support.cuda_simulator.names import define, simulated_names
+from tests.support.cuda_simulator.simulation import simulate
 from tests.support.kernel_texts import interpret, run_text
 from tests.support.sweeping import few
 from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
@@ -106,7 +105,7 @@ def k0(a, b, c):
     rng = np.random.default_rng(4)
     a, b = (rng.integers(-8, 8, (16, 16)).astype(ml_dtypes.bfloat16) for _ in range(2))
     c = np.zeros((16, 8), np.float32)
-    names = dict(prelude.simulator(32))
+    names = dict(simulated_names(32))
     define(source, "<test text>", names)
     simulate(names["k0"], 1, 32, [a.view(np.uint16).reshape(-1), b.view(np.uint16).reshape(-1), c.reshape(-1)])
     np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32))[:, :8])

@@ -6,9 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dfc_target_cuda.kernels import prelude
-from dfc_target_cuda.kernels.simulation import SimulationError, simulate
-from dfc_target_cuda.kernels.text_functions import define
+from tests.support.cuda_simulator.names import define, simulated_names
+from tests.support.cuda_simulator.simulation import SimulationError, simulate
 
 SUM_OF_A_BLOCK = """
 def k0(a, b, error):
@@ -27,7 +26,7 @@ def k0(a, b, error):
 
 
 def function(source: str, warp: int = 4) -> Callable[..., None]:
-    names = dict(prelude.simulator(warp))
+    names = dict(simulated_names(warp))
     define(source, "<test text>", names)
     return names["k0"]
 

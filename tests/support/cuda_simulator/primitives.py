@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dfc.kernels.math_coefficients import TWO_OVER_PI_WORDS
-from dfc_target_cuda.kernels import simulation, simulation_tensor
+from tests.support.cuda_simulator import simulation, tensor_cores
 
 _INTEGERS = {f"{kind}{bits}": (kind == "i", bits) for kind in "iu" for bits in (8, 16, 32, 64)}
 _FORMATS: dict[str, tuple[Any, Any, Any]] = {
@@ -33,7 +33,7 @@ def primitives(warp: int) -> dict[str, Any]:
     """Every name of the prelude that is not defined by its text."""
     names: dict[str, Any] = {name: _wrapping(signed, bits) for name, (signed, bits) in _INTEGERS.items()}
     names |= {"boolean": bool, "f32": _single, "f64": np.float64, "inf": float("inf"), "nan": float("nan")}
-    names |= simulation.here() | _floating() | _memory() | simulation_tensor.tensor_functions()
+    names |= simulation.here() | _floating() | _memory() | tensor_cores.tensor_functions()
     names |= {"mul_high_u64": _mul_high, "leading_zeros_u64": _leading_zeros, "two_over_pi_word": _WORDS.__getitem__}
 
     names |= {"quotient": _quotient, "quotient32": _quotient, "remainder": _remainder, "remainder32": _remainder}

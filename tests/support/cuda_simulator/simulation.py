@@ -4,7 +4,7 @@
 threads of which one at a time holds the turn; a lane gives it up only at `barrier()` and at exchanges between the lanes
 of a warp. Text without those runs in the calling thread alone.
 
-Assumes the namespace `prelude.simulator`. Guarantees the same order of lanes in each run, and an error where a device
+Assumes the names of `simulated_names`. Guarantees the same order of lanes in each run, and an error where a device
 would hang: lanes that wait at different places of the text. The same text also runs in numba's simulator, whose
 threads offer what a lane is asked for here.
 """

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from dfc_target_cuda.kernels import simulation
+from tests.support.cuda_simulator import simulation
 
 _WARP = 32
 _HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
