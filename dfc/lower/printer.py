@@ -18,20 +18,20 @@ from dfc.kernels.form import Kernel
 from dfc.kernels.printer import kernel_lines, table_lines, typed
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode, kernels
-from dfc.lower.schedule.draft import (
-    DraftCheck,
-    DraftCopy,
-    DraftFor,
-    DraftHostCall,
-    DraftIf,
-    DraftLaunch,
-    DraftLocked,
-    DraftMeasure,
-    DraftWhile,
+from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
+from dfc.lower.schedule.unallocated import (
+    UnallocatedCheck,
+    UnallocatedCopy,
+    UnallocatedFor,
+    UnallocatedHostCall,
+    UnallocatedIf,
+    UnallocatedLaunch,
+    UnallocatedLocked,
+    UnallocatedMeasure,
     UnallocatedStep,
+    UnallocatedWhile,
     walk,
 )
-from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
 from dfc.lower.storage import BufferView, Storage
 
 
@@ -119,7 +119,7 @@ def _block(block: FusedBlock, shown: _Kernels, memory: _Memory, depth: int) -> I
                 yield from _block(region, shown, memory, depth + 2)
 
 
-def _launched(part: FusedKernel | DraftLaunch, shown: _Kernels, memory: _Memory) -> str:
+def _launched(part: FusedKernel | UnallocatedLaunch, shown: _Kernels, memory: _Memory) -> str:
     names = f"  # {', '.join(part.names)}" if part.names else ""
     return f"kernel {shown.number(part.kernel)}({memory.names(part.views)}){names}"
 
@@ -137,7 +137,7 @@ def _scheduled_entry(scheduled: ScheduledEntry, shown: _Kernels) -> list[str]:
         if view is not None:
             memory.name(view)
     for step in walk(scheduled.steps):
-        if isinstance(step, DraftLaunch):
+        if isinstance(step, UnallocatedLaunch):
             shown.number(step.kernel)
     body = list(_steps(scheduled.steps, shown, memory, 1))
     return [f"entry {scheduled.entry.name}", *memory.declared(), *body]
@@ -157,25 +157,25 @@ def _step(
     step: UnallocatedStep, shown: _Kernels, memory: _Memory
 ) -> tuple[str, list[tuple[str, list[UnallocatedStep]]]]:
     match step:
-        case DraftLaunch():
+        case UnallocatedLaunch():
             return f"launch {_launched(step, shown, memory)}", []
-        case DraftCopy():
+        case UnallocatedCopy():
             return f"copy {memory.name(step.source)} to {memory.name(step.target)}", []
-        case DraftIf():
+        case UnallocatedIf():
             return f"if {memory.name(step.condition)}:", [("", step.then), ("else:", step.otherwise)]
-        case DraftWhile():
+        case UnallocatedWhile():
             return "while:", [("", step.condition), (f"holds {memory.name(step.test)}:", step.body)]
-        case DraftFor():
+        case UnallocatedFor():
             bounds = f"from {memory.name(step.start)} to {memory.name(step.stop)}"
             return f"for {memory.name(step.index)} {bounds}:", [("", step.body)]
-        case DraftLocked():
+        case UnallocatedLocked():
             how = "alone" if step.exclusive else "shared"
             return f"locked {', '.join(step.containers)} {how}:", [("", step.body)]
-        case DraftCheck():
+        case UnallocatedCheck():
             return f"check {memory.name(step.condition)} or fault {step.fault}", []
-        case DraftMeasure():
+        case UnallocatedMeasure():
             source = memory.name(step.source)
             return f"measure {step.symbol} = {source} at most {step.most} or fault {step.fault}", []
-        case DraftHostCall():
+        case UnallocatedHostCall():
             outputs = f" to {memory.names(step.outputs)}" if step.outputs else ""
             return f"call host site {step.site}({memory.names(step.inputs)}){outputs}", []

@@ -1,4 +1,4 @@
-"""Places: where values are in memory while kernels are made, before the arena is planned."""
+"""Views of memory: where values are while kernels are made, before the arena is planned."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ class BufferView:
         return self.storage.dtype
 
 
-def place_of(storage: Storage) -> BufferView:
+def whole_view(storage: Storage) -> BufferView:
     return BufferView(storage, storage.shape)

@@ -17,20 +17,20 @@ from dfc.kernels.body import Affine, AxisIndex, Computed, Index, Instruction, Lo
 from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, Store
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedKernel, FusedNode, kernels
-from dfc.lower.schedule.draft import (
-    DraftCopy,
-    DraftFor,
-    DraftHostCall,
-    DraftIf,
-    DraftLaunch,
-    DraftLocked,
-    DraftWhile,
+from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
+from dfc.lower.schedule.unallocated import (
+    UnallocatedCopy,
+    UnallocatedFor,
+    UnallocatedHostCall,
+    UnallocatedIf,
+    UnallocatedLaunch,
+    UnallocatedLocked,
     UnallocatedStep,
+    UnallocatedWhile,
     inner_blocks,
     own_views,
     walk,
 )
-from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
 from dfc.lower.storage import BufferView, Storage
 
 
@@ -50,9 +50,9 @@ def verify_scheduled(scheduled: Scheduled) -> None:
     """What must hold behind schedule."""
     for entry in scheduled.entries:
         for step in walk(entry.steps):
-            if isinstance(step, DraftLaunch):
+            if isinstance(step, UnallocatedLaunch):
                 verify_kernel(step.kernel, step.views, ", ".join(step.names))
-            elif isinstance(step, DraftFor):
+            elif isinstance(step, UnallocatedFor):
                 types = {view.dtype for view in (step.index, step.start, step.stop)}
                 require(len(types) == 1 and not step.index.shape, f"a loop counts in {step.index.storage}")
         _Written(entry.entry.name).steps(entry.steps)
@@ -70,7 +70,7 @@ def require(holds: bool, what: str) -> None:
 
 def verify_kernel(kernel: Kernel, views: Sequence[BufferView], name: str) -> None:
     """A kernel by itself, and its operands against the memory they are bound to."""
-    require(len(kernel.operands) == len(views), f"{name}: {len(views)} places for {len(kernel.operands)} operands")
+    require(len(kernel.operands) == len(views), f"{name}: {len(views)} views for {len(kernel.operands)} operands")
     for operand, view in zip(kernel.operands, views, strict=True):
         require(operand.dtype == view.dtype, f"{name}: {operand.dtype} is bound to {view.storage} of {view.dtype}")
         require(len(operand.shape) == len(view.shape), f"{name}: {view.storage} has another rank than its operand")
@@ -151,7 +151,7 @@ class _Written:
     def _write(self, views: Iterable[BufferView]) -> None:
         self._known.update(view.storage for view in views)
 
-    def _kernel(self, part: FusedKernel | DraftLaunch) -> None:
+    def _kernel(self, part: FusedKernel | UnallocatedLaunch) -> None:
         operands = list(zip(part.kernel.operands, part.views, strict=True))
         self._read(view for operand, view in operands if operand.access == "read")
         self._write(view for operand, view in operands if operand.access != "read")
@@ -186,23 +186,23 @@ class _Written:
 
     def _step(self, step: UnallocatedStep) -> None:
         match step:
-            case DraftLaunch():
+            case UnallocatedLaunch():
                 self._kernel(step)
-            case DraftCopy():
+            case UnallocatedCopy():
                 self._read([step.source])
                 self._write([step.target])
-            case DraftHostCall():
+            case UnallocatedHostCall():
                 self._read(step.inputs)
                 self._write(step.outputs)
-            case DraftFor():
+            case UnallocatedFor():
                 self._read([step.start, step.stop])
                 self._write([step.index])
                 self.steps(step.body)
-            case DraftWhile():
+            case UnallocatedWhile():
                 self.steps(step.condition)
                 self._read([step.test])
                 self.steps(step.body)
-            case DraftIf():
+            case UnallocatedIf():
                 self._read([step.condition])
                 before = set(self._known)
                 self.steps(step.then)
@@ -232,5 +232,5 @@ def _locked(scheduled: Scheduled, entry: ScheduledEntry) -> None:
             name = view.storage.resource
             what = f"{entry.entry.name}: {name} is used without the lock of its container"
             require(name not in shared or resources[name].container in held, what)
-        inside = held.union(step.containers) if isinstance(step, DraftLocked) else held
+        inside = held.union(step.containers) if isinstance(step, UnallocatedLocked) else held
         pending += [(inner, inside) for block in inner_blocks(step) for inner in block]

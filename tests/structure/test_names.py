@@ -42,7 +42,6 @@ PLACES_ON_DEVICES = ("dfc/distribute/", "dfc/driver/")
 LEFT: dict[str, int] = {
     "dfc/elaborate/": 4,
     "dfc/kernels/": 2,
-    "dfc/lower/": 85,
     "dfc/syntax/": 2,
     "targets/": 33,
     "tests/support/": 195,

@@ -1,4 +1,4 @@
-"""Draft steps over places become steps over numbered buffers; kernels are made canonical and shared."""
+"""Unallocated steps over views become steps over numbered buffers; kernels are made canonical and shared."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from dfc.kernels.program import (
     Step,
     While,
 )
-from dfc.lower.schedule.draft import (
-    DraftCheck,
-    DraftCopy,
-    DraftFor,
-    DraftHostCall,
-    DraftIf,
-    DraftLaunch,
-    DraftLocked,
-    DraftMeasure,
-    DraftWhile,
+from dfc.lower.schedule.unallocated import (
+    UnallocatedCheck,
+    UnallocatedCopy,
+    UnallocatedFor,
+    UnallocatedHostCall,
+    UnallocatedIf,
+    UnallocatedLaunch,
+    UnallocatedLocked,
+    UnallocatedMeasure,
     UnallocatedStep,
+    UnallocatedWhile,
 )
 from dfc.lower.storage import BufferView, Storage
 
@@ -69,32 +69,32 @@ class Finisher:
 
     def _step(self, step: UnallocatedStep, buffers: Buffers) -> Step:
         match step:
-            case DraftLaunch():
+            case UnallocatedLaunch():
                 return self._launch(step, buffers)
-            case DraftIf():
+            case UnallocatedIf():
                 then, otherwise = self.steps(step.then, buffers), self.steps(step.otherwise, buffers)
                 return If(buffers.number(step.condition), then, otherwise)
-            case DraftWhile():
+            case UnallocatedWhile():
                 before = self.steps(step.condition, buffers)
                 return While(before, buffers.number(step.test), self.steps(step.body, buffers))
-            case DraftFor():
+            case UnallocatedFor():
                 index, start, stop = (buffers.number(view) for view in (step.index, step.start, step.stop))
                 return For(index, start, stop, self.steps(step.body, buffers))
-            case DraftLocked():
+            case UnallocatedLocked():
                 return Locked(step.containers, step.exclusive, self.steps(step.body, buffers))
-            case DraftCopy():
+            case UnallocatedCopy():
                 return Copy(buffers.number(step.source), buffers.number(step.target))
-            case DraftCheck():
+            case UnallocatedCheck():
                 return Check(buffers.number(step.condition), step.fault)
-            case DraftMeasure():
+            case UnallocatedMeasure():
                 return Measure(step.symbol, buffers.number(step.source), step.most, step.fault)
-            case DraftHostCall():
+            case UnallocatedHostCall():
                 inputs, outputs = (
                     tuple(buffers.number(view) for view in views) for views in (step.inputs, step.outputs)
                 )
                 return HostCall(step.site, inputs, outputs)
 
-    def _launch(self, step: DraftLaunch, buffers: Buffers) -> Launch:
+    def _launch(self, step: UnallocatedLaunch, buffers: Buffers) -> Launch:
         kernel, sizes = canonical(never_negative(step.kernel, self.measured))
         number = self.kernels.setdefault(kernel, len(self.kernels))
         if number == len(self.program.kernels):

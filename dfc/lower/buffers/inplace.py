@@ -13,7 +13,7 @@ from dfc.kernels.body import Load
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.slots import merged
 from dfc.lower.buffers.liveness import Lifetimes
-from dfc.lower.schedule.draft import DraftLaunch
+from dfc.lower.schedule.unallocated import UnallocatedLaunch
 from dfc.lower.storage import BufferView, Storage
 
 
@@ -33,7 +33,7 @@ def share(lifetimes: Lifetimes) -> dict[Storage, Storage]:
     return heirs
 
 
-def _pair(lifetimes: Lifetimes, launch: DraftLaunch, time: int, shared: set[Storage]) -> tuple[int, int] | None:
+def _pair(lifetimes: Lifetimes, launch: UnallocatedLaunch, time: int, shared: set[Storage]) -> tuple[int, int] | None:
     """Slots of an operand that dies here and of one that is born here and may lie over it."""
     for old, dying in enumerate(launch.views):
         if not _dies(lifetimes, launch, dying, time) or dying.storage in shared:
@@ -47,7 +47,7 @@ def _pair(lifetimes: Lifetimes, launch: DraftLaunch, time: int, shared: set[Stor
     return None
 
 
-def _dies(lifetimes: Lifetimes, launch: DraftLaunch, view: BufferView, time: int) -> bool:
+def _dies(lifetimes: Lifetimes, launch: UnallocatedLaunch, view: BufferView, time: int) -> bool:
     life = lifetimes.lives.get(view.storage)
     once = sum(other.storage is view.storage for other in launch.views) == 1
     return life is not None and life.last == time and once and view.whole

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dfc.kernels.program import BufferRole
-from dfc.lower.schedule.draft import DraftFor, DraftLaunch, DraftWhile, UnallocatedStep, inner_blocks, own_views
+from dfc.lower.schedule.unallocated import (
+    UnallocatedFor,
+    UnallocatedLaunch,
+    UnallocatedStep,
+    UnallocatedWhile,
+    inner_blocks,
+    own_views,
+)
 from dfc.lower.storage import Storage
 
 
@@ -26,7 +33,7 @@ class Life:
 @dataclass(slots=True)
 class Lifetimes:
     lives: dict[Storage, Life] = field(default_factory=dict[Storage, Life])
-    launches: list[tuple[int, DraftLaunch]] = field(default_factory=list[tuple[int, DraftLaunch]])
+    launches: list[tuple[int, UnallocatedLaunch]] = field(default_factory=list[tuple[int, UnallocatedLaunch]])
     end: int = 0
 
 
@@ -72,12 +79,12 @@ def lifetimes(steps: Sequence[UnallocatedStep]) -> Lifetimes:
             walk.spans[step] = walk.spans[step][0], time
             walk.loops = walk.loops[:-1]
             continue
-        if isinstance(step, DraftWhile | DraftFor):
+        if isinstance(step, UnallocatedWhile | UnallocatedFor):
             loop = len(walk.spans)
             walk.spans[loop] = time, time
             walk.loops = (*walk.loops, loop)
             pending.append(loop)
-        if isinstance(step, DraftLaunch):
+        if isinstance(step, UnallocatedLaunch):
             walk.lifetimes.launches.append((time, step))
         for view in own_views(step):
             walk.use(view.storage, time)

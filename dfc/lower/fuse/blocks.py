@@ -1,6 +1,6 @@
 """Blocks: a prepared block becomes kernels and, between them, the nodes that are none, with fused regions.
 
-Assumes a prepared block whose parameters have places. Guarantees the order of effects of the graph. It recurses into
+Assumes a prepared block whose parameters are in memory. Guarantees the order of effects of the graph. It recurses into
 regions only, whose nesting the front end bounds.
 """
 
@@ -33,7 +33,7 @@ from dfc.lower.fuse.items.items import Selector, StepItem, Target, result_of
 from dfc.lower.fuse.items.materialise import materialise
 from dfc.lower.fuse.items.targets import whole
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.storage import BufferView, fresh, place_of
+from dfc.lower.storage import BufferView, fresh, whole_view
 from dfc.ops.attributes import FINITE, AssertAttributes, ConstantAttributes
 from dfc.ops.effects.effects import is_host_call
 
@@ -67,7 +67,7 @@ def _kernels(scope: Scope, collected: Collected, group: KernelGroup, stored: set
             return ordered(scope, collected, group.item)
         case LoopGroup():
             bound = Emitter(scope, collected, group, stored).kernel()
-            return [bound] if bound.places else []
+            return [bound] if bound.views else []
 
 
 def _kernel(bound: BoundKernel, group: KernelGroup) -> FusedKernel:
@@ -77,7 +77,7 @@ def _kernel(bound: BoundKernel, group: KernelGroup) -> FusedKernel:
         names[member.item.name] = None
     spans = (member.item.span for member in group.members)
     span = next((span for span in spans if not span.is_nowhere), Span.nowhere())
-    return FusedKernel(bound.kernel, bound.places, tuple(name for name in names if name), span, group.reasons)
+    return FusedKernel(bound.kernel, bound.views, tuple(name for name in names if name), span, group.reasons)
 
 
 def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
@@ -131,13 +131,13 @@ def _if(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
     return FusedNode(node, (_view_of(scope, parts.condition),), regions=tuple(branches))
 
 
-def _exits(values: Sequence[Value], places: Sequence[BufferView]) -> list[Exit]:
-    return [(value, whole(place)) for value, place in zip(values, places, strict=True)]
+def _exits(values: Sequence[Value], views: Sequence[BufferView]) -> list[Exit]:
+    return [(value, whole(view)) for value, view in zip(values, views, strict=True)]
 
 
 def _while(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
     parts = while_view(node)
-    test = place_of(fresh(BOOL, (), f"{node.name}/condition"))
+    test = whole_view(fresh(BOOL, (), f"{node.name}/condition"))
     _bind(scope, parts.condition_inside.values, memory.carried)
     _bind(scope, parts.inside.values, memory.carried)
     before = fuse_block(scope, parts.condition, [(parts.test, whole(test))])
@@ -148,7 +148,7 @@ def _while(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
 def _for(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
     parts = for_view(node)
     body, index = parts.body, parts.index
-    view = place_of(fresh(index.tensor.machine, (), index.name))
+    view = whole_view(fresh(index.tensor.machine, (), index.name))
     _bind(scope, (index, *parts.inside.values), [view, *memory.carried])
     exits = _exits(parts.after.values, memory.carried)
     if memory.stacked:

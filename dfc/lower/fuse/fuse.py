@@ -1,4 +1,4 @@
-"""fuse: every entry and test of a graph becomes kernels over places.
+"""fuse: every entry and test of a graph becomes kernels over views of memory.
 
 Before: `max`, `sub`, `exp`, `sum`, `div` nodes over [B, N].
 After: one kernel with parallel axis B and three stages over N; only the last result has memory.
@@ -23,7 +23,7 @@ from dfc.lower.fuse.rewrite.flatten import flatten
 from dfc.lower.fuse.rewrite.hoist import hoist
 from dfc.lower.fuse.rewrite.prepare import merge_gathers, prepare
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.storage import BufferView, Storage, place_of
+from dfc.lower.storage import BufferView, Storage, whole_view
 
 
 def fuse(graph: Graph, *, fusing: bool = True) -> Fused:
@@ -49,7 +49,7 @@ def _entry(scope: Scope, entry: Entry) -> FusedEntry:
     exits: list[Exit] = []
     for number, (name, value) in enumerate(zip(entry.result_names, block.outputs, strict=False)):
         kind = value.tensor
-        view = place_of(Storage(BufferRole.RESULT, kind.machine, kind.shape, name, index=number))
+        view = whole_view(Storage(BufferRole.RESULT, kind.machine, kind.shape, name, index=number))
         results.append(view)
         scope.results.add(view.storage)
         exits.append((value, whole(view)))
@@ -63,6 +63,6 @@ def _argument(scope: Scope, value: Value, number: int) -> BufferView | None:
         scope.texts[value] = number
         return None
     kind = value.tensor
-    view = place_of(Storage(BufferRole.ARGUMENT, kind.machine, kind.shape, value.name, index=number))
+    view = whole_view(Storage(BufferRole.ARGUMENT, kind.machine, kind.shape, value.name, index=number))
     scope.views[value] = view
     return view

@@ -21,7 +21,7 @@ from dfc.lower.storage import BufferView
 
 @dataclass(frozen=True, slots=True)
 class FusedKernel:
-    """A kernel over places, before its sizes are renamed. `names` are the full names of the graph nodes it computes,
+    """A kernel over views, before its sizes are renamed. `names` are the full names of the graph nodes it computes,
     `reasons` say why it holds what it holds."""
 
     kernel: Kernel

@@ -89,7 +89,7 @@ def is_view(node: Node) -> bool:
 
 
 def is_memory_first(node: Node) -> bool:
-    """Whether the first operand of a node is read at places of its own, and must be in memory."""
+    """Whether the first operand of a node is read at points of its own, and must be in memory."""
     rules = _rules(node)
     picks = node.op == PICK or rules.picks_rows
     return picks or rules.movement is Movement.PADDED or isinstance(node.attributes, RedrawAttributes)

@@ -11,7 +11,7 @@ from dfc.ir.attributes import Literal
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import BufferRole, Program
 from dfc.lower.fuse.inline import is_alias
-from dfc.lower.storage import BufferView, Storage, place_of
+from dfc.lower.storage import BufferView, Storage, whole_view
 from dfc.ops.attributes import ConstantAttributes
 
 
@@ -74,7 +74,7 @@ class Scope:
                 self.program.constants.append(literal)
             storage = Storage(BufferRole.CONSTANT, kind.machine, kind.shape, node.name, index=number)
             self.constants[literal] = storage
-        return place_of(storage)
+        return whole_view(storage)
 
     def fault(self, node: Node, kind: str, message: str, span: Span, axis: int = 0) -> int:
         """The fault site of a node (for an index: of one axis), one however often the node is computed."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.kernels.program import DEFAULT_CONTAINER, BufferRole, EntrySignature, Program, lock_order
-from dfc.lower.schedule.draft import DraftCopy, DraftLaunch, DraftLocked, UnallocatedStep, walk
+from dfc.lower.schedule.unallocated import UnallocatedCopy, UnallocatedLaunch, UnallocatedLocked, UnallocatedStep, walk
 from dfc.lower.storage import BufferView
 
 NAME = "locks"
@@ -38,7 +38,7 @@ def _locked(
 ) -> list[UnallocatedStep]:
     if signature.readonly:
         containers = lock_order(tables.resources[name].container for name in signature.resources_read)
-        return [DraftLocked(containers, False, steps)] if containers else steps
+        return [UnallocatedLocked(containers, False, steps)] if containers else steps
     watched = seen.intersection(signature.resources_written)
     if signature.concurrent or not watched:
         return steps
@@ -51,16 +51,16 @@ def _from_first_to_last(steps: list[UnallocatedStep], watched: set[str]) -> list
     if not writes:
         return steps
     first, last = writes[0], writes[-1] + 1
-    return [*steps[:first], DraftLocked((DEFAULT_CONTAINER,), True, steps[first:last]), *steps[last:]]
+    return [*steps[:first], UnallocatedLocked((DEFAULT_CONTAINER,), True, steps[first:last]), *steps[last:]]
 
 
 def _writes(step: UnallocatedStep, watched: set[str]) -> bool:
     """Whether a step, or one inside it, writes watched state."""
     written: list[BufferView] = []
     for each in walk([step]):
-        if isinstance(each, DraftCopy):
+        if isinstance(each, UnallocatedCopy):
             written.append(each.target)
-        elif isinstance(each, DraftLaunch):
+        elif isinstance(each, UnallocatedLaunch):
             pairs = zip(each.views, each.kernel.operands, strict=True)
             written += [view for view, operand in pairs if operand.access != "read"]
     storages = [view.storage for view in written]

@@ -20,19 +20,19 @@ from dfc.ir.graph import Entry
 from dfc.ir.measured import measured
 from dfc.kernels.program import HostSite, Program, SiteValue
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode
-from dfc.lower.schedule.draft import (
-    DraftCheck,
-    DraftCopy,
-    DraftFor,
-    DraftHostCall,
-    DraftIf,
-    DraftLaunch,
-    DraftLocked,
-    DraftMeasure,
-    DraftWhile,
-    UnallocatedStep,
-)
 from dfc.lower.schedule.locks import lock
+from dfc.lower.schedule.unallocated import (
+    UnallocatedCheck,
+    UnallocatedCopy,
+    UnallocatedFor,
+    UnallocatedHostCall,
+    UnallocatedIf,
+    UnallocatedLaunch,
+    UnallocatedLocked,
+    UnallocatedMeasure,
+    UnallocatedStep,
+    UnallocatedWhile,
+)
 from dfc.lower.signatures import signature
 from dfc.lower.storage import BufferView
 from dfc.ops import registry
@@ -43,7 +43,7 @@ from dfc.ops.record import HostCall
 
 @dataclass(frozen=True, slots=True)
 class ScheduledEntry:
-    """The steps of an entry, with the places of its arguments (None: a text) and results."""
+    """The steps of an entry, with the views of its arguments (None: a text) and results."""
 
     entry: Entry
     steps: list[UnallocatedStep]
@@ -54,7 +54,7 @@ class ScheduledEntry:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A program in steps. `tables` has constants, fault sites, places of host calls, and signatures."""
+    """A program in steps. `tables` has constants, fault sites, sites of host calls, and signatures."""
 
     tables: Program
     entries: tuple[ScheduledEntry, ...]
@@ -77,7 +77,7 @@ def _entry(fused: FusedEntry, steps: list[UnallocatedStep]) -> ScheduledEntry:
 
 
 class _Scheduler:
-    """One entry on its way; numbers the places of host calls in `tables`."""
+    """One entry on its way; numbers the sites of host calls in `tables`."""
 
     def __init__(self, tables: Program) -> None:
         self._tables = tables
@@ -89,22 +89,22 @@ class _Scheduler:
         node = part.node
         match node.op:
             case "assert":
-                return DraftCheck(part.operands[0], part.fault)
+                return UnallocatedCheck(part.operands[0], part.fault)
             case "range":
                 attributes, symbol = node.attributes, measured(node)
                 assert isinstance(attributes, MeasuredAttributes) and symbol is not None
-                return DraftMeasure(symbol, part.operands[0], attributes.most, part.fault)
+                return UnallocatedMeasure(symbol, part.operands[0], attributes.most, part.fault)
             case "if":
                 then, otherwise = part.regions
-                return DraftIf(part.operands[0], self.block(then), self.block(otherwise))
+                return UnallocatedIf(part.operands[0], self.block(then), self.block(otherwise))
             case "while":
                 condition, body = part.regions
                 assert part.control is not None
-                return DraftWhile(self.block(condition), part.control, self.block(body))
+                return UnallocatedWhile(self.block(condition), part.control, self.block(body))
             case "for":
                 start, stop = part.operands
                 assert part.control is not None
-                return DraftFor(part.control, start, stop, self.block(part.regions[0]))
+                return UnallocatedFor(part.control, start, stop, self.block(part.regions[0]))
             case "read" | "assign" | "draw":
                 return self._isolated(part)
             case _ if is_host_call(node):
@@ -112,34 +112,34 @@ class _Scheduler:
             case _:
                 return self._checkpoint(part)
 
-    def _isolated(self, part: FusedNode) -> DraftLocked:
+    def _isolated(self, part: FusedNode) -> UnallocatedLocked:
         """A step that holds the lock of the state it is about, exclusive unless it only reads."""
         attributes = part.node.attributes
         assert isinstance(attributes, ResourceAttributes | AssignAttributes | DrawAttributes)
         is_read = isinstance(attributes, ResourceAttributes)
-        copies = [DraftCopy(*pair) for pair in zip(part.operands, part.results, strict=True)]
+        copies = [UnallocatedCopy(*pair) for pair in zip(part.operands, part.results, strict=True)]
         container = self._tables.resources[attributes.resource].container
-        return DraftLocked((container,), not is_read, [*copies, *map(_launch, part.kernels)])
+        return UnallocatedLocked((container,), not is_read, [*copies, *map(_launch, part.kernels)])
 
-    def _host_call(self, part: FusedNode) -> DraftHostCall:
+    def _host_call(self, part: FusedNode) -> UnallocatedHostCall:
         node = part.node
         lowering = registry.record(node.op).lowering
         assert isinstance(lowering, HostCall)
         inputs, outputs = (tuple((view.dtype, view.shape) for view in views) for views in (part.operands, part.results))
         kind, attributes = lowering.kind, tuple(_attributes(node.attributes))
         site = self._tables.host_site(HostSite(kind, attributes, inputs, outputs, (node.name,), node.span))
-        return DraftHostCall(site, part.operands, part.results)
+        return UnallocatedHostCall(site, part.operands, part.results)
 
-    def _checkpoint(self, part: FusedNode) -> DraftHostCall:
+    def _checkpoint(self, part: FusedNode) -> UnallocatedHostCall:
         node = part.node
         assert isinstance(node.attributes, HostAttributes)
         attributes = (("path", part.text), ("resources", node.attributes.resources))
         site = self._tables.host_site(HostSite(node.op, attributes, (), (), (node.name,), node.span))
-        return DraftHostCall(site, (), ())
+        return UnallocatedHostCall(site, (), ())
 
 
-def _launch(part: FusedKernel) -> DraftLaunch:
-    return DraftLaunch(part.kernel, part.views, part.names, part.span, part.reasons)
+def _launch(part: FusedKernel) -> UnallocatedLaunch:
+    return UnallocatedLaunch(part.kernel, part.views, part.names, part.span, part.reasons)
 
 
 def _attributes(attributes: Attributes) -> Iterator[tuple[str, SiteValue]]:

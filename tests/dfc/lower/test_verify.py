@@ -15,8 +15,8 @@ from dfc.lower.buffers.buffers import assign_buffers
 from dfc.lower.buffers.verify import verify_program
 from dfc.lower.fuse.fuse import fuse
 from dfc.lower.fuse.fused import Fused, FusedBlock, FusedKernel
-from dfc.lower.schedule.draft import DraftLocked
 from dfc.lower.schedule.schedule import Scheduled, schedule
+from dfc.lower.schedule.unallocated import UnallocatedLocked
 from dfc.lower.verify import LoweringError, verify_fused, verify_scheduled
 from tests.support.building import graph_of
 
@@ -100,8 +100,10 @@ def test_a_load_with_too_few_indices_and_an_instruction_of_a_later_one_are_found
 def test_state_of_a_concurrent_entry_that_is_used_without_its_lock_is_found() -> None:
     made = schedule(fused())
     entry = next(each for each in made.entries if each.entry.name == "count")
-    assert any(isinstance(step, DraftLocked) for step in entry.steps)
-    unlocked = [inner for step in entry.steps for inner in (step.body if isinstance(step, DraftLocked) else [step])]
+    assert any(isinstance(step, UnallocatedLocked) for step in entry.steps)
+    unlocked = [
+        inner for step in entry.steps for inner in (step.body if isinstance(step, UnallocatedLocked) else [step])
+    ]
     broken = Scheduled(made.tables, tuple(replace(e, steps=unlocked) if e is entry else e for e in made.entries))
     with pytest.raises(LoweringError, match="without the lock of its container"):
         verify_scheduled(broken)

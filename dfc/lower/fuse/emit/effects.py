@@ -21,7 +21,7 @@ from dfc.lower.fuse.items.collect import Collected, counter, one_more
 from dfc.lower.fuse.items.items import StepItem, StoreItem
 from dfc.lower.fuse.items.part_reads import part_store
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.storage import BufferView, place_of
+from dfc.lower.storage import BufferView, whole_view
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
 
 
@@ -43,7 +43,7 @@ def isolated(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
             stores = (part_store(each, item.order, scope) for each in parts)
             return FusedNode(node, kernels=tuple(_kernel(scope, collected, store) for store in stores))
         case ResourceAttributes(name):
-            return FusedNode(node, (place_of(scope.state(name)),), (_place(scope, node.result),))
+            return FusedNode(node, (whole_view(scope.state(name)),), (_view_of(scope, node.result),))
         case AssignAttributes():
             assert item.store is not None
             return FusedNode(node, kernels=(_kernel(scope, collected, item.store),))
@@ -51,17 +51,17 @@ def isolated(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
             state = scope.state(name)
             count = StoreItem(item.order, item.name, item.span, one_more(), counter(state), (), ())
             counted = (_kernel(scope, collected, count),)
-            return FusedNode(node, (place_of(state),), (_place(scope, collected.draws[node]),), kernels=counted)
+            return FusedNode(node, (whole_view(state),), (_view_of(scope, collected.draws[node]),), kernels=counted)
         case _:
             raise AssertionError(node)
 
 
-def _place(scope: Scope, value: Value) -> BufferView:
-    place = scope.view_of(value)
-    assert place is not None, value
-    return place
+def _view_of(scope: Scope, value: Value) -> BufferView:
+    view = scope.view_of(value)
+    assert view is not None, value
+    return view
 
 
 def _kernel(scope: Scope, collected: Collected, item: StoreItem) -> FusedKernel:
     bound = assignment(scope, collected, item)
-    return FusedKernel(bound.kernel, bound.places, (item.name,), item.span)
+    return FusedKernel(bound.kernel, bound.views, (item.name,), item.span)

@@ -81,9 +81,9 @@ class Expressions:
         if key in self._opened:
             return [below for below in self._below(key) if below not in self._known]
         value, point = key
-        found = self._resolve(self, value, point)
-        if found is not None:
-            self._known[key] = found
+        resolved = self._resolve(self, value, point)
+        if resolved is not None:
+            self._known[key] = resolved
             return []
         self._opened.add(key)
         return [below for below in self._below(key) if below not in self._known]
@@ -156,8 +156,8 @@ class Expressions:
             return self.body.size(index.offset)
         return total if index.offset == ZERO else self.body.apply("add", total, self.body.size(index.offset))
 
-    def load(self, place: BufferView, index: tuple[Index, ...], mask: Mask | None = None) -> int:
-        return self.body.append(Load(self.slots.read(place), index, mask), (), place.dtype)
+    def load(self, view: BufferView, index: tuple[Index, ...], mask: Mask | None = None) -> int:
+        return self.body.append(Load(self.slots.read(view), index, mask), (), view.dtype)
 
     def _pad(self, node: Node, point: Point) -> int:
         attributes = node.attributes
@@ -171,17 +171,17 @@ class Expressions:
             )
             if low != ZERO or high != ZERO or interior
         ]
-        place = self.scope.view_of(node.operands[0])
-        assert place is not None, node
-        return self.load(place, index, Mask(tuple(padded), fill) if padded else None)
+        view = self.scope.view_of(node.operands[0])
+        assert view is not None, node
+        return self.load(view, index, Mask(tuple(padded), fill) if padded else None)
 
     def _gather(self, node: Node, point: Point) -> int:
-        place = self.scope.view_of(node.operands[0])
-        assert place is not None, node
+        view = self.scope.view_of(node.operands[0])
+        assert view is not None, node
         rest = iter(point)
         index: list[Index] = []
         rows = {axis: (ids, at) for axis, ids, at in picked(node, point)}
-        for axis in range(len(place.shape)):
+        for axis in range(len(view.shape)):
             if axis not in rows:
                 index.append(next(rest))
                 continue
@@ -190,7 +190,7 @@ class Expressions:
                 next(rest)
             site = self.scope.fault(node, "index", OUT_OF_RANGE, node.span, axis)
             index.append(Computed(self._known[ids, at], site))
-        return self.load(place, tuple(index))
+        return self.load(view, tuple(index))
 
     def _random(self, node: Node, point: Point) -> int:
         attributes = node.attributes

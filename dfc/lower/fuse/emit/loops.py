@@ -32,7 +32,7 @@ class BoundKernel:
     """A kernel and the memory of its operands, before its sizes are renamed."""
 
     kernel: Kernel
-    places: tuple[BufferView, ...]
+    views: tuple[BufferView, ...]
 
 
 @dataclass(slots=True)
@@ -77,20 +77,20 @@ class Emitter:
         renumbered = {stage.number: position for position, stage in enumerate(open_stages)}
         stages = tuple(_with_stages(stage.finished(), renumbered) for stage in open_stages)
         kernel = LoopKernel(self.slots.operands(), axes, len(self.group.outer), stages)
-        return BoundKernel(kernel, self.slots.places)
+        return BoundKernel(kernel, self.slots.views)
 
     def _jobs(self) -> Iterator[tuple[StageKey, Member]]:
         """Each member with its stage; a reduction whose result goes to memory is stored in a stage behind it."""
         for member in self.group.members:
             yield self.key(member), member
-            if isinstance(member.item, ReduceItem) and self._place(member.item.result) is not None:
+            if isinstance(member.item, ReduceItem) and self._memory_of(member.item.result) is not None:
                 yield (member.level + 1, ()), member
 
     def key(self, member: Member) -> StageKey:
         axes = tuple(sorted(self.names[axis] for axis in member.axes if axis not in self.group.outer))
         return member.level, axes
 
-    def _place(self, result: Value) -> BufferView | None:
+    def _memory_of(self, result: Value) -> BufferView | None:
         """Where an item itself stores its value."""
         return None if result in self.stored else self.scope.views.get(result)
 
@@ -115,15 +115,15 @@ class Emitter:
                 self._store(item.result, stage, expressions.emit(item.result, point, inside=True), point)
 
     def _store(self, result: Value, stage: _OpenStage, value: int, point: Point) -> None:
-        place = self._place(result)
-        if place is not None:
-            stage.stores.append(Store(self.slots.write(place), point, value))
+        view = self._memory_of(result)
+        if view is not None:
+            stage.stores.append(Store(self.slots.write(view), point, value))
 
     def _reduce(self, item: ReduceItem, stage: _OpenStage, element: int) -> None:
-        found = reduction(stage.expressions.body, item.node, element)
-        if found not in stage.reductions:
-            stage.reductions.append(found)
-        self.reductions[item] = stage.number, stage.reductions.index(found)
+        folding = reduction(stage.expressions.body, item.node, element)
+        if folding not in stage.reductions:
+            stage.reductions.append(folding)
+        self.reductions[item] = stage.number, stage.reductions.index(folding)
 
     def reduced(self, item: ReduceItem, expressions: Expressions) -> int:
         """The finished result of a reduction of an earlier stage."""
@@ -140,13 +140,13 @@ class _Resolver:
     def __call__(self, expressions: Expressions, value: Value, point: Point) -> int | None:
         emitter = self.emitter
         member = emitter.group.values.get(value)
-        place = emitter.scope.view_of(value)
+        view = emitter.scope.view_of(value)
         if member is None:
-            return None if place is None else expressions.load(place, point)
+            return None if view is None else expressions.load(view, point)
         if isinstance(member.item, ReduceItem):
             return emitter.reduced(member.item, expressions)
-        if place is not None and self.key > emitter.key(member):
-            return expressions.load(place, point)
+        if view is not None and self.key > emitter.key(member):
+            return expressions.load(view, point)
         return expressions.load(member.item.source, point) if isinstance(member.item, CopyItem) else None
 
 

@@ -7,25 +7,25 @@ from dfc.lower.storage import BufferView
 
 
 class Slots:
-    """Places become slots; a place that is read and written becomes one slot with access `update`."""
+    """Views become slots; one that is read and written becomes one slot with access `update`."""
 
     def __init__(self) -> None:
         self._numbers: dict[BufferView, int] = {}
         self._read: set[int] = set()
         self._written: set[int] = set()
 
-    def read(self, place: BufferView) -> int:
-        number = self._numbers.setdefault(place, len(self._numbers))
+    def read(self, view: BufferView) -> int:
+        number = self._numbers.setdefault(view, len(self._numbers))
         self._read.add(number)
         return number
 
-    def write(self, place: BufferView) -> int:
-        number = self._numbers.setdefault(place, len(self._numbers))
+    def write(self, view: BufferView) -> int:
+        number = self._numbers.setdefault(view, len(self._numbers))
         self._written.add(number)
         return number
 
     @property
-    def places(self) -> tuple[BufferView, ...]:
+    def views(self) -> tuple[BufferView, ...]:
         return tuple(self._numbers)
 
     def operands(self) -> tuple[Operand, ...]:

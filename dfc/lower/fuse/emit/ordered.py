@@ -39,8 +39,8 @@ def ordered(scope: Scope, collected: Collected, item: ScanItem | ScatterItem | S
 
 
 def _load(body: Expressions, value: Value, point: Point) -> int | None:
-    place = body.scope.view_of(value)
-    return None if place is None else body.load(place, point)
+    view = body.scope.view_of(value)
+    return None if view is None else body.load(view, point)
 
 
 def _scan(scope: Scope, collected: Collected, item: ScanItem) -> BoundKernel:
@@ -53,21 +53,21 @@ def _scan(scope: Scope, collected: Collected, item: ScanItem) -> BoundKernel:
     point = renamed(item.point, names)
     element = expressions.emit(item.operand, point)
     body = expressions.body
-    place = scope.views[item.result]
+    view = scope.views[item.result]
     previous = tuple(shifted(index, dim(-1)) if axis == attributes.axis else index for axis, index in enumerate(point))
     lowering = registry.record(item.node.op).lowering
     assert isinstance(lowering, Scan), item.node
-    nothing = body.number(lowering.neutral(place.dtype), place.dtype)
-    before = expressions.load(place, previous, Mask(((attributes.axis, 1),), nothing))
+    nothing = body.number(lowering.neutral(view.dtype), view.dtype)
+    before = expressions.load(view, previous, Mask(((attributes.axis, 1),), nothing))
     total = body.apply(lowering.combine, before, element)
-    return _bound(slots, order, expressions, [Store(slots.write(place), point, total)], len(inner))
+    return _bound(slots, order, expressions, [Store(slots.write(view), point, total)], len(inner))
 
 
 def _scatter(scope: Scope, collected: Collected, item: ScatterItem) -> list[BoundKernel]:
     node = item.node
     attributes = node.attributes
     assert isinstance(attributes, ScatterAttributes)
-    place = scope.views[item.result]
+    view = scope.views[item.result]
     rank = item.ids.tensor.rank
     order, names = _order(item.extents, range(attributes.axis, attributes.axis + rank))
     slots = Slots()
@@ -77,17 +77,17 @@ def _scatter(scope: Scope, collected: Collected, item: ScatterItem) -> list[Boun
     element = expressions.emit(item.rows, rows)
     site = scope.fault(node, "index", OUT_OF_RANGE, node.span)
     index = (*rows[: attributes.axis], Computed(row, site), *rows[attributes.axis + rank :])
-    adding = Store(slots.write(place), index, element, "add")
-    return [_zeros(place), _bound(slots, order, expressions, [adding], rank)]
+    adding = Store(slots.write(view), index, element, "add")
+    return [_zeros(view), _bound(slots, order, expressions, [adding], rank)]
 
 
-def _zeros(place: BufferView) -> BoundKernel:
+def _zeros(view: BufferView) -> BoundKernel:
     body = BodyBuilder()
-    zero = body.number(0, place.dtype)
-    point = tuple(along(axis) for axis in range(len(place.shape)))
+    zero = body.number(0, view.dtype)
+    point = tuple(along(axis) for axis in range(len(view.shape)))
     stage = Stage((), tuple(body.instructions), (), (Store(0, point, zero),))
-    operand = Operand(place.dtype, place.shape, "write")
-    return BoundKernel(LoopKernel((operand,), named_axes(place.shape), len(place.shape), (stage,)), (place,))
+    operand = Operand(view.dtype, view.shape, "write")
+    return BoundKernel(LoopKernel((operand,), named_axes(view.shape), len(view.shape), (stage,)), (view,))
 
 
 def assignment(scope: Scope, collected: Collected, item: StoreItem) -> BoundKernel:
@@ -119,4 +119,4 @@ def _bound(
     outer = len(extents) - inner
     stage = Stage(tuple(range(outer, len(extents))), tuple(expressions.body.instructions), (), tuple(stores))
     kernel = LoopKernel(slots.operands(), named_axes(extents), outer, (stage,), ordered=is_ordered)
-    return BoundKernel(kernel, slots.places)
+    return BoundKernel(kernel, slots.views)

@@ -23,7 +23,7 @@ def product(scope: Scope, collected: Collected, group: ProductGroup, stored: set
     first = group.product
     slots = Slots()
     a, b = (
-        one.operand(slots.read(_place(scope, one)))
+        one.operand(slots.read(_view_of(scope, one)))
         for one in factors(first, lambda value: scope.view_of(value) is not None, collected.passed)
     )
     accumulator = first.node.operands[0].tensor.machine.accumulator
@@ -32,8 +32,8 @@ def product(scope: Scope, collected: Collected, group: ProductGroup, stored: set
         if value is first.result:
             total = body.body.append(Accumulated(), (), accumulator)
             return body.body.cast(total, value.tensor.machine)
-        place = None if value in group.values else scope.view_of(value)
-        return None if place is None else body.load(place, point)
+        view = None if value in group.values else scope.view_of(value)
+        return None if view is None else body.load(view, point)
 
     expressions = Expressions(scope, slots, collected.draws, resolve)
     stores: list[Store] = []
@@ -42,7 +42,7 @@ def product(scope: Scope, collected: Collected, group: ProductGroup, stored: set
     axes = named_axes(group.extents)
     body = tuple(expressions.body.instructions)
     kernel = ContractKernel(slots.operands(), axes, a, b, accumulator, body, tuple(stores))
-    return BoundKernel(kernel, slots.places)
+    return BoundKernel(kernel, slots.views)
 
 
 def _stores(scope: Scope, member: Member, expressions: Expressions, stored: set[Value]) -> list[Store]:
@@ -51,16 +51,16 @@ def _stores(scope: Scope, member: Member, expressions: Expressions, stored: set[
         value = expressions.emit(item.value, renamed(item.point, member.axes))
         return store(scope, item, expressions, value, member.axes)
     assert isinstance(item, ContractItem | ComputeItem), item
-    place = scope.views.get(item.result)
-    if place is None or item.result in stored:
+    view = scope.views.get(item.result)
+    if view is None or item.result in stored:
         return []
     point = renamed(result_point(item), member.axes)
     value = expressions.emit(item.result, point, inside=isinstance(item, ComputeItem))
-    return [Store(expressions.slots.write(place), point, value)]
+    return [Store(expressions.slots.write(view), point, value)]
 
 
-def _place(scope: Scope, factor: Factor) -> BufferView:
+def _view_of(scope: Scope, factor: Factor) -> BufferView:
     """The memory of a factor."""
-    place = scope.view_of(factor.value)
-    assert place is not None, factor.value
-    return place
+    view = scope.view_of(factor.value)
+    assert view is not None, factor.value
+    return view

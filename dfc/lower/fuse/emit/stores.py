@@ -27,9 +27,9 @@ def store(scope: Scope, item: StoreItem, expressions: Expressions, value: int, n
             index.append(*renamed((i,), names))
     at = tuple(index)
     if target.mode != ":=":
-        old = expressions.load(target.place, at)
+        old = expressions.load(target.view, at)
         value = expressions.body.apply(UPDATES[target.mode], old, value)
-    return [Store(expressions.slots.write(target.place), at, value)]
+    return [Store(expressions.slots.write(target.view), at, value)]
 
 
 def _site(scope: Scope, item: StoreItem, axis: int) -> int:

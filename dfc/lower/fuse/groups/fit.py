@@ -58,11 +58,11 @@ def fit_total(each: Analysed, group: OpenGroup) -> Fit | None:
 def _overlay(point: Point, shared: Point, known: dict[int, int]) -> bool:
     """Extends the axes by what makes two reads of one memory the same."""
     for index, own in zip(point, shared, strict=True):
-        axis, wanted = plain_axis(index), plain_axis(own)
-        if axis is None or wanted is None:
+        axis, own_axis = plain_axis(index), plain_axis(own)
+        if axis is None or own_axis is None:
             if index.terms or own.terms or index.offset != own.offset:
                 return False
-        elif known.setdefault(axis, wanted) != wanted:
+        elif known.setdefault(axis, own_axis) != own_axis:
             return False
     return True
 
@@ -103,8 +103,8 @@ def _agree(point: Point, producer: Member, known: dict[int, int]) -> bool:
                 return False
             continue
         axis = plain_axis(index)
-        wanted = producer.axes[own.terms[0][0]]
-        if axis is None or known.setdefault(axis, wanted) != wanted:
+        own_axis = producer.axes[own.terms[0][0]]
+        if axis is None or known.setdefault(axis, own_axis) != own_axis:
             return False
     return True
 
@@ -153,7 +153,7 @@ def _fit_fold(each: Analysed, item: ReduceItem, group: OpenGroup, known: dict[in
     if inner and len(group.extents) - 1 not in inner:
         return None  # the rows would be columns of what the group stores
     axes, added = _complete(item.extents, group, known, outer)
-    if not _worth_rows(outer, [*group.extents, *added]):
+    if not _rows_suffice(outer, [*group.extents, *added]):
         return None
     return Fit(axes, level_in(each, group), outer, added)
 
@@ -170,7 +170,7 @@ def _fit_rows(each: Analysed, group: OpenGroup, known: dict[int, int]) -> Fit | 
         if kept != outer:
             return None
     axes, added = _complete(extents_of(item), group, known, tuple(group.outer))
-    if len(axes) > len(outer) and not _worth_rows(tuple(group.outer), [*group.extents, *added]):
+    if len(axes) > len(outer) and not _rows_suffice(tuple(group.outer), [*group.extents, *added]):
         return None
     return Fit(axes, level_in(each, group), None, added)
 
@@ -195,7 +195,7 @@ def _complete(
     return tuple(axes), tuple(added)
 
 
-def _worth_rows(outer: tuple[int, ...], extents: list[Dim]) -> bool:
+def _rows_suffice(outer: tuple[int, ...], extents: list[Dim]) -> bool:
     """Whether rows give enough parallel work, or are so few and short that it does not matter.
 
     Stages of a kernel without outer axes are cut into blocks by the target.

@@ -146,19 +146,19 @@ class _Joiner:
                 return last, fitting
         return self._sibling(each, bound)
 
-    def _fits(self, each: Analysed, group: OpenGroup, fitting: Fitting = fit) -> Fit | None:
+    def _fits(self, each: Analysed, group: OpenGroup, fit_into: Fitting = fit) -> Fit | None:
         loads = len(group.loads | {value for value, _ in each.leaves})
         if group.nodes + len(each.nodes) > GROUP_LIMIT or loads > OPERAND_LIMIT:
             group.reasons.append(f"{each.item.name} is apart: the kernel would grow too large")
             return None
-        found = fitting(each, group)
-        return found if found is not None and self._safe(each, group, found) else None
+        fitting = fit_into(each, group)
+        return fitting if fitting is not None and self._safe(each, group, fitting) else None
 
-    def _safe(self, each: Analysed, group: OpenGroup, found: Fit) -> bool:
+    def _safe(self, each: Analysed, group: OpenGroup, fitting: Fit) -> bool:
         """Whether the item and the group access the same memory at one point only, reads before the write."""
-        outer = found.outer if found.outer is not None else group.outer
-        own = found.level, frozenset(found.axes).difference(outer)
-        for access in accesses(self.scope, self.collected, Member(each, found.axes, found.level), group):
+        outer = fitting.outer if fitting.outer is not None else group.outer
+        own = fitting.level, frozenset(fitting.axes).difference(outer)
+        for access in accesses(self.scope, self.collected, Member(each, fitting.axes, fitting.level), group):
             for other in group.touched:
                 if other.storage is not access.storage or not (access.stored or other.stored):
                     continue
@@ -174,9 +174,9 @@ class _Joiner:
         if not extents_of(each.item):
             return self._scalars(each, bound)
         for group in self._readers(each, bound):
-            found = self._fits(each, group, fit_sibling)
-            if found is not None:
-                return group, found
+            fitting = self._fits(each, group, fit_sibling)
+            if fitting is not None:
+                return group, fitting
         return self._total(each, bound) if isinstance(each.item, ReduceItem) else self._same_space(each, bound)
 
     def _readers(self, each: Analysed, bound: int) -> list[OpenGroup]:
@@ -189,8 +189,8 @@ class _Joiner:
         group = self.totals.get(extents_of(each.item))
         if group is None or group.rank <= bound:
             return None
-        found = self._fits(each, group, fit_total)
-        return (group, found) if found is not None else None
+        fitting = self._fits(each, group, fit_total)
+        return (group, fitting) if fitting is not None else None
 
     def _same_space(self, each: Analysed, bound: int) -> tuple[OpenGroup, Fit] | None:
         extents = extents_of(each.item)
@@ -199,18 +199,18 @@ class _Joiner:
             return None
         if not any(value in group.loads for value, _ in each.leaves):
             return None
-        found = Fit(tuple(range(len(extents))), 0)
-        if group.nodes + len(each.nodes) > GROUP_LIMIT or not self._safe(each, group, found):
+        fitting = Fit(tuple(range(len(extents))), 0)
+        if group.nodes + len(each.nodes) > GROUP_LIMIT or not self._safe(each, group, fitting):
             return None
-        return group, found
+        return group, fitting
 
     def _scalars(self, each: Analysed, bound: int) -> tuple[OpenGroup, Fit] | None:
         """The group of scalar items right behind the group at `bound`, so that scalars never hold arrays apart."""
         group = self.by_rank.get(bound // ROOM * ROOM + 1)
         if group is None or group.rank <= bound or group.nodes + len(each.nodes) > GROUP_LIMIT:
             return None
-        found = Fit((), 0)
-        return (group, found) if self._safe(each, group, found) else None
+        fitting = Fit((), 0)
+        return (group, fitting) if self._safe(each, group, fitting) else None
 
     def _open(self, item: Item, bound: int) -> tuple[OpenGroup, Fit]:
         rank = self._new_rank(item, bound)
@@ -249,7 +249,7 @@ def accesses(scope: Scope, collected: Collected, member: Member, group: OpenGrou
         touched.append(Access(item.source.storage, renamed(item.point, axes), False, member))
     if isinstance(item, StoreItem):
         where = _stored_at(item.target, axes)
-        touched.append(Access(item.target.place.storage, where, True, member))
+        touched.append(Access(item.target.view.storage, where, True, member))
     return touched
 
 

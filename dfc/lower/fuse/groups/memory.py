@@ -1,6 +1,6 @@
 """Memory for values that others read: that of a variable or result they are stored to anyway, else some of their own.
 
-Assumes groups in order. Guarantees that `scope.places` has every value read outside its group, and those read again in
+Assumes groups in order. Guarantees that `scope.views` has every value read outside its group, and those read again in
 a later stage of the group that are too expensive to compute twice.
 """
 
@@ -25,7 +25,7 @@ from dfc.lower.fuse.items.items import (
     writes_of,
 )
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.storage import BufferView, Storage, fresh, place_of
+from dfc.lower.storage import BufferView, Storage, fresh, whole_view
 
 REPEATED = 6  # weight of what a later stage may compute again
 NEVER_READ = -(1 << 62)
@@ -33,7 +33,7 @@ NEVER_READ = -(1 << 62)
 
 Stage = tuple[int, frozenset[int]]  # level and inner axes
 Writers = Mapping[Storage, Sequence[int]]
-"""The places in the order of the program at which memory is written, ascending."""
+"""The positions in the order of the program at which memory is written, ascending."""
 
 
 @dataclass(slots=True)
@@ -58,14 +58,14 @@ def assign_memory(scope: Scope, collected: Collected, groups: Sequence[Group]) -
             reading = readers.get(value)
             if reading is None:
                 continue
-            place = _stored_in(group, member, value, reading, writers)
-            if place is not None:
+            view = _stored_in(group, member, value, reading, writers)
+            if view is not None:
                 stored.add(value)
             elif reading.outside or _keep(scope, group, member, reading):
-                place = _borrowed(group, member, value, reading, lent) or _own(value)
-            if place is not None:
-                scope.views[value] = place
-            if place is None:
+                view = _borrowed(group, member, value, reading, lent) or _own(value)
+            if view is not None:
+                scope.views[value] = view
+            if view is None:
                 _pass_on(group, member, reading, readers)
     return stored
 
@@ -120,16 +120,16 @@ def _stored_in(
         if not isinstance(store, StoreItem):
             continue
         target = store.target
-        if store.value is not value or not target.whole or target.place.shape != value.tensor.shape:
+        if store.value is not value or not target.whole or target.view.shape != value.tensor.shape:
             continue
         if target.mode != ":=" or not _same_point(store, member.item):
             continue
         if any(level <= other.level for level, _ in reading.stages):
             continue
-        orders = writers[target.place.storage]
+        orders = writers[target.view.storage]
         later = bisect_right(orders, other.analysed.order)
         if later == len(orders) or reading.last < orders[later]:
-            return target.place
+            return target.view
     return None
 
 
@@ -145,13 +145,13 @@ def _keep(scope: Scope, group: KernelGroup, member: Member, reading: _Readers) -
         return False
     if member.analysed.weight > REPEATED or isinstance(member.item, CopyItem):
         return True
-    places = (scope.view_of(value) for value, _ in member.analysed.leaves)  # those of earlier groups are known
-    read = member.analysed.reads.union(place.storage for place in places if place is not None)
+    views = (scope.view_of(value) for value, _ in member.analysed.leaves)  # those of earlier groups are known
+    read = member.analysed.reads.union(view.storage for view in views if view is not None)
     return any(access.stored and access.storage in read for access in group.touched)
 
 
 def _own(value: Value) -> BufferView:
-    return place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
+    return whole_view(fresh(value.tensor.machine, value.tensor.shape, value.name))
 
 
 def _borrowed(
@@ -164,14 +164,14 @@ def _borrowed(
         store = other.item
         if not isinstance(store, StoreItem) or not store.target.whole:
             continue
-        place = store.target.place
-        if place.storage.role is not BufferRole.RESULT:
+        view = store.target.view
+        if view.storage.role is not BufferRole.RESULT:
             continue
-        fits = place.shape == value.tensor.shape and place.dtype == value.tensor.machine and place.storage not in lent
-        unread = all(access.stored for access in group.touched if access.storage is place.storage)
+        fits = view.shape == value.tensor.shape and view.dtype == value.tensor.machine and view.storage not in lent
+        unread = all(access.stored for access in group.touched if access.storage is view.storage)
         last = _stage(group, other)
         late = any(stage[0] > last[0] or (stage[0] == last[0] and stage != last) for stage in reading.stages)
         if fits and unread and other.axes == member.axes and not late:
-            lent.add(place.storage)
-            return place
+            lent.add(view.storage)
+            return view
     return None

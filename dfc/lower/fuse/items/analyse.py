@@ -137,6 +137,6 @@ def _store_may_fail(item: Item) -> bool:
 
 def _memory_read(scope: Scope, leaves: Sequence[Leaf]) -> frozenset[Storage]:
     """The memory behind leaves that has several values over time."""
-    places = (scope.view_of(value) for value, _ in leaves)
-    changing = (place.storage for place in places if place is not None)
+    views = (scope.view_of(value) for value, _ in leaves)
+    changing = (view.storage for view in views if view is not None)
     return frozenset(storage for storage in changing if storage.role is not BufferRole.CONSTANT)

@@ -1,7 +1,7 @@
 """The items of a block that are there whatever fusion decides: folds, products, stores, steps.
 
-Assumes a prepared block and `scope.places` for every parameter that is a tensor. Guarantees that every effect of the
-block is an item, in program order by `key`, and that results of regions and reads have their places.
+Assumes a prepared block and `scope.views` for every parameter that is a tensor. Guarantees that every effect of the
+block is an item, in program order by `order`, and that results of regions and reads have their memory.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from dfc.lower.fuse.items.part_reads import PartReads, part_reads, part_step
 from dfc.lower.fuse.items.steps import is_tensor, state_effects, step_operands
 from dfc.lower.fuse.items.targets import everything, region_shape, selected, whole, with_axes
 from dfc.lower.fuse.scope import Scope, base_of
-from dfc.lower.storage import BufferView, Storage, fresh, place_of
+from dfc.lower.storage import BufferView, Storage, fresh, whole_view
 from dfc.ops import registry
 from dfc.ops.attributes import (
     ArgAttributes,
@@ -175,15 +175,15 @@ class _Collector:
 
     def claim(self, value: Value, target: Target) -> bool:
         """Makes memory of this block the memory of a result, if the value has some of its own."""
-        place = self.scope.views.get(value)
-        result = target.place.storage
-        if place is None or result not in self.scope.results or value not in self.result.positions:
+        buffer = self.scope.views.get(value)
+        result = target.view.storage
+        if buffer is None or result not in self.scope.results or value not in self.result.positions:
             return False
-        storage = place.storage
-        if storage.role is not BufferRole.ARENA or not place.whole:
+        storage = buffer.storage
+        if storage.role is not BufferRole.ARENA or not buffer.whole:
             return False
         storage.role, storage.index, storage.name = BufferRole.RESULT, result.index, result.name
-        self.scope.claimed[result] = place
+        self.scope.claimed[result] = buffer
         return True
 
     def _add(self, item: Item, *used: Value) -> None:
@@ -203,12 +203,12 @@ class _Collector:
         self, order: int, value: Value, target: Target, name: str, span: Span, node: Node | None = None
     ) -> StoreItem:
         base = base_of(value)
-        if target.whole and base is not value and value.tensor.shape == target.place.shape:
-            value, target = base, whole(BufferView(target.place.storage, base.tensor.shape))
+        if target.whole and base is not value and value.tensor.shape == target.view.shape:
+            value, target = base, whole(BufferView(target.view.storage, base.tensor.shape))
         shape = region_shape(target)
         extents, point = domain(shape)
         if target.whole:
-            self.result.stored.setdefault(value, set()).add(target.place.storage)
+            self.result.stored.setdefault(value, set()).add(target.view.storage)
         where = broadcast_point(point, shape, value.tensor.shape)
         return StoreItem(order, name, span, value, with_axes(target, point), extents, where, node)
 
@@ -217,7 +217,7 @@ class _Collector:
         attributes = node.attributes
         assert isinstance(attributes, ResourceAttributes)
         state = self.scope.state(attributes.resource)
-        self.scope.views[node.result] = place_of(state)
+        self.scope.views[node.result] = whole_view(state)
         if attributes.resource in self.scope.isolated:
             self.scope.views[node.result] = self._copied(at(position), node, state)
 
@@ -230,11 +230,11 @@ class _Collector:
 
     def _copied(self, order: int, node: Node, state: Storage) -> BufferView:
         """Memory that a step of its own copies state to; that of a draw counts it as well."""
-        place = place_of(fresh(state.dtype, state.shape, node.name))
-        writes = {place.storage, state} if node.op == "draw" else {place.storage}
+        buffer = whole_view(fresh(state.dtype, state.shape, node.name))
+        writes = {buffer.storage, state} if node.op == "draw" else {buffer.storage}
         reads = frozenset((state,))
         self._add(StepItem(order, node.name, node.span, node, reads=reads, writes=frozenset(writes)))
-        return place
+        return buffer
 
     def _assign(self, position: int, node: Node) -> None:
         attributes = node.attributes
@@ -244,7 +244,7 @@ class _Collector:
         if attributes.index:
             target = selected(storage, node, attributes)
         else:
-            target = everything(storage, attributes.mode) if isolated else whole(place_of(storage))
+            target = everything(storage, attributes.mode) if isolated else whole(whole_view(storage))
         if not isolated:
             self.store(at(position), node.operands[0], target, attributes.resource, node.span, node)
             return
@@ -259,7 +259,7 @@ class _Collector:
         state = self.scope.state(attributes.resource)
         source = Value(tensor(U64, 4), attributes.resource)
         isolated = attributes.resource in self.scope.isolated
-        self.scope.views[source] = self._copied(at(position, -1), node, state) if isolated else place_of(state)
+        self.scope.views[source] = self._copied(at(position, -1), node, state) if isolated else whole_view(state)
         self.result.draws[node] = source
         self.result.positions[source] = position
         extents, point = domain(node.result.tensor.shape)
@@ -280,14 +280,14 @@ class _Collector:
         attributes = node.attributes
         assert isinstance(attributes, AxisAttributes)
         kind = node.result.tensor
-        place = self.scope.views[node.result] = place_of(fresh(kind.machine, kind.shape, node.name))
+        buffer = self.scope.views[node.result] = whole_view(fresh(kind.machine, kind.shape, node.name))
         start = ZERO
         for number, part in enumerate(node.operands):
             shape = part.tensor.shape
             index = tuple(
                 shifted(along(axis), start) if axis == attributes.axis else along(axis) for axis in range(len(shape))
             )
-            self.store(at(position, number), part, Target(place, index, region=shape), node.name, node.span)
+            self.store(at(position, number), part, Target(buffer, index, region=shape), node.name, node.span)
             start = start + shape[attributes.axis]
 
     def _scan(self, position: int, node: Node) -> None:
@@ -339,8 +339,8 @@ class _Collector:
 
     def _own(self, value: Value) -> BufferView:
         """Gives a value memory of its own."""
-        place = self.scope.views[value] = place_of(fresh(value.tensor.machine, value.tensor.shape, value.name))
-        return place
+        buffer = self.scope.views[value] = whole_view(fresh(value.tensor.machine, value.tensor.shape, value.name))
+        return buffer
 
     def _regions(self, position: int, node: Node) -> set[Storage]:
         """Gives results of a node with regions their memory, and stores there what a loop begins with."""
@@ -348,9 +348,9 @@ class _Collector:
         carries, stacked = (tuple(map(self._own, v)) for v in (parts.results.values, parts.results.emitted))
         self.result.regions[node] = RegionMemory(carries, stacked)
         initial = [flow.initial for flow in carried(parts) if flow.initial is not None]
-        for number, (value, place) in enumerate(zip(initial, carries, strict=False)):
-            self.store(at(position, number - len(initial)), value, whole(place), node.name, node.span)
-        return {place.storage for place in (*carries, *stacked)}
+        for number, (value, buffer) in enumerate(zip(initial, carries, strict=False)):
+            self.store(at(position, number - len(initial)), value, whole(buffer), node.name, node.span)
+        return {buffer.storage for buffer in (*carries, *stacked)}
 
 
 def one_more() -> Value:
@@ -360,7 +360,7 @@ def one_more() -> Value:
 
 def counter(state: Storage) -> Target:
     """The count of draws in the state of an rng."""
-    return Target(place_of(state), (Affine((), dim(2)),), "+=")
+    return Target(whole_view(state), (Affine((), dim(2)),), "+=")
 
 
 def is_alias_node(node: Node) -> bool:

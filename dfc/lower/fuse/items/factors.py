@@ -125,10 +125,10 @@ def _below_merge(factor: Factor, node: Node, rank: int) -> Factor | None:
     if merged is None:
         return None
     splits = list(factor.splits)
-    found: list[Affine] = [ORIGIN] * operand.tensor.rank
+    point: list[Affine] = [ORIGIN] * operand.tensor.rank
     for index, axes in zip(factor.point, merged, strict=True):
         if len(axes) == 1:
-            found[axes[0]] = index
+            point[axes[0]] = index
         elif axes:
             axis = plain_axis(index)
             taken = {split.axis for split in splits}
@@ -137,27 +137,27 @@ def _below_merge(factor: Factor, node: Node, rank: int) -> Factor | None:
             first = rank + sum(len(split.extents) for split in splits)
             splits.append(Split(axis, tuple(operand.tensor.shape[each] for each in axes)))
             for number, each in enumerate(axes):
-                found[each] = along(first + number)
-    return replace(factor, value=operand, point=tuple(found), splits=tuple(splits))
+                point[each] = along(first + number)
+    return replace(factor, value=operand, point=tuple(point), splits=tuple(splits))
 
 
 def _merged_axes(shape: Sequence[Dim], operand: Sequence[Dim]) -> list[list[int]] | None:
     """For each axis of a reshape the axes of its operand that it is made of, without those of one element; None if it
     is not made of whole ones."""
-    found: list[list[int]] = []
-    place = 0
+    grouped: list[list[int]] = []
+    position = 0
     for extent in shape:
         axes: list[int] = []
         so_far = ONE
         while so_far != extent:
-            if place == len(operand):
+            if position == len(operand):
                 return None
-            if operand[place] != ONE:
-                axes.append(place)
-            so_far = so_far * operand[place]
-            place += 1
-        found.append(axes)
-    return found if all(extent == ONE for extent in operand[place:]) else None
+            if operand[position] != ONE:
+                axes.append(position)
+            so_far = so_far * operand[position]
+            position += 1
+        grouped.append(axes)
+    return grouped if all(extent == ONE for extent in operand[position:]) else None
 
 
 def nodes_to_pass(

@@ -40,7 +40,7 @@ def without_hazards(scope: Scope, collected: Collected, items: Sequence[Analysed
 
 @dataclass(slots=True)
 class _Repair:
-    """Moves late readers before the write, or makes a copy for them. `orders` are the places of items by now."""
+    """Moves late readers before the write, or makes a copy for them. `orders` are the positions of items by now."""
 
     scope: Scope
     collected: Collected
@@ -88,8 +88,8 @@ class _Repair:
         if value in self.collected.roots:
             return None
         if value not in self.first:
-            place = self.scope.view_of(value)
-            candidates = self.writers.get(place.storage, []) if place is not None else []
+            view = self.scope.view_of(value)
+            candidates = self.writers.get(view.storage, []) if view is not None else []
             start = self.collected.positions.get(value, -1)
             number = bisect_right(candidates, start, key=lambda item: position_of(self.orders[item]))
             self.first[value] = candidates[number] if number < len(candidates) else None
@@ -99,9 +99,9 @@ class _Repair:
         """Whether an item can run before the one at `writer`: it stores to a result of the call, from what exists by
         then."""
         item = each.item
-        if not isinstance(item, StoreItem) or item.target.place.storage.role is not BufferRole.RESULT:
+        if not isinstance(item, StoreItem) or item.target.view.storage.role is not BufferRole.RESULT:
             return False
-        if any(place.storage is item.target.place.storage for place in self.scope.claimed.values()):
+        if any(view.storage is item.target.view.storage for view in self.scope.claimed.values()):
             return False  # memory that a loop carries
         for value, _ in each.leaves:
             root = self.collected.roots.get(value)
@@ -116,13 +116,13 @@ class _Repair:
 
 
 def earliest_order(collected: Collected, orders: Mapping[Item, int], each: Analysed) -> int:
-    """The first place where everything an item reads is known: early, so that the write can join others."""
-    place = at(-1)
+    """The first position at which everything an item reads is known: early, so that the write can join others."""
+    earliest = at(-1)
     for value, _ in each.leaves:
         root = collected.roots.get(value)
         known = orders.get(root, root.order) if root is not None else at(collected.positions.get(value, -1), LAST)
-        place = max(place, known)
-    return place + 1
+        earliest = max(earliest, known)
+    return earliest + 1
 
 
 def copy_of(scope: Scope, collected: Collected, value: Value, writer: Item) -> CopyItem:
@@ -181,16 +181,16 @@ def _is_stencil_in_place(scope: Scope, collected: Collected, store: StoreItem, l
     """Whether a store computes its value from the same memory at other points than it is stored to."""
     if store.value in collected.roots:
         return False
-    storage, index = store.target.place.storage, store.target.index
+    storage, index = store.target.view.storage, store.target.index
     return any(storage in memory_of(scope, collected, value) and point != index for value, point in leaves)
 
 
 def memory_of(scope: Scope, collected: Collected, value: Value) -> set[Storage]:
     """The memory, of any kind that changes, where a value is or may turn out to be."""
-    place = scope.view_of(value)
-    if place is None:
+    view = scope.view_of(value)
+    if view is None:
         return collected.stored.get(value, set())
-    return set() if place.storage.role is BufferRole.CONSTANT else {place.storage}
+    return set() if view.storage.role is BufferRole.CONSTANT else {view.storage}
 
 
 def _value_before(scope: Scope, collected: Collected, store: StoreItem) -> ComputeItem | CopyItem:

@@ -42,7 +42,7 @@ class Target:
     is the shape of what is written if not all of it is.
     """
 
-    place: BufferView
+    view: BufferView
     index: tuple[Affine | Selector, ...]
     mode: str = ":="
     whole: bool = False
@@ -234,7 +234,7 @@ def writes_of(item: Item) -> frozenset[Storage]:
     """The memory that others own which an item changes."""
     match item:
         case StoreItem():
-            return frozenset((item.target.place.storage,))
+            return frozenset((item.target.view.storage,))
         case StepItem():
             return item.writes
         case _:
@@ -245,7 +245,7 @@ def own_reads(item: Item) -> frozenset[Storage]:
     """The memory that changes which an item reads whatever its values are."""
     match item:
         case StoreItem() if item.target.mode != ":=":
-            return frozenset((item.target.place.storage,))
+            return frozenset((item.target.view.storage,))
         case CopyItem():
             return frozenset((item.source.storage,))
         case StepItem():

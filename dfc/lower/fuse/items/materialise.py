@@ -60,7 +60,7 @@ class _Cone:
 @dataclass(slots=True)
 class _Absorber:
     scope: Scope
-    found: Collected
+    collected: Collected
     writes: dict[Storage, list[int]]
     cones: dict[Value, _Cone] = field(default_factory=dict[Value, _Cone])
     users: dict[Node, tuple[Item, ...]] = field(default_factory=dict["Node", tuple[Item, ...]])
@@ -68,22 +68,22 @@ class _Absorber:
     forced: set[Value] = field(default_factory=set[Value])
 
     def run(self) -> None:
-        for _, node in self.found.inline:
+        for _, node in self.collected.inline:
             self.cones[node.result] = self._cone(node)
         self._pass_factors()
         self._force()
-        for position, node in reversed(self.found.inline):
+        for position, node in reversed(self.collected.inline):
             if not is_alias_node(node):
-                self._place(position, node)
+                self._decide(position, node)
         self._drop_unused()
-        self.found.items.sort(key=lambda item: item.order)
+        self.collected.items.sort(key=lambda item: item.order)
 
     def _pass_factors(self) -> None:
         """Finds what products see through."""
         if self.scope.fusing:
-            inline = [node for _, node in self.found.inline]
+            inline = [node for _, node in self.collected.inline]
             has_memory = self._has_memory
-            self.found.passed = nodes_to_pass(inline, self.found.items, self.found.users, has_memory)
+            self.collected.passed = nodes_to_pass(inline, self.collected.items, self.collected.users, has_memory)
 
     def _has_memory(self, value: Value) -> bool:
         return self.scope.view_of(value) is not None
@@ -106,28 +106,28 @@ class _Absorber:
 
     def _deadline(self, value: Value) -> int:
         """When the memory that a value names is overwritten for the first time after it was read."""
-        place = self.scope.view_of(value)
-        if place is None or place.storage not in self.writes:
+        view = self.scope.view_of(value)
+        if view is None or view.storage not in self.writes:
             return NEVER
-        start = self.found.positions.get(base_of(value), -1)
-        positions = self.writes[place.storage]
+        start = self.collected.positions.get(base_of(value), -1)
+        positions = self.writes[view.storage]
         first = bisect_right(positions, start)
         return positions[first] if first < len(positions) else NEVER
 
     def _force(self) -> None:
         """Marks what must be in memory because of who uses it; through views for products and regions."""
-        for value, every_user in self.found.users.items():
-            users = [user for user in every_user if user not in self.found.passed]
+        for value, every_user in self.collected.users.items():
+            users = [user for user in every_user if user not in self.collected.passed]
             if any(_wants_memory(user, value) for user in users):
                 self._force_base(value, any(_wants_itself(user, value) for user in users))
-        for item in self.found.items:
+        for item in self.collected.items:
             if isinstance(item, ContractItem):
                 self._force_factors(item)
 
     def _force_factors(self, item: ContractItem) -> None:
         """What a product reads. A factor that is made from its index alone, a broadcast constant say, has to be laid
         out."""
-        read = factors(item, self._has_memory, self.found.passed)
+        read = factors(item, self._has_memory, self.collected.passed)
         for factor, operand in zip(read, item.node.operands, strict=True):
             value = base_of(factor.value)
             if value in self.cones:
@@ -144,12 +144,12 @@ class _Absorber:
             value = value.node.operands[0]
         return base_of(value)
 
-    def _place(self, position: int, node: Node) -> None:
+    def _decide(self, position: int, node: Node) -> None:
         value = node.result
         items = self._items_using(value)
         if value in self.forced:
             self._root(position, node)
-        elif not items or node in self.found.passed:
+        elif not items or node in self.collected.passed:
             self.users[node] = ()
         elif self._is_late_piece(node, items):
             self._root(position, node)
@@ -160,11 +160,11 @@ class _Absorber:
 
     def _items_using(self, value: Value) -> tuple[Item, ...]:
         items: dict[Item, None] = {}
-        for user in self.found.users.get(value, ()):
+        for user in self.collected.users.get(value, ()):
             if not isinstance(user, Node):
                 items[user] = None
-            elif user.result in self.found.roots:
-                items[self.found.roots[user.result]] = None
+            elif user.result in self.collected.roots:
+                items[self.collected.roots[user.result]] = None
             else:
                 items.update(dict.fromkeys(self.users.get(user, ())))
         return tuple(items)
@@ -175,7 +175,7 @@ class _Absorber:
             return False
         if any(isinstance(item, StepItem | ContractItem) for item in items):
             return False
-        if any(position_of(item.order) > cone.deadline for item in items) and not self._cut_below(node):
+        if any(position_of(item.order) > cone.deadline for item in items) and not self._keep_below(node):
             return False
         if any(self.sizes.get(item, 0) >= LIMIT for item in items):
             return False
@@ -193,10 +193,10 @@ class _Absorber:
         part, whole = (product(v.tensor.shape).constant for v in (node.result, node.operands[0]))
         return part is None or whole is None or part * SMALL <= whole
 
-    def _cut_below(self, node: Node) -> bool:
+    def _keep_below(self, node: Node) -> bool:
         """Gives memory to the operands that read a variable before it is overwritten, if others use these anyway."""
         early = [v for v in node.operands if self._reads_before(v)]
-        if any(v not in self.cones or len(self.found.users[v]) < 2 or is_view(_node(v)) for v in early):
+        if any(v not in self.cones or len(self.collected.users[v]) < 2 or is_view(_node(v)) for v in early):
             return False
         self.forced.update(early)
         return True
@@ -216,24 +216,24 @@ class _Absorber:
             self.scope.views[value] = self.scope.table(node)
             return
         extents, point = domain(value.tensor.shape)
-        adopted = self.found.adopted.get(value)
+        adopted = self.collected.adopted.get(value)
         order = at(position, 0 if adopted is None else adopted + FIRST)
         item = ComputeItem(order, node.name, node.span, node, extents, point)
         self.sizes[item] = 1
-        self.found.roots[value] = item
-        self.found.items.append(item)
+        self.collected.roots[value] = item
+        self.collected.items.append(item)
 
     def _drop_unused(self) -> None:
         """A draw whose numbers nobody uses still advances its rng, but makes no numbers."""
-        results = ((item, result_of(item)) for item in self.found.items)
-        self.found.items = [item for item, result in results if result is None or self.found.users.get(result)]
-        kept = set(self.found.items)
-        self.found.roots = {value: item for value, item in self.found.roots.items() if item in kept}
+        results = ((item, result_of(item)) for item in self.collected.items)
+        self.collected.items = [item for item, result in results if result is None or self.collected.users.get(result)]
+        kept = set(self.collected.items)
+        self.collected.roots = {value: item for value, item in self.collected.roots.items() if item in kept}
 
 
-def materialise(scope: Scope, found: Collected) -> None:
-    """Adds a VALUE item for every inline node that gets memory, and numbers all items."""
-    _Absorber(scope, found, write_positions(found.items)).run()
+def materialise(scope: Scope, collected: Collected) -> None:
+    """Adds a `ComputeItem` for every inline node that gets memory, and numbers all items."""
+    _Absorber(scope, collected, write_positions(collected.items)).run()
 
 
 def write_positions(items: Iterable[Item]) -> dict[Storage, list[int]]:

@@ -18,7 +18,7 @@ from dfc.lower.fuse.inline import PICK
 from dfc.lower.fuse.items.items import StepItem, StoreItem, domain
 from dfc.lower.fuse.items.targets import whole, with_axes
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.storage import Storage, fresh, place_of
+from dfc.lower.storage import Storage, fresh, whole_view
 from dfc.ops.attributes import ResourceAttributes
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.movements import Movement
@@ -42,18 +42,18 @@ class PartReads:
 
 def part_reads(scope: Scope, block: Block) -> PartReads:
     """The reads of a block of which only parts need be copied."""
-    found = PartReads()
+    reads = PartReads()
     if not scope.isolated:
-        return found
+        return reads
     uses = _Uses(block)
     for node in block.nodes:
         if isinstance(node.attributes, ResourceAttributes) and node.attributes.resource in scope.isolated:
             parts = uses.parts(node)
             if parts:
-                found.parts[node] = parts
-                found.first[parts[0]] = node
-                found.others.update(parts[1:])
-    return found
+                reads.parts[node] = parts
+                reads.first[parts[0]] = node
+                reads.others.update(parts[1:])
+    return reads
 
 
 class _Uses:
@@ -96,21 +96,21 @@ def part_step(read: Node, reads: PartReads, order: int, scope: Scope) -> StepIte
     attributes = read.attributes
     assert isinstance(attributes, ResourceAttributes)
     state = scope.state(attributes.resource)
-    scope.views[read.result] = place_of(state)
+    scope.views[read.result] = whole_view(state)
     writes: list[Storage] = []
     numbers: list[Value] = []
     for part in reads.parts[read]:
         kind = part.result.tensor
-        place = scope.views[part.result] = place_of(fresh(kind.machine, kind.shape, part.name))
-        writes.append(place.storage)
+        view = scope.views[part.result] = whole_view(fresh(kind.machine, kind.shape, part.name))
+        writes.append(view.storage)
         numbers += part.operands[1:]
     return StepItem(order, read.name, read.span, read, tuple(numbers), frozenset((state,)), frozenset(writes))
 
 
 def part_store(part: Node, order: int, scope: Scope) -> StoreItem:
-    """The store of one part into its place. A copy of the node, as what the node makes is looked up in that place."""
+    """The store of one part into its memory. A copy of the node, as what the node makes is looked up there."""
     types = (part.result.type,)
     copy = Node(part.op, part.operands, types, attributes=part.attributes, name=part.name, span=part.span)
     target = whole(scope.views[part.result])
-    extents, point = domain(target.place.shape)
+    extents, point = domain(target.view.shape)
     return StoreItem(order, part.name, part.span, copy.result, with_axes(target, point), extents, point)

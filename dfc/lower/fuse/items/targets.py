@@ -1,4 +1,4 @@
-"""Targets of stores: all of a place, what an assignment selects, and targets over the axes of an item."""
+"""Targets of stores: all of a view, what an assignment selects, and targets over the axes of an item."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dfc.ir.graph import Node
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.indexing import Point, along, scaled, shifted
 from dfc.lower.fuse.items.items import Selector, Target
-from dfc.lower.storage import BufferView, Storage, place_of
+from dfc.lower.storage import BufferView, Storage, whole_view
 from dfc.ops.attributes import AssignAttributes, OperandSelector
 
 
-def whole(place: BufferView) -> Target:
-    """A store of every element of a place."""
-    index = tuple(along(axis) for axis in range(len(place.shape)))
-    return Target(place, index, whole=True)
+def whole(view: BufferView) -> Target:
+    """A store of every element of a view."""
+    index = tuple(along(axis) for axis in range(len(view.shape)))
+    return Target(view, index, whole=True)
 
 
 def everything(storage: Storage, mode: str) -> Target:
     """All of a variable, as a part of it: with the mode of the assignment, and no memory for what is assigned."""
-    place = place_of(storage)
-    return Target(place, whole(place).index, mode, region=place.shape)
+    view = whole_view(storage)
+    return Target(view, whole(view).index, mode, region=view.shape)
 
 
 def selected(storage: Storage, node: Node, attributes: AssignAttributes) -> Target:
@@ -39,7 +39,7 @@ def selected(storage: Storage, node: Node, attributes: AssignAttributes) -> Targ
         else:
             index.append(shifted(scaled(along(axis), selector.step), selector.start))
             axis += 1
-    return Target(place_of(storage), tuple(index), attributes.mode, ordered=ordered, region=_sizes(node, attributes))
+    return Target(whole_view(storage), tuple(index), attributes.mode, ordered=ordered, region=_sizes(node, attributes))
 
 
 def _sizes(node: Node, attributes: AssignAttributes) -> tuple[Dim, ...]:
@@ -53,7 +53,7 @@ def _sizes(node: Node, attributes: AssignAttributes) -> tuple[Dim, ...]:
 
 
 def region_shape(target: Target) -> tuple[Dim, ...]:
-    return target.place.shape if target.whole else target.region
+    return target.view.shape if target.whole else target.region
 
 
 def with_axes(target: Target, point: Point) -> Target:
@@ -68,4 +68,4 @@ def with_axes(target: Target, point: Point) -> Target:
     changed = tuple(
         Selector(i.ids, tuple(at(p) for p in i.point)) if isinstance(i, Selector) else at(i) for i in target.index
     )
-    return Target(target.place, changed, target.mode, target.whole, target.ordered, target.region)
+    return Target(target.view, changed, target.mode, target.whole, target.ordered, target.region)

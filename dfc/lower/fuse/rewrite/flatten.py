@@ -50,7 +50,7 @@ class _Flatten(Pass):
     def _flattened(self, site: RewriteSite, operands: Sequence[Value], flat_shape: Shape) -> Sequence[Value]:
         node = site.node
         kind = node.result.tensor
-        made = Node(
+        flattened = Node(
             node.op,
             operands,
             (kind.with_shape(flat_shape),),
@@ -58,9 +58,9 @@ class _Flatten(Pass):
             name=node.name,
             span=node.span,
         )
-        site.output.append(made)
-        self.flat.update(made.results)
-        return _reshape(site, made.result, kind.shape).results
+        site.output.append(flattened)
+        self.flat.update(flattened.results)
+        return _reshape(site, flattened.result, kind.shape).results
 
     def _follows(self, value: Value) -> bool:
         return value in self.flat or (value.node is not None and value.node.op == "matmul")

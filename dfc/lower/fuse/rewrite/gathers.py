@@ -103,29 +103,29 @@ def _again(site: RewriteSite, x: Value, axis: int, rank: int, above: Sequence[No
         match attributes:
             case PermutationAttributes(permutation):
                 groups = [_group(each, axis, rank) for each in permutation]
-                attributes = PermutationAttributes(tuple(place for group in groups for place in group))
-                shape = tuple(x.tensor.shape[place] for place in attributes.permutation)
+                attributes = PermutationAttributes(tuple(each for group in groups for each in group))
+                shape = tuple(x.tensor.shape[each] for each in attributes.permutation)
                 axis = permutation.index(axis)
             case SliceAttributes(starts, sizes, steps):
                 own = x.tensor.shape[axis : axis + rank]
                 shape = (*sizes[:axis], *own, *sizes[axis + 1 :])
                 starts = (*starts[:axis], *(ZERO for _ in own), *starts[axis + 1 :])
                 attributes = SliceAttributes(starts, shape, (*steps[:axis], *(1 for _ in own), *steps[axis + 1 :]))
-            case ShapeAttributes(wanted) if is_reshape(node):
-                shape = (*x.tensor.shape[:rank], *wanted[1:])
+            case ShapeAttributes(target) if is_reshape(node):
+                shape = (*x.tensor.shape[:rank], *target[1:])
                 attributes = ShapeAttributes(shape)
             case _:
                 shape = x.tensor.shape
         kind = node.result.tensor.with_shape(shape)
-        made = Node(node.op, (x,), (kind,), attributes=attributes, name=site.node.name, span=node.span)
-        site.output.append(made)
-        x = made.result
+        applied = Node(node.op, (x,), (kind,), attributes=attributes, name=site.node.name, span=node.span)
+        site.output.append(applied)
+        x = applied.result
     return x
 
 
-def _group(place: int, axis: int, rank: int) -> range:
+def _group(axis_before: int, axis: int, rank: int) -> range:
     """The axes that stand for one of the axes before the gather."""
-    if place == axis:
+    if axis_before == axis:
         return range(axis, axis + rank)
-    start = place if place < axis else place + rank - 1
+    start = axis_before if axis_before < axis else axis_before + rank - 1
     return range(start, start + 1)

@@ -58,16 +58,16 @@ def _split(region: Block, measured: frozenset[Symbol]) -> tuple[list[Node], Bloc
             same.append(node)
         else:
             inside.update(node.results)
-    wanted: set[Node] = set()
+    moving: set[Node] = set()
     needed: set[Value] = set()
     for node in reversed(same):
         if _is_expensive(node) or not needed.isdisjoint(node.results):
-            wanted.add(node)
+            moving.add(node)
             needed.update(node.operands)
-    if not wanted:
+    if not moving:
         return [], region
-    moved = [node for node in same if node in wanted]
-    return moved, Block(region.parameters, [node for node in region.nodes if node not in wanted], region.outputs)
+    moved = [node for node in same if node in moving]
+    return moved, Block(region.parameters, [node for node in region.nodes if node not in moving], region.outputs)
 
 
 def _unsafe_sizes(region: Block, measured: frozenset[Symbol]) -> frozenset[Symbol]:
@@ -81,8 +81,8 @@ def _mentions(node: Node, sizes: frozenset[Symbol]) -> bool:
     """Whether a node works on tensors of such a size."""
     if not sizes:
         return False
-    found = mentioned(node).union(*(symbols_of(value.type) for value in node.operands))
-    return not sizes.isdisjoint(found)
+    used = mentioned(node).union(*(symbols_of(value.type) for value in node.operands))
+    return not sizes.isdisjoint(used)
 
 
 def _is_free(node: Node) -> bool:

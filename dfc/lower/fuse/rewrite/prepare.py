@@ -101,14 +101,14 @@ def _gather_axes(node: Node) -> tuple[int, ...]:
 def _merged(inner: Node, axis: int, ids: Value) -> tuple[tuple[int, ...], list[Value]] | None:
     """Axes and operands of the two gathers in one; None if the outer one picks among the picked."""
     rows = dict(zip(_gather_axes(inner), inner.operands[1:], strict=True))
-    place = 0
+    position = 0
     for own in range(inner.operands[0].tensor.rank):
         width = rows[own].tensor.rank if own in rows else 1
-        if own not in rows and place == axis:
+        if own not in rows and position == axis:
             rows[own] = ids
             axes = tuple(sorted(rows))
             return axes, [inner.operands[0], *(rows[a] for a in axes)]
-        place += width
+        position += width
     return None
 
 

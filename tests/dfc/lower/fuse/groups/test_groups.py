@@ -18,7 +18,7 @@ from dfc.lower.fuse.items.hazards import without_hazards
 from dfc.lower.fuse.items.materialise import materialise
 from dfc.lower.fuse.items.targets import whole
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.storage import Storage, place_of
+from dfc.lower.storage import Storage, whole_view
 from dfc.ops.attributes import AxisAttributes, ReduceAttributes
 from tests.support.making import Making
 
@@ -33,8 +33,8 @@ def groups_of(make: Make, *, fusing: bool = True) -> list[Group]:
     block = m.entry(result).block
     scope = Scope(Program("p"), fusing)
     (feed,) = (value for value in block.parameters if not value.is_token)
-    scope.views[feed] = place_of(Storage(BufferRole.ARGUMENT, F32, X.shape, "x", index=0))
-    target = place_of(Storage(BufferRole.RESULT, F32, result.tensor.shape, "y", index=0))
+    scope.views[feed] = whole_view(Storage(BufferRole.ARGUMENT, F32, X.shape, "x", index=0))
+    target = whole_view(Storage(BufferRole.RESULT, F32, result.tensor.shape, "y", index=0))
     collected = collect(scope, block, [(result, whole(target))])
     materialise(scope, collected)
     return join(scope, collected, without_hazards(scope, collected, analyse(scope, collected)))

@@ -1,4 +1,4 @@
-"""Steps over places: the form between fusion and the planning of memory."""
+"""Steps over views: the form between fusion and the planning of memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dfc.lower.storage import BufferView
 
 
 @dataclass(slots=True)
-class DraftLaunch:
+class UnallocatedLaunch:
     kernel: Kernel
     views: tuple[BufferView, ...]
     names: tuple[str, ...]
@@ -21,21 +21,21 @@ class DraftLaunch:
 
 
 @dataclass(slots=True)
-class DraftIf:
+class UnallocatedIf:
     condition: BufferView
     then: list[UnallocatedStep]
     otherwise: list[UnallocatedStep]
 
 
 @dataclass(slots=True)
-class DraftWhile:
+class UnallocatedWhile:
     condition: list[UnallocatedStep]
     test: BufferView
     body: list[UnallocatedStep]
 
 
 @dataclass(slots=True)
-class DraftFor:
+class UnallocatedFor:
     index: BufferView
     start: BufferView
     stop: BufferView
@@ -43,7 +43,7 @@ class DraftFor:
 
 
 @dataclass(slots=True)
-class DraftLocked:
+class UnallocatedLocked:
     """The body under the locks of containers of state."""
 
     containers: tuple[str, ...]
@@ -52,19 +52,19 @@ class DraftLocked:
 
 
 @dataclass(slots=True)
-class DraftCopy:
+class UnallocatedCopy:
     source: BufferView
     target: BufferView
 
 
 @dataclass(slots=True)
-class DraftCheck:
+class UnallocatedCheck:
     condition: BufferView
     fault: int
 
 
 @dataclass(slots=True)
-class DraftMeasure:
+class UnallocatedMeasure:
     """Gives a size the value of an i64."""
 
     symbol: Symbol
@@ -74,25 +74,33 @@ class DraftMeasure:
 
 
 @dataclass(slots=True)
-class DraftHostCall:
+class UnallocatedHostCall:
     site: int
     inputs: tuple[BufferView, ...]
     outputs: tuple[BufferView, ...]
 
 
 UnallocatedStep = (
-    DraftLaunch | DraftCopy | DraftIf | DraftWhile | DraftFor | DraftLocked | DraftCheck | DraftMeasure | DraftHostCall
+    UnallocatedLaunch
+    | UnallocatedCopy
+    | UnallocatedIf
+    | UnallocatedWhile
+    | UnallocatedFor
+    | UnallocatedLocked
+    | UnallocatedCheck
+    | UnallocatedMeasure
+    | UnallocatedHostCall
 )
 
 
 def inner_blocks(step: UnallocatedStep) -> Sequence[list[UnallocatedStep]]:
     """The lists of steps inside a step, in the order in which they run."""
     match step:
-        case DraftIf():
+        case UnallocatedIf():
             return (step.then, step.otherwise)
-        case DraftWhile():
+        case UnallocatedWhile():
             return (step.condition, step.body)
-        case DraftFor() | DraftLocked():
+        case UnallocatedFor() | UnallocatedLocked():
             return (step.body,)
         case _:
             return ()
@@ -111,21 +119,21 @@ def walk(steps: Sequence[UnallocatedStep]) -> list[UnallocatedStep]:
 
 
 def own_views(step: UnallocatedStep) -> tuple[BufferView, ...]:
-    """The places a step itself uses, without those of inner steps."""
+    """The views a step itself uses, without those of inner steps."""
     match step:
-        case DraftLaunch():
+        case UnallocatedLaunch():
             return step.views
-        case DraftIf() | DraftCheck():
+        case UnallocatedIf() | UnallocatedCheck():
             return (step.condition,)
-        case DraftMeasure():
+        case UnallocatedMeasure():
             return (step.source,)
-        case DraftWhile():
+        case UnallocatedWhile():
             return (step.test,)
-        case DraftFor():
+        case UnallocatedFor():
             return (step.index, step.start, step.stop)
-        case DraftCopy():
+        case UnallocatedCopy():
             return (step.source, step.target)
-        case DraftHostCall():
+        case UnallocatedHostCall():
             return (*step.inputs, *step.outputs)
-        case DraftLocked():
+        case UnallocatedLocked():
             return ()
