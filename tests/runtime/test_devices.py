@@ -40,7 +40,7 @@ def loaded(**options: object) -> Module:
 
 
 def last() -> FakeDeviceDriver:
-    made = fake_driver.MADE[-1]
+    made = fake_driver.INSTANCES[-1]
     assert isinstance(made, FakeDeviceDriver)
     return made
 

@@ -13,7 +13,7 @@ import dfc_runtime
 from dfc_runtime import Module
 from dfc_runtime.errors import BundleError, FeedError, LimitError, RunError, UnsupportedError
 from tests.support import fake_driver
-from tests.support.bundles import PLACE, Sketch, entry, formula
+from tests.support.bundles import LOCATION, Sketch, entry, formula
 from tests.support.fake_driver import Call, native
 from tests.support.natives import program
 
@@ -228,10 +228,10 @@ def test_the_arena_is_aligned_and_used_again(model: Module) -> None:
 def test_threads_come_from_argument_environment_or_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     data = program().to_bytes()
     dfc_runtime.loads(data, threads=3)
-    assert fake_driver.MADE[-1].threads == 3
+    assert fake_driver.INSTANCES[-1].threads == 3
     monkeypatch.setenv("DFC_THREADS", "5")
     dfc_runtime.loads(data)
-    assert fake_driver.MADE[-1].threads == 5
+    assert fake_driver.INSTANCES[-1].threads == 5
     for wrong in (0, -1, 10**6, True):
         with pytest.raises(FeedError, match="number of threads"):
             dfc_runtime.loads(data, threads=wrong)
@@ -252,7 +252,7 @@ def test_a_missing_driver_is_named() -> None:
 
 
 def test_the_driver_gets_constants_that_are_aligned_and_frozen(model: Module) -> None:
-    made = fake_driver.MADE[-1]
+    made = fake_driver.INSTANCES[-1]
     assert made.constants.tobytes() == b"constant data"
     assert made.constants.ctypes.data % 64 == 0
     assert not made.constants.flags.writeable
@@ -291,7 +291,7 @@ def test_exclusive_calls_queue_up_and_shared_calls_do_not() -> None:
 
     inside = threading.Lock()
     sketch = Sketch([(entry("look", {}, readonly=True), "meet"), (entry("work", {}), "alone")])
-    sketch.faults = [program().faults[1].__class__("assert", "two at once", PLACE)]
+    sketch.faults = [program().faults[1].__class__("assert", "two at once", LOCATION)]
     sketch.driver = "reentrant"
     model = dfc_runtime.loads(sketch.to_bytes())
     _in_threads(2, model.look)

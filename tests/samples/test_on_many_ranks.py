@@ -14,12 +14,12 @@ from dfc.elaborate import build
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.spread_samples import (
     ALL,
-    CUT,
     DIVIDED,
     MISTAKEN,
     NOT_YET,
     SAMPLES,
-    UNCUT,
+    SPLIT,
+    UNSPLIT,
     Outcome,
     alone,
     on_ranks,
@@ -61,7 +61,7 @@ def test_a_parameter_server_changes_no_bit(name: str) -> None:
     assert on_ranks(name, server(name), 3).bits() == alone(name).bits()
 
 
-@pytest.mark.parametrize("name", few(CUT, 5))
+@pytest.mark.parametrize("name", few(SPLIT, 5))
 def test_blocks_give_the_same_bits_on_any_number_of_tasks(name: str) -> None:
     lines = "\n".join(["job worker tasks 2", *replicated(name, 8), ""])
     first, *others = [on_ranks(name, lines, count, jobs={"worker": count}) for count in (1, 2, 3, 4)]
@@ -90,7 +90,7 @@ def test_tables_in_rows_over_servers_give_the_numbers_of_the_whole(name: str) ->
     near(name, on_ranks(name, lines, 4))
 
 
-@pytest.mark.parametrize("name", [name for name in DIVIDED if name in CUT])
+@pytest.mark.parametrize("name", [name for name in DIVIDED if name in SPLIT])
 def test_workers_share_out_tables_and_examples(name: str) -> None:
     lines = "\n".join(["job worker tasks 2", shards(name, "worker"), *replicated(name, 4), ""])
     near(name, on_ranks(name, lines, 2))
@@ -100,7 +100,7 @@ def test_every_sample_is_here() -> None:
     """Or it is one that is refused; and what has no entry in blocks says why."""
     files = {path.stem: path for path in SAMPLES.rglob("*.dfg") if path.stem != "helpers"}
     assert files.keys() == {*ALL, *NOT_YET, *MISTAKEN}
-    assert {*ALL} - {*CUT} == {*UNCUT}
+    assert {*ALL} - {*SPLIT} == {*UNSPLIT}
     for name, reason in {**NOT_YET, **MISTAKEN}.items():
         with pytest.raises(CompileError, match=reason):
             build.build(SourceFile(str(files[name]), files[name].read_text()), {})

@@ -27,7 +27,7 @@ from dfc_runtime.formats.manifest import (
 )
 from dfc_runtime.formats.tensors import NewTensor
 
-PLACE = SourceLocation("model.dfg", 31, 7, "  let picked = table[id]")
+LOCATION = SourceLocation("model.dfg", 31, 7, "  let picked = table[id]")
 
 
 def formula(*tokens: int | str) -> Formula:
@@ -75,13 +75,13 @@ def entry(
         readonly=readonly,
         is_test=is_test,
         unnamed_result=isinstance(results, str),
-        location=PLACE,
+        location=LOCATION,
         parameters=tuple(Parameter(n, *shape(t), docs.get(n, "")) for n, t in feeds.items()),
         results=tuple(Result(n, *shape(t)) for n, t in named.items()),
         dims=tuple(dims),
         dim_feeds=tuple(dim_feeds),
         slot_dims=tuple(dims),
-        checks=tuple(SizeCheck(a, r, b, why, PLACE) for a, r, b, why in checks),
+        checks=tuple(SizeCheck(a, r, b, why, LOCATION) for a, r, b, why in checks),
         reads=tuple(reads),
         writes=tuple(writes),
         arena=arena if isinstance(arena, Formula) else Formula((arena,)),
@@ -118,7 +118,7 @@ class Sketch:
             name="model",
             driver=self.driver,
             settings={"WIDTH": 128},
-            entries=tuple(made for made, _ in self.entries),
+            entries=tuple(built for built, _ in self.entries),
             state=tuple(self.state),
             faults=tuple(self.faults),
             images=(ImageEntry("fake", {name: i for i, name in enumerate(functions)}, self.required_bits),),

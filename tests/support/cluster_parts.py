@@ -52,7 +52,7 @@ REPLICATED = """
 job worker tasks 2
 replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 8
 """
-PLACED = """
+PARTITIONED = """
 job ps tasks 2
 job worker tasks 1
 place "w" on worker
@@ -67,8 +67,8 @@ TRAIN = {"x": X, "y": Y}
 NAMES = ["train/h", "train/p", "train/loss", "train/centre", "train/most", "train/gv", "train/gw"]
 
 
-def placed(more: str = "") -> bytes:
-    return cluster_bundle(PROGRAM, PLACED + more)
+def partitioned(more: str = "") -> bytes:
+    return cluster_bundle(PROGRAM, PARTITIONED + more)
 
 
 def replicated(more: str = "") -> bytes:

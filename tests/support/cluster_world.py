@@ -50,7 +50,7 @@ class World:
         self.count = 0
         self.session: Session | None = None
         self.launches: list[tuple[int, int]] = []
-        self.told: list[str] = []
+        self.log_lines: list[str] = []
         self.code: int | None = None
         self.interrupts = 0
         self.signalled = False
@@ -79,17 +79,17 @@ class World:
     def _happen(self, what: object) -> None:
         if what == "tick":
             self._live()
-            self._tell(c.Clock(self.time))
+            self._deliver(c.Clock(self.time))
             self._at(0.25, "tick")
         elif what == "signal":
             self._signal_a_rank()
         elif isinstance(what, c.Interrupted):
             self.interrupts += 1
-            self._tell(c.Interrupted(self.time, what.number))
+            self._deliver(c.Interrupted(self.time, what.number))
         else:
-            self._tell(what)
+            self._deliver(what)
 
-    def _tell(self, event: object) -> None:
+    def _deliver(self, event: object) -> None:
         stamped = replace(event, time=self.time)  # type: ignore[type-var]
         self.state, effects = c.react(self.state, stamped)
         self._carry_out(effects)
@@ -107,7 +107,7 @@ class World:
                 case c.Send(number):
                     self._signal(number)
                 case c.LogLine(text):
-                    self.told.append(text)
+                    self.log_lines.append(text)
                 case c.Over(code):
                     assert self.session is None or self.session.is_empty, "over while processes live"
                     self.code = code

@@ -21,41 +21,41 @@ B = Symbol("B")
 
 
 def block_of(*parameters: Value) -> tuple[Entry, Builder]:
-    made = entry("none", parameters, (), ())
-    return made, Builder(made.block)
+    empty = entry("none", parameters, (), ())
+    return empty, Builder(empty.block)
 
 
-def finished(name: str, made: Entry, *outputs: Value, dims: tuple[Symbol, ...] = ()) -> Entry:
-    return entry(name, made.block.parameters, made.block.nodes, outputs, dims=dims)
+def finished(name: str, unfinished: Entry, *outputs: Value, dims: tuple[Symbol, ...] = ()) -> Entry:
+    return entry(name, unfinished.block.parameters, unfinished.block.nodes, outputs, dims=dims)
 
 
 def add_entry() -> Entry:
     x, y = Value(tensor(F32), "x"), Value(tensor(F32), "y")
-    made, build = block_of(x, y)
-    return finished("add", made, build.apply("add", x, y))
+    unfinished, build = block_of(x, y)
+    return finished("add", unfinished, build.apply("add", x, y))
 
 
 def scale_entry() -> Entry:
     x, rate = Value(tensor(F32, B, 4), "x"), Value(tensor(F32), "rate")
-    made, build = block_of(x, rate)
-    return finished("scale", made, build.apply("mul", x, rate), dims=(B,))
+    unfinished, build = block_of(x, rate)
+    return finished("scale", unfinished, build.apply("mul", x, rate), dims=(B,))
 
 
 def tick_entry(resource: Resource, name: str, step: int) -> Entry:
     before = token(resource.name)
-    made, build = block_of(before)
+    unfinished, build = block_of(before)
     value, after = build.add("read", (before,), (resource.type, before.type), ResourceAttributes(resource.name)).results
     new = build.apply("add", value, build.constant(step, I64))
     done = build.add("assign", (new, after), (before.type,), AssignAttributes(resource.name, ":="))
-    return finished(name, made, new, done.result)
+    return finished(name, unfinished, new, done.result)
 
 
 def init_entry(resource: Resource) -> Entry:
     before = token(resource.name)
-    made, build = block_of(before)
+    unfinished, build = block_of(before)
     zero = build.constant(40, I64)
     done = build.add("assign", (zero, before), (before.type,), AssignAttributes(resource.name, ":="))
-    return finished("init", made, done.result)
+    return finished("init", unfinished, done.result)
 
 
 def graph() -> Graph:

@@ -22,8 +22,8 @@ def windows(x: np.ndarray, size: int) -> np.ndarray:
     """[batch, height, width, size, size, channel]: the surroundings of every pixel, zeros outside."""
     half = size // 2
     padded = np.pad(x, ((0, 0), (half, half), (half, half), (0, 0)))
-    found = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))
-    return np.moveaxis(found, 3, -1)
+    views = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))
+    return np.moveaxis(views, 3, -1)
 
 
 @dataclass
@@ -56,15 +56,15 @@ class ConvNet:
 
     def normalised(self, x: np.ndarray, k: int, training: bool) -> np.ndarray:
         v, axes = self.values, tuple(range(x.ndim - 1))
-        center, spread = v[f"norm{k}.running_mean"], v[f"norm{k}.running_variance"]
+        used_mean, used_variance = v[f"norm{k}.running_mean"], v[f"norm{k}.running_variance"]
         if training:
             mean = x.mean(axes)
             variance = np.square(x - mean).mean(axes)
-            v[f"norm{k}.running_mean"] = center + (1 - MOMENTUM) * (mean - center)
-            v[f"norm{k}.running_variance"] = spread + (1 - MOMENTUM) * (variance - spread)
-            center, spread = mean, variance
-        factor = self.kept[f"factor{k}"] = 1 / np.sqrt(spread + np.asarray(EPSILON, spread.dtype))
-        unit = self.kept[f"unit{k}"] = (x - center) * factor
+            v[f"norm{k}.running_mean"] = used_mean + (1 - MOMENTUM) * (mean - used_mean)
+            v[f"norm{k}.running_variance"] = used_variance + (1 - MOMENTUM) * (variance - used_variance)
+            used_mean, used_variance = mean, variance
+        factor = self.kept[f"factor{k}"] = 1 / np.sqrt(used_variance + np.asarray(EPSILON, used_variance.dtype))
+        unit = self.kept[f"unit{k}"] = (x - used_mean) * factor
         return unit * v[f"norm{k}.scale"] + v[f"norm{k}.shift"]
 
     def pooled(self, x: np.ndarray, k: int) -> np.ndarray:
@@ -84,33 +84,33 @@ class ConvNet:
         chances = np.exp(shifted) / np.exp(shifted).sum(1, keepdims=True)
         rows = np.arange(len(labels))
         loss = float(np.mean(np.log(np.exp(shifted).sum(1)) - shifted[rows, labels]))
-        for name, slope in self.slopes((chances - np.eye(10, dtype=chances.dtype)[labels]) / len(labels)).items():
-            self.moves[name] = FRICTION * self.moves[name] + slope
+        for name, gradient in self.gradients((chances - np.eye(10, dtype=chances.dtype)[labels]) / len(labels)).items():
+            self.moves[name] = FRICTION * self.moves[name] + gradient
             self.values[name] = self.values[name] - RATE * self.moves[name]
         return loss
 
-    def slopes(self, d: np.ndarray) -> Arrays:
-        v, kept, found = self.values, self.kept, Arrays()
-        d = self.dense_slopes(2, d, found) * (kept["norm3"] > 0)
-        d = self.dense_slopes(1, self.norm_slopes(3, d, found), found).reshape(len(d), 7, 7, 64)
+    def gradients(self, d: np.ndarray) -> Arrays:
+        v, kept, gradients = self.values, self.kept, Arrays()
+        d = self.dense_gradients(2, d, gradients) * (kept["norm3"] > 0)
+        d = self.dense_gradients(1, self.norm_gradients(3, d, gradients), gradients).reshape(len(d), 7, 7, 64)
         for k in (2, 1):
             d = self.unpooled(d, k) * (kept[f"norm{k}"] > 0)
-            d = self.norm_slopes(k, d, found)
+            d = self.norm_gradients(k, d, gradients)
             around = windows(kept[f"into conv{k}"], 5)
-            found[f"conv{k}.kernel"] = np.einsum("bhwijc,bhwo->ijco", around, d)
-            found[f"conv{k}.b"] = d.sum((0, 1, 2))
+            gradients[f"conv{k}.kernel"] = np.einsum("bhwijc,bhwo->ijco", around, d)
+            gradients[f"conv{k}.b"] = d.sum((0, 1, 2))
             d = np.einsum("bhwijo,ijco->bhwc", windows(d, 5), v[f"conv{k}.kernel"][::-1, ::-1])
-        return found
+        return gradients
 
-    def dense_slopes(self, k: int, d: np.ndarray, found: Arrays) -> np.ndarray:
-        found[f"dense{k}.w"] = self.kept[f"into dense{k}"].T @ d
-        found[f"dense{k}.b"] = d.sum(0)
+    def dense_gradients(self, k: int, d: np.ndarray, gradients: Arrays) -> np.ndarray:
+        gradients[f"dense{k}.w"] = self.kept[f"into dense{k}"].T @ d
+        gradients[f"dense{k}.b"] = d.sum(0)
         return d @ self.values[f"dense{k}.w"].T
 
-    def norm_slopes(self, k: int, d: np.ndarray, found: Arrays) -> np.ndarray:
+    def norm_gradients(self, k: int, d: np.ndarray, gradients: Arrays) -> np.ndarray:
         """Through the statistics of the batch too."""
         axes, unit = tuple(range(d.ndim - 1)), self.kept[f"unit{k}"]
-        found[f"norm{k}.scale"], found[f"norm{k}.shift"] = (d * unit).sum(axes), d.sum(axes)
+        gradients[f"norm{k}.scale"], gradients[f"norm{k}.shift"] = (d * unit).sum(axes), d.sum(axes)
         d = d * self.values[f"norm{k}.scale"]
         return (d - d.mean(axes) - unit * (d * unit).mean(axes)) * self.kept[f"factor{k}"]
 

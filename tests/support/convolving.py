@@ -22,34 +22,36 @@ def windows_of(
     counts: Sequence[int],
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:  # fmt: skip
     """Place, element of the window, and where that is in the image, if inside."""
-    found: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = []
-    for place in np.ndindex(*counts):
+    windows: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = []
+    for position in np.ndindex(*counts):
         for element in np.ndindex(*window):
-            at = tuple(p * s + e * d - z for p, e, s, d, z in zip(place, element, steps, dilations, low, strict=True))
+            at = tuple(
+                p * s + e * d - z for p, e, s, d, z in zip(position, element, steps, dilations, low, strict=True)
+            )
             if all(0 <= a < size for a, size in zip(at, image, strict=True)):
-                found.append((place, element, at))
-    return found
+                windows.append((position, element, at))
+    return windows
 
 
 def convolved(kind: str, tensors: Sequence[Array], windows: Sequence[Any], groups: int) -> Array:
     """One of image [N, C, ..], filter [K, C / groups, ..], result [N, K, ..] from the others, in f64. The one that is
     made is given for its shape."""
     image, filter_, result = (one.astype(np.float64) for one in tensors)
-    made = {FORWARD: result, DATA: image, WEIGHTS: filter_}[kind]
-    made[...] = 0
-    taken, given = filter_.shape[1], filter_.shape[0] // groups
-    for place, element, at in windows:
+    output = {FORWARD: result, DATA: image, WEIGHTS: filter_}[kind]
+    output[...] = 0
+    size_in, size_out = filter_.shape[1], filter_.shape[0] // groups
+    for position, element, at in windows:
         for group in range(groups):
-            c, k = slice(group * taken, (group + 1) * taken), slice(group * given, (group + 1) * given)
+            c, k = slice(group * size_in, (group + 1) * size_in), slice(group * size_out, (group + 1) * size_out)
             x, w = image[(slice(None), c, *at)], filter_[(k, slice(None), *element)]
-            y = result[(slice(None), k, *place)]
+            y = result[(slice(None), k, *position)]
             if kind == FORWARD:
                 y += x @ w.T
             elif kind == DATA:
                 x += y @ w
             else:
                 w += y.T @ x
-    return made
+    return output
 
 
 def computed(one: Convolved, memory: Sequence[Array], sizes: Mapping[Symbol, int]) -> tuple[Array, Array]:
@@ -60,10 +62,10 @@ def computed(one: Convolved, memory: Sequence[Array], sizes: Mapping[Symbol, int
     windows = windows_of(
         tensors[0].shape[2:], tensors[1].shape[2:], what.steps, what.dilations, low, tensors[2].shape[2:]
     )
-    made = convolved(what.kind, tensors[:3], windows, what.groups)
+    output = convolved(what.kind, tensors[:3], windows, what.groups)
     for added in tensors[3:]:
-        made += added.reshape(-1, *[1] * (made.ndim - 2)) if added.ndim == 1 else added
-    return made, tensors[(what.output).operand]
+        output += added.reshape(-1, *[1] * (output.ndim - 2)) if added.ndim == 1 else added
+    return output, tensors[(what.output).operand]
 
 
 def view(tensor: Any, flat: Array, sizes: Mapping[Symbol, int]) -> Array:
@@ -76,20 +78,20 @@ def view(tensor: Any, flat: Array, sizes: Mapping[Symbol, int]) -> Array:
 
 
 class Convolver(Interpreter):
-    """Makes every convolution that a kernel is matched to, outside of loops and branches; `made` are those."""
+    """Makes every convolution that a kernel is matched to, outside of loops and branches; `computed` are those."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.in_line = {id(step) for step in launches_in_line(self.entry.steps)}
         self.matched = convolutions(self.program)
-        self.made: list[Convolved] = []
+        self.computed: list[Convolved] = []
 
     def launch(self, step: Launch) -> None:
         one = self.matched.get(step.kernel) if id(step) in self.in_line else None
         if one is None:
             super().launch(step)
             return
-        self.made.append(one)
+        self.computed.append(one)
         kernel = self.program.kernels[step.kernel]
         assert isinstance(kernel, ContractKernel)
         sizes = {Symbol(f"d{n}"): d.evaluate(self.sizes) for n, d in enumerate(step.sizes)}
@@ -98,8 +100,8 @@ class Convolver(Interpreter):
         memory = [
             sums.reshape(-1) if slot == SUMS else self.array(step.buffers[slot]).reshape(-1) for slot in one.slots
         ]
-        made, target = computed(one, memory, sizes)
-        target[...] = made
+        output, target = computed(one, memory, sizes)
+        target[...] = output
         if SUMS in one.slots:
             self.go_on(step, sums)
 

@@ -25,21 +25,21 @@ def skipgram() -> Graph:
 
 def deployed(text: str) -> Deployment:
     """The deployment that a text without mistakes says."""
-    made, found = parse(SourceFile("skipgram.deploy", text))
-    assert made is not None, [render(each) for each in found]
-    return made
+    deployment, diagnostics = parse(SourceFile("skipgram.deploy", text))
+    assert deployment is not None, [render(each) for each in diagnostics]
+    return deployment
 
 
 def diagnosed(text: str, graph: Graph | None = None) -> list[Diagnostic]:
     """All messages about a text, and about what it says of a program."""
-    made, found = parse(SourceFile("skipgram.deploy", text))
-    if made is None:
-        return found
-    return [*found, *resolve(made, graph or skipgram())[1]]
+    deployment, diagnostics = parse(SourceFile("skipgram.deploy", text))
+    if deployment is None:
+        return diagnostics
+    return [*diagnostics, *resolve(deployment, graph or skipgram())[1]]
 
 
 def resolved(text: str, graph: Graph | None = None) -> Resolution:
     """The resolution of a text without mistakes."""
-    resolution, found = resolve(deployed(text), graph or skipgram())
-    assert resolution is not None, [render(each) for each in found]
+    resolution, diagnostics = resolve(deployed(text), graph or skipgram())
+    assert resolution is not None, [render(each) for each in diagnostics]
     return resolution

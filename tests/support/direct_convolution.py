@@ -28,12 +28,12 @@ class Form:
         self, image: Sequence[int], window: Sequence[int]
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
         """Place, element of the window, and the element of the image that lies there, if one does."""
-        for place in np.ndindex(*self.counts(image, window)):
+        for position in np.ndindex(*self.counts(image, window)):
             for element in np.ndindex(*window):
-                axes = zip(place, element, self.steps, self.dilations, self.pads, strict=True)
+                axes = zip(position, element, self.steps, self.dilations, self.pads, strict=True)
                 at = tuple(p * step + e * dilation - pad[0] for p, e, step, dilation, pad in axes)
                 if all(0 <= a < n for a, n in zip(at, image, strict=True)):
-                    yield place, element, at
+                    yield position, element, at
 
     def options(self) -> str:
         """The arguments of a `conv1d` or `conv2d`."""
@@ -45,30 +45,30 @@ def forward(form: Form, x: Array, w: Array) -> Array:
     x, w = x.astype(np.float64), w.astype(np.float64)
     window, out = w.shape[:-2], w.shape[-1]
     y = np.zeros((x.shape[0], *form.counts(x.shape[1:-1], window), out))
-    for place, element, at in form.touched(x.shape[1:-1], window):
+    for position, element, at in form.touched(x.shape[1:-1], window):
         for c, k in groups(form, w):
-            y[(slice(None), *place, k)] += x[(slice(None), *at, c)] @ w[(*element, slice(None), k)]
+            y[(slice(None), *position, k)] += x[(slice(None), *at, c)] @ w[(*element, slice(None), k)]
     return y
 
 
 def by_data(form: Form, x: Array, w: Array, dy: Array) -> Array:
     w, dy, dx = w.astype(np.float64), dy.astype(np.float64), np.zeros(x.shape)
-    for place, element, at in form.touched(x.shape[1:-1], w.shape[:-2]):
+    for position, element, at in form.touched(x.shape[1:-1], w.shape[:-2]):
         for c, k in groups(form, w):
-            dx[(slice(None), *at, c)] += dy[(slice(None), *place, k)] @ w[(*element, slice(None), k)].T
+            dx[(slice(None), *at, c)] += dy[(slice(None), *position, k)] @ w[(*element, slice(None), k)].T
     return dx
 
 
 def by_weights(form: Form, x: Array, w: Array, dy: Array) -> Array:
     x, dy, dw = x.astype(np.float64), dy.astype(np.float64), np.zeros(w.shape)
-    for place, element, at in form.touched(x.shape[1:-1], w.shape[:-2]):
+    for position, element, at in form.touched(x.shape[1:-1], w.shape[:-2]):
         for c, k in groups(form, w):
-            dw[(*element, slice(None), k)] += x[(slice(None), *at, c)].T @ dy[(slice(None), *place, k)]
+            dw[(*element, slice(None), k)] += x[(slice(None), *at, c)].T @ dy[(slice(None), *position, k)]
     return dw
 
 
 def groups(form: Form, w: Array) -> Iterator[tuple[slice, slice]]:
     """Channels in and out of each group."""
-    taken, given = w.shape[-2], w.shape[-1] // form.groups
+    size_in, size_out = w.shape[-2], w.shape[-1] // form.groups
     for group in range(form.groups):
-        yield slice(group * taken, (group + 1) * taken), slice(group * given, (group + 1) * given)
+        yield slice(group * size_in, (group + 1) * size_in), slice(group * size_out, (group + 1) * size_out)

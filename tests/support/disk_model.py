@@ -119,12 +119,12 @@ class Model:
         self._files: dict[object, File] = {}
 
     def _folder(self, parts: tuple[str, ...]) -> Folder:
-        found = self.root
+        current = self.root
         for part in parts:
-            item = found.names[part]
+            item = current.names[part]
             assert isinstance(item, Folder)
-            found = item
-        return found
+            current = item
+        return current
 
     def _put(self, parts: tuple[str, ...], item: File | Folder | None) -> None:
         self._folder(parts[:-1]).put(parts[-1], item)
@@ -181,11 +181,11 @@ def _some(random: Random) -> Callable[[Folder], dict[str, File | Folder]]:
     """Any part of the changes since the folder was safe."""
 
     def names(folder: Folder) -> dict[str, File | Folder]:
-        found = dict(folder.safe)
+        current = dict(folder.safe)
         for name, item in folder.changes:
             if random.random() < 0.5:
-                _apply(found, name, item)
-        return found
+                _apply(current, name, item)
+        return current
 
     return names
 

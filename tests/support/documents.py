@@ -29,11 +29,11 @@ def code_blocks(path: Path) -> list[CodeBlock]:
     """All fenced blocks of a document, in order."""
     text = path.read_text(encoding="utf-8")
     blocks: list[CodeBlock] = []
-    for found in FENCE.finditer(text):
-        headings = re.findall(r"^#+ (.*)$", text[: found.start()], re.M)
-        line = text.count("\n", 0, found.start()) + 1
-        language = found["language"].strip()
-        blocks.append(CodeBlock(path, line, language, found["body"], headings[-1] if headings else ""))
+    for match in FENCE.finditer(text):
+        headings = re.findall(r"^#+ (.*)$", text[: match.start()], re.M)
+        line = text.count("\n", 0, match.start()) + 1
+        language = match["language"].strip()
+        blocks.append(CodeBlock(path, line, language, match["body"], headings[-1] if headings else ""))
     return blocks
 
 

@@ -43,7 +43,7 @@ class FakeApi:
 
     def _usual(self, name: str) -> tuple[Any, ...]:
         self._numbers += 1
-        made = {
+        answers = {
             "cuDriverGetVersion": lambda: self.version,
             "cuDeviceGetCount": lambda: 1,
             "cuDeviceGet": lambda: driver.CUdevice(0),
@@ -66,7 +66,7 @@ class FakeApi:
             return (1000, 2000)
         if name == "cuGetErrorString":
             return (b"what went wrong",)
-        return (made[name](),) if name in made else ()
+        return (answers[name](),) if name in answers else ()
 
     def named(self, name: str) -> list[tuple[Any, ...]]:
         """The arguments of each call of a function."""

@@ -36,9 +36,9 @@ class FakeMemory:
             self.copies[name][...] = self.host[name]
 
     def allocate(self, size: int) -> int:
-        made = aligned((size,), np.dtype(np.uint8))
-        self.allocated[address_of(made)] = made
-        return address_of(made)
+        array = aligned((size,), np.dtype(np.uint8))
+        self.allocated[address_of(array)] = array
+        return address_of(array)
 
     def free(self, address: int) -> None:
         del self.allocated[address]
@@ -86,7 +86,7 @@ class FakeArray:
 
     def __init__(self, array: np.ndarray, *, version: int = 3, stream: int | None = None) -> None:
         self.array = array
-        self.told = {
+        self.interface = {
             "shape": array.shape,
             "typestr": array.dtype.str,
             "data": (address_of(array), False),
@@ -94,11 +94,11 @@ class FakeArray:
             "strides": None if array.flags.c_contiguous else array.strides,
         }
         if version >= 3:
-            self.told["stream"] = stream
+            self.interface["stream"] = stream
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
-        return self.told
+        return self.interface
 
 
 class PackedArray:

@@ -11,7 +11,7 @@ import numpy as np
 from dfc_runtime.driver import OnHost
 
 FUNCTIONS: dict[str, Callable[[Call], int]] = {}
-MADE: list[FakeDriver] = []
+INSTANCES: list[FakeDriver] = []
 
 
 def native(function: Callable[[Call], int | None]) -> Callable[[Call], int]:
@@ -86,7 +86,7 @@ class FakeDriver(OnHost):
         self.host = host
         self.fault: tuple[int, tuple[int, ...]] = (0, ())
         self.closed = False
-        MADE.append(self)
+        INSTANCES.append(self)
 
     def entry(self, number: int) -> SimpleNamespace:
         function = FUNCTIONS[self.functions[f"entry_{number}_0"]]

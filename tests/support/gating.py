@@ -38,12 +38,12 @@ def main(title: str, cases: Callable[[int], Case], count: int, *, memory: int | 
     asked = arguments(title, count).parse_args()
     name = os.path.splitext(os.path.basename(sys.argv[0]))[0]
     print(f"{name}: {asked.count} cases, seed {asked.seed}", flush=True)
-    found = 0
+    count = 0
     for number, finding in findings(cases(asked.seed), asked.count, memory=memory):
-        found += 1
+        count += 1
         print(f"{name}: {number} (seed {asked.seed}): {finding}", flush=True)
-    print(f"{name}: {asked.count} cases, {found} findings, seed {asked.seed}", flush=True)
-    return 1 if found else 0
+    print(f"{name}: {asked.count} cases, {count} findings, seed {asked.seed}", flush=True)
+    return 1 if count else 0
 
 
 def arguments(title: str, count: int) -> argparse.ArgumentParser:
@@ -129,17 +129,17 @@ def _work(case: Case, start: int, end: int, target: int, memory: int | None) -> 
         limit = _address_space() + memory
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for number in range(start, end):
-        _tell(target, number, None)
+        _report(target, number, None)
         signal.alarm(SECONDS)
         try:
             finding = case(number)
         except BaseException:
             finding = traceback.format_exc()
         signal.alarm(0)
-        _tell(target, number, finding)
+        _report(target, number, finding)
 
 
-def _tell(target: int, number: int, finding: str | None) -> None:
+def _report(target: int, number: int, finding: str | None) -> None:
     os.write(target, (json.dumps([number, finding and finding[-2000:]]) + "\n").encode())
 
 

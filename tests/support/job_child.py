@@ -45,9 +45,9 @@ def _go_wrong(fault: str) -> None:
 
 def main(steps: int, faults: list[list[str]]) -> int:
     comm = MPI.COMM_WORLD
-    wishes: list[int] = []
+    signals: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda n, _frame: wishes.append(n))
+        signal.signal(number, lambda n, _frame: signals.append(n))
     accept_signals()
     at = 0
     for rank, _, fault in faults:
@@ -59,7 +59,7 @@ def main(steps: int, faults: list[list[str]]) -> int:
                 again = fault.endswith("!") or (current_epoch() == 1 and not fault.endswith("?"))
                 if (int(rank), int(step)) == (comm.rank, at) and again:
                     _go_wrong(fault.rstrip("!"))
-            stop = comm.bcast(wishes[0] if wishes else 0)
+            stop = comm.bcast(signals[0] if signals else 0)
             if stop:
                 if comm.rank == 0:
                     print(f"stopped by {stop} in step {at}", flush=True)

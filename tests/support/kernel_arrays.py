@@ -50,19 +50,19 @@ class _Stage:
             total = total + factor * self.indices[axis]
         return total
 
-    def place(self, index: Sequence[Any], values: Sequence[Array], shape: Sequence[int]) -> list[Array]:
-        found: list[Array] = []
+    def indices_of(self, index: Sequence[Any], values: Sequence[Array], shape: Sequence[int]) -> list[Array]:
+        indices: list[Array] = []
         for one, extent in zip(index, shape, strict=True):
             if isinstance(one, Computed):
                 row = values[one.instruction].astype(np.int64)
-                found.append(np.where(row < 0, row + extent, row))
+                indices.append(np.where(row < 0, row + extent, row))
             else:
-                found.append(self.affine(one))
-        return found
+                indices.append(self.affine(one))
+        return indices
 
     def load(self, load: Load, values: Sequence[Array], dtype: DType) -> Array:
         array = self.operands[load.operand]
-        at = self.place(load.index, values, array.shape)
+        at = self.indices_of(load.index, values, array.shape)
         inside = np.ones(self.count, np.bool_)
         for axis, step in () if load.mask is None else load.mask.indices:
             inside &= (at[axis] % step == 0) & (at[axis] // step >= 0) & (at[axis] // step < array.shape[axis])
@@ -103,7 +103,7 @@ class _Stage:
 
     def store(self, store: Store, values: Sequence[Array], dtype: DType) -> None:
         array, value = self.operands[store.operand], values[store.value]
-        at = tuple(self.place(store.index, values, array.shape))
+        at = tuple(self.indices_of(store.index, values, array.shape))
         if dtype in HALVES:
             value = run(store_function(dtype), value)[0].view(dtype.numpy)
         assert not store.combine
@@ -166,8 +166,8 @@ class _Tree:
                 new = [one[row, start : start + accumulators] for one in rows]
                 short = [one[: len(new[0])] for one in running]
                 running = [
-                    np.concatenate([made, old[len(made) :]])
-                    for made, old in zip(self.combine(short, new), running, strict=True)
+                    np.concatenate([combined, old[len(combined) :]])
+                    for combined, old in zip(self.combine(short, new), running, strict=True)
                 ]
         return running
 
@@ -220,7 +220,7 @@ def _run_stage(number: int, one: StageOrder, extents: Sequence[int], outer: Sequ
 
 def _unmerged(one: StageOrder, merged: dict[int, Array], extents: Sequence[int]) -> dict[int, Array]:
     """The index along each axis of the kernel, where one axis of the order stands for several neighbours."""
-    found: dict[int, Array] = {}
+    indices: dict[int, Array] = {}
     waiting = list(one.stage.axes)
     while waiting:
         axis = waiting.pop()
@@ -228,10 +228,10 @@ def _unmerged(one: StageOrder, merged: dict[int, Array], extents: Sequence[int])
         if index is None:
             continue  # of extent 1
         others = [a for a in waiting if a not in merged and extents[a] != 1]
-        found[axis] = index % max(extents[axis], 1)
+        indices[axis] = index % max(extents[axis], 1)
         rest = index // max(extents[axis], 1)
         while waiting and waiting[-1] in others:
             outer = waiting.pop()
-            found[outer] = rest % max(extents[outer], 1)
+            indices[outer] = rest % max(extents[outer], 1)
             rest = rest // max(extents[outer], 1)
-    return found
+    return indices

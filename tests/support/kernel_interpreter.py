@@ -79,17 +79,17 @@ class PointCall:
         return known
 
     def index(self, index: Sequence[Index], point: Sequence[int], values: Sequence[Any], shape: Sequence[int]) -> tuple:
-        found: list[int] = []
+        indices: list[int] = []
         for i, extent in zip(index, shape, strict=True):
             if isinstance(i, Affine):
-                found.append(sum(c * point[axis] for axis, c in i.terms) + self.offset(i.offset))
+                indices.append(sum(c * point[axis] for axis, c in i.terms) + self.offset(i.offset))
             else:
                 row = int(values[i.instruction])
                 row += extent if row < 0 else 0
                 if not 0 <= row < extent:
                     raise Failed(i.fault)
-                found.append(row)
-        return tuple(found)
+                indices.append(row)
+        return tuple(indices)
 
     def body(self, body: Sequence[Instruction], point: Sequence[int]) -> list[Any]:
         values: list[Any] = []

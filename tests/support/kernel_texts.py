@@ -101,9 +101,9 @@ class TextInterpreter(Interpreter):
             assert bool(failed) == bool(error[0]), (failed, error, text.source)
             raise Failed(int(error[0]) - 1)
         scale = max((largest(array) for array in expected), default=0.0)
-        for array, wanted in zip(arrays, expected, strict=True):
+        for array, reference in zip(arrays, expected, strict=True):
             try:
-                compare(array, wanted, scale)
+                compare(array, reference, scale)
             except AssertionError as different:
                 raise AssertionError(f"{different}\n{text.source}\nsizes {sizes}") from None
         return None
@@ -117,11 +117,11 @@ def largest(array: Array) -> float:
     return float(np.max(wide[np.isfinite(wide)], initial=0))
 
 
-def compare(found: Array, wanted: Array, scale: float) -> None:
+def compare(actual: Array, expected: Array, scale: float) -> None:
     """Sums are taken in another order, so that they differ by rounding of what is added; elementary functions differ in
     their last bits."""
-    if found.dtype.kind in "biu":
-        np.testing.assert_array_equal(found, wanted)
+    if actual.dtype.kind in "biu":
+        np.testing.assert_array_equal(actual, expected)
         return
-    close = {2: 2.0**-7, 4: 2e-5, 8: 1e-12}[found.dtype.itemsize]
-    np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=close, atol=close * scale)
+    close = {2: 2.0**-7, 4: 2e-5, 8: 1e-12}[actual.dtype.itemsize]
+    np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), rtol=close, atol=close * scale)

@@ -29,10 +29,10 @@ class LoweredCase:
 def expanded_programs(block: int, count: int) -> Iterator[LoweredCase]:
     """Programs with state and loops, expanded only; each block has seeds of its own."""
     for seed in range(500 + count * block, 500 + count * (block + 1)):
-        made = random_programs.Generator(seed).program()
+        program = random_programs.Generator(seed).program()
         with np.errstate(all="ignore"):
-            ready = expand(made.graph)
-        yield LoweredCase(made.graph, ready, made.feeds, made.state, {"B": made.batch})
+            ready = expand(program.graph)
+        yield LoweredCase(program.graph, ready, program.feeds, program.state, {"B": program.batch})
 
 
 def optimised_graphs(block: int, count: int) -> Iterator[LoweredCase]:

@@ -29,10 +29,10 @@ def agree(
     entry: str = "e",
 ) -> tuple[Program, Ran]:
     """Checks results and state of one call; returns the fused program and its run."""
-    given = {name: np.asarray(value) for name, value in (feeds or {}).items()}
+    arguments = {name: np.asarray(value) for name, value in (feeds or {}).items()}
     before: State = {name: np.array(value) for name, value in (state or {}).items()}
-    expected = evaluate(graph, entry, given, before)
-    order = [given[name] for name in graph.entries[entry].parameter_names]
+    expected = evaluate(graph, entry, arguments, before)
+    order = [arguments[name] for name in graph.entries[entry].parameter_names]
     expanded = expand(graph)
     for fusing in (False, True):
         program = verified(expanded, fusing=fusing)
@@ -55,9 +55,9 @@ def verified(graph: Graph, *, fusing: bool) -> Program:
     return program
 
 
-def close(found: Sequence[Any], expected: Sequence[Any]) -> None:
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
+def close(actual: Sequence[Any], expected: Sequence[Any]) -> None:
+    assert len(actual) == len(expected)
+    for a, b in zip(actual, expected, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype
         if np.asarray(b).dtype.kind in "fV":
             eps = 1e-12 if b.dtype == np.float64 else 2e-5 if b.dtype == np.float32 else 2e-2

@@ -87,8 +87,10 @@ class Making:
     def read(self, name: str) -> Value:
         return self._effect("read", name, (), (self.resources[name].type,), ResourceAttributes(name)).result
 
-    def assign(self, name: str, value: Value, *index: Value, mode: str = ":=", places: Sequence[object] = ()) -> None:
-        attributes = AssignAttributes(name, mode, tuple(places))  # type: ignore[arg-type]
+    def assign(
+        self, name: str, value: Value, *index: Value, mode: str = ":=", selectors: Sequence[object] = ()
+    ) -> None:
+        attributes = AssignAttributes(name, mode, tuple(selectors))  # type: ignore[arg-type]
         self._effect("assign", name, (value, *index), (), attributes)
 
     def draw(self, name: str, type_: TensorType, distribution: str = "uniform") -> Value:
@@ -117,8 +119,8 @@ class Making:
             outputs = list(body(*parameters))
             return self.builder, outputs, self._entering[-1], self._tokens[-1]
 
-    def _finish(self, made, parameters: Sequence[Value], resources: Sequence[str]) -> Block:
-        builder, outputs, entering, tokens = made
+    def _finish(self, unfinished, parameters: Sequence[Value], resources: Sequence[str]) -> Block:
+        builder, outputs, entering, tokens = unfinished
         for name in resources:
             if name not in entering:
                 entering[name] = tokens[name] = Value(TokenType(name), name)
@@ -134,8 +136,8 @@ class Making:
         regions: Sequence[tuple[Sequence[Value], object]],
         attributes: Attributes | None = None,
     ) -> tuple[Value, ...]:
-        resources = sorted({name for _, made in regions for name in made[2]})  # type: ignore[index]
-        blocks = [self._finish(made, parameters, resources) for parameters, made in regions]
+        resources = sorted({name for _, unfinished in regions for name in unfinished[2]})  # type: ignore[index]
+        blocks = [self._finish(unfinished, parameters, resources) for parameters, unfinished in regions]
         tokens = [self.token(name) for name in resources]
         self.builder.name = self.names.fresh(f"{self.name}/{op}")
         node = self.builder.add(op, (*operands, *tokens), (*types, *(t.type for t in tokens)), attributes, blocks)
@@ -154,16 +156,16 @@ class Making:
         sides = [(first, self._body(first, condition)), (second, self._body(second, body))]
         return self._region_node("while", start, [v.type for v in start], sides)
 
-    def count(self, rounds: Symbol | int, start: Sequence[Value], body: Body) -> tuple[Value, ...]:
+    def count(self, count: Symbol | int, start: Sequence[Value], body: Body) -> tuple[Value, ...]:
         """`for i in 0..rounds`: the body returns the next carries, then what it emits."""
-        bounds = (self.constant(0, I64), self.size(rounds))
+        bounds = (self.constant(0, I64), self.size(count))
         carries = [Value(v.type, f"{self.name}/carry") for v in start]
         parameters = [Value(tensor(I64), f"{self.name}/i"), *carries]
-        made = self._body(parameters, body)
-        emitted = [tensor(v.tensor.dtype, bounds_size(rounds), *v.tensor.shape) for v in made[1][len(start) :]]
+        unfinished = self._body(parameters, body)
+        emitted = [tensor(v.tensor.dtype, bounds_size(count), *v.tensor.shape) for v in unfinished[1][len(start) :]]
         types = [*(v.type for v in start), *emitted]
-        attributes = ForAttributes(len(start), bounds_size(rounds))
-        return self._region_node("for", (*bounds, *start), types, [(parameters, made)], attributes)
+        attributes = ForAttributes(len(start), bounds_size(count))
+        return self._region_node("for", (*bounds, *start), types, [(parameters, unfinished)], attributes)
 
     def size(self, size: Symbol | int) -> Value:
         self.builder.name = self.names.fresh(f"{self.name}/size")
@@ -191,5 +193,5 @@ class Making:
         return Graph("test", dict(self.resources), {self.name: self.entry(*results, dims=dims)})
 
 
-def bounds_size(rounds: Symbol | int):
-    return tensor(I64, rounds).shape[0]
+def bounds_size(count: Symbol | int):
+    return tensor(I64, count).shape[0]

@@ -27,33 +27,33 @@ def python_files() -> list[Path]:
     try:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
-        found = (path for path in ROOT.rglob("*.py") if not SKIPPED & {*path.relative_to(ROOT).parts})
-        return sorted(found)
+        paths = (path for path in ROOT.rglob("*.py") if not SKIPPED & {*path.relative_to(ROOT).parts})
+        return sorted(paths)
     return [path for name in listed if (path := ROOT / name).is_file()]
 
 
 def modules() -> dict[str, Path]:
     """Every module of the packages by its full name; a package is its `__init__`."""
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for package, folder in PACKAGES.items():
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = [package, *path.relative_to(ROOT / folder).with_suffix("").parts]
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+            by_name[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return by_name
 
 
 def imports_of(name: str, text: str, known: Mapping[str, object]) -> frozenset[str]:
     """The modules among `known` that a text imports anywhere; modules named by texts at run time are not seen."""
-    found: set[str] = set()
+    imported: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names} & known.keys()
+            imported |= {each.name for each in node.names} & known.keys()
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0 and node.module is not None, f"{name}: imports are absolute here"
             for each in node.names:
                 inner = f"{node.module}.{each.name}"
-                found |= {inner if inner in known else node.module} & known.keys()
-    return frozenset(found - {name})
+                imported |= {inner if inner in known else node.module} & known.keys()
+    return frozenset(imported - {name})
 
 
 @cache

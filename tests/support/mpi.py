@@ -45,8 +45,8 @@ def run_ranks(count: int, text: str, *, timeout: float = 60, check: bool = True)
         done = subprocess.run(command, timeout=timeout, env=environment, check=False, cwd=ROOT, capture_output=True)
         out, err = ([_read(folder / f"{kind}-{rank}") for rank in range(count)] for kind in ("out", "err"))
     ended = Ended(done.returncode, out, err)
-    told = done.stdout.decode() + done.stderr.decode()
-    assert not check or ended.code == 0, f"exit {ended.code}\n{told}" + "\n".join(out + err)
+    log = done.stdout.decode() + done.stderr.decode()
+    assert not check or ended.code == 0, f"exit {ended.code}\n{log}" + "\n".join(out + err)
     return ended
 
 

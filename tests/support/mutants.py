@@ -84,17 +84,17 @@ def edit_and_seal(data: bytes, random_: random.Random) -> bytes:
 def damage_manifest_text(data: bytes, random_: random.Random) -> bytes:
     """The text of the manifest damaged, its hash made right: duplicate keys, deep nesting, cut JSON."""
     text = strict_json.parse(data[8 : 8 + header_length(data)].decode())["__metadata__"]["manifest"]
-    place = random_.randrange(len(text))
+    offset = random_.randrange(len(text))
     deep = "[" * random_.choice((150, 5000, 200_000))
     damaged = random_.choice(
         (
-            text[:place] + text[place + 1 :],
+            text[:offset] + text[offset + 1 :],
             text[:-1] + ',"name":"again"}',
             text[:-1] + f',"notes":{deep}{"]" * len(deep)}}}',
             text[:-1] + f',"more":{deep}',
             text.replace("0", "NaN", 1),
             text.replace(":0", ":-Infinity", 1),
-            text[:place] + random_.choice('{}[]",:0e-') + text[place:],
+            text[:offset] + random_.choice('{}[]",:0e-') + text[offset:],
         )
     )
     return with_manifest(data, damaged)
@@ -122,14 +122,14 @@ def _with_header(data: bytes, text: str) -> bytes:
 
 def edit(root: Any, random_: random.Random) -> None:
     """One value somewhere inside is replaced, dropped, or given twice."""
-    places: list[tuple[Any, Any]] = []
+    entries: list[tuple[Any, Any]] = []
     pending = [root]
     while pending:
         node = pending.pop()
         keys = list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
-        places += [(node, key) for key in keys]
+        entries += [(node, key) for key in keys]
         pending += [node[key] for key in keys]
-    parent, key = random_.choice(places)
+    parent, key = random_.choice(entries)
     action = random_.randrange(4)
     if action == 0:
         del parent[key]

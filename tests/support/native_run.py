@@ -41,17 +41,17 @@ class NativeRun:
         number = next(i for i, e in enumerate(self.program.entries) if e.name == entry)
         chosen = self.program.entries[number]
         dims = {symbol: sizes[str(symbol)] for symbol in chosen.dims}
-        given = [np.array(a, order="C") for a in arguments]
+        arrays = [np.array(a, order="C") for a in arguments]
         results = [self._result(chosen.buffers[b], dims) for b in chosen.results]
         arena = aligned_bytes(chosen.arena.evaluate(dims) + 64)
         arena[:] = 0xCD
-        words = [_word(a) for a in (*given, *results)] + list(dims.values()) + [arena.ctypes.data]
+        words = [_word(a) for a in (*arrays, *results)] + list(dims.values()) + [arena.ctypes.data]
         slots = np.array(words, np.uint64)
         code = self.driver.entry(number).call(slots.ctypes.data)
         assert code == 0, self.driver.last_fault()
-        for place, result in enumerate(results, len(given)):
+        for slot, result in enumerate(results, len(arrays)):
             if result.shape == ():
-                result[...] = slots[place : place + 1].view(np.uint8)[: result.itemsize].view(result.dtype)[0]
+                result[...] = slots[slot : slot + 1].view(np.uint8)[: result.itemsize].view(result.dtype)[0]
         return results
 
     @staticmethod

@@ -76,10 +76,10 @@ def _prelude_module(name: str) -> str:
 def _lowered(python: Any, signature: Any, abi: str, abi_info: dict[str, str]) -> str:
     """The LLVM code that `numba.cuda.compile` hands to libNVVM."""
     compiler: Any = import_module("numba.cuda.compiler")
-    made = compiler.compile_cuda(
+    compiled = compiler.compile_cuda(
         python, signature.return_type, signature.args, cc=ARCHITECTURE, abi=abi, abi_info=abi_info
     )
-    (text,) = made.library.llvm_strs
+    (text,) = compiled.library.llvm_strs
     return text
 
 
@@ -152,22 +152,22 @@ def _callbacks() -> list[Any]:
     """What the code calls, by name; kept for the process."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    places = simulation.here()
+    current = simulation.here()
     number = ctypes.c_int32
-    made: list[tuple[str, list[Any], Any, Callable[..., Any]]] = [
-        ("host_tid.x", [], number, lambda: places["thread"]()),
-        ("host_ctaid.x", [], number, lambda: places["block_index"]()),
-        ("host_ntid.x", [], number, lambda: places["block_size"]()),
-        ("host_nctaid.x", [], number, lambda: places["block_count"]()),
-        ("host_barrier0", [], None, lambda: places["barrier"]()),
-        ("host_barrier0.or", [number], number, lambda flag: int(places["barrier_any"](flag != 0))),
+    callbacks: list[tuple[str, list[Any], Any, Callable[..., Any]]] = [
+        ("host_tid.x", [], number, lambda: current["thread"]()),
+        ("host_ctaid.x", [], number, lambda: current["block_index"]()),
+        ("host_ntid.x", [], number, lambda: current["block_size"]()),
+        ("host_nctaid.x", [], number, lambda: current["block_count"]()),
+        ("host_barrier0", [], None, lambda: current["barrier"]()),
+        ("host_barrier0.or", [number], number, lambda flag: int(current["barrier_any"](flag != 0))),
         ("host_membar.gl", [], None, lambda: None),
         ("host_bar.warp.sync", [number], None, lambda _: _exchanged(None, lambda lane: lane)),
         ("host_bfly", [number] * 4, number, lambda _, x, mask, __: _exchanged(x, lambda lane: lane ^ mask)),
         ("host_idx", [number] * 4, number, lambda _, x, lane, __: _exchanged(x, lambda _: lane)),
     ]  # fmt: skip
     kept: list[Any] = []
-    for name, parameters, result, function in made:
+    for name, parameters, result, function in callbacks:
         kept.append(ctypes.CFUNCTYPE(result, *parameters)(function))
         llvm.add_symbol(name, ctypes.cast(kept[-1], ctypes.c_void_p).value)
     return kept
@@ -191,14 +191,14 @@ def run_native(text: KernelText, arrays: Sequence[Array], sizes: Sequence[int], 
     return error
 
 
-def same_bits(found: Array, wanted: Array) -> bool:
+def same_bits(actual: Array, expected: Array) -> bool:
     """NaN is NaN, whatever its bits."""
-    found, wanted = found.reshape(-1), wanted.reshape(-1)
-    bits = f"u{found.itemsize}"
-    differ = found.view(bits) != wanted.view(bits)
-    if found.dtype.kind in "iub":
+    actual, expected = actual.reshape(-1), expected.reshape(-1)
+    bits = f"u{actual.itemsize}"
+    differ = actual.view(bits) != expected.view(bits)
+    if actual.dtype.kind in "iub":
         return bool(not differ.any())
-    x, y = (one.astype(np.float64) for one in (found, wanted))
+    x, y = (one.astype(np.float64) for one in (actual, expected))
     return bool(not (differ & ~(np.isnan(x) & np.isnan(y))).any())
 
 
@@ -214,13 +214,13 @@ class NativeInterpreter(Interpreter):
         sizes = [size.evaluate(self.sizes) for size in step.sizes]
         arrays = [np.asarray(self.array(number)) for number in step.buffers]
         text = write_kernel(kernel, f"k{step.kernel}", self.schedule, guarded=True)
-        wanted = [array.copy() for array in arrays]
-        told = run_text(text, wanted, sizes, self.schedule)
+        expected_arrays = [array.copy() for array in arrays]
+        expected_error = run_text(text, expected_arrays, sizes, self.schedule)
         run = run_native if self.lines > 0 else run_text
         self.lines -= text.source.count("\n")
         error = run(text, arrays, sizes, self.schedule)
-        assert error.tolist() == told.tolist(), text.source
-        for number, (found, expected) in enumerate(zip(arrays, wanted, strict=True)):
-            assert same_bits(found, expected), f"operand {number}\n{text.source}\n{sizes}\n{found}\n{expected}"
+        assert error.tolist() == expected_error.tolist(), text.source
+        for number, (actual, expected) in enumerate(zip(arrays, expected_arrays, strict=True)):
+            assert same_bits(actual, expected), f"operand {number}\n{text.source}\n{sizes}\n{actual}\n{expected}"
         if error[0]:
             raise Failed(int(error[0]) - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dfc_runtime.formats.manifest import RESTORE, SAVE, FaultSite, HostSite
-from tests.support.bundles import PLACE, Sketch, entry, formula, state
+from tests.support.bundles import LOCATION, Sketch, entry, formula, state
 from tests.support.fake_driver import Call, native
 
 
@@ -70,9 +70,10 @@ def program() -> Sketch:
     results = {"y": "f32[B, 4]", "total": "f32"}
     touched = ["count"]
     everything = ("count", "w")
-    told = {"path": 0, "resources": everything}
+    attributes = {"path": 0, "resources": everything}
     sites = [
-        HostSite(kind, name, told, (), (), (name,), PLACE) for kind, name in ((SAVE, "save"), (RESTORE, "restore"))
+        HostSite(kind, name, attributes, (), (), (name,), LOCATION)
+        for kind, name in ((SAVE, "save"), (RESTORE, "restore"))
     ]
     return Sketch(
         entries=[
@@ -90,8 +91,8 @@ def program() -> Sketch:
         ],
         state=[state("w", "f32[2, 3]"), state("count", "i64"), state("cache", "f32[4]", saved=False)],
         faults=[
-            FaultSite("index", "", PLACE),
-            FaultSite("assert", "the rate is above zero", PLACE),
+            FaultSite("index", "", LOCATION),
+            FaultSite("assert", "the rate is above zero", LOCATION),
         ],
         sites=sites,
     )

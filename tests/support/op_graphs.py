@@ -36,6 +36,6 @@ def graph_of_samples(record: OpRecord, largest: int | None = None) -> tuple[Grap
 
 def _chosen(record: OpRecord, largest: int | None) -> list[Sample]:
     """Samples of every kind and element type, few enough to compile in one go."""
-    found = [s for s in record.samples() if s.kind != "invalid" and not any(x.dtype.kind == "c" for x in s.operands)]
-    small = [s for s in found if largest is None or all(x.size <= largest for x in s.operands)]
-    return (small or found)[:: max(1, len(small or found) // LIMIT)]
+    samples = [s for s in record.samples() if s.kind != "invalid" and not any(x.dtype.kind == "c" for x in s.operands)]
+    small = [s for s in samples if largest is None or all(x.size <= largest for x in s.operands)]
+    return (small or samples)[:: max(1, len(small or samples) // LIMIT)]

@@ -74,11 +74,11 @@ def backward(builder: Builder, loss: Value, target: Value) -> Value | None:
     """The cotangent of `target` for a scalar loss, from the gradient rows alone; None if there is no path."""
     cotangents: dict[Value, Value] = {loss: builder.scalar_like(1, loss)}
     for node in reversed(list(builder.block.nodes)):
-        given = [cotangents.get(result) for result in node.results]
+        incoming = [cotangents.get(result) for result in node.results]
         record = registry.record(node.op)
-        if record.gradient is None or all(g is None for g in given):
+        if record.gradient is None or all(g is None for g in incoming):
             continue
-        for operand, part in zip(node.operands, record.gradient(builder, node, given), strict=True):
+        for operand, part in zip(node.operands, record.gradient(builder, node, incoming), strict=True):
             if part is not None:
                 assert part.type == operand.type, (node, part, operand)
                 before = cotangents.get(operand)
@@ -115,29 +115,29 @@ def run_body(body: BodyBuilder, arguments: Sequence[np.ndarray], result: int) ->
             if position < len(arguments):
                 values.append(arguments[position])
                 continue
-            given = [values[a] for a in instruction.arguments]
-            values.append(_operate(instruction.operation, given, instruction.dtype))
+            operands = [values[a] for a in instruction.arguments]
+            values.append(_operate(instruction.operation, operands, instruction.dtype))
     return values[result]
 
 
-def _operate(operation: object, given: list[np.ndarray], dtype: DType) -> np.ndarray:
+def _operate(operation: object, operands: list[np.ndarray], dtype: DType) -> np.ndarray:
     match operation:
         case Number(bits):
             return np.frombuffer(bits, dtype.numpy)[0]
         case Size(size):
             return np.int64(size.evaluate({}))
         case Philox(distribution):
-            elements, *key, draw = given
+            elements, *key, draw = operands
             whole = philox.numbers(
                 distribution, dtype, (int(elements.max(initial=0)) + 1,), tuple(map(int, key)), int(draw)
             )
             return whole[elements]
         case Apply("cast"):
-            return convert(np.asarray(given[0]), dtype.numpy)
+            return convert(np.asarray(operands[0]), dtype.numpy)
         case Apply(("erf" | "pow") as name):
-            return registry.record(name).evaluate([np.asarray(x) for x in given], NoAttributes(), {})[0]
+            return registry.record(name).evaluate([np.asarray(x) for x in operands], NoAttributes(), {})[0]
         case Apply(name):
-            result = np.asarray(_FUNCTIONS[name](*map(np.asarray, given)))
+            result = np.asarray(_FUNCTIONS[name](*map(np.asarray, operands)))
             return result.astype(np.bool_ if dtype == BOOL else dtype.numpy)
     raise AssertionError(operation)
 

@@ -40,13 +40,13 @@ class Perceptron:
         chances = softmax(logits)
         top = logits.max(axis=1)
         losses = np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top - logits[rows, labels]
-        slope = chances.copy()
-        slope[rows, labels] -= kind(1)
-        slope /= kind(len(labels))
-        inner = (slope @ self.w2.T) * (hidden > 0)
+        gradient = chances.copy()
+        gradient[rows, labels] -= kind(1)
+        gradient /= kind(len(labels))
+        inner = (gradient @ self.w2.T) * (hidden > 0)
         step = kind(rate)
-        self.w2 -= step * (hidden.T @ slope)
-        self.b2 -= step * slope.sum(axis=0)
+        self.w2 -= step * (hidden.T @ gradient)
+        self.b2 -= step * gradient.sum(axis=0)
         self.w1 -= step * (images.astype(kind).T @ inner)
         self.b1 -= step * inner.sum(axis=0)
         return float(losses.mean()), float((logits.argmax(axis=1) == labels).mean())
@@ -60,10 +60,10 @@ def softmax(logits: Floats) -> Floats:
     return raised / raised.sum(axis=-1, keepdims=True)
 
 
-def assert_within_rounding(found: Floats, exact: Floats, rounded: Floats) -> None:
+def assert_within_rounding(actual: Floats, exact: Floats, rounded: Floats) -> None:
     """As far from the result in double precision as one in single precision may be: 8 times the distance of another one
     that was computed in single precision, and 4 units in the last place of the largest element."""
     distance = np.abs(np.asarray(exact, np.float64) - np.asarray(rounded, np.float64)).max(initial=0)
-    last_place = np.spacing(np.abs(np.asarray(exact)).max(initial=0).astype(np.float32))
-    difference = np.abs(np.asarray(found, np.float64) - np.asarray(exact, np.float64)).max(initial=0)
-    assert difference <= 8 * distance + 4 * float(last_place), (difference, distance)
+    spacing = np.spacing(np.abs(np.asarray(exact)).max(initial=0).astype(np.float32))
+    difference = np.abs(np.asarray(actual, np.float64) - np.asarray(exact, np.float64)).max(initial=0)
+    assert difference <= 8 * distance + 4 * float(spacing), (difference, distance)

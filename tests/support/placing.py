@@ -21,11 +21,11 @@ def random_placement(graph: Graph, random: Random) -> Placement:
     state = {name: random.choice(sites) for name in graph.resources}
     nodes: dict[Node, TaskSite] = {}
     for _, block in walk.graph_blocks(graph):
-        _place(block, state, sites, nodes, random)
+        _assign_sites(block, state, sites, nodes, random)
     return Placement(tasks, state, nodes, random.choice(sites))
 
 
-def _place(
+def _assign_sites(
     block: Block, state: dict[str, TaskSite], sites: list[TaskSite], nodes: dict[Node, TaskSite], random: Random
 ) -> None:
     floating: set[object] = set(block.parameters)

@@ -66,8 +66,8 @@ class Guesser:
                 total = total * d
             return (total,)
         if choice == 1:
-            place = self.random.randint(0, len(shape))
-            return (*shape[:place], ONE, *shape[place:])
+            axis = self.random.randint(0, len(shape))
+            return (*shape[:axis], ONE, *shape[axis:])
         if choice == 2 and len(shape) >= 2:
             return (*shape[:-2], shape[-2] * shape[-1])
         if choice == 3:

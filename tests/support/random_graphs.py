@@ -85,13 +85,13 @@ class _Grower:
         self.frequencies = [COMMON.get(r.name, 1) for r in self.records]
 
     def _resources(self) -> list[Resource]:
-        found = [
+        resources = [
             self._resource(f"v{i}", ResourceKind.VARIABLE, self._type(symbolic=False))
             for i in range(self.random.randint(0, 2))
         ]
         if self.random.random() < 0.3:
-            found.append(self._resource("dice", ResourceKind.RNG, tensor(U64, 4)))
-        return found
+            resources.append(self._resource("dice", ResourceKind.RNG, tensor(U64, 4)))
+        return resources
 
     def _resource(self, name: str, kind: ResourceKind, type_: TensorType) -> Resource:
         shape = [d.constant for d in type_.shape]
@@ -121,15 +121,15 @@ class _Grower:
 
     def _pick(self, fits: Callable[[Value], bool] = lambda _: True) -> Value | None:
         """One of the values, the newer the likelier."""
-        found = [v for v in self.values if fits(v)]
-        if not found:
+        fitting = [v for v in self.values if fits(v)]
+        if not fitting:
             return None
-        return found[min(len(found) - 1, int(len(found) * self.random.random() ** 0.6))]
+        return fitting[min(len(fitting) - 1, int(len(fitting) * self.random.random() ** 0.6))]
 
     def _floating_value(self) -> Value:
-        found = self._pick(lambda v: v.tensor.dtype == self.floating)
-        assert found is not None
-        return found
+        value = self._pick(lambda v: v.tensor.dtype == self.floating)
+        assert value is not None
+        return value
 
     # ------------------------------------------------------------------ steps --
 
@@ -354,10 +354,10 @@ class _Grower:
 
         self.values += making.when(condition, side, side)
 
-    def _like(self, wanted: Value) -> Value:
+    def _like(self, value: Value) -> Value:
         """A value of the same type, made from another one if there is one."""
-        other = self._pick(lambda v: v.type == wanted.type)
-        return self.making.op("sin", other if other is not None else wanted)
+        other = self._pick(lambda v: v.type == value.type)
+        return self.making.op("sin", other if other is not None else value)
 
     def _count(self) -> None:
         start = [self._floating_value() for _ in range(self.random.randint(0, 2))]

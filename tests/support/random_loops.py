@@ -24,13 +24,13 @@ class RandomLoop:
 def random_loop(seed: int) -> RandomLoop:
     rng = np.random.default_rng(seed)
     kind = str(rng.choice(["sequence", "sequence", "count", "run", "while"]))
-    rounds = int(rng.choice([0, 1, 2, 5, 16, 17, 35]))
+    iterations = int(rng.choice([0, 1, 2, 5, 16, 17, 35]))
     body = _Body(rng, kind == "sequence")
     lines = body.lines()
     emits = kind in ("sequence", "count") and bool(rng.integers(2))
     head = {
         "sequence": "for x in xs SETTING",
-        "count": f"for i in 0..{rounds} SETTING",
+        "count": f"for i in 0..{iterations} SETTING",
         "run": "for i in 0..n",
         "while": "while k < n",
     }[kind]
@@ -43,19 +43,19 @@ def random_loop(seed: int) -> RandomLoop:
     loop = f"let {', '.join(names)} = loop h = start, p: (a: f64, b: f64[3]) = (a = s, b = w[0]){more} {head} {{"
     inner = "\n    ".join(lines)
     feeds = {
-        "xs": rng.normal(size=(rounds if kind == "sequence" else 4, WIDTH)) / 2,
+        "xs": rng.normal(size=(iterations if kind == "sequence" else 4, WIDTH)) / 2,
         "start": rng.normal(size=WIDTH) / 2,
         "w": rng.normal(size=(WIDTH, WIDTH)) / 2,
         "u": rng.normal(size=(WIDTH, WIDTH)) / 2,
         "s": np.array(rng.normal() / 2),
     }
     parameters = "xs: f64[N, 3], start: f64[3], w: f64[3, 3], u: f64[3, 3], s: f64, n: i32"
-    slopes = "gx: f64[N, 3], gh: f64[3], gw: f64[3, 3], gu: f64[3, 3], gs: f64"
+    gradients = "gx: f64[N, 3], gh: f64[3], gw: f64[3, 3], gu: f64[3, 3], gs: f64"
     body_text = f"  {loop}\n    {inner}\n  }}\n  let l = {loss} + 0.1 * (sum(u) + sum(w) + sum(xs) + sum(start)) + s"
     text = f"""dfg 1
 var dice: rng = philox(seed = {seed})
 var level: f64 = 0.5
-entry f[N]({parameters}) -> (l: f64, {slopes}) {{
+entry f[N]({parameters}) -> (l: f64, {gradients}) {{
 {body_text}
   let gx, gh, gw, gu, gs = grad(l, [xs, start, w, u, s])
   return l, gx, gh, gw, gu, gs
@@ -65,7 +65,7 @@ entry value[N]({parameters}) -> f64 {{
   return l
 }}
 """
-    return RandomLoop(text, {**feeds, "n": np.int32(rounds)}, kind in ("sequence", "count"))
+    return RandomLoop(text, {**feeds, "n": np.int32(iterations)}, kind in ("sequence", "count"))
 
 
 class _Body:

@@ -87,9 +87,9 @@ class Generator:
     def grow(self, nodes: int) -> None:
         for _ in range(nodes):
             step = self.chance.choice(STEPS if self.depth < 2 else STEPS[:-3])
-            made = step(self)
-            if made is not None:
-                self.pool.append(made)
+            value = step(self)
+            if value is not None:
+                self.pool.append(value)
 
     def shape(self) -> tuple[Dim, ...]:
         return tuple(self.chance.choice(EXTENTS) for _ in range(self.chance.choice((0, 1, 2, 2, 2, 3))))
@@ -142,7 +142,7 @@ def reverse(g: Generator) -> Value | None:
     return None if x is None else g.making.op("reverse", x, attributes=AxesAttributes((g.chance.choice((0, 1)),)))
 
 
-def cut(g: Generator) -> Value | None:
+def slice_known(g: Generator) -> Value | None:
     """A slice of the axes with a known size."""
     x = g.pick(g.chance.choice((1, 2)))
     if x is None:
@@ -184,8 +184,8 @@ def unit(g: Generator) -> Value | None:
     x = g.pick(g.chance.choice((0, 1, 2)))
     if x is None:
         return None
-    place = g.chance.randint(0, x.tensor.rank)
-    shape = (*x.tensor.shape[:place], ONE, *x.tensor.shape[place:])
+    axis = g.chance.randint(0, x.tensor.rank)
+    shape = (*x.tensor.shape[:axis], ONE, *x.tensor.shape[axis:])
     return g.making.op("reshape", x, attributes=ShapeAttributes(shape))
 
 
@@ -214,11 +214,11 @@ def extreme(g: Generator) -> Value | None:
     x = g.pick(2)
     if x is None or x.tensor.shape[1].constant is None:
         return None
-    found = g.making.op("argmax", x, attributes=ArgAttributes(1, I64))
+    rows_of_largest = g.making.op("argmax", x, attributes=ArgAttributes(1, I64))
     rows = g.pick(2)
     if rows is None or rows.tensor.shape[0] != x.tensor.shape[1]:
         return None
-    return g.making.op("gather", rows, found, attributes=AxisAttributes(0))
+    return g.making.op("gather", rows, rows_of_largest, attributes=AxisAttributes(0))
 
 
 def scatter(g: Generator) -> Value | None:
@@ -272,13 +272,13 @@ def assign_part(g: Generator) -> Value | None:
     if not fitting:
         return None
     value = g.tame(g.chance.choice(fitting))
-    places: list[object] = [RangeSelector(dim(g.chance.choice((0, 1))), dim(2), g.chance.choice((1, 2)))]
+    selectors: list[object] = [RangeSelector(dim(g.chance.choice((0, 1))), dim(2), g.chance.choice((1, 2)))]
     index: tuple[Value, ...] = ()
     if g.chance.random() < 0.4:
         index = (g.making.constant([g.chance.randint(-4, 3), g.chance.randint(0, 3)], I64),)
-        places = [OperandSelector(0)]
-    places.append(RangeSelector(dim(0), dim(3)))
-    g.making.assign("v", value, *index, mode=g.chance.choice(MODES), places=places)
+        selectors = [OperandSelector(0)]
+    selectors.append(RangeSelector(dim(0), dim(3)))
+    g.making.assign("v", value, *index, mode=g.chance.choice(MODES), selectors=selectors)
     return None
 
 
@@ -293,11 +293,11 @@ def loop(g: Generator) -> Value | None:
         g.depth += 1
         g.grow(g.chance.randint(1, 5))
         g.depth -= 1
-        made = []
+        results = []
         for c in carried:
             same = [v for v in g.pool if v.tensor.shape == c.tensor.shape]
-            made.append(g.tame(g.chance.choice(same)) if g.chance.random() < 0.7 else g.chance.choice(same))
-        return [*made, g.chance.choice(g.pool[-4:])] if emits else made
+            results.append(g.tame(g.chance.choice(same)) if g.chance.random() < 0.7 else g.chance.choice(same))
+        return [*results, g.chance.choice(g.pool[-4:])] if emits else results
 
     results = g.making.count(g.chance.choice((0, 1, 3)), carries, body)
     g.pool = [*outer, *results]
@@ -345,15 +345,15 @@ def condition(g: Generator) -> Value | None:
     if x is None:
         return None
     outer = list(g.pool)
-    wanted = g.pick()
-    assert wanted is not None
+    model = g.pick()
+    assert model is not None
 
     def side() -> list[Value]:
         g.pool = list(outer)
         g.depth += 1
         g.grow(g.chance.randint(1, 4))
         g.depth -= 1
-        return [g.chance.choice([v for v in g.pool if v.tensor.shape == wanted.tensor.shape])]
+        return [g.chance.choice([v for v in g.pool if v.tensor.shape == model.tensor.shape])]
 
     results = g.making.when(g.making.op("less", x, g.making.constant(0, F64)), side, side)
     g.pool = [*outer, *results]
@@ -369,7 +369,7 @@ STEPS = [
     stretch,
     transpose,
     reverse,
-    cut,
+    slice_known,
     pad,
     flatten,
     unit,

@@ -43,12 +43,12 @@ class RecordingLibrary:
         return [arguments for called, arguments in self.calls if called == name]
 
     def _function(self, name: str, arguments: list[Any]) -> Any:
-        def called(*given: Any) -> int:
+        def called(*arguments: Any) -> int:
             if name in self.fails:
                 return self.fails[name]
-            self.calls.append((name, tuple(one for one in given if isinstance(one, int) or one is None)))
+            self.calls.append((name, tuple(one for one in arguments if isinstance(one, int) or one is None)))
             try:
-                self._answer(name, given)
+                self._answer(name, arguments)
             except Exception as problem:  # nobody sees it behind a C callback
                 self.problems.append(problem)
                 return BROKEN
@@ -56,25 +56,25 @@ class RecordingLibrary:
 
         return ctypes.CFUNCTYPE(ctypes.c_int, *arguments)(called)
 
-    def _answer(self, name: str, given: tuple[Any, ...]) -> None:
+    def _answer(self, name: str, arguments: tuple[Any, ...]) -> None:
         if name.endswith("Create"):
             handle = 1000 + len(self.calls)
-            given[0][0] = handle
+            arguments[0][0] = handle
             self.open.add(handle)
             if name == "cublasLtMatmulDescCreate":
-                self.scale_bytes[handle] = 8 if given[2] == TYPES["f64"] else 4
+                self.scale_bytes[handle] = 8 if arguments[2] == TYPES["f64"] else 4
         elif name.endswith("Destroy"):
-            self.open.remove(given[0])
+            self.open.remove(arguments[0])
         elif name.endswith("SetAttribute"):
-            self.attributes[given[0], given[1]] = ctypes.string_at(given[2], given[3])
+            self.attributes[arguments[0], arguments[1]] = ctypes.string_at(arguments[2], arguments[3])
         elif name.endswith("GetHeuristic"):
-            result: Heuristic = given[8][0]
+            result: Heuristic = arguments[8][0]
             result.algorithm[0], result.workspace, result.state = ALGORITHM, WORKSPACE, 0
-            given[9][0] = self.offers
+            arguments[9][0] = self.offers
         elif name == "cublasLtMatmul":
             names = "handle description alpha first a second b beta c_in c result d algorithm workspace size stream"
-            made: dict[str, Any] = dict(zip(names.split(), given, strict=True))
+            matmul: dict[str, Any] = dict(zip(names.split(), arguments, strict=True))
             for scale in ("alpha", "beta"):
-                made[scale] = ctypes.string_at(made[scale], self.scale_bytes[made["description"]])
-            made["algorithm"] = ctypes.c_uint64.from_address(given[12]).value
-            self.matmuls.append(made)
+                matmul[scale] = ctypes.string_at(matmul[scale], self.scale_bytes[matmul["description"]])
+            matmul["algorithm"] = ctypes.c_uint64.from_address(arguments[12]).value
+            self.matmuls.append(matmul)

@@ -89,8 +89,8 @@ class Rank:
             case CombinedAttributes() as how:
                 time = self._times.get(how.key, 0)
                 self._times[how.key] = time + 1
-                found = tree(self._network.wait(how.key, how.blocks, time), how.combination)
-                return (found if how.scale == 1 else found * found.dtype.type(how.scale),)
+                total = tree(self._network.wait(how.key, how.blocks, time), how.combination)
+                return (total if how.scale == 1 else total * total.dtype.type(how.scale),)
             case _:
                 raise AssertionError(node)
 
@@ -139,17 +139,19 @@ def call(
 ) -> Together:
     """One call of a replicated entry. `feeds` are whole; `sizes` those that pieces of results mention."""
     entry, blocks = graph.entries[about.entry], about.blocks
-    cut = {name: pieces(np.asarray(feeds[name]), piece, blocks, sizes or {}) for name, piece in about.feeds.items()}
+    blocks_of_feeds = {
+        name: pieces(np.asarray(feeds[name]), piece, blocks, sizes or {}) for name, piece in about.feeds.items()
+    }
     network = Network()
     outcomes: dict[int, Outcome] = {}
     failures: list[BaseException] = []
 
     def run(rank: int) -> None:
         first, stop = rank * blocks // ranks, (rank + 1) * blocks // ranks
-        own = {name: np.stack(parts)[first:stop] for name, parts in cut.items()}
-        given = {**(dims or {}), str(about.first): first}
+        own = {name: np.stack(parts)[first:stop] for name, parts in blocks_of_feeds.items()}
+        own_dims = {**(dims or {}), str(about.first): first}
         try:
-            outcomes[rank] = evaluate(graph, entry, {**feeds, **own}, state=state, dims=given, network=Rank(network))
+            outcomes[rank] = evaluate(graph, entry, {**feeds, **own}, state=state, dims=own_dims, network=Rank(network))
         except BaseException as problem:
             failures.append(problem)
             network.fail()
@@ -206,12 +208,12 @@ def agrees(
     return about
 
 
-def _assert_close(found: Together, expected: Outcome, names: Sequence[str], bound: float) -> None:
+def _assert_close(actual: Together, expected: Outcome, names: Sequence[str], bound: float) -> None:
     for name, array in zip(names, expected.results, strict=True):
-        np.testing.assert_allclose(found.results[name], array, rtol=bound, atol=bound, err_msg=name)
-    assert found.states[0].keys() == expected.state.keys()
+        np.testing.assert_allclose(actual.results[name], array, rtol=bound, atol=bound, err_msg=name)
+    assert actual.states[0].keys() == expected.state.keys()
     for name, array in expected.state.items():
-        np.testing.assert_allclose(found.states[0][name], array, rtol=bound, atol=bound, err_msg=name)
+        np.testing.assert_allclose(actual.states[0][name], array, rtol=bound, atol=bound, err_msg=name)
 
 
 def in_f64(graph: Graph) -> Graph:

@@ -21,10 +21,10 @@ def main(folder: Path, count: int) -> None:
     for number in range(1, count + 1):
         state = [Saved("v", "i64", (3,), np.full(3, number)), Saved("w", "f32", (40,), np.full(40, number, "f4"))]
         try:
-            told = store.publish(folder, About(number, "p"), state, numbered=True).name.removeprefix("step-")
+            line = store.publish(folder, About(number, "p"), state, numbered=True).name.removeprefix("step-")
         except DfcError as problem:
-            told = f"failed {problem.code}"
-        os.write(1, f"{told}\n".encode())
+            line = f"failed {problem.code}"
+        os.write(1, f"{line}\n".encode())
 
 
 if __name__ == "__main__":

@@ -51,15 +51,15 @@ class SimulatedCublasLt(RecordingLibrary):
         self.products = 0
         self.rounding = 0
 
-    def _answer(self, name: str, given: tuple[Any, ...]) -> None:
-        super()._answer(name, given)
+    def _answer(self, name: str, arguments: tuple[Any, ...]) -> None:
+        super()._answer(name, arguments)
         if name == "cublasLtMatmulDescCreate":
-            self.computes[given[0][0]] = given[1]
+            self.computes[arguments[0][0]] = arguments[1]
         elif name == "cublasLtMatrixLayoutCreate":
-            self.layouts[given[0][0]] = Layout(*given[1:])
+            self.layouts[arguments[0][0]] = Layout(*arguments[1:])
         elif name == "cublasLtMatmul":
             assert self.device is not None
-            self.device.queue_on(given[15], self._product(self.matmuls[-1]))
+            self.device.queue_on(arguments[15], self._product(self.matmuls[-1]))
 
     def _product(self, call: dict[str, Any]) -> Any:
         """What runs later, with what was set when it was queued."""
@@ -74,23 +74,23 @@ class SimulatedCublasLt(RecordingLibrary):
         bias = attribute(DESC_BIAS, description) if has_bias else 0
         count = attribute(LAYOUT_BATCH_COUNT, call["d"], 1)
         strides = {one: attribute(LAYOUT_BATCH_STRIDE, call[one]) for one in "abcd"}
-        rounds = self.computes[description] == COMPUTE_32F_FAST_TF32
+        is_tf32 = self.computes[description] == COMPUTE_32F_FAST_TF32
         kind = "<d" if self.scale_bytes[description] == 8 else "<f"
         scale, more = (struct.unpack(kind, call[one])[0] for one in ("alpha", "beta"))
 
         def run() -> None:
             self.products += 1
-            self.rounding += rounds
+            self.rounding += is_tf32
             self._touch_workspace(call["workspace"], call["size"])
             for number in range(count):
 
                 def matrix(name: str, where: str, number: int = number) -> np.ndarray:
                     return self._read(call[where], self.layouts[call[name]], number * strides[name])
 
-                a, b = (_rounded(one) if rounds else one for one in (matrix("a", "first"), matrix("b", "second")))
-                made = scale * ((a.T if flips[0] else a) @ (b.T if flips[1] else b))
-                made = made + more * matrix("c", "c_in") if more else made
-                self._write(call["result"], self.layouts[call["d"]], number * strides["d"], made, bias)
+                a, b = (_rounded(one) if is_tf32 else one for one in (matrix("a", "first"), matrix("b", "second")))
+                result = scale * ((a.T if flips[0] else a) @ (b.T if flips[1] else b))
+                result = result + more * matrix("c", "c_in") if more else result
+                self._write(call["result"], self.layouts[call["d"]], number * strides["d"], result, bias)
             self._touch_workspace(call["workspace"], call["size"])
 
         return run
@@ -110,10 +110,10 @@ class SimulatedCublasLt(RecordingLibrary):
         rows, columns = range(layout.rows), range(layout.columns)
         return np.array([[float(values[start + r + c * layout.leading]) for c in columns] for r in rows])
 
-    def _write(self, address: int, layout: Layout, start: int, made: np.ndarray, bias: int) -> None:
+    def _write(self, address: int, layout: Layout, start: int, result: np.ndarray, bias: int) -> None:
         values = self._pointer(address, layout.kind)
         added = self._pointer(bias, layout.kind) if bias else None
-        for (row, column), value in np.ndenumerate(made):
+        for (row, column), value in np.ndenumerate(result):
             values[start + row + column * layout.leading] = value + (0.0 if added is None else float(added[row]))
 
 

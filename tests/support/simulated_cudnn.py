@@ -92,7 +92,7 @@ class Engine:
 
 
 @dataclass
-class Made:
+class Descriptor:
     """A descriptor."""
 
     kind: int
@@ -116,7 +116,7 @@ class SimulatedCudnn:
         self.offers = offers if offers is not None else {c.BEST: [Engine()], c.FALLBACK: []}
         self.fails: dict[str, int] = {}
         self.refused_kind = ""
-        self.open: dict[int, Made | None] = {}
+        self.open: dict[int, Descriptor | None] = {}
         self.device: Any = None
         self.stream = 0
         self.ran: list[str] = []
@@ -141,12 +141,12 @@ class SimulatedCudnn:
         text.value = self.last
 
     def _function(self, name: str, arguments: list[Any]) -> Any:
-        def called(*given: Any) -> int:
+        def called(*arguments: Any) -> int:
             if name in self.fails:
                 self.last = b"it was told to fail"
                 return self.fails[name]
             try:
-                getattr(self, f"_{name}")(*given)
+                getattr(self, f"_{name}")(*arguments)
             except Refusal as refusal:
                 self.last = refusal.text.encode()
                 return refusal.status
@@ -154,16 +154,16 @@ class SimulatedCudnn:
 
         return ctypes.CFUNCTYPE(ctypes.c_int, *arguments)(called)
 
-    def _new(self, made: Made | None) -> int:
+    def _new(self, descriptor: Descriptor | None) -> int:
         self._next += 8
-        self.open[self._next] = made
+        self.open[self._next] = descriptor
         return self._next
 
-    def _of(self, handle: int, kind: int | None = None) -> Made:
-        made = self.open.get(handle)
-        if made is None or (kind is not None and made.kind != kind):
+    def _of(self, handle: int, kind: int | None = None) -> Descriptor:
+        descriptor = self.open.get(handle)
+        if descriptor is None or (kind is not None and descriptor.kind != kind):
             raise Refusal(BAD_PARAM, f"{handle} is no descriptor of kind {kind}")
-        return made
+        return descriptor
 
     # --- functions
 
@@ -179,67 +179,71 @@ class SimulatedCudnn:
     def _cudnnBackendCreateDescriptor(self, kind: int, where: Any) -> None:
         if kind not in ATTRIBUTES:
             raise Refusal(BAD_PARAM, f"no descriptors of kind {kind}")
-        where[0] = self._new(Made(kind))
+        where[0] = self._new(Descriptor(kind))
 
     def _cudnnBackendDestroyDescriptor(self, handle: int) -> None:
         self._of(handle)
         del self.open[handle]
 
     def _cudnnBackendSetAttribute(self, handle: int, attribute: int, kind: int, count: int, values: int) -> None:
-        made = self._of(handle)
-        wanted = {**ATTRIBUTES[made.kind], **OPTIONAL.get(made.kind, {})}.get(attribute)
-        if made.finished or wanted is None or kind not in (wanted if isinstance(wanted, tuple) else (wanted,)):
-            raise Refusal(BAD_PARAM, f"attribute {attribute} of type {kind} does not go with {made}")
+        descriptor = self._of(handle)
+        expected = {**ATTRIBUTES[descriptor.kind], **OPTIONAL.get(descriptor.kind, {})}.get(attribute)
+        if (
+            descriptor.finished
+            or expected is None
+            or kind not in (expected if isinstance(expected, tuple) else (expected,))
+        ):
+            raise Refusal(BAD_PARAM, f"attribute {attribute} of type {kind} does not go with {descriptor}")
         array = (SIZES[kind] * count).from_address(values)
-        made.values[attribute] = list(array)
+        descriptor.values[attribute] = list(array)
         if kind == D and any(not self._of(one).finished and self._of(one).engine is None for one in array):
             raise Refusal(BAD_PARAM, f"attribute {attribute} is a descriptor that is not finished")
 
     def _cudnnBackendGetAttribute(
         self, handle: int, attribute: int, kind: int, most: int, count: Any, values: int
     ) -> None:
-        made = self._of(handle)
-        found = self._asked(made, attribute)
-        count[0] = len(found)
+        descriptor = self._of(handle)
+        answer = self._asked(descriptor, attribute)
+        count[0] = len(answer)
         if most and attribute in (c.HEURISTIC_RESULTS, c.CONFIG_ENGINE):
-            for target, engine in zip((ctypes.c_void_p * most).from_address(values), found, strict=False):
+            for target, engine in zip((ctypes.c_void_p * most).from_address(values), answer, strict=False):
                 self._of(target).engine = engine
-                self._of(target).graph = made.graph or made.values.get(c.HEURISTIC_GRAPH, [0])[0]
+                self._of(target).graph = descriptor.graph or descriptor.values.get(c.HEURISTIC_GRAPH, [0])[0]
         elif most:
             array = (SIZES[kind] * most).from_address(values)
-            array[: min(most, len(found))] = found[:most]
+            array[: min(most, len(answer))] = answer[:most]
 
-    def _asked(self, made: Made, attribute: int) -> list[Any]:
-        engine = made.engine
+    def _asked(self, descriptor: Descriptor, attribute: int) -> list[Any]:
+        engine = descriptor.engine
         match attribute:
-            case c.HEURISTIC_RESULTS if made.finished:
+            case c.HEURISTIC_RESULTS if descriptor.finished:
                 self.asked += 1
-                return list(self.offers.get(made.values[c.HEURISTIC_MODE][0], ()))
+                return list(self.offers.get(descriptor.values[c.HEURISTIC_MODE][0], ()))
             case c.CONFIG_ENGINE if engine is not None:
                 return [engine]
             case c.ENGINE_NOTES if engine is not None:
                 return list(engine.notes)
             case c.ENGINE_INDEX if engine is not None:
                 return [engine.index]
-            case c.PLAN_WORKSPACE if made.finished:
-                config = self._of(made.values[c.PLAN_CONFIG][0]).engine
+            case c.PLAN_WORKSPACE if descriptor.finished:
+                config = self._of(descriptor.values[c.PLAN_CONFIG][0]).engine
                 assert config is not None
                 return [config.workspace]
             case _:
-                raise Refusal(BAD_PARAM, f"attribute {attribute} cannot be asked of {made}")
+                raise Refusal(BAD_PARAM, f"attribute {attribute} cannot be asked of {descriptor}")
 
     def _cudnnBackendFinalize(self, handle: int) -> None:
-        made = self._of(handle)
-        missing = ATTRIBUTES[made.kind].keys() - made.values.keys()
-        if made.finished or missing:
-            raise Refusal(BAD_PARAM, f"{made} lacks {missing}")
-        if made.kind == c.EXECUTION_PLAN:
-            config = self._of(made.values[c.PLAN_CONFIG][0], c.ENGINE_CONFIG)
+        descriptor = self._of(handle)
+        missing = ATTRIBUTES[descriptor.kind].keys() - descriptor.values.keys()
+        if descriptor.finished or missing:
+            raise Refusal(BAD_PARAM, f"{descriptor} lacks {missing}")
+        if descriptor.kind == c.EXECUTION_PLAN:
+            config = self._of(descriptor.values[c.PLAN_CONFIG][0], c.ENGINE_CONFIG)
             if config.engine is None or not config.engine.fits:
                 raise Refusal(NOT_SUPPORTED, "no such plan")
-        if made.kind in (c.OPERATION_FORWARD, c.OPERATION_DATA, c.OPERATION_WEIGHTS):
-            self._check(made)
-        made.finished = True
+        if descriptor.kind in (c.OPERATION_FORWARD, c.OPERATION_DATA, c.OPERATION_WEIGHTS):
+            self._check(descriptor)
+        descriptor.finished = True
 
     def _cudnnBackendExecute(self, _: int, plan: int, pack: int) -> None:
         assert self.device is not None
@@ -250,9 +254,9 @@ class SimulatedCudnn:
 
     # --- what runs
 
-    def _check(self, made: Made) -> None:
+    def _check(self, descriptor: Descriptor) -> None:
         """That extents fit each other, as the library asks."""
-        parts = self._parts(made)
+        parts = self._parts(descriptor)
         if parts.kind == self.refused_kind:
             raise Refusal(NOT_SUPPORTED, "not of this kind")
         it = parts.convolution.values
@@ -266,13 +270,13 @@ class SimulatedCudnn:
         if image[0] != result[0] or filter_[0] != result[1] or image[1] % filter_[1] or len(image) not in (4, 5):
             raise Refusal(BAD_PARAM, "batch, channels, or number of axes")
 
-    def _parts(self, made: Made) -> Parts:
-        kind = next(name for name, (number, _, _) in OPERATIONS.items() if number == made.kind)
-        handles = [made.values[one][0] for one in OPERATIONS[kind][1]]
+    def _parts(self, descriptor: Descriptor) -> Parts:
+        kind = next(name for name, (number, _, _) in OPERATIONS.items() if number == descriptor.kind)
+        handles = [descriptor.values[one][0] for one in OPERATIONS[kind][1]]
         convolution, *tensors = (self._of(handle) for handle in handles)
         return Parts(kind, convolution, tensors)
 
-    def _run(self, config: Made, addresses: dict[int, int], workspace: int) -> Any:
+    def _run(self, config: Descriptor, addresses: dict[int, int], workspace: int) -> Any:
         """What runs later."""
         operations = [self._of(one) for one in self._of(config.graph, c.OPERATION_GRAPH).values[c.GRAPH_OPERATIONS]]
         kinds = [self._parts(one).kind for one in operations if one.kind != c.OPERATION_POINTWISE]
@@ -291,16 +295,16 @@ class SimulatedCudnn:
                     first, second, target = (
                         self._of(operation.values[one][0]) for one in (c.POINTWISE_X, c.POINTWISE_B, c.POINTWISE_Y)
                     )
-                    made = self._read(first, addresses, between) + self._read(second, addresses, between)
+                    result = self._read(first, addresses, between) + self._read(second, addresses, between)
                 else:
-                    target, made = self._convolve(self._parts(operation), addresses, between)
-                self._write(target, made, addresses, between)
+                    target, result = self._convolve(self._parts(operation), addresses, between)
+                self._write(target, result, addresses, between)
 
         return run
 
     def _convolve(
         self, parts: Parts, addresses: dict[int, int], between: dict[int, np.ndarray]
-    ) -> tuple[Made, np.ndarray]:
+    ) -> tuple[Descriptor, np.ndarray]:
         target = parts.tensors[{"forward": 2, "data": 0, "weights": 1}[parts.kind]]
         tensors = [
             np.zeros(one.values[c.TENSOR_EXTENTS]) if one is target else self._read(one, addresses, between)
@@ -311,32 +315,34 @@ class SimulatedCudnn:
         windows = windows_of(tensors[0].shape[2:], tensors[1].shape[2:], *numbers, tensors[2].shape[2:])
         return target, convolved(parts.kind, tensors, windows, tensors[0].shape[1] // tensors[1].shape[1])
 
-    def _places(self, tensor: Made) -> np.ndarray:
+    def _offsets(self, tensor: Descriptor) -> np.ndarray:
         extents, steps = tensor.values[c.TENSOR_EXTENTS], tensor.values[c.TENSOR_STRIDES]
-        found = np.zeros(extents, np.int64)
+        offsets = np.zeros(extents, np.int64)
         for axis, (count, step) in enumerate(zip(extents, steps, strict=True)):
-            found += (np.arange(count) * step).reshape(-1, *[1] * (len(extents) - axis - 1))
-        return found
+            offsets += (np.arange(count) * step).reshape(-1, *[1] * (len(extents) - axis - 1))
+        return offsets
 
-    def _pointer(self, tensor: Made, addresses: dict[int, int]) -> Pointer:
+    def _pointer(self, tensor: Descriptor, addresses: dict[int, int]) -> Pointer:
         address = addresses[tensor.values[c.TENSOR_UID][0]]
         if address % tensor.values[c.TENSOR_ALIGNMENT][0]:
             raise DeviceError(f"a tensor at {address:#x}, which is not aligned as was said")
         return Pointer(self.device.memory_of, address, KINDS[tensor.values[c.TENSOR_TYPE][0]])
 
-    def _read(self, tensor: Made, addresses: dict[int, int], between: dict[int, np.ndarray]) -> np.ndarray:
+    def _read(self, tensor: Descriptor, addresses: dict[int, int], between: dict[int, np.ndarray]) -> np.ndarray:
         if c.TENSOR_VIRTUAL in tensor.values:
             return between[tensor.values[c.TENSOR_UID][0]]
-        pointer, places = self._pointer(tensor, addresses), self._places(tensor)
-        return np.array([float(pointer[int(one)]) for one in places.reshape(-1)]).reshape(places.shape)
+        pointer, offsets = self._pointer(tensor, addresses), self._offsets(tensor)
+        return np.array([float(pointer[int(one)]) for one in offsets.reshape(-1)]).reshape(offsets.shape)
 
-    def _write(self, tensor: Made, made: np.ndarray, addresses: dict[int, int], between: dict[int, np.ndarray]) -> None:
+    def _write(
+        self, tensor: Descriptor, result: np.ndarray, addresses: dict[int, int], between: dict[int, np.ndarray]
+    ) -> None:
         if c.TENSOR_VIRTUAL in tensor.values:
-            between[tensor.values[c.TENSOR_UID][0]] = made
+            between[tensor.values[c.TENSOR_UID][0]] = result
             return
-        pointer, places = self._pointer(tensor, addresses), self._places(tensor)
-        for place, value in zip(places.reshape(-1), made.reshape(-1), strict=True):
-            pointer[int(place)] = value
+        pointer, offsets = self._pointer(tensor, addresses), self._offsets(tensor)
+        for offset, value in zip(offsets.reshape(-1), result.reshape(-1), strict=True):
+            pointer[int(offset)] = value
 
 
 @dataclass(frozen=True)
@@ -344,5 +350,5 @@ class Parts:
     """An operation: image, filter and result."""
 
     kind: str
-    convolution: Made
-    tensors: list[Made]
+    convolution: Descriptor
+    tensors: list[Descriptor]

@@ -153,11 +153,11 @@ class SimulatedDevice:
 
     def load(self, image: bytes, names: Sequence[str]) -> list[Run]:
         self._check_current()
-        found = self._image(image)
-        missing = [name for name in names if name not in found]
+        functions = self._image(image)
+        missing = [name for name in names if name not in functions]
         if missing:
             raise ValueError(f"the code lacks the kernel {missing[0]}")
-        return [found[name] for name in names]
+        return [functions[name] for name in names]
 
     def _image(self, image: bytes) -> dict[str, Run]:
         if image.startswith(b".version"):
@@ -279,10 +279,10 @@ class SimulatedGraph:
     def handle(self) -> int:
         if not self.device.conditional_nodes:
             raise DeviceError("the driver knows no conditional nodes")
-        made = (1 << 60) + len(self.device.handles)
-        self.device.handles[made] = 0
-        self.handles.append(made)
-        return made
+        handle = (1 << 60) + len(self.device.handles)
+        self.device.handles[handle] = 0
+        self.handles.append(handle)
+        return handle
 
     def conditional(
         self, handle: int, after: Sequence[SimulatedNode], *, loop: bool
@@ -338,9 +338,9 @@ class SimulatedGraph:
             node.run()
             return memory.watch
         finally:
-            found, memory.watch = memory.watch, outer
+            accesses, memory.watch = memory.watch, outer
             if outer is not None:
-                outer.add(found)
+                outer.add(accesses)
 
 
 class SimulatedExecutable:

@@ -51,11 +51,11 @@ def _text_kernel(function: Any, launch: Launcher, types: list[str], sizes: int, 
     def run(memory: DeviceMemory, blocks: int, threads: int, arguments: Sequence[int]) -> None:
         if len(arguments) != len(types) + sizes + workspace + 1:
             raise DeviceError(f"{function.__name__} gets {len(arguments)} arguments")
-        given: list[Any] = [Pointer(memory, a, KINDS[t]) for a, t in zip(arguments, types, strict=False)]
-        given += [signed(a) for a in arguments[len(types) : len(types) + sizes]]
-        given += [Pointer(memory, arguments[-2], "u1")] if workspace else []
-        given.append(Pointer(memory, arguments[-1], "i8", silent=True))
-        launch(function, blocks, threads, given)
+        parameters: list[Any] = [Pointer(memory, a, KINDS[t]) for a, t in zip(arguments, types, strict=False)]
+        parameters += [signed(a) for a in arguments[len(types) : len(types) + sizes]]
+        parameters += [Pointer(memory, arguments[-2], "u1")] if workspace else []
+        parameters.append(Pointer(memory, arguments[-1], "i8", silent=True))
+        launch(function, blocks, threads, parameters)
 
     return run
 
@@ -106,13 +106,13 @@ def _interpreted(kernel: Kernel, is_guarded: bool) -> Run:
         for operand, address in zip(kernel.operands, arguments, strict=False):
             shape = [size.evaluate(sizes) for size in operand.shape]
             size = int(np.prod(shape, dtype=np.int64)) * operand.dtype.size
-            found, start = memory.find(address, size)
+            allocation, start = memory.find(address, size)
             if operand.access != "write":
                 memory.note_read(address, size)
             if operand.access != "read":
                 memory.note_write(address, size)
-                found.written[start : start + size] = True
-            arrays.append(found.data[start : start + size].view(operand.dtype.numpy).reshape(shape))
+                allocation.written[start : start + size] = True
+            arrays.append(allocation.data[start : start + size].view(operand.dtype.numpy).reshape(shape))
         try:
             run_kernel(kernel, arrays, sizes)
         except Failed as failed:
@@ -127,11 +127,11 @@ def _interpreted(kernel: Kernel, is_guarded: bool) -> Run:
 
 def control_kernels(handles: dict[int, int]) -> dict[str, Run]:
     """Those of `control`; the values of conditional nodes are in `handles`."""
-    found: dict[str, Run] = {control.CHECK: _check, control.COPY: _copy, control.SET: _setter(handles)}
+    kernels: dict[str, Run] = {control.CHECK: _check, control.COPY: _copy, control.SET: _setter(handles)}
     for name in control.INTEGERS:
-        found[control.BEGIN + name] = _begin(handles, name)
-        found[control.NEXT + name] = _next(handles, name)
-    return found
+        kernels[control.BEGIN + name] = _begin(handles, name)
+        kernels[control.NEXT + name] = _next(handles, name)
+    return kernels
 
 
 def _check(memory: DeviceMemory, blocks: int, threads: int, arguments: Sequence[int]) -> None:
@@ -157,10 +157,10 @@ def _goes_on(memory: DeviceMemory, error: int) -> bool:
 
 def _setter(handles: dict[int, int]) -> Run:
     def run(memory: DeviceMemory, blocks: int, threads: int, arguments: Sequence[int]) -> None:
-        handle, condition, wanted, error = arguments
+        handle, condition, value, error = arguments
         truth = bool(Pointer(memory, condition, "u1")[0])
         memory.note_write(handle, 1)
-        handles[handle] = int(truth == bool(wanted) and _goes_on(memory, error))
+        handles[handle] = int(truth == bool(value) and _goes_on(memory, error))
 
     return run
 
@@ -186,9 +186,9 @@ def _next(handles: dict[int, int], name: str) -> Run:
 
 
 def _round(
-    memory: DeviceMemory, handles: dict[int, int], places: tuple[int, int, int], state: Pointer, name: str
+    memory: DeviceMemory, handles: dict[int, int], addresses: tuple[int, int, int], state: Pointer, name: str
 ) -> None:
-    handle, index, error = places
+    handle, index, error = addresses
     runs = bool(state[0] < state[1]) and _goes_on(memory, error)
     memory.note_write(handle, 1)
     handles[handle] = int(runs)

@@ -19,7 +19,7 @@ GAP = 1 << 16
 FIRST = APART = 1 << 40
 """Where the addresses of the first device begin, and how far behind those of the next one."""
 _MOST_DEVICES = 1 << 20
-_made = itertools.count()
+_numbers = itertools.count()
 
 
 class DeviceError(AssertionError):
@@ -54,7 +54,7 @@ class DeviceMemory:
         self.capacity = capacity
         self._starts: list[int] = []
         self._allocations: dict[int, Allocation] = {}
-        self._next = FIRST + APART * (next(_made) % _MOST_DEVICES)
+        self._next = FIRST + APART * (next(_numbers) % _MOST_DEVICES)
         self.watch: Watch | None = None
 
     @property
@@ -78,32 +78,32 @@ class DeviceMemory:
         """The allocation that holds these bytes, and where they begin in it. No bytes may be anywhere."""
         if not size and address not in self._allocations:
             return Allocation(address, np.zeros(0, np.uint8), np.zeros(0, np.bool_)), 0
-        place = bisect_right(self._starts, address) - 1
-        if place >= 0:
-            found = self._allocations[self._starts[place]]
-            if address + size <= found.address + found.data.size:
-                return found, address - found.address
+        index = bisect_right(self._starts, address) - 1
+        if index >= 0:
+            allocation = self._allocations[self._starts[index]]
+            if address + size <= allocation.address + allocation.data.size:
+                return allocation, address - allocation.address
         raise DeviceError(f"{size} bytes at {address:#x} are outside of all allocations")
 
     def rest(self, address: int) -> tuple[Allocation, int]:
         """What lies from an address on; nothing where there is no memory."""
-        place = bisect_right(self._starts, address) - 1
-        inside = place >= 0 and self.is_inside(self._starts[place], address)
+        index = bisect_right(self._starts, address) - 1
+        inside = index >= 0 and self.is_inside(self._starts[index], address)
         return self.find(address, 1 if inside else 0)
 
     def is_inside(self, start: int, address: int) -> bool:
         return start <= address < start + self._allocations[start].data.size
 
     def read(self, address: int, size: int) -> bytes:
-        found, start = self.find(address, size)
+        allocation, start = self.find(address, size)
         self.note_read(address, size)
-        return found.data[start : start + size].tobytes()
+        return allocation.data[start : start + size].tobytes()
 
     def write(self, address: int, data: bytes) -> None:
-        found, start = self.find(address, len(data))
+        allocation, start = self.find(address, len(data))
         self.note_write(address, len(data))
-        found.data[start : start + len(data)] = np.frombuffer(data, np.uint8)
-        found.written[start : start + len(data)] = True
+        allocation.data[start : start + len(data)] = np.frombuffer(data, np.uint8)
+        allocation.written[start : start + len(data)] = True
 
     def move(self, target: int, source: int, size: int) -> None:
         """A copy keeps what was never written as it is."""
@@ -133,30 +133,30 @@ class Pointer:
         self._size = self._kind.itemsize
         if address % self._size:
             raise DeviceError(f"{address:#x} is not aligned to elements of {self._size} bytes")
-        found, start = memory.rest(address)
-        count = (found.data.size - start) // self._size
-        self._values = found.data[start : start + count * self._size].view(self._kind)
-        self._written = found.written[start:]
+        allocation, start = memory.rest(address)
+        count = (allocation.data.size - start) // self._size
+        self._values = allocation.data[start : start + count * self._size].view(self._kind)
+        self._written = allocation.written[start:]
 
     def __getitem__(self, index: Any) -> Any:
-        place = self._place(index)
+        element = self._element(index)
         if not self._silent:
-            if not self._written[place * self._size : (place + 1) * self._size].all():
-                raise DeviceError(f"element {place} at {self._base:#x} is read, and nobody has written it")
-            self._memory.note_read(self._base + place * self._size, self._size)
-        return self._values[place]
+            if not self._written[element * self._size : (element + 1) * self._size].all():
+                raise DeviceError(f"element {element} at {self._base:#x} is read, and nobody has written it")
+            self._memory.note_read(self._base + element * self._size, self._size)
+        return self._values[element]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        place = self._place(index)
-        self._memory.note_write(self._base + place * self._size, self._size)
-        self._values[place] = value
-        self._written[place * self._size : (place + 1) * self._size] = True
+        element = self._element(index)
+        self._memory.note_write(self._base + element * self._size, self._size)
+        self._values[element] = value
+        self._written[element * self._size : (element + 1) * self._size] = True
 
-    def _place(self, index: Any) -> int:
-        place = int(index)
-        if not 0 <= place < len(self._values):
-            raise DeviceError(f"element {place} of {len(self._values)} at {self._base:#x} is outside")
-        return place
+    def _element(self, index: Any) -> int:
+        element = int(index)
+        if not 0 <= element < len(self._values):
+            raise DeviceError(f"element {element} of {len(self._values)} at {self._base:#x} is outside")
+        return element
 
     def check_wide(self, index: Any, width: int) -> None:
         """`DeviceError` if a wide access there is not aligned."""

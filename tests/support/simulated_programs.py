@@ -133,19 +133,19 @@ class SimulatedRun:
         chosen = self.program.entries[number]
         dims = {symbol: (sizes or {})[str(symbol)] for symbol in chosen.dims}
         most = {symbol: bound.evaluate(dims) for symbol, bound in chosen.measured}
-        given = [np.array(a, order="C") for a in arguments]
+        arrays = [np.array(a, order="C") for a in arguments]
         shapes = [
             tuple(d.evaluate({**dims, **most}) for d in chosen.buffers[b].shape) for b in chosen.results
         ]  # fmt: skip
         results = [np.zeros(s, chosen.buffers[b].dtype.numpy) for s, b in zip(shapes, chosen.results, strict=True)]
-        words = [_word(a) for a in (*given, *results)] + list(dims.values()) + [0] * (1 + len(most))
+        words = [_word(a) for a in (*arrays, *results)] + list(dims.values()) + [0] * (1 + len(most))
         slots = np.array(words, np.uint64)
         code = self.driver.entry(number).call(slots.ctypes.data)
-        for place, result in enumerate(results, len(given)):
+        for slot, result in enumerate(results, len(arrays)):
             if result.shape == ():
-                result[...] = slots[place : place + 1].view(np.uint8)[: result.itemsize].view(result.dtype)[0]
-        found = slots[len(words) - len(most) :].view(np.int64)
-        self.measured = {str(symbol): int(size) for symbol, size in zip(most, found, strict=True)}
+                result[...] = slots[slot : slot + 1].view(np.uint8)[: result.itemsize].view(result.dtype)[0]
+        measured_sizes = slots[len(words) - len(most) :].view(np.int64)
+        self.measured = {str(symbol): int(size) for symbol, size in zip(most, measured_sizes, strict=True)}
         self.driver.memory.pull(list(self.state))
         return code, results
 

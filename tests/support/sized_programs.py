@@ -66,7 +66,7 @@ def picked(p: SizedProgram) -> None:
     p.line(f"{name}[{name} > {k}]", None, x[x > k])
 
 
-def places(p: SizedProgram) -> None:
+def nonzero(p: SizedProgram) -> None:
     name = p.any_name()
     p.line(f"nonzero({name})", None, np.flatnonzero(p.values[name]))
 
@@ -114,10 +114,10 @@ def inside(p: SizedProgram) -> None:
     """A size that belongs to a branch or a round; only a number leaves."""
     name = p.any_name()
     x = p.values[name]
-    rounds = sum(int(np.unique(x[x > k]).sum()) for k in range(3))
+    total = sum(int(np.unique(x[x > k]).sum()) for k in range(3))
     loop = f"loop t: i64 = 0 for k in 0..3 {{ t = t + sum(unique({name}[{name} > k]).values) }}"
-    new = p.line(loop, None, np.asarray(rounds))
-    chosen = int(x[x > 0].sum() if rounds > 4 else np.unique(x).size)
+    new = p.line(loop, None, np.asarray(total))
+    chosen = int(x[x > 0].sum() if total > 4 else np.unique(x).size)
     yes, no = f"{{ yield sum({name}[{name} > 0]) }}", f"{{ yield count_distinct({name}) }}"
     p.lines.append(f"let c{new} = if {new} > 4 {yes} else {no}")
     p.lines.append(f"let {new}n = {name} + c{new}")
@@ -126,7 +126,7 @@ def inside(p: SizedProgram) -> None:
 
 
 STEPS: tuple[Callable[[SizedProgram], None], ...] = (
-    picked, places, distinct, combined, combined, counted, looped, turned, gathered, inside,
+    picked, nonzero, distinct, combined, combined, counted, looped, turned, gathered, inside,
 )  # fmt: skip
 
 

@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def endings(pieces: Sequence[tuple[Path, Path]]) -> list[str]:
     """How each piece ends; all run in one new process."""
-    given = json.dumps([[str(folder), str(file)] for folder, file in pieces])
+    request = json.dumps([[str(folder), str(file)] for folder, file in pieces])
     paths = os.pathsep.join(str(ROOT / each) for each in (".", "runtime", "targets"))
     done = subprocess.run(
         [sys.executable, __file__],
-        input=given,
+        input=request,
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": paths},

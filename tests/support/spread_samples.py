@@ -177,8 +177,8 @@ def newton(program: Program) -> list[object]:
 
 def heat(program: Program) -> list[object]:
     program.set_rim(top=350, bottom=250, left=300, right=310.5)
-    found = [program.advance(steps=steps, ratio=0.2, dt=0.5) for steps in (0, 4)]
-    return [*found, program.settle(ratio=0.24, tolerance=2.0), program.sample(row=3, column=-2)]
+    results = [program.advance(steps=steps, ratio=0.2, dt=0.5) for steps in (0, 4)]
+    return [*results, program.settle(ratio=0.24, tolerance=2.0), program.sample(row=3, column=-2)]
 
 
 LANGUAGE = {
@@ -247,7 +247,7 @@ OURS = {
         tables=("inner.table", "outer_.table"),
     ),
 }
-UNCUT = {
+UNSPLIT = {
     "03_lstm_language_model": "its state is that of a batch, whose size is a constant",
     "06_newton_and_power": "it works on single numbers and vectors",
     "08_heat_equation": "it works on one plate",
@@ -261,7 +261,7 @@ NOT_YET = {"07_input_pipeline": "record_files", "09_odds_and_ends": "quantised t
 MISTAKEN = {"osdi_figure_1": "never equal", "white_paper_figure_1": "never equal"}
 """Samples that are refused as they stand in a paper."""
 ALL = {**OURS, **FIGURES, **LANGUAGE}
-CUT = [name for name, sample in ALL.items() if sample.split]
+SPLIT = [name for name, sample in ALL.items() if sample.split]
 DIVIDED = [name for name, sample in ALL.items() if sample.tables]
 
 
@@ -300,16 +300,18 @@ def alone(name: str) -> Outcome:
 
 
 @cache
-def spread(name: str, deployment: str) -> bytes:
+def distributed_bundle(name: str, deployment: str) -> bytes:
     sample = ALL[name]
     deploy = SourceFile("sample.deploy", f'deploy 1 for "{sample.path.split("/")[-1]}"\n{deployment}')
     return compile_source(sample.source, sample.options, deploy).to_bytes()
 
 
 def on_ranks(name: str, deployment: str, count: int, **options: object) -> Outcome:
-    found = on_cluster(spread(name, deployment), count, lambda module: observed(ALL[name], module), **options)
-    assert isinstance(found, Outcome)
-    return found
+    outcome = on_cluster(
+        distributed_bundle(name, deployment), count, lambda module: observed(ALL[name], module), **options
+    )
+    assert isinstance(outcome, Outcome)
+    return outcome
 
 
 def state_names(name: str) -> list[str]:

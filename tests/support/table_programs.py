@@ -80,23 +80,23 @@ def _gradient(random: Random, number: int) -> tuple[str, Callable[[Env], None]]:
         (f"sum(square(sum({name}, axis = 1)))", lambda env: 2 * np.repeat(env[name].sum(1)[:, None], COLUMNS, 1)),
         (f"sum(square(mean({name}, axis = 0)))", lambda env: 2 / ROWS * np.tile(env[name].mean(0), (ROWS, 1))),
     ]
-    loss, slope = random.choice(losses)
+    loss, gradient = random.choice(losses)
     text = f"  let loss{number} = {loss}\n  {name} -= rate * grad(loss{number}, {name})\n"
-    return text, lambda env: env.update({name: env[name] - env["rate"] * slope(env)})
+    return text, lambda env: env.update({name: env[name] - env["rate"] * gradient(env)})
 
 
 def _loop(random: Random, number: int) -> tuple[str, Callable[[Env], None]]:
     """Rounds that carry a table and a number for each column; how many is known, or found out."""
     first, begin = random.choice([_leaf(random, TABLES), ("zeros(f64[11, 3])", lambda _: np.zeros((ROWS, COLUMNS)))])
     text, value = table(random, (*TABLES, "t"), 2)
-    name, rounds, finds = random.choice(TABLES), random.randrange(4), random.random() < 0.4
-    head = f"while sum(abs(s)) < {rounds}" if finds else f"for k in 0..{rounds}"
+    name, limit, finds = random.choice(TABLES), random.randrange(4), random.random() < 0.4
+    head = f"while sum(abs(s)) < {limit}" if finds else f"for k in 0..{limit}"
     body = f"    t = {text}\n    s = s + 0.4 + abs(mean(t, axis = 0))\n"
     source = f"  let t{number}, s{number} = loop t: f64[11, 3] = {first}, s: f64[3] = w * 0 {head} {{\n{body}  }}\n"
 
     def run(env: Env) -> None:
         t, s, k = begin(env), env["w"] * 0, 0
-        while (abs(s).sum() < rounds) if finds else k < rounds:
+        while (abs(s).sum() < limit) if finds else k < limit:
             t, k = value({**env, "t": t}), k + 1
             s = s + 0.4 + abs(t.mean(axis=0))
         env.update({name: t, "s": s})

@@ -43,10 +43,10 @@ class Mail:
             return self._boxes.setdefault((key, source, to), queue.Queue())
 
     def _tasks(self, destinations: Sequence[str], source: str) -> list[str]:
-        found: list[str] = []
+        tasks: list[str] = []
         for name in destinations:
-            found += [name] if ":" in name else [f"{name}:{n}" for n in range(self._parts.tasks[name])]
-        return [task for task in found if task != source]
+            tasks += [name] if ":" in name else [f"{name}:{n}" for n in range(self._parts.tasks[name])]
+        return [task for task in tasks if task != source]
 
     @property
     def is_empty(self) -> bool:
@@ -69,9 +69,9 @@ def run_parts(
         try:
             chosen = graph.entries[entry]
             mine = {name: feeds[name] for name in chosen.parameter_names}
-            given = {str(s): (dims or {})[str(s)] for s in chosen.dim_feeds}
+            sizes = {str(s): (dims or {})[str(s)] for s in chosen.dim_feeds}
             outcomes[task] = evaluate(
-                graph, entry, mine, states[task], given, network=lambda node, xs: mail.done(task, node, xs)
+                graph, entry, mine, states[task], sizes, network=lambda node, xs: mail.done(task, node, xs)
             )
         except BaseException as problem:
             failures.append(problem)

@@ -108,11 +108,11 @@ class RandomTrees:
         )
         return self.pick(makers)()
 
-    def place(self) -> tree.Place:
-        place: Any = self.name()
+    def target(self) -> tree.Place:
+        target: Any = self.name()
         for _ in range(self.random.randrange(3)):
-            place = self.deeper().postfix(place)
-        return place
+            target = self.deeper().postfix(target)
+        return target
 
     # --------------------------------------------------------------- types --
 
@@ -155,9 +155,9 @@ class RandomTrees:
         after = self.some(self.path, 0, 1)
         simple: tuple[Callable[[], tree.Statement], ...] = (
             lambda: tree.Let(self.some(self.identifier, 0, 1), self.some(self.binder, 1), self.value(), after),
-            lambda: tree.Rebind(self.some(self.place, 1, 2), self.value(), after),
-            lambda: tree.Update(self.some(self.place, 1, 2), self.pick(UPDATES), self.value(), after),
-            lambda: tree.CallStatement(tree.Call(self.place(), self.some(self.argument)), after),
+            lambda: tree.Rebind(self.some(self.target, 1, 2), self.value(), after),
+            lambda: tree.Update(self.some(self.target, 1, 2), self.pick(UPDATES), self.value(), after),
+            lambda: tree.CallStatement(tree.Call(self.target(), self.some(self.argument)), after),
             lambda: tree.Assert(self.expression(), self.maybe(lambda: string(self.pick(TEXTS)))),
             lambda: tree.Emit(self.some(self.expression, 1)),
         )

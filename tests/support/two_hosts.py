@@ -108,14 +108,14 @@ class Hosts:
     def processes(self, host: str) -> list[str]:
         """The commands that run on a host, but for its agent."""
         names = os.readlink(f"/proc/{self._first[host]}/ns/pid")
-        found: list[str] = []
+        command_lines: list[str] = []
         for each in Path("/proc").iterdir():
             try:
                 if each.name.isdigit() and os.readlink(each / "ns" / "pid") == names:
-                    found.append((each / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                    command_lines.append((each / "cmdline").read_bytes().replace(b"\0", b" ").decode())
             except OSError:
                 continue  # it has just ended
-        return [line for line in found if line and "two_hosts.py agent" not in line]
+        return [line for line in command_lines if line and "two_hosts.py agent" not in line]
 
     def environment(self) -> dict[str, str]:
         """What makes the launcher of MPICH start ranks on both hosts, over TCP."""

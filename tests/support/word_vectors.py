@@ -75,12 +75,12 @@ class WordVectors:
         share /= len(center)
         to_good, to_bad = share[:, 0], np.where(clash, 0, share[:, 1:])
         dx = to_good[:, None] * true + to_bad @ sampled
-        slope, slopes = np.zeros_like(self.output), np.zeros_like(self.bias)
-        np.add.at(slope, context, to_good[:, None] * x)
-        np.add.at(slope, noise, to_bad.T @ x)
-        np.add.at(slopes, context, to_good)
-        np.add.at(slopes, noise, to_bad.sum(0))
+        output_gradient, bias_gradient = np.zeros_like(self.output), np.zeros_like(self.bias)
+        np.add.at(output_gradient, context, to_good[:, None] * x)
+        np.add.at(output_gradient, noise, to_bad.T @ x)
+        np.add.at(bias_gradient, context, to_good)
+        np.add.at(bias_gradient, noise, to_bad.sum(0))
         np.subtract.at(self.table, center, rate * dx)
-        self.output -= rate * slope
-        self.bias -= rate * slopes
+        self.output -= rate * output_gradient
+        self.bias -= rate * bias_gradient
         return float(loss)

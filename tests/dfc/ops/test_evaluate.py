@@ -104,7 +104,7 @@ def test_an_indexed_write_adds_up_repeated_places() -> None:
     w = variable("w", tensor(F64, 3))
     m = Making(resources=[w])
     ids = m.feed("ids", tensor(I64, 3))
-    m.assign("w", m.constant([1.0, 10.0, 100.0], F64), ids, mode="+=", places=[OperandSelector(0)])
+    m.assign("w", m.constant([1.0, 10.0, 100.0], F64), ids, mode="+=", selectors=[OperandSelector(0)])
     outcome = evaluate(m.graph(), "e", {"ids": np.array([0, 2, 0])}, {"w": np.zeros(3)})
     assert outcome.state["w"].tolist() == [101, 0, 10]
 

@@ -22,7 +22,7 @@ from dfc_runtime.errors import BundleError, FeedError, RunError, UnsupportedErro
 from dfc_runtime.observe.measuring import TICK, Meter
 from tests.support.bundles import roles_of, with_role
 from tests.support.cluster_parts import (
-    PLACED,
+    PARTITIONED,
     PROGRAM,
     RANDOM,
     REPLICATED,
@@ -31,7 +31,7 @@ from tests.support.cluster_parts import (
     Y,
     alone,
     bits,
-    placed,
+    partitioned,
     replicated,
 )
 from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
@@ -185,7 +185,7 @@ def test_a_part_that_fails_leaves_no_message_for_a_later_call():
             found.append(module.run("several/a", {"x": X[0, :3]}).tolist())
         return found
 
-    assert on_cluster(placed(), 3, work) == work(alone())
+    assert on_cluster(partitioned(), 3, work) == work(alone())
 
 
 # -------------------------------------------------------------------- ahead --
@@ -197,7 +197,7 @@ step "several/k" from "x"
 """
 
 
-@pytest.mark.parametrize(("deployment", "ranks"), [(REPLICATED, 1), (REPLICATED, 2), (REPLICATED, 3), (PLACED, 3)])
+@pytest.mark.parametrize(("deployment", "ranks"), [(REPLICATED, 1), (REPLICATED, 2), (REPLICATED, 3), (PARTITIONED, 3)])
 def test_steps_need_no_compiler(deployment, ranks, monkeypatch):
     h = np.tanh(X[:, :3])
 
@@ -256,7 +256,8 @@ def test_a_part_that_is_none_is_refused():
     steps = 'step "train/count"\n'
     data = replicated(steps)
     role = next(iter(roles_of(data).values()))
-    for wrong in (role, replicated(), b"no bundle", placed(steps)):  # when it is loaded, or at the latest when it runs
+    # when it is loaded, or at the latest when it runs
+    for wrong in (role, replicated(), b"no bundle", partitioned(steps)):
         with pytest.raises((BundleError, UnsupportedError)):
             on_cluster(with_role(data, "part/0", wrong), 2, lambda module: module.run("train/count"))
 

@@ -12,7 +12,7 @@ from dfc_runtime.distributed.transport.in_process import Faults
 from dfc_runtime.errors import RunError
 from tests.support.cluster_parts import (
     NAMES,
-    PLACED,
+    PARTITIONED,
     PROGRAM,
     REPLICATED,
     TRAIN,
@@ -20,7 +20,7 @@ from tests.support.cluster_parts import (
     Y,
     alone,
     bits,
-    placed,
+    partitioned,
     replicated,
 )
 from tests.support.clusters import cluster_bundle, on_cluster
@@ -39,7 +39,7 @@ def test_a_value_is_that_of_one_rank_wherever_it_is_computed(seed):
         return bits(found)
 
     faults = Faults(seed, delay=3 * (seed % 2))
-    assert on_cluster(placed(), 3, values, faults=faults, eager=32 * (seed // 2)) == values(alone())
+    assert on_cluster(partitioned(), 3, values, faults=faults, eager=32 * (seed // 2)) == values(alone())
 
 
 @pytest.mark.parametrize("ranks", few([2, 8, 3, 1, 5], 2))
@@ -73,7 +73,7 @@ def test_any_values_may_be_fed_and_fetched_together():
     def values(module):
         return [bits(module.run(*each)) for each in asked]
 
-    assert on_cluster(placed(), 3, values) == values(alone()), asked
+    assert on_cluster(partitioned(), 3, values) == values(alone()), asked
 
 
 def test_one_name_gives_one_value_and_a_list_values_by_name():
@@ -82,7 +82,7 @@ def test_one_name_gives_one_value_and_a_list_values_by_name():
         several = module.run(["train/loss"], TRAIN)
         return type(one), len(several), several._asdict().keys(), module.run(["train/p", "train/p"], TRAIN)
 
-    kind, count, names, (first, second) = on_cluster(placed(), 3, work)
+    kind, count, names, (first, second) = on_cluster(partitioned(), 3, work)
     assert (kind, count, list(names)) == (np.float32, 1, ["train/loss"])
     np.testing.assert_array_equal(first, second)
 
@@ -90,7 +90,7 @@ def test_one_name_gives_one_value_and_a_list_values_by_name():
 # ------------------------------------------------------------------- state --
 
 
-@pytest.mark.parametrize(("deployment", "ranks"), [(REPLICATED, 2), (PLACED, 3)])
+@pytest.mark.parametrize(("deployment", "ranks"), [(REPLICATED, 2), (PARTITIONED, 3)])
 def test_a_part_works_on_the_state_of_the_program_and_does_only_what_is_needed(deployment, ranks):
     def work(module):
         w = np.array(module.state["w"])

@@ -10,11 +10,11 @@ import dfc_runtime
 from dfc_runtime.errors import BundleError
 from dfc_runtime.formats import manifest_reading, manifest_writing, strict_json
 from dfc_runtime.formats.manifest import HANDED, HostSite, SiteOperand
-from tests.support.bundles import PLACE, Sketch, entry, state, with_manifest
+from tests.support.bundles import LOCATION, Sketch, entry, state, with_manifest
 
 OPERANDS = (SiteOperand("f32", (4, "2 * N")), SiteOperand("bool", ()))
 TOLD = {"tag": "loss", "step": 3, "rate": 0.5, "flag": True, "to": ("a", "b"), "none": ()}
-SITE = HostSite("tell", "add", TOLD, OPERANDS, (SiteOperand("i64", (0,)),), ("add/loss", "add/x"), PLACE)
+SITE = HostSite("tell", "add", TOLD, OPERANDS, (SiteOperand("i64", (0,)),), ("add/loss", "add/x"), LOCATION)
 Change = Callable[[dict], None]
 
 
@@ -73,7 +73,7 @@ def test_damaged_sites_are_refused_in_one_line(change: Change, told: str) -> Non
     assert caught.value.exit_code == 4 and "\n" not in caught.value.message
 
 
-HANDED_OVER = HostSite("send", "add", {HANDED: ("w",)}, (SiteOperand("f32", (4,)),), (), ("w",), PLACE)
+HANDED_OVER = HostSite("send", "add", {HANDED: ("w",)}, (SiteOperand("f32", (4,)),), (), ("w",), LOCATION)
 
 
 def _handing() -> Sketch:

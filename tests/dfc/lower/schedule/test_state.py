@@ -68,11 +68,11 @@ def test_a_sum_is_added_once_though_a_later_stage_needs_it_too():
     m = Making(resources=[V, variable("total", tensor(F32))])
     everything = ReduceAttributes((0,))
     m.assign("total", m.op("sum", m.read("v"), attributes=everything), mode="-=")
-    m.assign("v", m.constant(3.0, F32), mode="-=", places=(RangeSelector(dim(1), dim(3)),))
+    m.assign("v", m.constant(3.0, F32), mode="-=", selectors=(RangeSelector(dim(1), dim(3)),))
     m.assign("total", m.op("sum", m.read("v"), attributes=everything), mode="+=")
     total = m.read("total")
     scaled = m.op("mul", m.read("v"), total)
-    m.assign("v", m.op("square", total), mode="+=", places=(RangeSelector(dim(1), dim(5)),))
+    m.assign("v", m.op("square", total), mode="+=", selectors=(RangeSelector(dim(1), dim(5)),))
     agree(m.graph(scaled), {}, {"v": numbers(6), "total": np.float32(3)})
 
 
@@ -85,7 +85,7 @@ def test_a_stencil_in_place_goes_through_memory():
 
     near = m.op("add", m.op("add", part(0, 1), part(2, 1)), m.op("add", part(1, 0), part(1, 2)))
     middle = (RangeSelector(dim(1), dim(2)), RangeSelector(dim(1), dim(1)))
-    m.assign("w", near, mode="+=", places=middle)
+    m.assign("w", near, mode="+=", selectors=middle)
     _, ran = agree(m.graph(m.read("w")), {}, {"w": numbers(4, 3)})
     assert ran.launches == 3
 
@@ -108,7 +108,7 @@ def test_rows_picked_by_ids_in_order(mode: str):
     m = Making(resources=[W])
     ids, rows = m.feed("ids", tensor(I32, 5)), m.feed("rows", tensor(F32, 5, 3))
     places = (OperandSelector(0), RangeSelector(dim(0), dim(3)))
-    m.assign("w", rows, ids, mode=mode, places=places)
+    m.assign("w", rows, ids, mode=mode, selectors=places)
     feeds = {"ids": np.array([1, -1, 1, 0, 3], np.int32), "rows": numbers(5, 3) + 5}
     agree(m.graph(), feeds, {"w": numbers(4, 3)})
 
@@ -116,7 +116,7 @@ def test_rows_picked_by_ids_in_order(mode: str):
 def test_a_point_by_operands():
     m = Making(resources=[W])
     i, j = m.feed("i", tensor(I64)), m.feed("j", tensor(I32))
-    m.assign("w", m.constant(7, F32), i, j, mode="+=", places=(OperandSelector(0), OperandSelector(1)))
+    m.assign("w", m.constant(7, F32), i, j, mode="+=", selectors=(OperandSelector(0), OperandSelector(1)))
     agree(m.graph(), {"i": np.int64(2), "j": np.int32(-1)}, {"w": numbers(4, 3)})
 
 

@@ -26,7 +26,7 @@ def test_every_job_ends_with_one_session_at_a_time_and_never_a_false_success(gro
         if code >= 128:
             assert world.interrupts or world.signalled, f"seed {seed}"
         if not world.faults and not world.interrupts and not world.signalled:
-            assert code == 0, f"seed {seed}: {world.told}"
+            assert code == 0, f"seed {seed}: {world.log_lines}"
 
 
 def _running(policy: c.Policy, epoch: int = 1) -> c.State:

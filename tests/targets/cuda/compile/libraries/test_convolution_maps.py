@@ -75,7 +75,7 @@ def agree(text: str, feeds: list[Any], sizes: dict[str, int], state: dict[str, A
 def test_every_form_is_one_convolution(form: str, what: str) -> None:
     x, w, y, _ = FORMS[form]
     machine = agree(text_of(form, what), [numbers(f"B, {x}", 2), numbers(w, 2), numbers(f"B, {y}", 2)], {"B": 2})
-    assert [one.what.kind for one in machine.made] == [what]
+    assert [one.what.kind for one in machine.computed] == [what]
     cut = (form, what) == ("uneven zeros", "data")  # more zeros than a window reaches: they are cut off afterwards
     assert machine.launches == cut, "nothing else is left to do"
 
@@ -85,7 +85,7 @@ def test_what_is_added_to_results_is_part_of_the_convolution() -> None:
       -> (y: f32[B, 5, 5, 3]) { return r + (conv2d(x, w, pad = 1) + b) }"""
     feeds = [numbers(one, 2) for one in ("B, 5, 5, 2", "3, 3, 2, 3", "3", "B, 5, 5, 3")]
     machine = agree(text, feeds, {"B": 2})
-    (one,) = machine.made
+    (one,) = machine.computed
     assert one.what.bias is not None and one.what.added is not None and machine.launches == 0
 
 
@@ -99,7 +99,7 @@ def test_sums_are_made_apart_where_more_is_done_to_them() -> None:
     text = """readonly entry f[B](x: f32[B, 5, 5, 2], w: f32[3, 3, 2, 3], b: f32[3]) -> (y: f32[B, 5, 5, 3]) {
       return relu(conv2d(x, w, pad = 1) * b) }"""
     machine = agree(text, [numbers(one, 2) for one in ("B, 5, 5, 2", "3, 3, 2, 3", "3")], {"B": 2})
-    (one,) = machine.made
+    (one,) = machine.computed
     assert one.slots[one.what.output.operand] == SUMS
 
 
@@ -107,7 +107,7 @@ def test_other_layouts_are_strides() -> None:
     text = """readonly entry f[B](x: f32[B, 4, 6, 5], w: f32[3, 2, 4, 3]) -> (y: f32[B, 3, 4, 4]) {
       return transpose(conv2d(transpose(x, [0, 2, 3, 1]), w), [0, 3, 1, 2]) }"""
     machine = agree(text, [numbers(one, 2) for one in ("B, 4, 6, 5", "3, 2, 4, 3")], {"B": 2})
-    (one,) = machine.made
+    (one,) = machine.computed
     assert [str(each) for each in one.what.image.strides] == ["120", "30", "5", "1"]
     assert machine.launches == 1, "the transpose behind it"
 
@@ -116,7 +116,7 @@ def test_zeros_are_around_an_image_of_any_layout() -> None:
     text = """readonly entry f[B](x: f32[B, 4, 6, 5], w: f32[3, 2, 4, 3]) -> (y: f32[B, 6, 6, 3]) {
       return conv2d(transpose(x, [0, 2, 3, 1]), w, pad = 1) }"""
     machine = agree(text, [numbers(one, 2) for one in ("B, 4, 6, 5", "3, 2, 4, 3")], {"B": 2})
-    assert len(machine.made) == 1 and machine.launches == 0
+    assert len(machine.computed) == 1 and machine.launches == 0
 
 
 def test_zeros_are_around_an_image_that_is_turned_round() -> None:
@@ -133,7 +133,7 @@ def test_sizes_that_only_a_call_knows() -> None:
     for height in (1, 5):
         feeds = [numbers(one.replace("H", str(height)), 2) for one in ("B, H, 6, 2", "3, 3, 2, 3", "B, H, 6, 3")]
         machine = agree(text, feeds, {"B": 2, "H": height})
-        assert len(machine.made) >= 1
+        assert len(machine.computed) >= 1
 
 
 TRAINED = """
@@ -150,7 +150,7 @@ entry f[B](x: f32[B, 6, 6, 2]) -> (loss: f32) {
 def test_training_makes_all_gradients_and_keeps_what_they_need() -> None:
     state = {"w": numbers("3, 3, 2, 4", 2), "v": numbers("3, 3, 4, 2", 2)}
     machine = agree(TRAINED, [numbers("B, 6, 6, 2", 2)], {"B": 2}, state)
-    kinds = sorted(one.what.kind for one in machine.made)
+    kinds = sorted(one.what.kind for one in machine.computed)
     assert kinds == ["data", "forward", "forward", "weights", "weights"]
 
 
@@ -164,7 +164,7 @@ entry f(u: f32[2, 6, 6, 2], w: f32[3, 3, 2, 4]) -> (y: f32[2, 6, 6, 4]) {
 }"""
     feeds = [numbers(one, 2) for one in ("2, 6, 6, 2", "3, 3, 2, 4")]
     machine = agree(text, feeds, {}, {"s": 1 + numbers("2, 6, 6, 2", 3)})
-    assert machine.made
+    assert machine.computed
 
 
 def test_windows_that_others_read_too() -> None:
