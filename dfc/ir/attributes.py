@@ -53,9 +53,9 @@ class MeasuredAttributes(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class ForAttributes(Attributes):
-    """`carries` carried values. `trips` is the number of rounds if it is a dimension (required if there are emits);
-    if the bounds are not sizes themselves there may be fewer rounds, and the other rows have no meaning. `recompute`: a
-    gradient keeps what every so many rounds started with, and runs those between again; 0 keeps all of them."""
+    """`carries` carried values. `trips` is the trip count if it is a dimension (required if there are emits); if
+    the bounds are not sizes themselves there may be fewer iterations, and the other rows have no meaning. `recompute`:
+    a gradient keeps what every so many iterations started with, and runs those between again; 0 keeps all of them."""
 
     carries: int
     trips: Dim | None = None

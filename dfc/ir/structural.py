@@ -16,5 +16,5 @@ SIZES = frozenset({"dim", "range"})
 LITERALS = frozenset({"constant"})
 CONDITIONS = frozenset({"assert"})
 DERIVATIVES = frozenset({"grad", "jacobian", "custom", "cotangent", "stop_gradient"})
-"""What `autodiff` replaces, or looks for on its way back."""
+"""What `autodiff` replaces, or looks for in the backward pass."""
 STRUCTURAL = CONTROL | STATE | SIZES | LITERALS | CONDITIONS | DERIVATIVES

@@ -95,7 +95,7 @@ def _iterations(callee: Function, operands: Sequence[Any], count: int) -> Values
 
 
 def _repeat(callee: Function, operands: Sequence[Any], carried: int) -> Values:
-    """Each element its own number of rounds."""
+    """Each element its own number of iterations."""
     count, state, fixed = operands[0], operands[1 : carried + 1], operands[carried + 1 :]
     values = tuple(np.array(value) for value in state)
     for number in range(int(np.max(count, initial=0))):

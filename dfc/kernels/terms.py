@@ -184,7 +184,7 @@ def where(condition: Term, callee: Function, arguments: Sequence[Term], otherwis
 def repeat(
     count: Term | int, callee: Function, carried: Sequence[Term], fixed: Sequence[Term] = ()
 ) -> tuple[Term, ...]:
-    """What a function makes of `carried` after so many rounds."""
+    """What a function makes of `carried` after so many iterations."""
     if isinstance(count, int):
         return _results(Repeat(callee, count, len(carried)), callee, (*carried, *fixed))
     return _results(Repeat(callee, None, len(carried)), callee, (count, *carried, *fixed))

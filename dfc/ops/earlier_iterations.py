@@ -27,7 +27,7 @@ from dfc.ops.attributes import CustomAttributes, ResourceAttributes
 CODE = "E0506"
 _GRADIENTS = ("grad", "jacobian")
 _Origin = tuple[Value, int]
-"""A value, and the outermost loop whose earlier rounds it is from; the number of open loops if it is from none."""
+"""A value, and the outermost loop whose earlier iterations it is from; the number of open loops if it is from none."""
 
 
 def ambiguous_gradients(block: Block) -> list[Diagnostic]:

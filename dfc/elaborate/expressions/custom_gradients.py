@@ -1,7 +1,7 @@
-"""`gradient (dy) { .. }` behind a function: what it gives instead of the slopes of the body.
+"""`gradient (dy) { .. }` behind a function: what it gives instead of the gradients of the body.
 
-Assumes a call whose body has been elaborated. The gradient body is elaborated next to it, over places for what comes
-back to the results; a `custom` node ties both together, and the results of the call are its results.
+Assumes a call whose body has been elaborated. The gradient body is elaborated next to it, over placeholders for the
+cotangents of the results; a `custom` node ties both together, and the results of the call are its results.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def with_gradient(
     value: Entity,
     span: Span,
 ) -> Entity:
-    """The results of a call, with the slopes that the function states; as they are if it states none.
+    """The results of a call, with the gradients that the function states; as they are if it states none.
 
     `context` is that of the body: its scope has the parameters, whose types are `types`."""
     if not isinstance(item, tree.FunctionItem) or item.gradient is None:

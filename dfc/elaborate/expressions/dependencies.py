@@ -1,4 +1,4 @@
-"""What a value depends on, through branches and loops too, and where a slope is lost on the way.
+"""What a value depends on, through branches and loops too, and where a gradient is lost on the way.
 
 Assumes a graph in the making: loops and branches that are finished are nodes, the one being made is not. A result of a
 region node depends on what its regions return there; a carried value on its start and on its next value.
@@ -92,7 +92,7 @@ class Dependencies:
 
 
 def _region_operands(node: Node, index: int) -> tuple[Value, ...]:
-    """What one result of a region node depends on; also what decides about branches and rounds."""
+    """What one result of a region node depends on; also what decides about branches and iterations."""
     parts = view(node)
     flow = flows(parts)[index]
     trips = parts.attributes.trips if isinstance(parts, ForView) else None
@@ -109,7 +109,7 @@ def read_variable(value: Value) -> str:
 
 
 def stopping_reason(value: Value) -> str:
-    """Why no slope passes through the node of a value; empty if one does."""
+    """Why no gradient passes through the node of a value; empty if one does."""
     node = value.node
     if node is None or node.regions:
         return ""

@@ -1,7 +1,8 @@
 """`grad` and `jacobian`: finding the target in what the loss depends on, and saying where a path ends.
 
 The node `grad` is expanded by a later pass; here it is only made sure that there is a path (E0501), that nothing on
-it cuts the slope (E0502), and that the loss is one number (E0503) that depends on one snapshot of a variable (E0504).
+it stops the gradient (E0502), and that the loss is one number (E0503) that depends on one snapshot of a variable
+(E0504).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`with recompute = ..`: what the way back of a gradient computes again instead of keeping it.
+"""`with recompute = ..`: what a backward pass computes again instead of keeping it.
 
-On a loop it is the number of rounds from one that is kept to the next; on an instance of a block it is `true`. A call
-of such an instance becomes a `for` of one round: a region hands out its results only, and the way back runs it again.
-What the region draws or reads is handed out too, so that nothing is drawn twice.
+On a loop it is the number of iterations from one that is kept to the next; on an instance of a block it is `true`. A
+call of such an instance becomes a `for` of one iteration: a region hands out its results only, and the backward pass
+runs it again. What the region draws or reads is handed out too, so that nothing is drawn twice.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def refuse_on_while(settings: Sequence[tree.Setting]) -> None:
 
 
 def mark_instances(entity: Entity) -> None:
-    """Calls of these instances are computed again on the way back."""
+    """Calls of these instances are computed again in the backward pass."""
     match entity:
         case Instance():
             entity.recompute = True

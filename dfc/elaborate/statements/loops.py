@@ -70,7 +70,7 @@ class Body:
 
 @dataclass(slots=True)
 class Counting:
-    """How often a `for` runs: bounds of the index, the number of rounds if it is a size, and what the names mean."""
+    """How often a `for` runs: bounds of the index, the trip count if it is a size, and what the names mean."""
 
     start: Value
     stop: Value
@@ -285,7 +285,7 @@ def _for_round(
 
 
 def _counting(context: Context, bindings: Sequence[tree.Binding], span: Span) -> Counting:
-    """The range a `for` runs over; all its bindings must have the same number of rounds."""
+    """The range a `for` runs over; all its bindings must have the same number of iterations."""
     ranges = [binding for binding in bindings if binding.stop is not None]
     counting: Counting | None = None
     if ranges:

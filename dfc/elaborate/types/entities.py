@@ -194,7 +194,7 @@ class Instance:
     item: BlockItem
     scope: Scope
     state: dict[str, Entity] = field(default_factory=dict[str, "Entity"])
-    recompute: bool = False  # whether the way back computes its calls again
+    recompute: bool = False  # whether the backward pass computes its calls again
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Picking along one axis with an index for each result: gather_along; and its way back.
+"""Picking along one axis with an index for each result: gather_along, and its gradient.
 
 The position of an element is its row (all other axes) and its place in the row, so both become one index into the
 elements laid out in one line.

@@ -97,7 +97,7 @@ def _turn_rows(b: Builder, x: Value, partner: Value, turn: tuple[Value, Value]) 
 
 
 def _sweeps(size: Dim) -> Dim:
-    """The number of rounds of a sweep."""
+    """The number of steps of a sweep, each of which rotates disjoint pairs."""
     return size - 1 + size % 2
 
 

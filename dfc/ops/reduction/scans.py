@@ -1,4 +1,4 @@
-"""Running folds along an axis beside `cumsum`: cumprod cummax cummin. Each element folds all up to itself."""
+"""Scans along an axis other than `cumsum`: cumprod cummax cummin. Each element reduces all up to itself."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class _Expand(Pass):
         return [plan.total(cotangents, target, builder) for target in targets]
 
     def _jacobian(self, site: RewriteSite, y: Value, x: Value) -> Value:
-        """One way back for each element of y, stacked."""
+        """One backward pass for each element of y, stacked."""
         count = y.tensor.elements.constant
         if count is None or count > MAX_ROWS:
             raise _too_many_rows(site.node, y)

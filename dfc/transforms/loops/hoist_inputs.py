@@ -7,8 +7,8 @@
 
 A product of few rows costs the reading of its matrix, which is now read once. Where iterations have many rows, or how
 many is not known, the stack of products would be large for little; it is made only if the loop emits the products
-anyway, for its way back. The results are the same to the last bit: an element of a product does not depend on the other
-rows.
+anyway, for its backward pass. The results are the same to the last bit: an element of a product does not depend on the
+other rows.
 
 Assumes loops that begin at 0; others stay. Runs after `autodiff`, whose gradients of the matrix are sums over
 iterations.

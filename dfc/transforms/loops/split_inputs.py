@@ -6,8 +6,8 @@
                                                          }
 
 `x @ wx` does not wait for the iteration before, so that `hoist_inputs` can make one product of those of all iterations;
-and the way back need not compute what `x` gets if nobody asks. A vector `x` becomes a matrix of one row for the same
-reason.
+and the backward pass need not compute the cotangent of `x` if nobody asks. A vector `x` becomes a matrix of one row for
+the same reason.
 
 Only for few rows an iteration: with many, one product an iteration reads the matrix rarely enough. Runs before
 `autodiff`, so that loops whose iterations are computed again (`with recompute`) round in the same way. A concatenation
