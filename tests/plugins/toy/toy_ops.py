@@ -1,4 +1,4 @@
-"""An op of another package: softplus(x) = log(1 + exp(x)), whose slope is the sigmoid of x."""
+"""An op of another package: softplus(x) = log(1 + exp(x)), whose gradient is the sigmoid of x."""
 
 import numpy as np
 

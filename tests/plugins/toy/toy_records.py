@@ -39,7 +39,7 @@ def of_rows(b: Builder, node: Node, x: Sparse) -> Value | None:
     return None if squares is None else whole_sum(b, squares)
 
 
-def slope(b: Builder, node: Node, _result: Value, dy: Value) -> Value:
+def gradient(b: Builder, node: Node, _result: Value, dy: Value) -> Value:
     x = node.operands[0]
     return b.apply("mul", b.apply("mul", b.scalar_like(2, x), x), b.broadcast(dy, x.tensor.shape))
 
@@ -50,7 +50,7 @@ register_reduction(
     "The sum of the squares.",
     lambda x, axes, keep: np.sum(x * x, axes, keepdims=keep),
     Reduce("add", before=lambda body, x, _node: body.apply("mul", x, x)),
-    slope,
+    gradient,
     identities=(),
     rules=replace(DEFAULTS, sharding=reduced("sum"), degree=degree, cost=cost, row_total=of_rows, filling=ADDED),
 )
