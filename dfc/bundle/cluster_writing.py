@@ -52,7 +52,7 @@ Replications = Mapping[str, Replication]
 @dataclass(frozen=True, slots=True)
 class Extras:
     """What a bundle holds besides the roles: the text of the program and of imported files by path, that of the
-    deployment file unless the bundle is itself a part of another one, and parts of entries that were compiled ahead.
+    deployment file unless the bundle is itself a part of another one, and precompiled parts of entries.
     `checks` are for the first calls of entries; `early` is the memory of entries by role, with all that they receive
     received at the start."""
 

@@ -13,7 +13,7 @@ CONSTANT_ALIGNMENT = 64
 
 
 def lay_out_constants(literals: Sequence[Literal]) -> tuple[bytes, tuple[int, ...]]:
-    """One blob with every literal at a multiple of 64 bytes; equal ones share their place."""
+    """One blob with every literal at a multiple of 64 bytes; equal ones share their bytes."""
     blob = bytearray()
     known: dict[bytes, int] = {}
     offsets: list[int] = []

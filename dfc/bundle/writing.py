@@ -135,7 +135,7 @@ def write(
 
 
 def _sites(program: Program) -> tuple[HostSite, ...]:
-    """The places of host calls, with the entries that they are in."""
+    """The sites of host calls, with the entries that they are in."""
     entries = {
         step.site: entry.name for entry in program.entries for step in walk(entry.steps) if isinstance(step, HostCall)
     }
@@ -208,7 +208,7 @@ def signature_entry(signature: EntrySignature, bounds: Mapping[Symbol, Dim]) -> 
 
 
 def _location(span: Span) -> SourceLocation:
-    """A place without the folder the program lies in, so that equal programs give equal bundles."""
+    """A source location without the folder the program lies in, so that equal programs give equal bundles."""
     name = span.name if span.name.startswith("std/") else PurePath(span.name).name
     return SourceLocation(name, span.line, span.column, span.file.line_text(span.line))
 

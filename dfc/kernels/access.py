@@ -18,7 +18,7 @@ IndexKey = tuple[int, int, Dim]
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """A part of an offset that is not linear: `index * stride`, where the index is the value of an instruction (checked
-    against `extent`), or `affine // interior` of a spread-out axis."""
+    against `extent`), or `affine // interior` of a dilated axis."""
 
     stride: Dim
     extent: Dim

@@ -114,8 +114,8 @@ class MatrixOperand:
 
     `inside` lists axes of the buffer with an interior step, as a `Mask` does: the factor is 0 where an index lies
     outside of the buffer or is no multiple of the step; else the element at index // step is read. The windows of a
-    convolution are such a map: m is (batch, place..), k is (element of the window.., channel), and the index along an
-    axis of the image is place * stride + element * dilation - padding."""
+    convolution are such a map: m is (batch, position..), k is (element of the window.., channel), and the index along
+    an axis of the image is position * stride + element * dilation - padding."""
 
     operand: int
     index: tuple[Affine, ...]

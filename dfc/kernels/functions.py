@@ -54,7 +54,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The word of a table at a place (i64, within the table), as u64."""
+    """The word of a table at an index (i64, within the table), as u64."""
 
     table: Table
 

@@ -60,7 +60,7 @@ def print_program(program: Program) -> str:
 
 
 def table_lines(program: Program) -> list[str]:
-    """The places of host calls and the fault sites, which everything else mentions by number."""
+    """The sites of host calls and the fault sites, which everything else mentions by number."""
     sites = list(_sites(program))
     lines = ["", *sites] if sites else []
     faults = [f"fault {number} {fault.kind}: {fault.message}" for number, fault in enumerate(program.faults)]

@@ -161,8 +161,8 @@ SiteType = tuple[DType, tuple[Dim, ...]]
 
 @dataclass(frozen=True, slots=True)
 class HostSite:
-    """A place where native code calls the run side. `kind` says which handler it is for, `attributes` what that one is
-    told besides the operands (of a checkpoint: the number of the text argument, and the variables); `names` are the
+    """A site where native code calls the run side. `kind` says which handler it is for, `attributes` what that one
+    gets besides the operands (of a checkpoint: the number of the text argument, and the variables); `names` are the
     full names of the graph nodes it stands for."""
 
     kind: str
@@ -243,7 +243,7 @@ class Program:
         return len(self.faults) - 1
 
     def host_site(self, site: HostSite) -> int:
-        """The number of a new place of calls to the run side."""
+        """The number of a new site of calls to the run side."""
         self.sites.append(site)
         return len(self.sites) - 1
 

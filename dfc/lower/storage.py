@@ -1,4 +1,4 @@
-"""Views of memory: where values are while kernels are made, before the arena is planned."""
+"""Buffer views: where values are in memory while kernels are made, before the arena is planned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""buffers: arena storages get offsets, steps over views become the steps of a program over numbered buffers.
+"""buffers: arena storages get offsets, steps over views of them become those of a program over buffers.
 
 Before: launches over storages `h`, `z`, `p` of sizes 4*B*100, 4*B*10, 4*B*10.
 After: buffers at offsets in one arena; `p` lies over `h` if `h` is dead by then, over `z` if written in place.

@@ -1,4 +1,4 @@
-"""Unallocated steps over views become steps over numbered buffers; kernels are made canonical and shared."""
+"""Unallocated steps over buffer views become steps over numbered buffers; kernels are made canonical and shared."""
 
 from __future__ import annotations
 

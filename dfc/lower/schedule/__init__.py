@@ -1,4 +1,5 @@
 """Schedule: kernels and nodes of a block become structured steps, under the locks they need.
 
-In: what `dfc.lower.fuse` makes. Out: steps over views (`unallocated`). Read first: `schedule`, then `locks`.
+In: what `dfc.lower.fuse` makes. Out: unallocated steps over buffer views (`unallocated`). Read first: `schedule`, then
+`locks`.
 """

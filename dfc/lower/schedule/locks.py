@@ -1,4 +1,4 @@
-"""locks: where an entry holds locks on a program's own state, beside calls that only read it.
+"""locks: where an entry holds locks on a program's own state, against concurrent readers.
 
     launch 0 ..                                   launch 0 ..
     launch 1 writes w                             locked default alone:
@@ -10,7 +10,7 @@
 An entry that changes what a readonly one reads holds the lock from its first such write to its last, so that a readonly
 call sees all of them or none. A readonly entry shares the locks of what it reads from start to end.
 
-Assumes scheduled steps, and that the run side lets nothing run beside an entry that saves or restores.
+Assumes scheduled steps, and that the run side runs nothing concurrently with an entry that saves or restores.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from dfc.ops.record import HostCall
 
 @dataclass(frozen=True, slots=True)
 class ScheduledEntry:
-    """The steps of an entry, with the views of its arguments (None: a text) and results."""
+    """The steps of an entry, with the buffer views of its arguments (None: a text) and results."""
 
     entry: Entry
     steps: list[UnallocatedStep]

@@ -1,4 +1,4 @@
-"""Steps over views: the form between fusion and the planning of memory."""
+"""Unallocated steps over buffer views: the form between fusion and the planning of memory."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def walk(steps: Sequence[UnallocatedStep]) -> list[UnallocatedStep]:
 
 
 def own_views(step: UnallocatedStep) -> tuple[BufferView, ...]:
-    """The views a step itself uses, without those of inner steps."""
+    """The buffer views that a step itself uses, without those of inner steps."""
     match step:
         case UnallocatedLaunch():
             return step.views

@@ -182,8 +182,8 @@ class SiteOperand:
 
 @dataclass(frozen=True, slots=True)
 class HostSite:
-    """A place in the native code of an entry that calls the run side: the handler for `kind`, which is told the
-    attributes. `names` are the values of the program that it stands for. Those that save and restore are told the
+    """A site in the native code of an entry that calls the run side: the handler for `kind`, which gets the
+    attributes. `names` are the values of the program that it stands for. Those that save and restore get the
     number of the parameter that is the path, and the state."""
 
     kind: str

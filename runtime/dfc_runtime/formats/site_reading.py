@@ -1,4 +1,4 @@
-"""JSON data to places of host calls, and what all readers of manifests share: places in a text, element types.
+"""JSON data to sites of host calls, and what all readers of manifests share: source locations, element types.
 
 Whatever is not exactly as `manifest_writing` makes it is a `ValueError`.
 """
