@@ -33,7 +33,7 @@ Reductions    sum prod max min any all mean logsumexp(ReduceAttributes): x -> y
               argmax argmin(ArgAttributes): x -> y         cumsum cumprod cummax cummin(AxisAttributes): x -> y
               variance deviation(SpreadAttributes): x -> y median(AxisAttributes): x -> y
 Ordering      sort(SortAttributes) argsort(ArgSortAttributes): x -> y
-              top_k(TopAttributes): x -> values, places    search(SearchAttributes): sorted, values -> places
+              top_k(TopAttributes): x -> values, indices   search(SearchAttributes): sorted, values -> indices
 Measuring     range(MeasuredAttributes): count -> i64[N]    gives the symbol N a value while the entry runs
               nonzero(SizedAttributes): mask -> one i64[N] an axis   count_distinct: x -> i64
               unique(SizedAttributes): x -> values[N], inverse, counts[N]
@@ -58,7 +58,7 @@ Control       if: condition, *t -> values.., *t            regions: then, else (
 Gradients     grad: loss, targets.. -> one gradient a target   gone after `autodiff`
               jacobian: y (1-d or scalar), x -> shape(y) + shape(x)  gone after `autodiff`
               custom(CustomAttributes): results.., parameters.., cotangents.., gradients.. -> results..
-              cotangent: x -> x                            holds a place among the operands of `custom`
+              cotangent: x -> x                            placeholder among the operands of `custom`
 Telling       summary_scalar summary_histogram debug_print clock   see `dfc.ops.effects.host_io`
 Messages      send recv contribute combined                see `dfc.ops.effects.communication`
               route_ids routed_ids route_rows routed_rows answer_rows answered_rows shard_place shard_rows

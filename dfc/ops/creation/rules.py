@@ -55,7 +55,7 @@ def _count_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> M
 
 
 def _numbers_at(output: Builder, node: Node, rows: Value, axis: int) -> Value:
-    """A number is that of its place."""
+    """A number is that of its position."""
     del axis
     return output.cast(rows, node.result.tensor.dtype)
 

@@ -94,7 +94,7 @@ def _quotient_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -
 
 
 def _select_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
-    """Where a mask holds at few places, what it lets through counts as a product with it."""
+    """Where a mask holds at few positions, what it lets through counts as a product with it."""
     del node, sizes
     mask, a, b = degrees
     if mask is None:
@@ -105,7 +105,7 @@ def _select_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> 
 
 
 def _equal_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
-    """Numbers that grow with the batch, such as those of examples, are equal at few places."""
+    """Numbers that grow with the batch, such as those of examples, are equal at few positions."""
     del node, sizes
     known = evenly(same([degree for degree in degrees if degree != FLAT]))
     if known is None:
@@ -117,7 +117,7 @@ def _equal_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> M
 
 
 def _cast_rows(b: Builder, node: Node, known: Known) -> Sparse | None:
-    """To a wider type row by row; to a narrower one only once for each place."""
+    """To a wider type row by row; to a narrower one only once for each position."""
     source, target = node.operands[0].tensor.machine, node.result.tensor.machine
     is_wider = source.is_float and target.is_float and target.size > source.size
     return row_by_row(b, node, known) if is_wider else None

@@ -72,7 +72,7 @@ def _gather(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
 
 
 def _scatter_add(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
-    """Where the rows and their places are cut, each block makes a part of the sum."""
+    """Where the rows and their indices are split, each block makes a part of the sum."""
     assert isinstance(node.attributes, ScatterAttributes)
     axis, (ids, rows) = node.attributes.axis, states
     rank = node.operands[0].tensor.rank
@@ -131,7 +131,7 @@ def _gather_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> 
 
 
 def _scatter_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) -> MaybeDegree:
-    """The sum of all rows stays; it is spread over the rows of the target, of which some may get nothing."""
+    """The sum of all rows stays; it is distributed over the rows of the target, of which some may get nothing."""
     assert isinstance(node.attributes, ScatterAttributes)
     _, rows = degrees
     return _into(rows, node.operands[0].tensor.elements, node.attributes.shape[node.attributes.axis], sizes)

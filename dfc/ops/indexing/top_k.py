@@ -1,4 +1,4 @@
-"""The largest elements (top_k), and places in a sorted vector (search)."""
+"""The largest elements (top_k), and positions in a sorted vector (search)."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _infer_search(types: Sequence[TensorType], attributes: Attributes) -> Sequen
 
 
 def _evaluate_search(operands: Sequence[Array], attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
-    """By halving, as `_decompose_search` does: in a vector that is not sorted it finds the same places, too."""
+    """By halving, as `_decompose_search` does: in a vector that is not sorted it finds the same positions, too."""
     it = _search(attributes)
     row, values = map(widen, operands)
     low, high = np.zeros(values.shape, np.int64), np.full(values.shape, row.size, np.int64)

@@ -189,7 +189,7 @@ def _seen(b: Builder, x: Value, it: ConvolutionAttributes, sizes: tuple[int, ...
 
 
 def _patches(b: Builder, x: Value, it: ConvolutionAttributes, sizes: tuple[int, ...]) -> Value:
-    """[batch * windows, elements of a window]: one row for each place where the kernel is put."""
+    """[batch * windows, elements of a window]: one row for each position of the kernel."""
     axes = tuple(range(1, len(sizes) + 1))
     channels = x.tensor.shape[-1]
     rows, columns = product((x.tensor.shape[0], *it.counts)), product((*map(dim, sizes), channels))
@@ -238,7 +238,7 @@ def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
 
 
 def _by_data(b: Builder, node: Node, dy: Value) -> Value:
-    """The gradients, spread out by the strides, convolved with the kernel turned round."""
+    """The gradients, dilated by the strides, convolved with the kernel turned round."""
     x, kernel = node.operands
     it = convolution(node.attributes)
     axes = tuple(range(len(it.strides)))

@@ -20,8 +20,8 @@ Shape = tuple[Dim, ...]
 
 
 class Grouped:
-    """`seen` are the windows of the image, [batch, places.., groups, channels of a group, window..]; `kernel` the shape
-    of the kernels, [window.., channels of a group, channels out]."""
+    """`seen` are the windows of the image, [batch, positions.., groups, channels of a group, window..]; `kernel` the
+    shape of the kernels, [window.., channels of a group, channels out]."""
 
     def __init__(self, b: Builder, seen: Value, kernel: Shape, groups: int) -> None:
         self.b = b
@@ -53,7 +53,7 @@ class Grouped:
     # ------------------------------------------------------ matrices, one a group --
 
     def _rows(self) -> Value:
-        """[groups, batch * places, window * channels of a group]."""
+        """[groups, batch * positions, window * channels of a group]."""
         group = len(self.output_shape)
         window = range(group + 2, group + 2 + len(self.window))
         turned = self.b.transpose(self.seen, (group, *range(group), *window, group + 1))
@@ -74,7 +74,7 @@ class Grouped:
         return self.b.cast(x, dtype.accumulator)
 
     def _windows(self) -> Value:
-        """[batch, places.., channels, 1, window..]."""
+        """[batch, positions.., channels, 1, window..]."""
         return self._working(self.seen)
 
     def _by_channel(self, kernel: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Rules of values that are made of no operand, each element of which follows from its place."""
+"""Rules of values that are made of no operand, each element of which follows from its position."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Row sparsity through element-wise ops: dense factors at the rows of a term, and functions that are zero at zero.
 
-Linear functions keep the rows apart; functions that are only zero at zero see each place once, so rows with the same
-number are added up before.
+Linear functions keep the rows apart; functions that are only zero at zero see each row of the target once, so rows
+with the same number are added up before.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def scaled(b: Builder, node: Node, x: Sparse, factor: Value, position: int, *, d
 
 
 def restricted(b: Builder, factor: Value, term: Term) -> Value | None:
-    """A dense factor at the places of a term. Element-wise expressions are computed for these places only."""
+    """A dense factor at the rows that a term selects. Element-wise expressions are computed for these rows only."""
     here: dict[Value, Value] = {}
     pending = [factor]
     while pending:

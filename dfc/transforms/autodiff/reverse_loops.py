@@ -8,7 +8,7 @@
 
 What an iteration started with, and what is not computed again, comes from stacked results (`expose` has added them). A
 loop without them, being without effects, is run again up to the iteration in question. What an iteration gets from
-`xs[i]` for an outer `xs` is emitted and added to its place after the loop, all iterations at once, so that no iteration
+`xs[i]` for an outer `xs` is emitted and added to its rows after the loop, all iterations at once, so that no iteration
 touches all of `xs`; loops in loops leave it to the outermost one. What an outer matrix gets from products is emitted
 too (`row_products`). What else outer values get is added up from round to round, from what they have got before the
 loop on.
@@ -318,7 +318,7 @@ class _Back:
         return below_each_other(self.outer, *pair)
 
     def _accumulate_at(self, cotangents: Cotangents, value: Value, pair: tuple[Value, Value]) -> None:
-        """An outer loop puts the rows of all its iterations in their places at once."""
+        """An outer loop scatters the rows of all its iterations at once."""
         parent = self._parent()
         if parent is not None and parent.attributes.trips is not None and value in parent.totals:
             parent.rows.append(_Rows(value, pair))

@@ -7,7 +7,7 @@
                                                      x = loop x = x for k in 0..min(32, ..) { x = step(x) }
                                                } } }
 
-The backward pass through a loop needs a place for what each iteration started with, and places have sizes known
+The backward pass through a loop needs a buffer for what each iteration started with, and buffers have sizes known
 beforehand. If only the run knows the number of iterations, the three inner loops have room for 32 iterations each: the
 backward pass runs a block of 32,768 iterations again from its start, then blocks of 1,024 and 32 iterations, and keeps
 96 sets of carried values at a time. A `while` is run once before, to count its iterations. A loop over sizes `with

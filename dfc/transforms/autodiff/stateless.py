@@ -1,4 +1,4 @@
-"""stateless: a copy of a loop without effects, in which state is carried from round to round.
+"""stateless: a copy of a loop without effects, in which state is carried from iteration to iteration.
 
     loop y = x for i in 0..n {                     let dice: u64[4] = graph.read(resource = "dice")
       let d: f64 = graph.draw(..)                  loop y = x, state = dice for i in 0..n {

@@ -4,7 +4,7 @@
                                          dice := s + [0, 0, 1, 0]
                                          let x = random_at(4 * row + column, s[0], s[1], s[2])
 
-A number depends on its place in the whole draw alone, so every block has those that the undivided program gives it;
+A number depends on its position in the whole draw alone, so every block has those that the undivided program gives it;
 and the rng counts one draw, however many blocks there are.
 """
 
