@@ -130,7 +130,7 @@ def measure_on(module: ClusterModule | dfc_runtime.Module, meter: Meter, path: s
 
 
 def cluster_of(path: str) -> Cluster | None:
-    """How a bundle is spread over ranks; None for a program on one."""
+    """How a bundle is distributed over ranks; None for a program on one."""
     if path.endswith(".dfg") or path == "-":
         raise click.UsageError("ranks run bundles: compile the program first, with dfc compile --deploy")
     with opened(existing(path)) as bundle:

@@ -1,4 +1,4 @@
-"""How a bundle is spread over ranks, as `dfc inspect` prints it: jobs and roles, state, entries, messages, parts.
+"""How a bundle is distributed over ranks, as `dfc inspect` prints it: jobs and roles, state, entries, messages, parts.
 
 Assumes the cluster section of a checked manifest. Guarantees one line for each role, piece of state, entry, message and
 part.

@@ -28,7 +28,7 @@ from dfc_runtime.formats.manifest import Entry
 
 Results = dict[str, object]
 SAME_REQUEST = 1.0
-"""Seconds in which a repeated signal is the same wish to stop, and no impatience."""
+"""Seconds in which a repeated signal is the same request to stop, and no impatience."""
 LOOK_EVERY_S = 0.1
 Feeds = Mapping[str, object]
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class Loop:
 
 
 class Stopper:
-    """Turns the first SIGINT or SIGTERM into a wish to stop after the step, and says so, unless a supervisor does. A
+    """Turns the first SIGINT or SIGTERM into a request to stop after the step, and says so, unless a supervisor does. A
     second one interrupts the step where that can be; a further one ends the process at once, but not within a second of
     the first: service managers signal all processes, and some of them pass it on.
 

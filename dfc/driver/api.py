@@ -56,7 +56,7 @@ __all__ = [
 
 Setting = int | float | bool | str
 LAST_STAGE = "bundle"
-"""The one stage that asks for the parts of a program that are compiled ahead."""
+"""The one stage that asks for the precompiled parts of a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _deployed(
 
 
 def _with_extras(divided: Divided[Graph], built: Graph, context: Context) -> Divided[Graph]:
-    """What a bundle for many ranks holds besides its roles: parts of entries that are compiled ahead."""
+    """What a bundle for many ranks holds besides its roles: precompiled parts of entries."""
     from dfc.distribute.deployment.variants import check_variants
     from dfc.driver import cluster_parts, combine_checks, many_ranks
 

@@ -1,8 +1,8 @@
-"""Parts of entries on many ranks: those that a deployment file lists, compiled ahead, and those that a rank asks for.
+"""Parts of entries on many ranks: those that a deployment file lists, precompiled, and those that a rank asks for.
 
     step "train/loss" from "images", "labels"
 
-A part is spread like the whole program, with all state where that has it: what is replicated is cut into the same
+A part is distributed like the whole program, with all state where that has it: what is replicated is cut into the same
 blocks, so that a value has the same bits. Where nothing that is fed has the dimension that is cut, a part runs once.
 Assumes the graph as the front end makes it, and a deployment file that was resolved for it. Guarantees parts that run
 on any number of tasks that the whole program runs on.
@@ -45,7 +45,7 @@ class Surroundings:
 
 
 def surroundings(built: Graph, distributed: DistributedProgram) -> Surroundings:
-    """Those of a program that was spread."""
+    """Those of a distributed program."""
     elastic = elastic_jobs(distributed.parts, distributed.divided)
     return Surroundings(built, distributed.resolution, distributed.placed.placement.state, elastic)
 

@@ -1,7 +1,7 @@
 """What the first call of a replicated entry finds out where the compiler could not see it: whether its gradients are
-means over the batch or sums. It needs a part of the entry that gives the gradients, compiled ahead.
+means over the batch or sums. It needs a part of the entry that gives the gradients, precompiled.
 
-Assumes a program that was spread. Guarantees parts that change no state: an entry whose gradients draw random numbers,
+Assumes a distributed program. Guarantees parts that change no state: an entry whose gradients draw random numbers,
 look at what it has written, print, or are taken inside a loop, has none, and is not checked.
 """
 
@@ -45,7 +45,7 @@ def combine_checks(
         try:
             bundle = compiled(part, around, options)
         except CompileError:
-            continue  # as a part it cannot be spread: rows of a table that would have to be in one place, say
+            continue  # as a part it cannot be distributed: rows of a table that would have to be in one place, say
         statement = distributed.resolution.replications[name]
         names = tuple(names[0] for names in part.fetched)
         check = CombineCheck(statement.combine, names, str(statement.setting_span("combine")))

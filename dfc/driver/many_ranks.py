@@ -240,8 +240,8 @@ def _caller(entry: Entry, resolution: Resolution, replicated: Mapping[str, Repli
 def _fixed(
     constraints: PlacementConstraints, divided: ShardedGraph, replicated: Mapping[str, Replication]
 ) -> PlacementConstraints:
-    """Wishes that know what is cut into blocks, where divided state lies, and what has to be beside it. Nothing is
-    together with all its tasks: what is done with its rows is done where they are asked for."""
+    """Constraints that know what is cut into blocks, where sharded state lies, and what is colocated with it. Nothing
+    is together with all its tasks: what is done with its rows is done where they are asked for."""
     counts = {name: replication.count for name, replication in replicated.items()}
     owners = {name: state.division.site for name, state in divided.sharded.items()}
     groups = {group for name, group in constraints.together.items() if name in owners}

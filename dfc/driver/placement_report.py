@@ -1,6 +1,6 @@
 """What placement decided about a program, as data for people: each decision with its lines, and how good it is.
 
-Assumes a program that was spread. Guarantees plain data: what `dfc place` prints, as a table or as JSON.
+Assumes a distributed program. Guarantees plain data: what `dfc place` prints, as a table or as JSON.
 """
 
 from __future__ import annotations

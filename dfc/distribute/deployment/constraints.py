@@ -38,7 +38,7 @@ def asked_by(statement: PlaceStatement | Shard) -> Constraint:
 
 
 def contradict(first: PlaceStatement | Shard, second: PlaceStatement | Shard) -> bool:
-    """Nothing can be where both lines say; nor can what is spread over tasks be in a single one."""
+    """Nothing can be where both lines say; nor can what is distributed over tasks be in a single one."""
     one, other = asked_by(first), asked_by(second)
     is_sharded = isinstance(first, Shard) or isinstance(second, Shard)
     if is_sharded and (one.task is not None or other.task is not None):

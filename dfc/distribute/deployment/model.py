@@ -136,7 +136,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`step "train/logits", "train/loss" from "images"`: a part of an entry to be compiled ahead, by what is fetched
+    """`step "train/logits", "train/loss" from "images"`: a part of an entry to precompile, by what is fetched
     and what is fed. The spans are those of the names, in their order."""
 
     fetches: tuple[str, ...]

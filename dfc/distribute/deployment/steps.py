@@ -1,4 +1,4 @@
-"""Whether the parts of entries that a deployment wants compiled ahead are parts of one entry, each value named once.
+"""Whether the parts of entries that a deployment wants precompiled are parts of one entry, each value named once.
 
     step "train/scores", "train/loss" from "train/x", "train/y"
 

@@ -40,8 +40,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class EntryParts:
-    """How an entry is spread: the roles that take part, which of them need each feed, and the task (`job:task`) each
-    result comes from. One that only saves and restores has `steps`, and no role."""
+    """How an entry is distributed: the roles that take part, which of them need each feed, and the task (`job:task`)
+    each result comes from. One that only saves and restores has `steps`, and no role."""
 
     roles: tuple[RankRole, ...]
     feeds: Mapping[str, tuple[RankRole, ...]]

@@ -1,4 +1,4 @@
-"""How much state each task holds, beside the least that any placement of it could hold.
+"""How much state each task holds, against the least that any placement of it could hold.
 
 Assumes the decisions for state that `place_state` made. Guarantees the bound of Graham's rule: where all state of a job
 was free to move, the fullest task holds at most `factor` times what the best placement would.

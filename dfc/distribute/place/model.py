@@ -62,7 +62,7 @@ class Placed:
 
 
 class PlacementError(Exception):
-    """Wishes that cannot be fulfilled: `name` says whose, the message why."""
+    """Constraints that cannot be met: `name` says whose, the message why."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)

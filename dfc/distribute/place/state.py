@@ -1,4 +1,4 @@
-"""Where state goes: what the deployment file says, copies where an entry is replicated, else spread by size.
+"""Where state goes: what the deployment file says, copies where an entry is replicated, else distributed by size.
 
 State that several tasks may hold goes, largest first, to the task that holds the least so far (Graham's rule of longest
 processing time: the fullest task holds at most 4/3 - 1/(3m) of the best possible). Names that belong together move as

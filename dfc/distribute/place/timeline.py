@@ -1,4 +1,4 @@
-"""The simulated run of an entry beside what no placement could beat.
+"""The simulated run of an entry, and the lower bound that no placement could beat.
 
 Assumes the decisions of one entry, in program order. Guarantees that `lower_bound` is a lower bound under the same
 costs: no run on these tasks ends before the longest chain of nodes, or before the work is done by all tasks together.

@@ -210,7 +210,7 @@ class _Loop:
 
 
 def _counted_loop(site: RewriteSite) -> _Loop | None:
-    """The loop, if it has as many rounds as its attributes say, whatever the sizes are."""
+    """The loop, if it has as many iterations as its attributes say, whatever the sizes are."""
     parts = for_view(site.node, site.operands, site.regions)
     trips, first, last = parts.attributes.trips, _size(parts.start), _size(parts.stop)
     if trips is None or first is None or last is None:

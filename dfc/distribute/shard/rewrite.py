@@ -301,7 +301,7 @@ class _Rewriting(Pass):
         return [self.whole(value) for value in node.results]
 
     def _own_site(self, node: Node) -> TaskSite | None:
-        """Where a node has to be that has to do with the blocks of a task, or is better done beside rows."""
+        """Where a node has to be that has to do with the blocks of a task, or is better colocated with rows."""
         caller, division = self.routes.caller, self._colocated.get(node)
         site = division.site if division is not None else None
         if caller.count is None:
