@@ -1,7 +1,7 @@
 """A loaded program: entries as methods, state by name, checkpoints.
 
 Assumes a bundle that was checked. Guarantees that calls from several threads are safe: entries queue up, but for
-`readonly` ones, which run beside all others, and `concurrent` ones, which run beside each other.
+`readonly` ones, which run concurrently with all others, and `concurrent` ones, which run concurrently with each other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls of entries: feeds in, native code, results out.
 
 Assumes a driver and state that belong to the same manifest. Guarantees that nothing runs before all feeds are checked,
-that calls run beside each other only where their entries say so, and that results own their memory. What a call costs
+that calls run concurrently only where their entries say so, and that results own their memory. What a call costs
 beyond native code is what stands in `scalar_call` and `tensor_call`; everything that is not needed each time is decided
 when the module is loaded, or once per combination of shapes.
 """
@@ -270,7 +270,7 @@ def make_call(machinery: Machinery, number: int) -> Callable[..., object]:
 
 def sending_call(entry_call: EntryCall) -> Callable[..., object] | None:
     """For parts of entries that do nothing but send variables: they need no native code. None for others, for what may
-    run beside other calls, and where variables lie in the memory of a device."""
+    run concurrently with others, and where variables lie in the memory of a device."""
     entry, machinery = entry_call.entry, entry_call.machinery
     if entry_call.asked != frozenset({SEND}):
         return None

@@ -1,7 +1,7 @@
-"""Who may run beside whom.
+"""Which calls may run concurrently.
 
-Calls of one program: exclusive ones run one after the other; concurrent ones beside each other, but not beside
-exclusive ones; readonly ones beside any call. What Python does to the state itself (reading it, restoring it) runs
+Calls of one program: exclusive ones run one after the other; concurrent ones together with each other, but not with
+exclusive ones; readonly ones with any call. What Python does to the state itself (reading it, restoring it) runs
 alone. Containers of state that programs share have a door each: calls share it, Python takes it alone.
 
 Guarantees that who wants to be alone is not overtaken for ever by those who share, that an interrupted call leaves

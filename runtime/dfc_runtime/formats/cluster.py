@@ -1,7 +1,7 @@
-"""The section of a manifest that says how a program is spread over ranks: jobs, roles, edges, who takes part in what.
+"""The section of a manifest that says how a program is distributed over ranks: jobs, roles, edges, participants.
 
 A bundle with this section holds one whole bundle for each role, as the tensor `role/<name>`; its own entries are
-signatures without code. Parts of entries that were compiled ahead are whole bundles for many ranks, `part/<number>`;
+signatures without code. Precompiled parts of entries are whole bundles for many ranks, `part/<number>`;
 the text of the deployment file is the tensor `deployment`.
 
 Assumes nothing of the bytes it is read from. Guarantees that every name it mentions is known: roles of jobs, entries of
@@ -102,8 +102,8 @@ COMBINES = ("mean", "sum")
 
 @dataclass(frozen=True, slots=True)
 class CombineCheck:
-    """What the compiler could not see of a replicated entry: whether its `gradients`, values of a part that was
-    compiled ahead, are a mean over the batch or a sum, as `combine` says at that `location`. The first call
+    """What the compiler could not see of a replicated entry: whether its `gradients`, values of a precompiled
+    part, are a mean over the batch or a sum, as `combine` says at that `location`. The first call
     finds out."""
 
     combine: str
@@ -113,7 +113,7 @@ class CombineCheck:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEntry:
-    """How a call of an entry is spread. `roles` take part; `blocks` is 0 where nothing is split; `split` names the
+    """How a call of an entry is distributed. `roles` take part; `blocks` is 0 where nothing is split; `split` names the
     dimension that is, which for the roles means the size of one block. `count` and `first` name the sizes that tell a
     task how many blocks it has, and the number of the first of them. An entry with `steps` does nothing else and has no
     roles."""
@@ -162,7 +162,7 @@ class PartFeed:
 
 @dataclass(frozen=True, slots=True)
 class PrecompiledPart:
-    """A part of an entry that was compiled ahead: all names for each fetched value, the one that was written first."""
+    """A precompiled part of an entry: all names for each fetched value, the one that was written first."""
 
     fetches: tuple[tuple[str, ...], ...]
     feeds: tuple[PartFeed, ...]
@@ -185,7 +185,7 @@ class ClusterMemory:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`parts` are compiled ahead; `deployment` is the name of the deployment file whose text the bundle has, "" for a
+    """`parts` are precompiled; `deployment` is the name of the deployment file whose text the bundle has, "" for a
     bundle without it; `memory` is for whoever reads it."""
 
     jobs: tuple[ClusterJob, ...]

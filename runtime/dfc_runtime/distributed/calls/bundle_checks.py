@@ -37,7 +37,7 @@ def check_ranks(bundle: OpenBundle) -> None:
 
 
 def plans_of(program: Manifest, topology: Topology) -> list[EntryPlan]:
-    """How the entries are spread, in their order."""
+    """How the entries are distributed, in their order."""
     splits = {each.name: each for each in topology.cluster.entries}
     return [EntryPlan(number, entry, splits[entry.name], topology) for number, entry in enumerate(program.entries)]
 

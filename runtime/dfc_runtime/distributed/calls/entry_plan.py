@@ -1,6 +1,7 @@
-"""How calls of an entry are spread over tasks: who gets which feeds, who gives which results. The same on every rank.
+"""How calls of an entry are distributed over tasks: who gets which feeds, who gives which results.
 
-Assumes a manifest and a topology that belong together. Guarantees that what one rank packs another unpacks.
+Assumes a manifest and a topology that belong together. Guarantees the same plan on every rank, so that what one packs
+another unpacks.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class TaskPart:
 
 
 class EntryPlan:
-    """An entry of the program, or a part of one, spread. `name` is what people call it, if not by its own name."""
+    """An entry of the program, or a part of one, distributed. `name` is what people call it, if not by its own name."""
 
     def __init__(self, number: int, entry: Entry, split: ClusterEntry, topology: Topology, name: str = "") -> None:
         self.number = number

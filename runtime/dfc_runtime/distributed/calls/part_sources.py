@@ -1,4 +1,4 @@
-"""What parts of entries are made of on many ranks: bundles that were compiled ahead, or the texts and the compiler.
+"""What parts of entries are made of on many ranks: precompiled bundles, or the texts and the compiler.
 
 The compiler is an optional companion, as on one rank, and rank 0 alone needs it. Guarantees that a part is found ahead
 whatever names its values are asked for by.

@@ -146,7 +146,7 @@ class ClusterParts:
         return self._compiled(client, lambda compiler: compiler.fill(entry))
 
     def add_filled(self, client: Client, of: EntryPlan, filled: Filled) -> EntryPlan:
-        """Adds an entry for batches that are filled up on all ranks; how calls of it are spread."""
+        """Adds an entry for batches that are filled up on all ranks; how calls of it are distributed."""
         names = [each.name for each in of.entry.results]
         asked = _Asked(names, (), not names, f"filled {of.name}", of.name)
         self._distribute(client, asked, Signature(tuple(range(len(names))), {}), filled.bundle)
@@ -221,7 +221,7 @@ class ClusterParts:
             return bundle.manifest, None if role is None else bundle.read(ROLE + role.name)
 
     def _planned(self, manifest: Manifest, program: bytes | None, number: int, called: str) -> EntryPlan:
-        """How calls of a part are spread, with this rank ready for its own."""
+        """How calls of a part are distributed, with this rank ready for its own."""
         cluster = _cluster_of(manifest)
         self._check_state_sites(cluster)
         topology = self._rank.topology.of_part(cluster)

@@ -5,7 +5,7 @@ doubled or late:
 1. At most one session of ranks is alive: a new one is launched only after the one before it is empty.
 2. Success (exit code 0) is told only after every rank of the current epoch has left its record of completion.
 3. Events of an epoch that is over change nothing.
-4. Every session ends: by itself, or it is killed after silence, a death or a wish to stop; restarts are counted.
+4. Every session ends: by itself, or it is killed after silence, a death or a request to stop; restarts are counted.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ SILENCE = 30.0
 STARTING = 30.0
 """Seconds that a rank has at least until it first says anything: it starts Python and MPI, maybe on a busy machine."""
 STOP_WITHIN = 9.0
-"""Seconds to finish a step and save; what is left is killed, so that a wish to stop is met within ten."""
+"""Seconds to finish a step and save; what is left is killed, so that a request to stop is met within ten."""
 SAME_REQUEST = 1.0
-"""Seconds in which a repeat is the same wish to stop, not impatience: service managers signal all processes at once."""
+"""Seconds in which a repeat is the same request to stop, not impatience: service managers signal all processes."""
 KILL_AGAIN = 2.0
 PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -142,7 +142,7 @@ def _started(state: State, event: Started) -> Reaction:
         until=0.0,
         halted=None,
     )
-    if state.stopped_by:  # the wish to stop came while the session was being launched
+    if state.stopped_by:  # the request to stop came while the session was being launched
         return _stop_early(running, event.time)
     return running, ()
 
@@ -161,7 +161,7 @@ def _completed(state: State, event: Completed) -> Reaction:
 
 
 def _signalled(state: State, event: Beat | Completed) -> Reaction:
-    """Somebody has signalled a rank itself: that is a wish to stop, as if this process had been asked."""
+    """Somebody has signalled a rank itself: that is a request to stop, as if this process had been asked."""
     if not event.signal or state.stopped_by or state.phase != "running":
         return state, ()
     asked = replace(state, stopped_by=event.signal, stopped_at=event.time, until=event.time + STOP_WITHIN)

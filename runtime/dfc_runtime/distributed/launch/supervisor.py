@@ -210,7 +210,7 @@ class _Session:
         return sorted(others - {rank})
 
     def send(self, number: int) -> None:
-        """Passes a signal on: a wish to stop to the rank that decides; where that is on another host, to those here,
+        """Passes a signal on: a request to stop to the rank that decides; where that is on another host, to those here,
         which tell it. The last one goes to all, and to the launcher, too."""
         if number == signal.SIGKILL:
             processes.signal_all(self.processes(), number)
