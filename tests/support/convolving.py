@@ -21,7 +21,7 @@ def windows_of(
     image: Sequence[int], window: Sequence[int], steps: Sequence[int], dilations: Sequence[int], low: Sequence[int],
     counts: Sequence[int],
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:  # fmt: skip
-    """Place, element of the window, and where that is in the image, if inside."""
+    """Position, element of the window, and where that is in the image, if inside."""
     windows: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = []
     for position in np.ndindex(*counts):
         for element in np.ndindex(*window):
@@ -55,7 +55,7 @@ def convolved(kind: str, tensors: Sequence[Array], windows: Sequence[Any], group
 
 
 def computed(one: Convolved, memory: Sequence[Array], sizes: Mapping[Symbol, int]) -> tuple[Array, Array]:
-    """What the convolution makes, and its place as a view: `memory` is that of each operand, flat."""
+    """The output of a convolution, and the view it belongs in: `memory` is that of each operand, flat."""
     what = one.what
     tensors = [view(tensor, memory[tensor.operand], sizes) for tensor in what.tensors]
     low = [each.evaluate(sizes) for each in what.low]

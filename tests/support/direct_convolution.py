@@ -27,7 +27,7 @@ class Form:
     def touched(
         self, image: Sequence[int], window: Sequence[int]
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
-        """Place, element of the window, and the element of the image that lies there, if one does."""
+        """Position, element of the window, and the element of the image that lies there, if one does."""
         for position in np.ndindex(*self.counts(image, window)):
             for element in np.ndindex(*window):
                 axes = zip(position, element, self.steps, self.dilations, self.pads, strict=True)

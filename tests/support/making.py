@@ -157,7 +157,7 @@ class Making:
         return self._region_node("while", start, [v.type for v in start], sides)
 
     def count(self, count: Symbol | int, start: Sequence[Value], body: Body) -> tuple[Value, ...]:
-        """`for i in 0..rounds`: the body returns the next carries, then what it emits."""
+        """`for i in 0..count`: the body returns the next carries, then what it emits."""
         bounds = (self.constant(0, I64), self.size(count))
         carries = [Value(v.type, f"{self.name}/carry") for v in start]
         parameters = [Value(tensor(I64), f"{self.name}/i"), *carries]

@@ -1,4 +1,4 @@
-"""A two-layer perceptron written out in NumPy, in any precision: the sums and slopes of a training step by hand."""
+"""A two-layer perceptron written out in NumPy, in any precision: the sums and gradients of a training step by hand."""
 
 from __future__ import annotations
 

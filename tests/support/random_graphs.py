@@ -68,7 +68,7 @@ class _Grower:
         self.floating = floating
         self.control = control
         self.smooth = smooth
-        self.in_while = False  # effects there have no way back
+        self.in_while = False  # effects there have no backward pass
         pool = [1, 2, 3, 4, 5, 7, 8] if random.random() < 0.9 or smooth else [0, 1, 3]
         self.sizes: list[Dim] = [dim(N), *(dim(n) for n in random.sample(pool, min(2, len(pool))))]
         self.guesser = Guesser(random, self.sizes, self._dtype, self._type, none=not smooth)

@@ -1,4 +1,4 @@
-"""Random recurrent programs as text: carried tuples, emits, branches, inner loops, products, draws, and zero rounds."""
+"""Random recurrent programs as text: carried tuples, emits, branches, inner loops, products, draws, and zero trips."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WIDTH = 3
 
 @dataclass(frozen=True, slots=True)
 class RandomLoop:
-    """A program with the entries `f` (loss and slopes) and `value` (loss), and its feeds. SETTING stands in it."""
+    """A program with the entries `f` (loss and gradients) and `value` (loss), and its feeds. SETTING stands in it."""
 
     text: str
     feeds: dict[str, np.ndarray]

@@ -32,7 +32,7 @@ class Sample:
     """`path` below the samples; `run` calls entries of a loaded program and gives their results. `smaller` are texts to
     replace. `split` are the entries to replicate, with the size to cut; `tables` is state to be divided by rows. `near`
     is how far numbers may be from those of the undivided program after either, in parts of the largest one of each
-    array: Adam makes much of small slopes."""
+    array: Adam makes much of small gradients."""
 
     path: str
     run: Callable[[Program], list[object]]

@@ -71,7 +71,7 @@ def _assign(random: Random, number: int) -> tuple[str, Callable[[Env], None]]:
 
 
 def _gradient(random: Random, number: int) -> tuple[str, Callable[[Env], None]]:
-    """Losses whose slopes are known."""
+    """Losses whose gradients are known."""
     name, other = random.sample(TABLES, 2)
     losses: list[Term] = [
         (f"mean(square({name}))", lambda env: 2 * env[name] / env[name].size),
@@ -86,7 +86,7 @@ def _gradient(random: Random, number: int) -> tuple[str, Callable[[Env], None]]:
 
 
 def _loop(random: Random, number: int) -> tuple[str, Callable[[Env], None]]:
-    """Rounds that carry a table and a number for each column; how many is known, or found out."""
+    """Loops that carry a table and a number for each column; how many is known, or found out."""
     first, begin = random.choice([_leaf(random, TABLES), ("zeros(f64[11, 3])", lambda _: np.zeros((ROWS, COLUMNS)))])
     text, value = table(random, (*TABLES, "t"), 2)
     name, limit, finds = random.choice(TABLES), random.randrange(4), random.random() < 0.4
