@@ -1,4 +1,4 @@
-"""What is told of what was done before: that it was, where it is saved, how it ended, and what is lost of its results.
+"""Reports of a run that was done before: that it was, where it is saved, how it ended, and what is lost of its results.
 
 Assumes that its last checkpoint was read. Guarantees exit code 0 only where all that the command asks for is there.
 """
@@ -18,7 +18,7 @@ _AGAIN = "--again makes it once more, from where it ended"
 
 
 def print_ending(entry: str, steps: int, ending: Ending, folder: Path | None, out: str | None, *, as_json: bool) -> int:
-    """Tells it, and gives the exit code. `UsageError` if there was to be a file `out`, and there is none."""
+    """Prints the report, and gives the exit code. `UsageError` if there was to be a file `out`, and there is none."""
     if out is not None and not Path(out).exists():
         text = f"this run was done before, and {out} is not there: what it gave is not kept with the state"
         raise click.UsageError(f"{text}\n  {_AGAIN}")

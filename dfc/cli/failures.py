@@ -59,7 +59,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def report(failure: Exception) -> int:
-    """Tells the user, and gives the exit code."""
+    """Prints the failure, and gives the exit code."""
     if os.environ.get("DFC_TRACEBACK") == "1":
         traceback.print_exception(failure)
     if isinstance(failure, click.ClickException):

@@ -25,7 +25,7 @@ from dfc_runtime.module import parts_of
 
 @dataclass(frozen=True, slots=True)
 class PartRequest:
-    """What is fetched, and the feeds as they were typed, by name; where results go, and how they are told."""
+    """What is fetched, and the feeds as they were typed, by name; where results go, and how they are printed."""
 
     fetches: Sequence[str]
     texts: Mapping[str, str]
@@ -42,7 +42,7 @@ def check_once(plan: Plan, schedule: running.Schedule) -> None:
 
 
 def run_part(module: ClusterModule | Module, request: PartRequest, plan: Plan) -> int:
-    """Computes what is fetched from what is fed, once, and tells it."""
+    """Computes what is fetched from what is fed, once, and prints it."""
     names, feed_values = list(request.fetches), feeds(request.texts, ())
     cluster = module.manifest.cluster
     where = plan.or_else(cluster.checkpoint if cluster is not None else None)

@@ -160,7 +160,7 @@ def _end(records: SupervisorLink, code: int, report: str) -> None:
 
 
 def _unwatched(comm: MPI.Intracomm, records: SupervisorLink) -> int:
-    """An exit code, if the supervisor cannot hear how some of the ranks are: rank 0 has told it."""
+    """An exit code, if the supervisor cannot hear how some of the ranks are: rank 0 has reported it."""
     fault = unseen(comm.allgather(Seen.of(records))) if current_epoch() is not None else ""
     if not fault:
         return 0
@@ -192,7 +192,7 @@ def _heed_signals(records: SupervisorLink, rank: int) -> None:
 
 
 def _report_once(body: Callable[[], int], comm: MPI.Intracomm) -> int:
-    """What ends a run is told once, by rank 0 if it can: it hears of what another rank has found, and what is wrong
+    """What ends a run is reported once, by rank 0 if it can: it hears of what another rank has found, and what is wrong
     with a file all of them find. The others wait for the end, and speak, or end it, only if rank 0 is prevented."""
     from dfc_runtime.distributed.transport.waiting import is_reported  # ranks alone wait for messages
 
@@ -288,7 +288,7 @@ def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, feed_
             continue
         is_short = size == last
         if is_short and schedule.last == "pad" and short is not None:
-            short.compile()  # what is wrong with it is told before the first step
+            short.compile()  # what is wrong with it is reported before the first step
             continue
         can_drop = is_short and not split_fault(split, first) and batching.total > schedule.batch
         remedies = ["leave it out of every epoch: --last drop"] if can_drop else []

@@ -1,4 +1,4 @@
-"""Calling an entry again and again: epochs, batches, steps, stopping by a signal, and what is told on the way.
+"""Calling an entry again and again: epochs, batches, steps, stopping by a signal, and the listeners of all that.
 
 Assumes feeds as arrays and numbers. Guarantees that a signal ends the loop between two steps, so that state can still
 be saved, and that a second one, or a step of more than some seconds, is interrupted: state is then that of the last
@@ -81,7 +81,7 @@ class Report:
 
 
 class Listener(Protocol):
-    """Is told of every step; must be quick."""
+    """Called after every step; must be quick."""
 
     def step(self, report: Report) -> None: ...
 
@@ -94,8 +94,8 @@ class Call(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """How to call, who is told, whether results of the last epoch are kept, and how many steps are done already.
-    `on_stop` is told of signals, and says whether a later one may end the process at once."""
+    """How to call, who listens, whether results of the last epoch are kept, and how many steps are done already.
+    `on_stop` gets signals, and says whether a later one may end the process at once."""
 
     schedule: Schedule
     listener: Listener
@@ -104,7 +104,7 @@ class Loop:
     alone: bool = True
     """Whether no other ranks take part: only then a call can be interrupted."""
     on_stop: Callable[[int], bool] | None = None
-    """Is told of signals, and says whether it is left to this process what more of them mean."""
+    """Gets signals, and says whether it is left to this process what more of them mean."""
 
 
 class Stopper:

@@ -105,7 +105,7 @@ def refuse_checkpoint(folder: Path) -> None:
 
 
 class Keeper(Silent):
-    """Restores and saves the state of one run. As a listener it is told of every step; as a context it leaves no folder
+    """Restores and saves the state of one run. As a listener it hears of every step; as a context it leaves no folder
     behind in which a run that failed has saved nothing."""
 
     def __init__(self, module: Kept, entry: str, plan: Plan, schedule: Schedule, feeds: Feeds, *, saves: bool) -> None:
@@ -264,7 +264,7 @@ class Keeper(Silent):
             try:
                 epochs.check(folder, self._epoch)
             except epochs.ReplacedError:
-                self._collect()  # a save that goes on would be told of once more
+                self._collect()  # a save that goes on would be reported once more
                 raise
 
     def _is_time(self, report: Report) -> bool:
@@ -280,7 +280,7 @@ class Keeper(Silent):
             self._save(plan.folder, keep=plan.keep, **self._progress_record(report))
 
     def _collect(self) -> None:
-        """Waits for the save before; the first that fails is told, and the run goes on, if the folder is still its."""
+        """Waits for the save before; the first that fails is reported, and the run goes on while the folder is its."""
         begun, self._begun = self._begun, None
         if begun is None:
             return

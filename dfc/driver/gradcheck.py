@@ -4,7 +4,7 @@ The graph is written as a program, its element types are widened to f64, and tha
 reference evaluator: `grad` as the compiler expands it, and the loss on both sides along random directions. This is done
 at several points, of different sizes: a gradient that takes the wrong side of a choice is right wherever the choice
 falls the other way. Assumes a graph as the front end makes it. Guarantees that feeds, sizes and directions follow from
-the seed, and that a gradient that is not compared is told with the reason, never counted as right.
+the seed, and that a gradient that is not compared is reported with the reason, never counted as right.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class _Entry:
 
 
 def _least_error(mine: float, here: float, along: Callable[[float], float], size: float) -> float:
-    """With the first step that tells the gradient to be right, or the best one."""
+    """With the first step that shows the gradient to be right, or the best one."""
     least = np.inf
     for step in STEPS:
         least = min(least, _error(mine, here, along, step * size))

@@ -47,7 +47,7 @@ def unsupported(what: str, span: Span, *, helps: Iterable[Help] = ()) -> Mistake
 
 
 class Reporter:
-    """Collects the messages of one run; a place gets at most one message of a kind, and a limit is told once."""
+    """Collects the messages of one run; a place gets at most one message of a kind, and a limit is reported once."""
 
     def __init__(self) -> None:
         self.diagnostics = Diagnostics()

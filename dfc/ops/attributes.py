@@ -59,7 +59,7 @@ Gradients     grad: loss, targets.. -> one gradient a target   gone after `autod
               jacobian: y (1-d or scalar), x -> shape(y) + shape(x)  gone after `autodiff`
               custom(CustomAttributes): results.., parameters.., cotangents.., gradients.. -> results..
               cotangent: x -> x                            placeholder among the operands of `custom`
-Telling       summary_scalar summary_histogram debug_print clock   see `dfc.ops.effects.host_io`
+Host output   summary_scalar summary_histogram debug_print clock   see `dfc.ops.effects.host_io`
 Messages      send recv contribute combined                see `dfc.ops.effects.communication`
               route_ids routed_ids route_rows routed_rows answer_rows answered_rows shard_place shard_rows
               shard_positions                              see `dfc.ops.effects.routing`

@@ -181,8 +181,8 @@ class Decompose:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """Lowering: a call of the run side: the handler for `kind` gets the operands and fills the results, and is told the
-    plain fields of the attributes (bool, int, float, str, tuples of str). `resource` is a pseudo-resource such as
+    """Lowering: a call of the run side: the handler for `kind` gets the operands and the plain fields of the attributes
+    (bool, int, float, str, tuples of str), and fills the results. `resource` is a pseudo-resource such as
     `@network`: calls with the same one keep their order. The node's last operand and result are its token."""
 
     kind: str

@@ -59,7 +59,7 @@ def resolve(deployment: Deployment, graph: Graph) -> tuple[Resolution | None, li
 
 
 def wrong_names(deployment: Deployment, graph: Graph) -> list[Diagnostic]:
-    """What is wrong with the names of a deployment that has other mistakes, so that all are told at once."""
+    """What is wrong with the names of a deployment that has other mistakes, so that all are reported at once."""
     problem = _other_program(deployment, graph)
     if problem is not None:
         return [problem]
@@ -68,7 +68,7 @@ def wrong_names(deployment: Deployment, graph: Graph) -> list[Diagnostic]:
 
 
 def _other_program(deployment: Deployment, graph: Graph) -> Diagnostic | None:
-    """A program that came as text has no name to compare; a file that names none has been told so."""
+    """A program that came as text has no name to compare; a file that names none has its message already."""
     if not deployment.program:
         return None
     stem = deployment.program.rpartition("/")[2].removesuffix(".dfg")

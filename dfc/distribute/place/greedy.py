@@ -167,8 +167,8 @@ class Run:
                 self.nodes[inner] = TaskSite(site.job, site.task or 0) if self._is_reported_once(inner, node) else site
 
     def _is_reported_once(self, inner: Node, node: Node) -> bool:
-        """Whether a node tells people something that every task would tell likewise: its first one speaks for all. In a
-        loop over blocks each block has its own to tell."""
+        """Whether a node is host output that every task would repeat: that of the first one stands for all. In a loop
+        over blocks each block has its own."""
         count = self._constraints.counts.get(self._entry.name)
         in_blocks = count is not None and bool(node.regions) and is_blockwise(node, count)
         return rules_of(inner).for_people and not in_blocks

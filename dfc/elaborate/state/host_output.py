@@ -1,4 +1,4 @@
-"""What tells the host something, and the clock: `summary.scalar summary.histogram debug.print clock`."""
+"""Host output, and the clock: `summary.scalar summary.histogram debug.print clock`."""
 
 from __future__ import annotations
 

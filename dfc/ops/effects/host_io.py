@@ -1,11 +1,11 @@
-"""What a program tells the world while it runs, and the clock: calls of the host.
+"""Host output of a program while it runs, and the clock: calls of the host.
 
     summary_scalar(SummaryAttributes): x[, step], t -> t        t: the token of `@summary`
     summary_histogram(SummaryAttributes): x[, step], t -> t
     debug_print(PrintAttributes): x.., t -> t                   of `@print`
     clock(NoAttributes): x.., t -> nanoseconds, t               of `@clock`; the operands are there by then
 
-Where no run side listens, in the evaluator, nothing is told and the clock is that of the machine.
+Where no run side listens, in the evaluator, there is no output, and the clock is that of the machine.
 """
 
 from __future__ import annotations

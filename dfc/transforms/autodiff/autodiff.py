@@ -6,7 +6,7 @@
 The gradient rows of the op records, last node first, along paths between targets and loss only; what a value gets from
 several users is added. Nodes are expanded in program order, so the gradient of a gradient finds plain nodes. Reads that
 see the same version of a variable are one target. Loops of unknown length are split into blocks before
-(`split_iterations`). A target without a path gets zeros: the front end has told the author already, where the program
+(`split_iterations`). A target without a path gets zeros: the front end has reported it already, where the program
 is as it was written.
 """
 

@@ -9,7 +9,7 @@ size. Means and sums may be scaled and added afterwards, and a mean may be added
 batch, such as a penalty on weights. Whatever else is made of them is unclear, and so is what uses a sum on the way to
 the result (a variance is a mean of squares of what the whole batch decides), or reads what the batch has written.
 
-Assumes an entry after all passes. Guarantees that a kind is told only where it is proved.
+Assumes an entry after all passes. Guarantees that a kind is given only where it is proved.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OWN_KIND = {kind.value: kind for kind in EXTREMES}
 
 
 def results_over(entry: Entry) -> dict[str, tuple[tuple[Symbol, str], ...]]:
-    """For each size along which feeds can be cut into batches, what `over_batch` tells."""
+    """For each size along which feeds can be cut into batches, what `over_batch` finds."""
     shapes = [value.type.shape for value in entry.block.parameters if isinstance(value.type, TensorType)]
     batch_symbols = [
         symbol for symbol in entry.dims if any(str(symbol) == str(size) for shape in shapes for size in shape)
