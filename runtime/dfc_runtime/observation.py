@@ -1,4 +1,4 @@
-"""What the run side is doing, told to whoever listens: how tests see the order in which a bundle is checked."""
+"""What the run side is doing, as events for whoever listens: how tests see the order in which a bundle is checked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ listeners: list[Callable[[str], None]] = []
 
 
 def observe(event: str) -> None:
-    """Tells every listener."""
+    """Calls every listener."""
     for listener in listeners:
         listener(event)

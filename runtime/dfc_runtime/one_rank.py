@@ -68,7 +68,7 @@ def load_role(
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What the caller of `load` wants to be told while a program runs: `handlers` answer requests of its code,
+    """How a running program reaches the caller of `load`: `handlers` answer requests of its code,
     `summaries` and `trace` say where these go."""
 
     handlers: Mapping[str, Handler] | None

@@ -2,7 +2,7 @@
 
 Assumes that the caller holds the module's gate while state is looked at. Guarantees that a checkpoint holds the state
 as it was at the call, that checkpoints are numbered in the order of the calls, and that a save which failed unseen is
-told by the next one.
+reported by the next one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Saving:
         assert work is not None
         try:
             self._path = work()
-        except Exception as problem:  # told by `result`, or by the next save
+        except Exception as problem:  # reported by `result`, or by the next save
             self._problem = problem
 
     @property

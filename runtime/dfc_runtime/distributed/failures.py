@@ -1,7 +1,7 @@
 """Errors on their way between ranks: the same error everywhere, with the rank where it arose named.
 
-Guarantees that an error of dfc keeps its class, code, places and numbers; any other is told as what failed there, with
-the exit code it would have on one rank: a bug is no death of a rank, which a restart may cure.
+Guarantees that an error of dfc keeps its class, code, places and numbers; any other is reported as what failed there,
+with the exit code it would have on one rank: a bug is no death of a rank, which a restart may cure.
 """
 
 from __future__ import annotations

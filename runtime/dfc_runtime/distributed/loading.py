@@ -1,6 +1,6 @@
 """From a bundle for many ranks to a module on each of them.
 
-Assumes that all ranks load the same bundle. Guarantees that a number of ranks which does not fit is told by rank 0
+Assumes that all ranks load the same bundle. Guarantees that a number of ranks which does not fit is reported by rank 0
 alone: the others end in silence, so that it can say so.
 """
 

@@ -1,4 +1,4 @@
-"""One profile of many ranks: each measures its kernels, rank 0 is told at the end.
+"""One profile of many ranks: each measures its kernels, rank 0 gathers them at the end.
 
 Assumes that all ranks load the program with a meter, and close it. Guarantees that nothing is sent while calls are
 made; and that a bundle without ticks is an error before the first call.

@@ -137,7 +137,7 @@ class MixedCall:
         self.fault: Fault = (HOST_FAILED, ())
 
     def call(self, slots: int) -> int:
-        """Runs all parts on the slots at this address: 0 when they are done, 1 after a fault, which `fault` tells."""
+        """Runs all parts on the slots at this address: 0 when they are done, 1 after a fault, which `fault` gives."""
         outer = self._words.from_address(slots)
         for part in self._parts:
             part.fill(outer, self._plan, self._arena)

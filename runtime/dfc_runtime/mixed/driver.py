@@ -4,7 +4,7 @@ Each device runs its part of an entry from beginning to end, in a thread of its 
 when it is there. The calling thread runs the part that asks the host for things (that of the processors), so requests
 are answered in the thread of the call. Assumes a bundle whose parts were proved to fit together. Guarantees results,
 faults and state that depend on no timing: after a fault the other devices go on as far as they need nothing of the one
-that failed, and of several faults the one of the first device in the plan is told.
+that failed, and of several faults the one of the first device in the plan is reported.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 It knows no process, file or clock: times are numbers in the events. Guarantees, whatever events come, in any order,
 doubled or late:
 1. At most one session of ranks is alive: a new one is launched only after the one before it is empty.
-2. Success (exit code 0) is told only after every rank of the current epoch has left its record of completion.
+2. Success (exit code 0) is reported only after every rank of the current epoch has left its record of completion.
 3. Events of an epoch that is over change nothing.
 4. Every session ends: by itself, or it is killed after silence, a death or a request to stop; restarts are counted.
 """

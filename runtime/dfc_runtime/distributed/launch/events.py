@@ -40,8 +40,8 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A rank has told what went wrong, and with which exit code it ends: in a message, or in a whole `report` for the
-    user; neither: the user knows already."""
+    """A rank has reported what went wrong, and with which exit code it ends: in a message, or in a whole `report` for
+    the user; neither: the user knows already."""
 
     time: float
     epoch: int

@@ -1,4 +1,4 @@
-"""What the ranks of a job tell their supervisor: beats, and how they ended; small files in the folder of the job.
+"""What the ranks of a job report to their supervisor: beats, and how they ended; small files in the folder of the job.
 
 A rank learns from its environment that there is a supervisor. It writes every half second that it is alive, what it is
 doing and how far it has come; and at its end a record of completion, or of what went wrong. Records are replaced as a
@@ -166,7 +166,7 @@ class SupervisorLink:
         return self._folder is None
 
     def end(self, code: int, text: str = "", report: str = "") -> bool:
-        """The last thing a rank tells: that it is done, or with which code it ends; later calls change nothing. Without
+        """The last record of a rank: that it is done, or with which code it ends; later calls change nothing. Without
         a text the user has been told already, or is told the report: True if the supervisor has got it."""
         if self._folder is None or self._over.is_set():
             return False

@@ -202,7 +202,7 @@ class Waiting:
         self.signal(range(self.comm.size), {"kind": FAILURE, "failure": failure.to_json()})
 
     def look(self) -> None:
-        """Answers questions, and raises what other ranks have told."""
+        """Answers questions, and raises what other ranks have reported."""
         if self.comm.rank and not self._is_stop_reported and (number := self.stopped_by()):
             self._is_stop_reported = True
             self.signal([0], {"kind": STOP, "number": number})
