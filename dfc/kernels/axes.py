@@ -16,7 +16,7 @@ from dfc.kernels.levels import varying
 
 
 def all_outer(kernel: LoopKernel) -> LoopKernel:
-    """The same kernel, parallel in all its axes where it is one stage that folds nothing."""
+    """The same kernel, parallel in all its axes where it is one stage that reduces nothing."""
     if kernel.ordered or len(kernel.stages) != 1 or kernel.stages[0].reductions:
         return kernel
     stage = kernel.stages[0]

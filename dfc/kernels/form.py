@@ -5,7 +5,7 @@ launched. Dimensions inside a kernel are symbols of the kernel (`d0`, `d1`, ...)
 
 Forms
 - `LoopKernel`: outer parallel axes, then stages executed one after the other at each outer point. A stage iterates its
-  own inner axes; it either folds reductions or stores, or both. One stage without reductions is a `map`; otherwise it
+  own inner axes; it either reduces or stores, or both. One stage without reductions is a `map`; otherwise it
   is a `reduce` whose later stages use the results (softmax: max, then sum with the exponentials stored, then a
   division).
   The points of a stage are independent of each other except through its reductions; a store may be read back by later
@@ -62,7 +62,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Folds a value over the stage's inner axes: add mul max min and or, or argmax/argmin (the index is the position
+    """Reduces a value over the stage's inner axes: add mul max min and or, or argmax/argmin (the index is the position
     along the single inner axis; ties take the lowest; NaN wins as in NumPy; the result has type `dtype`)."""
 
     combine: str

@@ -152,9 +152,9 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Lowering: fold `combine` (add mul max min and or) over the reduced axes of `before(element)`, then `after`.
+    """Lowering: reduce by `combine` (add mul max min and or) over the reduced axes of `before(element)`, then `after`.
 
-    `after(body, total, node)` may use `body.size(count)`; None is the identity. Nothing folds to the neutral element
+    `after(body, total, node)` may use `body.size(count)`; None is the identity. No element reduces to the neutral one
     (0, 1, false, true, -inf or the lowest integer for max, +inf or the highest for min).
     """
 
@@ -165,7 +165,7 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Lowering: fold `combine` (add mul maximum minimum) along the axis of the attributes, keeping every step: each
+    """Lowering: scan by `combine` (add mul maximum minimum) along the axis of the attributes, keeping every step: each
     element with the result before it, the first one with `neutral` of the element type."""
 
     combine: str

@@ -81,7 +81,7 @@ register_stacked(
 
 
 def _eliminated(b: Builder, a: Value, start: float, fold: Callable[[Builder, Value, Value], Value]) -> Value:
-    """Folds the pivots, each with the sign of its exchange of rows."""
+    """Combines the pivots, each with the sign of its exchange of rows."""
     size = a.tensor.shape[0]
     if size.constant == 0:
         return b.constant(start, F64)

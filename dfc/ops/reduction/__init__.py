@@ -1,1 +1,1 @@
-"""Ops that fold along axes: sums, extremes, statistics, prefix scans."""
+"""Ops that reduce along axes: sums, extremes, statistics, prefix scans."""

@@ -1,5 +1,5 @@
-"""Reductions along axes: sum prod mean max min any all. f16 and bf16 accumulate in f32; nothing folds to the neutral
-element (0, 1, -inf or the lowest integer, +inf or the highest, false, true; the mean of nothing is NaN)."""
+"""Reductions along axes: sum prod mean max min any all. f16 and bf16 accumulate in f32; no element reduces to the
+neutral one (0, 1, -inf or the lowest integer, +inf or the highest, false, true; the mean of nothing is NaN)."""
 
 from __future__ import annotations
 

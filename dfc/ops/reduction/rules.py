@@ -1,4 +1,4 @@
-"""What passes have to know of reductions and of folds along an axis."""
+"""What passes have to know of reductions and of scans along an axis."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _position(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
 
 
 def _running(*, is_linear: bool) -> ShardingRule:
-    """A fold along an axis that is cut goes through all blocks."""
+    """A scan along an axis that is split goes through all blocks."""
 
     def rule(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
         del cutting
