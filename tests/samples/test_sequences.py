@@ -71,7 +71,7 @@ def test_the_lstm_learns_a_text_by_heart() -> None:
     assert len(set(letters.tolist())) > 4
 
 
-def test_the_slope_through_the_loop_equals_differences() -> None:
+def test_the_gradient_through_the_loop_equals_differences() -> None:
     """The first step of Adam moves each weight by the rate, against the sign of its slope."""
     text, following = (x[:4, :9] for x in sonnets())
     model = loaded("lstm.dfg", WIDTH=8)

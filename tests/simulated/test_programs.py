@@ -49,7 +49,7 @@ entry f[B](x: f32[B, 3], n: i32, flag: bool) -> (y: f32[3], k: i32) {
 
 
 @pytest.mark.parametrize("conditional_nodes", [True, False])
-def test_nested_control_flow_and_no_rounds(conditional_nodes: bool) -> None:
+def test_nested_control_flow_and_no_iterations(conditional_nodes: bool) -> None:
     with simulated_devices(launch=in_numba, conditional_nodes=conditional_nodes):
         model, beside = simulated(CONTROL), native(CONTROL)
         x = np.arange(6, dtype=np.float32).reshape(2, 3)

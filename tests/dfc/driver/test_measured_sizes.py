@@ -133,7 +133,7 @@ def test_gradients_go_back_to_where_elements_came_from(model: dfc.Module, size: 
     np.testing.assert_allclose(found.product, product)
 
 
-def test_slopes_of_repeated_values_go_to_the_first_of_them(model: dfc.Module) -> None:
+def test_gradients_of_repeated_values_go_to_the_first_of_them(model: dfc.Module) -> None:
     x = np.array([2.0, 5.0, 2.0, 2.0])
     np.testing.assert_allclose(model.slopes(x).values, [12, 10, 0, 0])
 

@@ -310,7 +310,7 @@ def test_only_the_rows_of_the_branch_taken_move(c: bool) -> None:
     np.testing.assert_allclose(module.state["table"], table - 0.1 * slope, rtol=1e-12, atol=1e-14)
 
 
-def test_rows_read_in_the_rounds_of_a_loop_move() -> None:
+def test_rows_read_in_the_iterations_of_a_loop_move() -> None:
     module = module_of(CASES["rounds"])
     table, ids = module.state["table"].copy(), np.array([5, 8, 5, -1, 5], np.int32)
     slope = np.zeros_like(table)

@@ -36,7 +36,7 @@ def test_rows_that_are_looked_up_count_as_often_as_they_are_read() -> None:
     assert found.evaluate({batch: 5000}) == 5000 * 8 + 32_000 + 5000 * 32, "no more than there is"
 
 
-def test_rounds_of_loops_are_counted_apart() -> None:
+def test_iterations_of_loops_are_counted_apart() -> None:
     text = """
 readonly entry powers(x: f32[64], n: i64) -> f32[64] {
   let last = loop y = x for i in 0..n {

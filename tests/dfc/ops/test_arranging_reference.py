@@ -125,7 +125,7 @@ def test_running_folds(record: OpRecord, sample: Sample) -> None:
                 assert abs(value - exact) <= 2 * count * EPSILON[got.dtype.itemsize] * abs(exact)
 
 
-def test_slopes_of_a_running_product_with_factors_of_zero() -> None:
+def test_gradients_of_a_running_product_with_factors_of_zero() -> None:
     scratch = Scratch()
     x = scratch.feed(np.array([2.0, 0.0, 3.0, 0.0, 5.0]))
     y = scratch.builder.apply("cumprod", x, attributes=AxisAttributes(0))
@@ -216,7 +216,7 @@ def test_resizing_interpolates_between_centres(record: OpRecord, sample: Sample)
     np.testing.assert_allclose(got.astype(np.float64), x, rtol=4 * EPSILON[got.dtype.itemsize], atol=1e-6)
 
 
-def test_a_slope_through_the_median_reaches_the_middle_only() -> None:
+def test_a_gradient_through_the_median_reaches_the_middle_only() -> None:
     scratch = Scratch()
     x = scratch.feed(np.array([[3.0, 1.0, 2.0, 9.0], [5.0, 6.0, 8.0, 7.0]]))
     y = registry.record("median")

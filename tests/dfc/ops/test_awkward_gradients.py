@@ -105,7 +105,7 @@ def _cases() -> list[object]:
 
 
 @one_test_an_op(_cases())
-def test_with_ties_and_zeros_the_gradient_is_between_the_slopes_of_both_sides(record: OpRecord, sample: Sample) -> None:
+def test_with_ties_and_zeros_the_gradient_is_between_those_of_both_sides(record: OpRecord, sample: Sample) -> None:
     operands = [_tied(x) for x in sample.operands]
     scratch = Scratch()
     values = [scratch.feed(x) for x in operands]
@@ -175,7 +175,7 @@ def test_infinite_powers_of_minus_one_are_all_one() -> None:
     np.testing.assert_array_equal(of_exponent, np.zeros(2))
 
 
-def test_powers_that_infinities_make_nothing_have_no_slope() -> None:
+def test_powers_that_infinities_make_nothing_have_no_gradient() -> None:
     x, y = np.array([0.5, -0.25, -np.inf, 3.0, 2.0]), np.array([np.inf, np.inf, -0.5, -np.inf, 3.0])
     slopes = [gradient for gradient, _, _ in _slopes(registry.record("pow"), [x, y], NoAttributes())]
     weights = np.random.default_rng(1).uniform(0.5, 1.5, 5)

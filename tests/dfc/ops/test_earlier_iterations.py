@@ -43,7 +43,7 @@ def message_of(text: str) -> str:
         "y = loop z = y for i in 0..n { let l = z * TARGET\n z = z * TARGET - rate * grad(l, TARGET) }",
     ],
 )
-def test_a_path_through_earlier_rounds_is_shown(body: str, target: str) -> None:
+def test_a_path_through_earlier_iterations_is_shown(body: str, target: str) -> None:
     if body.startswith("let l = (loop"):
         body = body.replace("let l = (loop z = y for i in 0..n { z = z * x })", "let q = loop z = y for i in 0..n "
                             "{ z = z * x }\n let l = q")  # fmt: skip
@@ -53,7 +53,7 @@ def test_a_path_through_earlier_rounds_is_shown(body: str, target: str) -> None:
     assert f"stop_gradient({carried})" in shown
 
 
-def test_a_cut_path_leaves_the_slope_of_this_round() -> None:
+def test_a_cut_path_leaves_the_gradient_of_this_iteration() -> None:
     text = program("let l = square(stop_gradient(y) * x - w)\n y = y - rate * grad(l, w)")
     y = 1.0
     for x in XS:
@@ -70,7 +70,7 @@ def test_carried_values_that_have_nothing_of_the_target_are_constants() -> None:
     assert run(graph_of(text), "f", xs=XS, rate=RATE, n=np.int32(2)).result == pytest.approx(m, rel=1e-12)
 
 
-def test_the_carried_value_of_this_round_is_a_target() -> None:
+def test_the_carried_value_of_this_iteration_is_a_target() -> None:
     text = program("let q = p\n p = y\n let l = square(y * x - w) * q\n y = y - rate * grad(l, y)", "p: f64 = 1, y = v")
     text = text.replace("let y = loop", "let _, y = loop")
     p, y = 1.0, W
@@ -89,7 +89,7 @@ def test_what_an_outer_round_has_defined_is_another_value_in_the_next() -> None:
     assert run(graph_of(text), "f", xs=XS, rate=RATE, n=np.int32(2)).result == pytest.approx(y, rel=1e-12)
 
 
-def test_a_path_through_earlier_rounds_alone_is_none() -> None:
+def test_a_path_through_earlier_iterations_alone_is_none() -> None:
     text = program("let l = square(y * x)\n y = y + w - rate * grad(l, w)")
     assert codes(text) == ["E0501"]
     assert "`y` is carried by the loop: what it was made of in earlier rounds does not count" in messages(text)

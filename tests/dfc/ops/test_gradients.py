@@ -85,7 +85,7 @@ def _check_slope(scratch: Scratch, output: Value, gradient: Value, feed: Value, 
 
 
 @one_test_an_op(_cases(smooth_only=False))
-def test_first_slope(record: OpRecord, sample: Sample, operands: list[np.ndarray]) -> None:
+def test_first_gradient(record: OpRecord, sample: Sample, operands: list[np.ndarray]) -> None:
     scratch, values, loss = _loss(record, sample, operands)
     some = False
     for value, array in zip(values, operands, strict=True):
@@ -100,7 +100,7 @@ def test_first_slope(record: OpRecord, sample: Sample, operands: list[np.ndarray
 
 
 @one_test_an_op(_cases(smooth_only=True))
-def test_second_slope(record: OpRecord, sample: Sample, operands: list[np.ndarray]) -> None:
+def test_second_gradient(record: OpRecord, sample: Sample, operands: list[np.ndarray]) -> None:
     scratch, values, loss = _loss(record, sample, operands)
     for value, array in zip(values, operands, strict=True):
         gradient = backward(scratch.builder, loss, value) if array.dtype == np.float64 else None
@@ -136,7 +136,7 @@ def _slope(name: str, *operands: np.ndarray, of: int = 0, attributes: object = N
     return scratch.run([gradient])[0]
 
 
-def test_the_slope_of_relu_at_zero_is_zero() -> None:
+def test_the_gradient_of_relu_at_zero_is_zero() -> None:
     np.testing.assert_array_equal(_slope("relu", np.array([-1.0, 0.0, 2.0])), [0, 0, 1])
 
 
@@ -146,7 +146,7 @@ def test_ties_of_minimum_and_maximum_are_shared() -> None:
     np.testing.assert_array_equal(_slope("minimum", a, b, of=1), [0, 0.5, 1])
 
 
-def test_elements_that_tie_for_the_maximum_share_its_slope() -> None:
+def test_elements_that_tie_for_the_maximum_share_its_gradient() -> None:
 
     x = np.array([[4.0, 1.0, 4.0, 4.0]])
     np.testing.assert_allclose(_slope("max", x, attributes=ReduceAttributes((1,))), [[1 / 3, 0, 1 / 3, 1 / 3]])
@@ -162,37 +162,37 @@ def test_powers_are_safe_at_zero() -> None:
 @pytest.mark.parametrize(
     ("x", "wanted"), [([2.0, 3.0, 4.0], [12, 8, 6]), ([0.0, 3.0, 4.0], [12, 0, 0]), ([0.0, 0.0, 4.0], [0, 0, 0])]
 )
-def test_the_product_has_the_right_slope_with_zeros(x: list[float], wanted: list[float]) -> None:
+def test_the_product_has_the_right_gradient_with_zeros(x: list[float], wanted: list[float]) -> None:
 
     np.testing.assert_allclose(_slope("prod", np.array(x), attributes=ReduceAttributes((0,))), wanted)
 
 
-def test_clamp_gives_the_slope_at_its_limits_to_x() -> None:
+def test_clamp_gives_the_gradient_at_its_limits_to_x() -> None:
     x, low, high = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), np.array(-1.0), np.array(1.0)
     np.testing.assert_array_equal(_slope("clamp", x, low, high), [0, 1, 1, 1, 0])
     assert _slope("clamp", x, low, high, of=1) == 1
     assert _slope("clamp", x, low, high, of=2) == 1
 
 
-def test_limits_that_cross_give_the_whole_slope_to_the_upper_one() -> None:
+def test_limits_that_cross_give_the_whole_gradient_to_the_upper_one() -> None:
     x, low, high = np.array([-2.0, 0.0, 2.0]), np.array(1.0), np.array(-1.0)
     np.testing.assert_array_equal(_slope("clamp", x, low, high), [0, 0, 0])
     assert _slope("clamp", x, low, high, of=1) == 0
     assert _slope("clamp", x, low, high, of=2) == 3
 
 
-def test_logsumexp_of_minus_infinity_has_no_nan_slope() -> None:
+def test_logsumexp_of_minus_infinity_has_no_nan_gradient() -> None:
 
     slope = _slope("logsumexp", np.full(3, -np.inf), attributes=ReduceAttributes((0,)))
     assert not np.any(np.isnan(slope))
 
 
-def test_cross_entropy_of_huge_scores_has_finite_slope() -> None:
+def test_cross_entropy_of_huge_scores_has_finite_gradient() -> None:
     slope = _slope("cross_entropy", np.array([[1e4, -1e4, 0.0]]), np.array([1]))
     np.testing.assert_allclose(slope, [[1, -1, 0]])
 
 
-def test_repeated_indices_add_their_slopes() -> None:
+def test_repeated_indices_add_their_gradients() -> None:
 
     slope = _slope("gather", np.zeros((4, 2)), np.array([1, 1, -1]), attributes=AxisAttributes(0))
     np.testing.assert_array_equal(slope, [[0, 0], [2, 2], [0, 0], [1, 1]])
@@ -208,7 +208,7 @@ NARROW = [
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(("name", "attributes", "size"), NARROW, ids=lambda x: x if isinstance(x, str) else "")
-def test_slopes_in_narrow_floats_are_those_of_f64_rounded(
+def test_gradients_in_narrow_floats_are_those_of_f64_rounded(
     name: str, attributes: object, size: int, dtype: type
 ) -> None:
     x = np.linspace(-4, 6, size).astype(dtype)

@@ -78,7 +78,7 @@ def test_a_function_equals_its_formula(call: str) -> None:
 
 
 @functions
-def test_the_slope_equals_differences_where_there_is_one(call: str) -> None:
+def test_the_gradient_equals_differences_where_there_is_one(call: str) -> None:
     step = 1e-6
     right = (FUNCTIONS[call](X + step) - FUNCTIONS[call](X)) / step
     left = (FUNCTIONS[call](X) - FUNCTIONS[call](X - step)) / step

@@ -117,7 +117,7 @@ def test_kernels_stay_inside_the_memory_that_was_planned(size: int) -> None:
     agree(graph_of(PICKED), feeds, sizes={"B": size})
 
 
-def test_the_way_back_of_a_loop_runs_what_found_out_a_size_again() -> None:
+def test_the_backward_pass_of_a_loop_runs_what_found_out_a_size_again() -> None:
     text = """
     entry e[B](x: f64[B]) -> (r: f64[B]) {
       let s = loop s: f64 = 1 for k in 0..3 { s = s * (1 + sum(square(x[x > (k as f64)]))) }

@@ -29,7 +29,7 @@ def compiled(text: str, case: RandomLoop, threads: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", few(range(30), 8))
-def test_slopes_of_random_loops(seed: int) -> None:
+def test_gradients_of_random_loops(seed: int) -> None:
     case = random_loop(seed)
     found = run(graph_of(case.with_setting("")), "f", **case.feeds).results
     rng = np.random.default_rng(seed)

@@ -109,7 +109,7 @@ def test_a_restore_changes_what_is_read_after_it_and_not_before(tmp_path: Path) 
     np.testing.assert_array_equal(after, [1, 1, 1])
 
 
-def test_a_loop_restores_in_its_rounds(tmp_path: Path) -> None:
+def test_a_loop_restores_in_its_iterations(tmp_path: Path) -> None:
     made = model()
     made.save(tmp_path / "kept")
     total, w = np.zeros(3), np.ones(3)

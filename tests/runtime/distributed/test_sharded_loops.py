@@ -123,7 +123,7 @@ def used(module):
 
 
 @pytest.mark.parametrize(("shards", "rule"), few([(1, "blocks"), (2, "modulo"), (3, "hash")], 2))
-def test_rounds_use_rows_where_they_lie(shards, rule):
+def test_iterations_use_rows_where_they_lie(shards, rule):
     wanted = used(dfc.loads(dfc.compile(text=PROGRAM).to_bytes()))
     data = cluster_bundle(PROGRAM, DEPLOYMENT.format(shards=shards, rule=rule))
     found = on_cluster(data, shards + 1, used, faults=Faults(shards, delay=2))
@@ -206,7 +206,7 @@ def trained(module):
 
 
 @pytest.mark.parametrize(("shards", "rule", "numbers"), [(2, "modulo", (1, 2, 3)), (1, "hash", (2,))])
-def test_rounds_of_a_batch_in_blocks_give_the_bits_of_any_number_of_workers(shards, rule, numbers):
+def test_iterations_of_a_batch_in_blocks_give_the_bits_of_any_number_of_workers(shards, rule, numbers):
     wanted = trained(dfc.loads(dfc.compile(text=TRAINED).to_bytes()))
     lines = "".join(LINE.format(entry=entry) for entry in ("known", "found", "steps"))
     bits = []
@@ -219,7 +219,7 @@ def test_rounds_of_a_batch_in_blocks_give_the_bits_of_any_number_of_workers(shar
     assert all(each == bits[0] for each in bits)
 
 
-def test_workers_that_have_the_rows_themselves_go_through_rounds_together():
+def test_workers_that_have_the_rows_themselves_go_through_iterations_together():
     wanted = trained(dfc.loads(dfc.compile(text=TRAINED).to_bytes()))
     places = 'job worker tasks 2\nshard "table" axis 0 over worker\nshard "output" axis 0 over worker by blocks\n'
     lines = "".join(LINE.format(entry=entry) for entry in ("known", "found", "steps"))

@@ -122,7 +122,7 @@ def test_asking_for_more_elements_than_there_are_is_refused_at_the_call(order: d
         order.top(x=np.zeros(3, np.float32), K=5)
 
 
-def test_slopes_go_back_to_where_elements_came_from(order: dfc.Module) -> None:
+def test_gradients_go_back_to_where_elements_came_from(order: dfc.Module) -> None:
     x = np.random.default_rng(2).normal(size=70)
     by_sort, by_top = order.slopes(x=x)
     np.testing.assert_array_equal(by_sort, np.argsort(np.argsort(x)))
@@ -162,7 +162,7 @@ def test_a_strided_filter_of_images_of_any_height(images: dfc.Module, height: in
     np.testing.assert_allclose(images.filter(x=x, k=k).y, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_slopes_of_filters_and_pools_are_differences(images: dfc.Module) -> None:
+def test_gradients_of_filters_and_pools_are_differences(images: dfc.Module) -> None:
     rng = np.random.default_rng(7)
     x, k = rng.normal(size=(1, 7, 6, 2)), rng.normal(size=(3, 2, 2, 3))
     dx, dk, pooled = images.slopes(x=x, k=k)

@@ -161,7 +161,7 @@ def tupled(results: object) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("conditional_nodes", [True, False])
 @pytest.mark.parametrize("seed", [3, 7])
-def test_loops_and_their_slopes(seed: int, conditional_nodes: bool) -> None:
+def test_loops_and_their_gradients(seed: int, conditional_nodes: bool) -> None:
     """Nested rounds, branches, emits, draws, and what backpropagation makes of them."""
     case = random_loop(seed)
     text = case.with_setting("").removeprefix("dfg 1\n")

@@ -230,7 +230,7 @@ readonly entry f[B](x: f32[B, 4], w: f32[4, 4], n: i64) -> (y: f32[B, 4]) {
 
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("takes_inner", [True, False])
-def test_rounds_of_a_loop_use_the_library_where_the_driver_takes_it(takes_inner: bool) -> None:
+def test_iterations_of_a_loop_use_the_library_where_the_driver_takes_it(takes_inner: bool) -> None:
     library = SimulatedCublasLt()
     run = SimulatedRun(program_of(LOOP), {}, with_library(library, takes_inner=takes_inner))
     x, w = numbers(2, 4), numbers(4, 4)

@@ -60,7 +60,7 @@ def test_a_carried_sum_may_decide_when_to_stop() -> None:
     assert combined(text, x=X, y=Y) == ["sum"]
 
 
-def test_pieces_may_be_carried_through_rounds_with_sums() -> None:
+def test_pieces_may_be_carried_through_iterations_with_sums() -> None:
     text = """
         entry f[B](x: f32[B, 5]) -> (z: f32[B, 5], s: f32[4, B], t: f32[4]) where B >= 1 {
           let z, s, t = loop z = x for k in 0..4 {
@@ -140,7 +140,7 @@ def test_a_draw_in_every_round_is_that_of_the_whole_batch() -> None:
     combined(text, x=X)
 
 
-def test_gradients_go_back_through_rounds_with_noise() -> None:
+def test_gradients_go_back_through_iterations_with_noise() -> None:
     text = """
         from std.nn import dropout
         var dice: rng = philox(seed = 3)

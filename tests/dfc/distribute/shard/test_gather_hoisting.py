@@ -78,14 +78,14 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("rounds", "body"), FOUND)
-def test_rows_that_only_rounds_know_are_picked_in_them(rounds: str, body: str) -> None:
+def test_rows_that_only_iterations_know_are_picked_in_them(rounds: str, body: str) -> None:
     before, after = picked(LOOP.format(rounds, body))
     assert picks(after)[0] == 0
     assert picks(after)[1] >= 1
     same(before, after, ids=IDS)
 
 
-def test_the_way_back_uses_the_rows_of_the_way_there() -> None:
+def test_the_backward_pass_uses_the_rows_of_the_forward_pass() -> None:
     body = "entry e[T, B](ids: i32[T, B]) -> (loss: f64) {\n" + (
         "let h = loop h: f64[B, 3] = zeros(f64[B, 3]) for t in 0..T { h = tanh(h @ w + table[ids[t]]) }\n"
         "let loss = mean(square(h))\n table -= grad(loss, table)\n return loss\n}"

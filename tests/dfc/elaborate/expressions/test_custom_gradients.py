@@ -16,7 +16,7 @@ from tests.support.building import codes, graph_of, messages, result, run
 THROUGH = "fn r(x: f64) -> f64 = round(x)\ngradient (dy) = dy * 3\n"
 
 
-def test_the_stated_slope_counts() -> None:
+def test_the_stated_gradient_counts() -> None:
     assert result(THROUGH + "entry f(x: f64) -> f64 { return grad(r(x * x), x) }", x=1.3) == pytest.approx(7.8)
 
 
@@ -72,7 +72,7 @@ def test_whole_numbers_and_constants() -> None:
 
 
 @pytest.mark.parametrize("head", ["for i in 0..3", "for i in 0..n", "while y < 5"])
-def test_stated_slopes_in_the_rounds_of_a_loop(head: str) -> None:
+def test_stated_gradients_in_the_iterations_of_a_loop(head: str) -> None:
     """Twice the slope of x * w; three rounds."""
     program = f"""
         fn times(x: f64[2, 2], w: f64[2, 2]) -> f64[2, 2] = x @ w
@@ -104,7 +104,7 @@ def test_stated_slopes_in_the_rounds_of_a_loop(head: str) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
-def test_second_slopes_are_stated_slopes_too() -> None:
+def test_second_gradients_are_stated_gradients_too() -> None:
     program = """
         fn e(x: f64) -> (y: f64, z: f64) = (exp(x), x)
         gradient (dy, dz) = 2 * dy * y + dz

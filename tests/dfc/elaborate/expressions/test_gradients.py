@@ -8,7 +8,7 @@ import pytest
 from tests.support.building import codes, graph_of, messages, result, run
 
 
-def test_the_slope_of_a_value_above() -> None:
+def test_the_gradient_of_a_value_above() -> None:
     program = "entry f(x: f64) -> f64 {\n let y = x * x\n return grad(y * x + y, y)\n}"
     assert result(program, x=3.0) == 4
 
@@ -77,7 +77,7 @@ def test_reads_before_and_after_a_write_are_ambiguous() -> None:
         ("w", "nothing", "E0201"),
     ],
 )
-def test_what_has_no_slope_is_explained(loss: str, target: str, code: str) -> None:
+def test_what_has_no_gradient_is_explained(loss: str, target: str, code: str) -> None:
     program = f"param w: f64 = 1\nentry f(x: f64, v: f64[2], n: i32) {{ let g = grad({loss}, {target}) }}"
     assert [c for c in codes(program) if not c.startswith("W")] == [code]
 
@@ -109,7 +109,7 @@ def test_paths_are_looked_for_inside_loops(body: str, wanted: list[str]) -> None
         assert [c for c in codes(program) if not c.startswith("W")] == wanted
 
 
-def test_rounds_that_depend_on_the_target_have_no_slope() -> None:
+def test_iterations_that_depend_on_the_target_have_no_gradient() -> None:
     program = """
         entry f(x: f64) -> f64 {
           let y = loop y: f64 = 1 while y < x { y = y * 2 }
@@ -119,7 +119,7 @@ def test_rounds_that_depend_on_the_target_have_no_slope() -> None:
     assert codes(program) == ["E0502"]
 
 
-def test_a_slope_inside_a_loop() -> None:
+def test_a_gradient_inside_a_loop() -> None:
     program = """
         param w: f64 = 4
         entry f(n: i32) {
@@ -129,5 +129,5 @@ def test_a_slope_inside_a_loop() -> None:
     assert run(graph_of(program), "f", n=np.int32(3)).state["w"] == 0.5
 
 
-def test_a_slope_of_a_slope() -> None:
+def test_a_gradient_of_a_gradient() -> None:
     assert result("entry f(x: f64) -> f64 {\n let d = grad(x ** 3, x)\n return grad(d, x)\n}", x=2.0) == 12

@@ -17,7 +17,7 @@ def loop(setting: str) -> str:
     return LOOP.replace("SETTING", setting)
 
 
-def test_a_loop_says_how_many_rounds_lie_between_two_that_are_kept() -> None:
+def test_a_loop_says_how_many_iterations_lie_between_two_that_are_kept() -> None:
     graph = graph_of(loop("with recompute = 2 * 8"))
     (node,) = (node for node in graph.entries["f"].block.nodes if node.op == "for")
     assert isinstance(node.attributes, ForAttributes)

@@ -52,7 +52,7 @@ def test_programs_solve_stacks_of_equations(matrices: np.ndarray) -> None:
     np.testing.assert_allclose(result(text, a=matrices, b=right), np.linalg.solve(matrices, right[..., None])[..., 0])
 
 
-def test_slopes_of_a_stack_are_those_of_each_matrix(matrices: np.ndarray) -> None:
+def test_gradients_of_a_stack_are_those_of_each_matrix(matrices: np.ndarray) -> None:
     text = """
     entry f[A, B, N](a: f64[A, B, N, N]) -> (g: f64[A, B, N, N], h: f64[A, B, N, N]) {
       let g = grad(sum(log_determinant(a)), a)

@@ -73,7 +73,7 @@ def test_a_gradient_inside_a_loop_with_respect_to_a_value_outside() -> None:
     assert evaluate(made, "e", {"x": 5.0}).result == 2 * 5 * (0 + 1 + 2)
 
 
-def test_earlier_rounds_are_refused() -> None:
+def test_earlier_iterations_are_refused() -> None:
     """The carried value holds x from earlier rounds; a gradient for x would have to go through them."""
     m = Making()
     x = m.feed("x", X)
@@ -142,7 +142,7 @@ def test_stop_gradient_cuts() -> None:
     assert evaluate(made, "e", {"x": 3.0}).result == 3.0
 
 
-def test_a_jacobian_is_the_matrix_of_slopes() -> None:
+def test_a_jacobian_is_the_matrix_of_gradients() -> None:
     m = Making()
     x = m.feed("x", tensor(F64, 3))
     y = m.op("cumsum", m.op("square", x), attributes=AxisAttributes(0))

@@ -163,7 +163,7 @@ def source(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", few(PROGRAMS, 12))
-def test_slopes_are_differences_and_compiled_code_finds_them_too(name: str) -> None:
+def test_gradients_are_differences_and_compiled_code_finds_them_too(name: str) -> None:
     _, feeds, _ = PROGRAMS[name]
     graph = graph_of(source(name))
     verify(autodiff(graph), "autodiff", check_node)
@@ -195,7 +195,7 @@ def test_counts_around_the_sizes_of_blocks(rounds: int) -> None:
     assert run(graph_of(program), "f", x=0.7, n=np.int32(rounds)).result == pytest.approx(slope, rel=1e-12)
 
 
-def test_the_second_slope_through_loops() -> None:
+def test_the_second_gradient_through_loops() -> None:
     program = """
         entry f(x: f64, n: i32) -> (a: f64, b: f64, c: f64) {
           let y = loop y = x for i in 0..3 { y = y * y }
@@ -223,7 +223,7 @@ def test_a_jacobian_through_a_loop() -> None:
     np.testing.assert_allclose(run(graph_of(program), "f", x=x).result, found, rtol=1e-12)
 
 
-def test_draws_and_state_in_the_rounds() -> None:
+def test_draws_and_state_in_the_iterations() -> None:
     """The way back uses the numbers that were drawn, and what the variable held in each round."""
     program = """
         var seen: f64 = 1

@@ -154,7 +154,7 @@ def test_a_block_computed_again_draws_once_and_has_the_same_bits() -> None:
     assert found[0] == found[1] == found[2]
 
 
-def test_the_way_back_of_a_block_is_a_region_of_its_own() -> None:
+def test_the_backward_pass_of_a_block_is_a_region_of_its_own() -> None:
     graph = autodiff(graph_of(NETWORK.replace("SETTING", " with recompute = true")))
     outside = [node.op for node in graph.entries["f"].block.nodes]
     inside = [node.op for node in walk.nodes(graph.entries["f"].block)]
@@ -239,7 +239,7 @@ def plain(graph: Graph, x: float, n: int) -> list[float]:
 
 
 @pytest.mark.parametrize("name", few(LOOPS, 3))
-def test_effects_happen_once_and_the_way_back_sees_the_same(name: str) -> None:
+def test_effects_happen_once_and_the_backward_pass_sees_the_same(name: str) -> None:
     text = with_effects(LOOPS[name])
     graph = graph_of(text)
     data = dfc.compile(text="dfg 1\n" + text).to_bytes()
@@ -253,7 +253,7 @@ def test_effects_happen_once_and_the_way_back_sees_the_same(name: str) -> None:
             np.testing.assert_allclose([float(v) for v in compiled], [*found, slope], rtol=1e-11)
 
 
-def test_what_the_way_back_cannot_repeat_is_refused_with_the_reason() -> None:
+def test_what_the_backward_pass_cannot_repeat_is_refused_with_the_reason() -> None:
     loop = "loop y = x for i in 0..n { let t = table\n table[i % 3] := y\n y = y * sum(t) }"
     body = f"{{\n let y = {loop}\n return grad(y, x)\n}}"
     text = f"dfg 1\n{STATE}\nvar table: f64[3] = 1\nentry f(x: f64, n: i32) -> f64 {body}"

@@ -91,14 +91,14 @@ def test_many_rows_a_round_are_worth_a_product_of_their_own() -> None:
     assert shapes(emitted)[0] == [("9 * B", "3")]
 
 
-def test_a_loop_of_no_rounds_makes_a_product_of_no_rows() -> None:
+def test_a_loop_of_no_iterations_makes_a_product_of_no_rows() -> None:
     text = CELL.replace("BODY", CONCAT)
     y, es = loads(dfc.compile(text="dfg 1\n" + text).to_bytes()).entries["f"](FEEDS["xs"][:0], FEEDS["w"], FEEDS["h"])
     np.testing.assert_array_equal(y, FEEDS["h"])
     assert es.shape == (0, 2, 4)
 
 
-def test_a_product_of_all_rounds_has_the_bits_of_those_of_each() -> None:
+def test_a_product_of_all_iterations_has_the_bits_of_those_of_each() -> None:
     """Rows that are read last one first are multiplied round by round."""
     rng = np.random.default_rng(0)
     for rows, inner, columns in ((1, 5, 3), (1, 64, 100), (2, 300, 17), (7, 33, 64)):
