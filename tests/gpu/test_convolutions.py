@@ -15,8 +15,8 @@ from dfc.kernels.program import Program
 from dfc_driver_cuda import cudnn_backend, libcuda
 from dfc_driver_cuda.cudnn_backend import ConvolutionError
 from dfc_target_cuda.target import CudaTarget
+from tests.dfc.kernels.matching.test_convolutions import FORMS, WHAT, numbers, text_of
 from tests.support.simulated_programs import SimulatedRun, program_of
-from tests.targets.cuda.compile.libraries.test_convolution_maps import FORMS, WHAT, numbers, text_of
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 """Sums of at most a few hundred products of about 1, in f32, in another order."""

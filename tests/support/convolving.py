@@ -9,9 +9,9 @@ import numpy as np
 
 from dfc.ir.dims import Symbol
 from dfc.kernels.form import ContractKernel
+from dfc.kernels.matching.convolution import DATA, FORWARD, SUMS, WEIGHTS, Convolved
+from dfc.kernels.matching.convolutions import convolutions, launches_in_line
 from dfc.kernels.program import Launch, Program
-from dfc_target_cuda.libraries.convolution_form import DATA, FORWARD, SUMS, WEIGHTS, Convolved
-from dfc_target_cuda.libraries.convolution_maps import convolutions, launches_in_line
 from tests.support.kernel_interpreter import Interpreter, PointCall
 
 Array = np.ndarray[Any, Any]

@@ -104,7 +104,7 @@ class TensorShape:
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionShape:
-    """Numbers of a convolution; the terms are those of `dfc_target_cuda.libraries.convolution_form`. `low` and `high`
+    """Numbers of a convolution; the terms are those of `dfc.kernels.matching.convolution`. `low` and `high`
     are zeros around the image, `is_rounding`: factors of f32 may be rounded to 11 bits."""
 
     kind: str

@@ -4,7 +4,7 @@
      "image": {"offset": 0, "extents": [["B"], 4, 8, 8], "strides": [256, 1, 32, 4]}, "filter": .., "result": ..,
      "steps": [2, 2], "dilations": [1, 1], "low": [0, 0], "bias": .., "added": .., "finish": ..}
 
-The terms are those of `dfc_target_cuda.libraries.convolution_form`; operands are buffers of the entry, `SUMS` stands
+The terms are those of `dfc.kernels.matching.convolution`; operands are buffers of the entry, `SUMS` stands
 for sums that a kernel goes on with.
 
 Assumes nothing of the JSON. Guarantees that operands exist and have the type of the convolution, that tensors have as

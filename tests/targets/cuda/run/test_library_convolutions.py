@@ -22,6 +22,8 @@ from dfc_driver_cuda.plan_convolutions import ConvolutionPlan
 from dfc_driver_cuda.plan_format import Launch, read_plan
 from dfc_target_cuda.kernels.kernel_text import SIMULATED
 from dfc_target_cuda.target import SIMULATOR
+from tests.dfc.kernels.matching.test_convolutions import FORMS, WHAT, numbers, text_of
+from tests.dfc.kernels.matching.test_random_convolutions import random_program
 from tests.support import simulated_programs
 from tests.support.kernel_interpreter import run
 from tests.support.simulated_cublaslt import SimulatedCublasLt
@@ -31,8 +33,6 @@ from tests.support.simulated_programs import SimulatedRun, program_of
 from tests.support.simulated_runtime import simulated_devices
 from tests.support.spread_samples import observed
 from tests.support.sweeping import few
-from tests.targets.cuda.compile.libraries.test_convolution_maps import FORMS, WHAT, numbers, text_of
-from tests.targets.cuda.compile.libraries.test_random_convolutions import random_program
 from tests.targets.cuda.run.test_executor import Arrays
 from tests.targets.cuda.test_samples import SMALLER, on_processor
 

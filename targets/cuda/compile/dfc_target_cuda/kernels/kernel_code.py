@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dfc.kernels.faults import launched_after_faults
 from dfc.kernels.form import Kernel
 from dfc.kernels.program import Program
 from dfc_target_cuda.kernels.kernel_text import KernelText, Schedule
 from dfc_target_cuda.libraries.splitting import Choice, choose_products
-from dfc_target_cuda.plan.plan import launched_after_faults
 
 Writer = Callable[..., KernelText]
 

@@ -1,1 +1,1 @@
-"""Which launches libraries may make: products and convolutions as data. Read first: `products`, `convolutions`."""
+"""What libraries of NVIDIA may make of a program, chosen and put into its plan. Read first: `splitting`."""

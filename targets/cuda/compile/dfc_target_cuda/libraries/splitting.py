@@ -11,21 +11,21 @@ that a second kernel is made only where there are sizes for which it pays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dfc.ir.dims import Dim, product
-from dfc.ir.dtypes import DType
-from dfc.kernels.body import Accumulated, Affine, Apply, Instruction, Load
 from dfc.kernels.canonical import canonical
-from dfc.kernels.form import ContractKernel, LoopKernel, Operand, Stage
-from dfc.kernels.program import BufferRole, Launch, Program, walk
+from dfc.kernels.faults import seen_after_faults
+from dfc.kernels.form import ContractKernel, LoopKernel
+from dfc.kernels.matching.convolution import SUMS, Convolved
+from dfc.kernels.matching.convolutions import convolutions
+from dfc.kernels.matching.finishing import finishing, is_rounding_first
+from dfc.kernels.matching.products import LibraryProduct, library_product
+from dfc.kernels.program import Program
 from dfc_driver_cuda import product_costs
 from dfc_driver_cuda.product_costs import Work
 from dfc_target_cuda.kernels.kernel_text import KernelText
-from dfc_target_cuda.libraries.convolution_form import SUMS, Convolved
-from dfc_target_cuda.libraries.convolution_maps import convolutions
-from dfc_target_cuda.libraries.products import LibraryProduct, library_product
 
 AFTER_FAULTS = "it runs after what may fail"
 
@@ -72,7 +72,7 @@ class Chooser:
 
     def __init__(self, program: Program, texts: Sequence[KernelText], *, tf32: bool) -> None:
         self._kernels, self._texts, self._tf32 = program.kernels, texts, tf32
-        self._guarded_results = {kernel for kernel in _seen_after_faults(program) if texts[kernel].guarded}
+        self._guarded_results = {kernel for kernel in seen_after_faults(program) if texts[kernel].guarded}
         self._convolutions = convolutions(program)
         self._finishes: dict[tuple[LoopKernel, bool], int] = {}
 
@@ -124,19 +124,6 @@ def choose_products(program: Program, texts: Sequence[KernelText], *, tf32: bool
     return Chooser(program, texts, tf32=tf32).choices()
 
 
-def _seen_after_faults(program: Program) -> Iterator[int]:
-    """The kernels of launches that write what is seen even if the call fails."""
-    for entry in program.entries:
-        for step in walk(entry.steps):
-            if isinstance(step, Launch):
-                written = zip(step.buffers, program.kernels[step.kernel].operands, strict=True)
-                if any(
-                    o.access != "read" and entry.buffers[b].role in (BufferRole.RESOURCE, BufferRole.RESULT)
-                    for b, o in written
-                ):
-                    yield step.kernel
-
-
 def ever_pays(library: LibraryProduct, sums: str, *, is_rounding: bool) -> bool:
     """Whether there are sizes for which it pays to make the sums apart, in memory of this type."""
     rows, columns, depth, batch = map(_largest, (library.rows, library.columns, library.depth, product(library.batch)))
@@ -150,46 +137,3 @@ def _largest(size: Dim) -> int:
     except ZeroDivisionError:
         return ANY
     return size_value if size_value > 0 else ANY
-
-
-def is_rounding_first(kernel: ContractKernel, dtype: DType) -> bool:
-    """Whether nothing is done with the sums but to round them to this type."""
-    totals = {number for number, one in enumerate(kernel.epilogue) if isinstance(one.operation, Accumulated)}
-    users = [one for one in kernel.epilogue if totals & set(one.arguments)]
-    return all(_casts(one, dtype) for one in users) and not any(store.value in totals for store in kernel.stores)
-
-
-def _casts(one: Instruction, dtype: DType) -> bool:
-    return isinstance(one.operation, Apply) and one.operation.function == "cast" and one.dtype == dtype
-
-
-def finishing(
-    kernel: ContractKernel, *, by_rows: bool, sums: DType | None = None
-) -> tuple[LoopKernel, tuple[int, ...]]:
-    """What is left to do with sums that lie in memory of their own, row by row of the kernel's m or, not `by_rows`, of
-    its n; and the operands of the kernel that it is given. `sums` is their type, if they are rounded already."""
-    dtype = kernel.accumulator if sums is None else sums
-    axes = kernel.axes[:-1]
-    m, n = len(axes) - 2, len(axes) - 1
-    order = (*range(m), *((m, n) if by_rows else (n, m)))
-    used = [one.operation.operand for one in kernel.epilogue if isinstance(one.operation, Load)]
-    operands = (SUMS, *sorted({*used, *(store.operand for store in kernel.stores)}))
-    slots = {old: new for new, old in enumerate(operands)}
-    lie = Operand(dtype, tuple(axes[axis].extent for axis in order), "read")
-    load = Instruction(Load(slots[SUMS], tuple(Affine(((axis, 1),)) for axis in order)), (), dtype)
-    totals = {number for number, one in enumerate(kernel.epilogue) if isinstance(one.operation, Accumulated)}
-    rounded = dtype != kernel.accumulator
-    body = tuple(
-        load if number in totals or (rounded and totals & set(one.arguments)) else _moved(one, slots)
-        for number, one in enumerate(kernel.epilogue)
-    )
-    stores = tuple(replace(store, operand=slots[store.operand]) for store in kernel.stores)
-    operands_ = (lie, *(kernel.operands[number] for number in operands[1:]))
-    return LoopKernel(operands_, axes, len(axes), (Stage((), body, (), stores),)), operands
-
-
-def _moved(one: Instruction, slots: Mapping[int, int]) -> Instruction:
-    """The same instruction in the other kernel."""
-    if not isinstance(one.operation, Load):
-        return one
-    return replace(one, operation=replace(one.operation, operand=slots[one.operation.operand]))

@@ -6,10 +6,10 @@ by its first launch.
 
 from __future__ import annotations
 
+from dfc.kernels.matching.convolution import SUMS, Convolved
+from dfc.kernels.matching.convolutions import launches_in_line
 from dfc.kernels.program import EntryProgram, Launch, Program
 from dfc_target_cuda.kernels.kernel_code import KernelCode
-from dfc_target_cuda.libraries.convolution_form import SUMS, Convolved
-from dfc_target_cuda.libraries.convolution_maps import launches_in_line
 from dfc_target_cuda.libraries.convolutions import described, unmade
 
 

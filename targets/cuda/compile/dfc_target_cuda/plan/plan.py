@@ -6,12 +6,13 @@ checks holds. Locks are left out: calls of one device queue up, and state that p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from dfc.bundle.formulas import Names, formula, name_symbols
 from dfc.diagnostics.diagnostic import CompileError, error
 from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.ir.measured import upper_elements
+from dfc.kernels.matching.convolutions import launches_in_line
 from dfc.kernels.program import (
     DEFAULT_CONTAINER,
     Buffer,
@@ -32,9 +33,8 @@ from dfc.kernels.program import (
 )
 from dfc_driver_cuda.plan_format import VERSION
 from dfc_target_cuda.kernels.kernel_text import KernelText
-from dfc_target_cuda.libraries.convolution_maps import launches_in_line
 from dfc_target_cuda.libraries.convolutions import convolution_data
-from dfc_target_cuda.libraries.products import LibraryProduct
+from dfc_target_cuda.libraries.products import product_data
 from dfc_target_cuda.libraries.splitting import Choice
 
 Accesses = Sequence[Sequence[str]]
@@ -68,38 +68,6 @@ def _refuse_shared(program: Program) -> None:
             raise CompileError([error("E1003", f"{text}: {helps}", resource.span)])
 
 
-def launched_after_faults(program: Program, faults: Callable[[int], bool]) -> frozenset[int]:
-    """The kernels that a call may launch after something failed: they are to be guarded, so that nothing is written
-    after a fault."""
-    numbers: set[int] = set()
-    for entry in program.entries:
-        _after_faults(entry.steps, faults, numbers)
-    return frozenset(numbers)
-
-
-def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], numbers: set[int]) -> None:
-    """Iterative. No round of a loop begins after a fault; but a condition is computed again at the end of a round."""
-    may_have_failed = False
-    pending: list[Step] = list(reversed(steps))
-    while pending:
-        step = pending.pop()
-        match step:
-            case Launch():
-                if may_have_failed:
-                    numbers.add(step.kernel)
-                may_have_failed = may_have_failed or faults(step.kernel)
-            case Check() | Measure():
-                may_have_failed = True
-            case If():
-                pending += (*reversed(step.otherwise), *reversed(step.then))
-            case While():
-                pending += (*reversed(step.condition), *reversed(step.body), *reversed(step.condition))
-            case For() | Locked():
-                pending += reversed(step.body)
-            case Copy() | HostCall():
-                pass
-
-
 def _kernel(text: KernelText, access: Sequence[str], choice: Choice) -> dict[str, object]:
     names = {Symbol(f"d{number}"): f"d{number}" for number in range(text.sizes)}
     data: dict[str, object] = {
@@ -115,17 +83,7 @@ def _kernel(text: KernelText, access: Sequence[str], choice: Choice) -> dict[str
         "faults": text.faults,
     }
     if choice.product is not None:
-        data["product"] = _product(choice.product, choice, names)
-    return data
-
-
-def _product(product: LibraryProduct, choice: Choice, names: Names) -> dict[str, object]:
-    data = product.data(lambda size: _json(size, names)) | {"rounds": choice.is_rounding}
-    if choice.finish is not None:
-        finish = choice.finish
-        sizes = [_json(size, names) for size in finish.sizes]
-        data["finish"] = {"kernel": finish.kernel, "operands": list(finish.operands), "sizes": sizes}
-        data["sums"] = choice.sums
+        data["product"] = product_data(choice.product, choice, lambda size: _json(size, names))
     return data
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfc_target_cuda.libraries.convolution_form import SUMS
-from dfc_target_cuda.libraries.convolution_maps import convolutions
+from dfc.kernels.matching.convolution import SUMS
+from dfc.kernels.matching.convolutions import convolutions
 from tests.support.convolving import run_convolving
 from tests.support.kernel_interpreter import run
 from tests.support.simulated_programs import program_of

@@ -15,10 +15,10 @@ from dfc.ir.dims import ZERO, Dim
 from dfc.kernels.access import strides
 from dfc.kernels.body import Accumulated, Affine, Apply, Index, Instruction, Load
 from dfc.kernels.form import ContractKernel
+from dfc.kernels.matching.axes import Along, Space, Terms, View
+from dfc.kernels.matching.convolution import DATA, FORWARD, SUMS, Convolution, Convolved, Strided
+from dfc.kernels.matching.roles import Flat, convolution
 from dfc.kernels.program import Launch, Locked, Program, Step
-from dfc_target_cuda.libraries.convolution_axes import Along, Space, Terms, View
-from dfc_target_cuda.libraries.convolution_form import DATA, FORWARD, SUMS, Convolution, Convolved, Strided
-from dfc_target_cuda.libraries.convolution_roles import Flat, convolution
 
 
 @dataclass(frozen=True, slots=True)

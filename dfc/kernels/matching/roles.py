@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 
 from dfc.ir.dims import ONE, ZERO, Dim, dim, product
 from dfc.kernels.access import strides
-from dfc_target_cuda.libraries.convolution_axes import Along, Space, Terms, View, merged
-from dfc_target_cuda.libraries.convolution_form import DATA, FORWARD, WEIGHTS, Convolution, Strided
+from dfc.kernels.matching.axes import Along, Space, Terms, View, merged
+from dfc.kernels.matching.convolution import DATA, FORWARD, WEIGHTS, Convolution, Strided
 
 MOST_SPATIAL_AXES = 3
 IMAGE, FILTER, RESULT = range(3)

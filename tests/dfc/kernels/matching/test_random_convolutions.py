@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.targets.cuda.compile.libraries.test_convolution_maps import agree
+from tests.dfc.kernels.matching.test_convolutions import agree
 
 SEEDS = range(40)
 
