@@ -13,11 +13,28 @@ this form back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from dfc.kernels.form import Kernel
 from dfc.kernels.printer import kernel_lines, table_lines, typed
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode, kernels
+from dfc.lower.fuse.fused import (
+    Fused,
+    FusedBlock,
+    FusedCheck,
+    FusedCheckpoint,
+    FusedEffect,
+    FusedEntry,
+    FusedFor,
+    FusedHostCall,
+    FusedIf,
+    FusedKernel,
+    FusedMeasure,
+    FusedNode,
+    FusedWhile,
+    blocks_of,
+    kernels,
+)
 from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
 from dfc.lower.schedule.unallocated import (
     UnallocatedCheck,
@@ -113,10 +130,12 @@ def _block(block: FusedBlock, shown: _Kernels, memory: _Memory, depth: int) -> I
             yield indent + _launched(part, shown, memory)
         else:
             yield indent + _node(part, memory)
-            yield from (f"{indent}  {_launched(each, shown, memory)}" for each in part.kernels)
-            for number, region in enumerate(part.regions):
+            if isinstance(part, FusedEffect):
+                yield from _block(part.kernels, shown, memory, depth + 1)
+                continue
+            for number, inner in enumerate(blocks_of(part)):
                 yield f"{indent}  block {number}:"
-                yield from _block(region, shown, memory, depth + 2)
+                yield from _block(inner, shown, memory, depth + 2)
 
 
 def _launched(part: FusedKernel | UnallocatedLaunch, shown: _Kernels, memory: _Memory) -> str:
@@ -125,10 +144,31 @@ def _launched(part: FusedKernel | UnallocatedLaunch, shown: _Kernels, memory: _M
 
 
 def _node(part: FusedNode, memory: _Memory) -> str:
-    control = f" by {memory.name(part.control)}" if part.control is not None else ""
-    results = f" to {memory.names(part.results)}" if part.results else ""
-    fault = f" or fault {part.fault}" if part.fault >= 0 else ""
-    return f"{part.node.op} {part.node.name}({memory.names(part.operands)}){control}{results}{fault}"
+    head = f"{part.node.op} {part.node.name}"
+    match part:
+        case FusedCheck():
+            return f"{head}({memory.name(part.condition)}) or fault {part.fault}"
+        case FusedMeasure():
+            return f"{head}({memory.name(part.source)}) or fault {part.fault}"
+        case FusedIf():
+            return f"{head}({memory.name(part.condition)})"
+        case FusedWhile():
+            return f"{head}() by {memory.name(part.test)}"
+        case FusedFor():
+            return f"{head}({memory.names([part.start, part.stop])}) by {memory.name(part.index)}"
+        case FusedEffect(copies=copies):
+            return _moved(head, [source for source, _ in copies], [target for _, target in copies], memory)
+        case FusedHostCall():
+            return _moved(head, part.inputs, part.outputs, memory)
+        case FusedCheckpoint():
+            return f"{head}()"
+        case _:
+            assert_never(part)
+
+
+def _moved(head: str, inputs: Sequence[BufferView], outputs: Sequence[BufferView], memory: _Memory) -> str:
+    results = f" to {memory.names(outputs)}" if outputs else ""
+    return f"{head}({memory.names(inputs)}){results}"
 
 
 def _scheduled_entry(scheduled: ScheduledEntry, shown: _Kernels) -> list[str]:

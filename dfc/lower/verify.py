@@ -12,11 +12,26 @@ The checks share no code with the stages they check.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import assert_never
 
 from dfc.kernels.body import Affine, AxisIndex, Computed, Index, Instruction, Load
 from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, Store
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.fused import Fused, FusedBlock, FusedKernel, FusedNode, kernels
+from dfc.lower.fuse.fused import (
+    Fused,
+    FusedBlock,
+    FusedCheck,
+    FusedCheckpoint,
+    FusedEffect,
+    FusedFor,
+    FusedHostCall,
+    FusedIf,
+    FusedKernel,
+    FusedMeasure,
+    FusedNode,
+    FusedWhile,
+    kernels,
+)
 from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
 from dfc.lower.schedule.unallocated import (
     UnallocatedCopy,
@@ -164,21 +179,37 @@ class _Written:
                 self._node(part)
 
     def _node(self, part: FusedNode) -> None:
-        self._read(part.operands)
-        if part.node.op == "for" and part.control is not None:
-            self._write([part.control])
-        for each in part.kernels:
-            self._kernel(each)
-        before = set(self._known)
-        after: list[set[Storage]] = []
-        for region in part.regions:
-            self._known = set(before) if part.node.op == "if" else self._known
-            self.fused(region)
-            after.append(self._known)
-        if part.node.op == "if":
-            then, otherwise = after
-            self._known = then & otherwise
-        self._write(part.results)
+        match part:
+            case FusedCheck():
+                self._read([part.condition])
+            case FusedMeasure():
+                self._read([part.source])
+            case FusedFor():
+                self._read([part.start, part.stop])
+                self._write([part.index])
+                self.fused(part.body)
+            case FusedWhile():
+                self.fused(part.condition)
+                self._read([part.test])
+                self.fused(part.body)
+            case FusedIf():
+                self._read([part.condition])
+                before = set(self._known)
+                self.fused(part.then)
+                then, self._known = self._known, before
+                self.fused(part.otherwise)
+                self._known &= then
+            case FusedEffect():
+                self._read(source for source, _ in part.copies)
+                self._write(target for _, target in part.copies)
+                self.fused(part.kernels)
+            case FusedHostCall():
+                self._read(part.inputs)
+                self._write(part.outputs)
+            case FusedCheckpoint():
+                pass
+            case _:
+                assert_never(part)
 
     def steps(self, steps: Sequence[UnallocatedStep]) -> None:
         for step in steps:

@@ -21,7 +21,19 @@ from dfc.lower.fuse.emit.effects import isolated
 from dfc.lower.fuse.emit.loops import BoundKernel, Emitter
 from dfc.lower.fuse.emit.ordered import ordered
 from dfc.lower.fuse.emit.products import product
-from dfc.lower.fuse.fused import FusedBlock, FusedKernel, FusedNode
+from dfc.lower.fuse.fused import (
+    FusedBlock,
+    FusedCheck,
+    FusedCheckpoint,
+    FusedFor,
+    FusedHostCall,
+    FusedIf,
+    FusedKernel,
+    FusedMeasure,
+    FusedNode,
+    FusedPart,
+    FusedWhile,
+)
 from dfc.lower.fuse.groups.groups import KernelGroup, LoopGroup, OrderedGroup, ProductGroup, StepGroup
 from dfc.lower.fuse.groups.join import join
 from dfc.lower.fuse.groups.memory import assign_memory
@@ -45,7 +57,7 @@ def fuse_block(scope: Scope, block: Block, exits: Sequence[Exit]) -> FusedBlock:
     items = without_hazards(scope, collected, analyse(scope, collected))
     groups = join(scope, collected, items)
     stored = assign_memory(scope, collected, groups)
-    parts: list[FusedKernel | FusedNode] = []
+    parts: list[FusedPart] = []
     for group in groups:
         if isinstance(group, StepGroup):
             parts.append(_node(scope, collected, group.item))
@@ -88,10 +100,10 @@ def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
             assert isinstance(attributes, AssertAttributes)
             kind = "finite" if attributes.condition_text == FINITE else "assert"
             fault = scope.fault(node, kind, attributes.message or attributes.condition_text, node.span)
-            return FusedNode(node, (_view_of(scope, node.operands[0]),), fault=fault)
+            return FusedCheck(node, _view_of(scope, node.operands[0]), fault)
         case "range":
             fault = scope.fault(node, "size", f"the size {measured(node)}", node.span)
-            return FusedNode(node, (_view_of(scope, node.operands[0]),), fault=fault)
+            return FusedMeasure(node, _view_of(scope, node.operands[0]), fault)
         case "if":
             return _if(scope, collected.regions[node], node)
         case "while":
@@ -104,9 +116,9 @@ def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
             operands, results = (
                 tuple(_view_of(scope, v) for v in _tensors(vs)) for vs in (node.operands, node.results)
             )
-            return FusedNode(node, operands, results)
+            return FusedHostCall(node, operands, results)
         case _:
-            return FusedNode(node, text=scope.texts[node.operands[0]])
+            return FusedCheckpoint(node, scope.texts[node.operands[0]])
 
 
 def _view_of(scope: Scope, value: Value) -> BufferView:
@@ -123,29 +135,30 @@ def _bind(scope: Scope, parameters: Sequence[Value], views: Sequence[BufferView]
     scope.views.update(zip(parameters, views, strict=True))
 
 
-def _if(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
+def _if(scope: Scope, memory: RegionMemory, node: Node) -> FusedIf:
     parts = if_view(node)
-    branches: list[FusedBlock] = []
-    for region, after in zip(bodies(parts), parts.after, strict=True):
-        branches.append(fuse_block(scope, region, _exits(after.values, memory.carried)))
-    return FusedNode(node, (_view_of(scope, parts.condition),), regions=tuple(branches))
+    then, otherwise = (
+        fuse_block(scope, region, _exits(after.values, memory.carried))
+        for region, after in zip(bodies(parts), parts.after, strict=True)
+    )
+    return FusedIf(node, _view_of(scope, parts.condition), then, otherwise)
 
 
 def _exits(values: Sequence[Value], views: Sequence[BufferView]) -> list[Exit]:
     return [(value, whole(view)) for value, view in zip(values, views, strict=True)]
 
 
-def _while(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
+def _while(scope: Scope, memory: RegionMemory, node: Node) -> FusedWhile:
     parts = while_view(node)
     test = whole_view(fresh(BOOL, (), f"{node.name}/condition"))
     _bind(scope, parts.condition_inside.values, memory.carried)
     _bind(scope, parts.inside.values, memory.carried)
-    before = fuse_block(scope, parts.condition, [(parts.test, whole(test))])
+    condition = fuse_block(scope, parts.condition, [(parts.test, whole(test))])
     body = fuse_block(scope, parts.body, _exits(parts.after.values, memory.carried))
-    return FusedNode(node, regions=(before, body), control=test)
+    return FusedWhile(node, condition, test, body)
 
 
-def _for(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
+def _for(scope: Scope, memory: RegionMemory, node: Node) -> FusedFor:
     parts = for_view(node)
     body, index = parts.body, parts.index
     view = whole_view(fresh(index.tensor.machine, (), index.name))
@@ -156,7 +169,7 @@ def _for(scope: Scope, memory: RegionMemory, node: Node) -> FusedNode:
         emits = zip(parts.after.emitted, memory.stacked, strict=True)
         exits = [*((v, _row_of(stacked, row)) for v, stacked in emits), *exits]
     start, stop = (_view_of(scope, v) for v in controls(parts))
-    return FusedNode(node, (start, stop), regions=(fuse_block(scope, body, exits),), control=view)
+    return FusedFor(node, view, start, stop, fuse_block(scope, body, exits))
 
 
 def _row_of(view: BufferView, row: Value) -> Target:

@@ -1,5 +1,5 @@
 """What fusion makes of a graph: for every block its kernels in an order of execution, and between them the nodes that
-are no kernels, each with the memory of what it takes and gives.
+are no kernels, each kind a class of its own with the memory of what it takes and gives.
 
     block of `train`: kernel, kernel, for (index in memory of its own; block of its body: kernel, kernel), kernel
 
@@ -8,8 +8,9 @@ Data only. Memory is named here (`BufferView`), and has an address only after `d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias, assert_never
 
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol
@@ -32,26 +33,86 @@ class FusedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class FusedNode:
-    """A node that is no kernel: a loop, a branch, a check, a size that is measured, a call of the host, or an effect on
-    state that other calls use at the same time.
-
-    `operands` are what the node itself looks at (not what it carries, which is stored before it), `results` what it
-    fills itself. `control` is the index of a `for` and the condition of a `while`. `kernels` belong to an effect that
-    is to be alone. `fault` is the fault site of a node that can stop the call, `text` the number of a text argument.
-    """
+class FusedCheck:
+    """An `assert`: the call stops at the fault site unless the condition holds."""
 
     node: Node
-    operands: tuple[BufferView, ...] = ()
-    results: tuple[BufferView, ...] = ()
-    regions: tuple[FusedBlock, ...] = ()
-    control: BufferView | None = None
+    condition: BufferView
+    fault: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusedMeasure:
+    """A `range`: its size becomes the value of `source`; the call stops at the fault site if that is out of bounds."""
+
+    node: Node
+    source: BufferView
+    fault: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusedIf:
+    """A branch. Either block stores what it hands out to the memory of the results."""
+
+    node: Node
+    condition: BufferView
+    then: FusedBlock
+    otherwise: FusedBlock
+
+
+@dataclass(frozen=True, slots=True)
+class FusedWhile:
+    """A loop that runs as long as its condition stores true to `test`. What it carries is stored before it."""
+
+    node: Node
+    condition: FusedBlock
+    test: BufferView
+    body: FusedBlock
+
+
+@dataclass(frozen=True, slots=True)
+class FusedFor:
+    """A loop of an index from `start` to before `stop`. What it carries is stored before it."""
+
+    node: Node
+    index: BufferView
+    start: BufferView
+    stop: BufferView
+    body: FusedBlock
+
+
+@dataclass(frozen=True, slots=True)
+class FusedEffect:
+    """A read, an assignment or a draw that is to be alone with its state: first `copies` (from, to), then kernels."""
+
+    node: Node
+    copies: tuple[tuple[BufferView, BufferView], ...] = ()
     kernels: tuple[FusedKernel, ...] = ()
-    fault: int = -1
-    text: int = -1
 
 
-FusedBlock = tuple[FusedKernel | FusedNode, ...]
+@dataclass(frozen=True, slots=True)
+class FusedHostCall:
+    """A call of the host, which reads the inputs and fills the outputs."""
+
+    node: Node
+    inputs: tuple[BufferView, ...]
+    outputs: tuple[BufferView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FusedCheckpoint:
+    """A checkpoint that is saved or restored at the path that a text argument of the entry says."""
+
+    node: Node
+    path: int
+
+
+FusedNode: TypeAlias = (
+    FusedCheck | FusedMeasure | FusedIf | FusedWhile | FusedFor | FusedEffect | FusedHostCall | FusedCheckpoint
+)
+"""A node that is no kernel."""
+FusedPart: TypeAlias = FusedKernel | FusedNode
+FusedBlock: TypeAlias = tuple[FusedPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +136,27 @@ class Fused:
     entries: tuple[FusedEntry, ...]
 
 
-def kernels(block: Sequence[FusedKernel | FusedNode]) -> Iterator[FusedKernel]:
+def blocks_of(part: FusedPart) -> tuple[FusedBlock, ...]:
+    """The blocks inside a part, in the order in which they are written."""
+    match part:
+        case FusedIf():
+            return part.then, part.otherwise
+        case FusedWhile():
+            return part.condition, part.body
+        case FusedFor():
+            return (part.body,)
+        case FusedEffect():
+            return (part.kernels,)
+        case FusedKernel() | FusedCheck() | FusedMeasure() | FusedHostCall() | FusedCheckpoint():
+            return ()
+        case _:
+            assert_never(part)
+
+
+def kernels(block: FusedBlock) -> Iterator[FusedKernel]:
     """All kernels of a block and the blocks inside it, in order."""
     for part in block:
         if isinstance(part, FusedKernel):
             yield part
-        else:
-            yield from part.kernels
-            for region in part.regions:
-                yield from kernels(region)
+        for inner in blocks_of(part):
+            yield from kernels(inner)

@@ -12,14 +12,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import cast
+from typing import assert_never, cast
 
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Entry
 from dfc.ir.measured import measured
 from dfc.kernels.program import HostSite, Program, SiteValue
-from dfc.lower.fuse.fused import Fused, FusedBlock, FusedEntry, FusedKernel, FusedNode
+from dfc.lower.fuse.fused import (
+    Fused,
+    FusedBlock,
+    FusedCheck,
+    FusedCheckpoint,
+    FusedEffect,
+    FusedEntry,
+    FusedFor,
+    FusedHostCall,
+    FusedIf,
+    FusedKernel,
+    FusedMeasure,
+    FusedNode,
+    FusedWhile,
+)
 from dfc.lower.schedule.locks import lock
 from dfc.lower.schedule.unallocated import (
     UnallocatedCheck,
@@ -37,7 +51,6 @@ from dfc.lower.signatures import signature
 from dfc.lower.storage import BufferView
 from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
-from dfc.ops.effects.effects import is_host_call
 from dfc.ops.record import HostCall
 
 
@@ -86,54 +99,50 @@ class _Scheduler:
         return [_launch(part) if isinstance(part, FusedKernel) else self._step(part) for part in block]
 
     def _step(self, part: FusedNode) -> UnallocatedStep:
-        node = part.node
-        match node.op:
-            case "assert":
-                return UnallocatedCheck(part.operands[0], part.fault)
-            case "range":
+        match part:
+            case FusedCheck():
+                return UnallocatedCheck(part.condition, part.fault)
+            case FusedMeasure(node):
                 attributes, symbol = node.attributes, measured(node)
                 assert isinstance(attributes, MeasuredAttributes) and symbol is not None
-                return UnallocatedMeasure(symbol, part.operands[0], attributes.most, part.fault)
-            case "if":
-                then, otherwise = part.regions
-                return UnallocatedIf(part.operands[0], self.block(then), self.block(otherwise))
-            case "while":
-                condition, body = part.regions
-                assert part.control is not None
-                return UnallocatedWhile(self.block(condition), part.control, self.block(body))
-            case "for":
-                start, stop = part.operands
-                assert part.control is not None
-                return UnallocatedFor(part.control, start, stop, self.block(part.regions[0]))
-            case "read" | "assign" | "draw":
+                return UnallocatedMeasure(symbol, part.source, attributes.most, part.fault)
+            case FusedIf():
+                return UnallocatedIf(part.condition, self.block(part.then), self.block(part.otherwise))
+            case FusedWhile():
+                return UnallocatedWhile(self.block(part.condition), part.test, self.block(part.body))
+            case FusedFor():
+                return UnallocatedFor(part.index, part.start, part.stop, self.block(part.body))
+            case FusedEffect():
                 return self._isolated(part)
-            case _ if is_host_call(node):
+            case FusedHostCall():
                 return self._host_call(part)
-            case _:
+            case FusedCheckpoint():
                 return self._checkpoint(part)
+            case _:
+                assert_never(part)
 
-    def _isolated(self, part: FusedNode) -> UnallocatedLocked:
+    def _isolated(self, part: FusedEffect) -> UnallocatedLocked:
         """A step that holds the lock of the state it is about, exclusive unless it only reads."""
         attributes = part.node.attributes
         assert isinstance(attributes, ResourceAttributes | AssignAttributes | DrawAttributes)
         is_read = isinstance(attributes, ResourceAttributes)
-        copies = [UnallocatedCopy(*pair) for pair in zip(part.operands, part.results, strict=True)]
+        copies = [UnallocatedCopy(source, target) for source, target in part.copies]
         container = self._tables.resources[attributes.resource].container
         return UnallocatedLocked((container,), not is_read, [*copies, *map(_launch, part.kernels)])
 
-    def _host_call(self, part: FusedNode) -> UnallocatedHostCall:
+    def _host_call(self, part: FusedHostCall) -> UnallocatedHostCall:
         node = part.node
         lowering = registry.record(node.op).lowering
         assert isinstance(lowering, HostCall)
-        inputs, outputs = (tuple((view.dtype, view.shape) for view in views) for views in (part.operands, part.results))
+        inputs, outputs = (tuple((view.dtype, view.shape) for view in views) for views in (part.inputs, part.outputs))
         kind, attributes = lowering.kind, tuple(_attributes(node.attributes))
         site = self._tables.host_site(HostSite(kind, attributes, inputs, outputs, (node.name,), node.span))
-        return UnallocatedHostCall(site, part.operands, part.results)
+        return UnallocatedHostCall(site, part.inputs, part.outputs)
 
-    def _checkpoint(self, part: FusedNode) -> UnallocatedHostCall:
+    def _checkpoint(self, part: FusedCheckpoint) -> UnallocatedHostCall:
         node = part.node
         assert isinstance(node.attributes, HostAttributes)
-        attributes = (("path", part.text), ("resources", node.attributes.resources))
+        attributes = (("path", part.path), ("resources", node.attributes.resources))
         site = self._tables.host_site(HostSite(node.op, attributes, (), (), (node.name,), node.span))
         return UnallocatedHostCall(site, (), ())
 

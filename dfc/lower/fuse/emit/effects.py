@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dfc.ir.graph import Entry, Resource, Value
 from dfc.kernels.program import DEFAULT_CONTAINER
 from dfc.lower.fuse.emit.ordered import assignment
-from dfc.lower.fuse.fused import FusedKernel, FusedNode
+from dfc.lower.fuse.fused import FusedEffect, FusedKernel
 from dfc.lower.fuse.items.collect import Collected, counter, one_more
 from dfc.lower.fuse.items.items import StepItem, StoreItem
 from dfc.lower.fuse.items.part_reads import part_store
@@ -34,24 +34,24 @@ def names_to_isolate(entry: Entry, resources: Mapping[str, Resource]) -> frozens
     return frozenset(resource.name for resource in shared)
 
 
-def isolated(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
+def isolated(scope: Scope, collected: Collected, item: StepItem) -> FusedEffect:
     """A read, an assignment or a draw, with the kernels that its lock is held for. A read of the whole variable and a
-    draw copy from their operand to their result first."""
+    draw copy first."""
     node = item.node
     match node.attributes:
         case ResourceAttributes() if parts := collected.part_reads.parts.get(node):
             stores = (part_store(each, item.order, scope) for each in parts)
-            return FusedNode(node, kernels=tuple(_kernel(scope, collected, store) for store in stores))
+            return FusedEffect(node, kernels=tuple(_kernel(scope, collected, store) for store in stores))
         case ResourceAttributes(name):
-            return FusedNode(node, (whole_view(scope.state(name)),), (_view_of(scope, node.result),))
+            return FusedEffect(node, ((whole_view(scope.state(name)), _view_of(scope, node.result)),))
         case AssignAttributes():
             assert item.store is not None
-            return FusedNode(node, kernels=(_kernel(scope, collected, item.store),))
+            return FusedEffect(node, kernels=(_kernel(scope, collected, item.store),))
         case DrawAttributes(name):
             state = scope.state(name)
             count = StoreItem(item.order, item.name, item.span, one_more(), counter(state), (), ())
             counted = (_kernel(scope, collected, count),)
-            return FusedNode(node, (whole_view(state),), (_view_of(scope, collected.draws[node]),), kernels=counted)
+            return FusedEffect(node, ((whole_view(state), _view_of(scope, collected.draws[node])),), counted)
         case _:
             raise AssertionError(node)
 

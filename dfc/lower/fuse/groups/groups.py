@@ -121,11 +121,11 @@ class OpenGroup:
             case StepItem():
                 return StepGroup(first.item, tuple(self.members))
             case ContractItem():
-                return ProductGroup(first.item, *shared)
+                return ProductGroup(*shared, first.item)
             case ComputeItem() | CopyItem() | ReduceItem() | StoreItem() if may_share(first.item):
-                return LoopGroup(tuple(self.outer), *shared)
+                return LoopGroup(*shared, tuple(self.outer))
             case ScanItem() | ScatterItem() | StoreItem():
-                return OrderedGroup(first.item, *shared)
+                return OrderedGroup(*shared, first.item)
             case _:
                 raise AssertionError(first.item)
 
@@ -138,39 +138,36 @@ def may_share(item: Item) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoopGroup:
+class _KernelGroup:
+    """What every group has that becomes a kernel: members over axes of these extents, the values they make, every
+    access to memory that changes over time, and why the group holds what it holds."""
+
+    members: tuple[Member, ...]
+    extents: tuple[Dim, ...]
+    values: Mapping[Value, Member]
+    touched: tuple[Access, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopGroup(_KernelGroup):
     """Stages over `outer` axes, which all of them share, and inner ones of their own."""
 
     outer: tuple[int, ...]
-    members: tuple[Member, ...]
-    extents: tuple[Dim, ...]
-    values: Mapping[Value, Member]
-    touched: tuple[Access, ...]
-    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProductGroup:
+class ProductGroup(_KernelGroup):
     """A product, and what is computed at each of its finished points."""
 
     product: ContractItem
-    members: tuple[Member, ...]
-    extents: tuple[Dim, ...]
-    values: Mapping[Value, Member]
-    touched: tuple[Access, ...]
-    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OrderedGroup:
+class OrderedGroup(_KernelGroup):
     """One item whose inner axes run in ascending order."""
 
     item: ScanItem | ScatterItem | StoreItem
-    members: tuple[Member, ...]
-    extents: tuple[Dim, ...]
-    values: Mapping[Value, Member]
-    touched: tuple[Access, ...]
-    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,15 +55,20 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ComputeItem:
-    """An inline node whose value gets memory."""
+class _Item:
+    """What every item has: its place in the order of the program, the name and the source of what it is for."""
 
     order: int
     name: str
     span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _NodeItem(_Item):
+    """An item that makes the result of a node, over local axes of these extents."""
+
     node: Node
     extents: tuple[Dim, ...]
-    point: Point
 
     @property
     def result(self) -> Value:
@@ -71,12 +76,16 @@ class ComputeItem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CopyItem:
+class ComputeItem(_NodeItem):
+    """An inline node whose value gets memory."""
+
+    point: Point
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyItem(_Item):
     """Keeps the present value of memory that is about to be overwritten."""
 
-    order: int
-    name: str
-    span: Span
     result: Value
     source: BufferView
     extents: tuple[Dim, ...]
@@ -84,24 +93,15 @@ class CopyItem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReduceItem:
+class ReduceItem(_NodeItem):
     """A reduction of `operand`, taken at `point`; the axes that `result_point` does not mention are folded."""
 
-    order: int
-    name: str
-    span: Span
-    node: Node
-    extents: tuple[Dim, ...]
     point: Point
     result_point: Point
 
     @property
     def operand(self) -> Value:
         return self.node.operands[0]
-
-    @property
-    def result(self) -> Value:
-        return self.node.result
 
     @property
     def folded(self) -> frozenset[int]:
@@ -111,50 +111,27 @@ class ReduceItem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContractItem:
+class ContractItem(_NodeItem):
     """A product, over the axes of its batch, rows, columns and depth."""
 
-    order: int
-    name: str
-    span: Span
-    node: Node
-    extents: tuple[Dim, ...]
     result_point: Point
-
-    @property
-    def result(self) -> Value:
-        return self.node.result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScanItem:
+class ScanItem(_NodeItem):
     """All prefixes along one axis."""
 
-    order: int
-    name: str
-    span: Span
-    node: Node
-    extents: tuple[Dim, ...]
     point: Point
 
     @property
     def operand(self) -> Value:
         return self.node.operands[0]
 
-    @property
-    def result(self) -> Value:
-        return self.node.result
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScatterItem:
+class ScatterItem(_NodeItem):
     """Rows, taken at `point`, added where their ids say; `ids_point` is where these are read."""
 
-    order: int
-    name: str
-    span: Span
-    node: Node
-    extents: tuple[Dim, ...]
     point: Point
     ids_point: Point
 
@@ -166,18 +143,11 @@ class ScatterItem:
     def rows(self) -> Value:
         return self.node.operands[1]
 
-    @property
-    def result(self) -> Value:
-        return self.node.result
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoreItem:
+class StoreItem(_Item):
     """A value, taken at `point`, stored to memory that others own. `node` is the assignment, if it is one."""
 
-    order: int
-    name: str
-    span: Span
     value: Value
     target: Target
     extents: tuple[Dim, ...]
@@ -186,13 +156,10 @@ class StoreItem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StepItem:
+class StepItem(_Item):
     """A node that is no kernel. `used` has to be in memory before it; `reads` and `writes` are memory that changes.
     `store` is what an effect that stands alone does under its lock."""
 
-    order: int
-    name: str
-    span: Span
     node: Node
     used: tuple[Value, ...] = ()
     reads: frozenset[Storage] = frozenset()
