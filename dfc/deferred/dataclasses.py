@@ -1,25 +1,30 @@
-"""Data classes whose methods are made when the first instance is.
+"""Data classes that are declared without compiling code.
 
-The `dataclass` of the standard library writes the source of six methods for each class and compiles it, half a
-millisecond of work; the compiler has hundreds of such classes, and a run makes instances of half of them. Here a class
-with slots gets only these when it is declared, and an `__init__` that makes most of the rest; instances are compared,
-hashed or printed by methods that are made then:
+The `dataclass` of the standard library writes the source of up to six methods for each class and compiles it, half a
+millisecond of work; the compiler has hundreds of such classes. Here the methods are closures over the fields. Only
+`__init__`, which is called most, is code of its own: it is compiled once for all classes whose fields are as many and
+of the same kinds (`_template`), and each of them gets a copy with its own names in it.
 
     @dataclass(frozen=True, slots=True)
     class Point:
         x: int
 
-Assumes that instances are made by calling the class, copying or unpickling. Guarantees that a class is then what the
-standard library makes of it, `fields`, `replace`, `match` and subclasses included; but a class without a docstring
-stays without one. Without slots, or with an `__init__` of its own, a class is made at once.
+Guarantees that a class is then what the standard library makes of it, `fields`, `replace`, `match` and subclasses
+included; but a class without a docstring stays without one. What is rare is left to the standard library: classes
+without slots or with an order, with an `__init__` of their own, fields that are no arguments.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from threading import RLock
-from typing import TYPE_CHECKING, Any, cast
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, FrozenInstanceError
+from functools import cache
+from operator import attrgetter
+from reprlib import recursive_repr
+from types import CodeType, FunctionType, MemberDescriptorType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -29,134 +34,271 @@ else:
         """As `dataclasses.dataclass`, which says what `options` mean."""
         if cls is None:
             return lambda declared: dataclass(declared, **options)
-        if _is_plain(cls, options):
-            return _Deferred(cls, options).shell
-        return dataclasses.dataclass(**options)(cls)
+        declaration = _declaration(cls, options)
+        return dataclasses.dataclass(**options)(cls) if declaration is None else _with_methods(cls, declaration)
 
 
-AT_ONCE = ("__init__", "__new__", "__slots__", "__getstate__", "__setstate__")
-"""What a class may define that instances come to be without the `__init__` made here, or need at once."""
-LATE = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
-COMPARISONS = ("__repr__", "__eq__", "__hash__")
-"""What most classes are never asked for: made when it is."""
-NOT_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
-_completing = RLock()
+class Field(NamedTuple):
+    """A field as it is declared."""
+
+    name: str
+    annotation: Any
+    default: Any = MISSING
+    factory: Any = MISSING
+    is_compared: bool = True
+    is_printed: bool = True
+    is_by_name: bool = False
+
+    @property
+    def is_optional(self) -> bool:
+        return self.default is not MISSING or self.factory is not MISSING
 
 
-class _Deferred:
-    """A class that has its slots, and how the rest of it is made."""
+class Declaration(NamedTuple):
+    """A class as it is declared: its fields, inherited ones first, and the options that may differ here."""
 
-    def __init__(self, declared: type, options: dict[str, bool]) -> None:
-        self._options = {**options, "slots": False}
-        self._body = {name: value for name, value in vars(declared).items() if name not in ("__dict__", "__weakref__")}
-        self._is_complete = self._is_comparable = False
-        names = tuple(self._body.get("__annotations__", ()))
-        inherited = {slot for base in declared.__mro__[1:] for slot in _slots(base)}
-        body = {name: value for name, value in self._body.items() if name not in names}
-        body |= {"__slots__": tuple(name for name in names if name not in inherited), "__init__": _first_init(self)}
-        body |= {name: _Late(self, name) for name in LATE} | {"__getstate__": _state, "__setstate__": _set_state}
-        self.shell: Any = type(declared)(declared.__name__, declared.__bases__, body)
-        self.shell.__qualname__ = declared.__qualname__
+    fields: dict[str, Field]
+    frozen: bool
+    eq: bool
+    repr: bool
 
-    def complete(self) -> None:
-        """Gives the class what the standard library gives it; other threads wait until it has that."""
-        with _completing:
-            if self._is_complete:
-                return
-            if self._compares_later():
-                after = self._new_attributes({**self._options, "repr": False, "eq": False})
-                after["__dataclass_params__"].repr = True
-                if self._options.get("eq", True):
-                    after["__dataclass_params__"].eq = True
-                    after["__eq__"] = _first(self, "__eq__")
-                    after["__hash__"] = _first(self, "__hash__") if self._options.get("frozen") else None
-                after["__repr__"] = _first(self, "__repr__")
-            else:
-                after = self._new_attributes(self._options)
-                self._is_comparable = True
-            self._take(after)
-            self._is_complete = True
-            self.shell.__init__ = after["__init__"]  # the last one: whoever sees it sees all
-
-    def compare(self) -> None:
-        """Gives a complete class what is in `COMPARISONS`."""
-        with _completing:
-            if not self._is_comparable:
-                after = self._new_attributes(self._options)
-                self._take({name: after[name] for name in COMPARISONS if name in after})
-                self._is_comparable = True
-
-    def _compares_later(self) -> bool:
-        """Whether a class says nothing of its own about comparing and printing, and has no order."""
-        usual = self._options.get("repr", True) and not any(
-            self._options.get(name) for name in ("order", "unsafe_hash")
-        )
-        return usual and not any(name in self._body for name in COMPARISONS)
-
-    def _new_attributes(self, options: dict[str, bool]) -> dict[str, Any]:
-        """What the standard library adds to the class as it was declared."""
-        shell = self.shell
-        before = {**self._body, "__doc__": "-"}  # without, one is made of the signature, which takes long
-        model: Any = type(shell)(shell.__name__, shell.__bases__, dict(before))
-        complete = cast("Callable[[type], type]", dataclasses.dataclass(**options))
-        after = vars(complete(model))
-        kept = {"__doc__", "__dict__", "__weakref__", *self._body.get("__annotations__", ())}
-        return {n: value for n, value in after.items() if n not in kept and value is not before.get(n, _MISSING)}
-
-    def _take(self, attributes: dict[str, Any]) -> None:
-        for name, value in attributes.items():
-            if name != "__init__":
-                setattr(self.shell, name, value)
+    @property
+    def arguments(self) -> list[Field]:
+        """The fields in the order of the arguments of `__init__`."""
+        return sorted(self.fields.values(), key=lambda field: field.is_by_name)
 
 
-class _Late:
-    """An attribute of a class that is there once the class is complete."""
-
-    def __init__(self, deferred: _Deferred, name: str) -> None:
-        self._deferred = deferred
-        self._name = name
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        self._deferred.complete()
-        return getattr(owner, self._name)
+DECLARATION = "__declaration__"
+OPTIONS = frozenset({"slots", "frozen", "eq", "repr"})
+BY_HAND = {"__init__", "__new__", "__slots__", "__getstate__", "__setstate__", "__setattr__", "__delattr__"}
+"""What a class may define that is to go together with the methods made here: the standard library knows how."""
+NOT_FIELDS = re.compile("ClassVar|InitVar|KW_ONLY")
 
 
-_MISSING = object()
+def field_names(cls: type) -> tuple[str, ...]:
+    """The names of `dataclasses.fields(cls)`, which takes longer."""
+    declaration = vars(cls).get(DECLARATION)
+    return tuple(each.name for each in dataclasses.fields(cls)) if declaration is None else tuple(declaration.fields)
 
 
-def _first_init(deferred: _Deferred) -> Callable[..., None]:
-    def __init__(self: Any, *arguments: Any, **named: Any) -> None:
-        deferred.complete()
-        deferred.shell.__init__(self, *arguments, **named)
-
-    return __init__
+# ------------------------------------------------------------ declarations --
 
 
-def _first(deferred: _Deferred, name: str) -> Callable[..., Any]:
-    def method(self: Any, *arguments: Any) -> Any:
-        deferred.compare()
-        return getattr(deferred.shell, name)(self, *arguments)
+def _declaration(cls: type, options: Mapping[str, bool]) -> Declaration | None:
+    """None if the standard library has to see to the class, be it to say what is wrong with it."""
+    if not options.get("slots") or not options.keys() <= OPTIONS or not vars(cls).keys().isdisjoint(BY_HAND):
+        return None
+    frozen = options.get("frozen", False)
+    fields: dict[str, Field] = {}
+    for base in cls.__mro__[:0:-1]:
+        if "__dataclass_fields__" not in vars(base):
+            continue
+        inherited: Declaration | None = vars(base).get(DECLARATION)
+        if inherited is None or inherited.frozen != frozen:
+            return None
+        fields |= inherited.fields
+    for name, annotation in cls.__annotations__.items():
+        field = _field(name, annotation, getattr(cls, name, MISSING))
+        if field is None:
+            return None
+        fields[name] = field
+    are_optional = [each.is_optional for each in fields.values() if not each.is_by_name]
+    if "self" in fields or are_optional != sorted(are_optional):
+        return None
+    return Declaration(fields, frozen, options.get("eq", True), options.get("repr", True))
 
-    return method
+
+def _field(name: str, annotation: Any, value: Any) -> Field | None:
+    if NOT_FIELDS.search(str(annotation)):
+        return None
+    if isinstance(value, dataclasses.Field):
+        return _field_of(name, annotation, value)
+    if isinstance(value, MemberDescriptorType):  # the slot of a base that has a field of that name
+        return Field(name, annotation)
+    return None if type(value).__hash__ is None else Field(name, annotation, value)  # pyright: ignore[reportUnnecessaryComparison]
 
 
-def _state(self: Any) -> list[Any]:
-    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+def _field_of(name: str, annotation: Any, value: Any) -> Field | None:
+    """What is declared by a call of `dataclasses.field`."""
+    if not value.init or value.hash is not None or value.metadata:
+        return None
+    kinds = (value.compare, value.repr, value.kw_only is True)
+    return Field(name, annotation, value.default, value.default_factory, *kinds)
 
 
-def _set_state(self: Any, state: list[Any]) -> None:
-    for field, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, field.name, value)
+# ----------------------------------------------------------------- classes --
 
 
-def _is_plain(cls: type, options: dict[str, bool]) -> bool:
-    """Whether instances of a class can only be made by the `__init__` that it gets."""
-    if not options.get("slots") or not options.get("init", True) or any(name in vars(cls) for name in AT_ONCE):
-        return False
-    annotations = vars(cls).get("__annotations__", {}).values()
-    return not any(word in str(annotation) for annotation in annotations for word in NOT_FIELDS)
+def _with_methods(cls: type, declaration: Declaration) -> Any:
+    """The class anew, with slots and methods."""
+    fields, own = declaration.fields, vars(cls)
+    slots = {slot for base in cls.__mro__[1:-1] for slot in _slots(base)}
+    body = {n: value for n, value in own.items() if n not in fields and n not in ("__dict__", "__weakref__")}
+    body |= {"__slots__": tuple(name for name in fields if name not in slots), DECLARATION: declaration}
+    body |= {name: _Late() for name in ("__dataclass_fields__", "__dataclass_params__")}
+    body.setdefault("__match_args__", tuple(name for name, field in fields.items() if not field.is_by_name))
+    if declaration.repr and "__repr__" not in own:
+        body["__repr__"] = _printing(fields.values())
+    if declaration.eq:
+        _compare(body, declaration)
+    anew: Any = type(cls)(cls.__name__, cls.__bases__, body)
+    anew.__qualname__ = cls.__qualname__
+    anew.__init__ = _initialiser(anew, declaration)
+    if declaration.frozen:
+        _freeze(anew, fields)
+    return anew
 
 
 def _slots(base: type) -> tuple[str, ...]:
     slots = vars(base).get("__slots__", ())
     return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+class _Late:
+    """What only `dataclasses` itself asks of a class: made by it at the first question."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        declaration: Declaration = vars(self._owner)[DECLARATION]
+        body = {name: _standard_field(field) for name, field in declaration.fields.items()}
+        body |= {"__annotations__": {name: field.annotation for name, field in declaration.fields.items()}}
+        model: Any = type(self._owner.__name__, (), {**body, "__doc__": "-", "__module__": self._owner.__module__})
+        dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False)(model)
+        parameters = model.__dataclass_params__
+        parameters.init, parameters.repr = True, declaration.repr
+        parameters.eq, parameters.frozen = declaration.eq, declaration.frozen
+        self._owner.__dataclass_params__ = parameters  # pyright: ignore[reportAttributeAccessIssue]
+        self._owner.__dataclass_fields__ = model.__dataclass_fields__  # pyright: ignore[reportAttributeAccessIssue]
+        return getattr(self._owner, self._name)
+
+
+def _standard_field(field: Field) -> Any:
+    kinds: dict[str, Any] = {"compare": field.is_compared, "repr": field.is_printed, "kw_only": field.is_by_name}
+    if field.factory is not MISSING:
+        return dataclasses.field(default_factory=field.factory, **kinds)
+    return dataclasses.field(default=field.default, **kinds)
+
+
+# ----------------------------------------------------------------- methods --
+
+
+class _New:
+    """The default of a field that a factory makes."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_NEW = _New()
+STEPS = {
+    "=": "self.field_{0} = value_{0}",
+    "+": "self.field_{0} = make_{0}() if value_{0} is new else value_{0}",
+    "s": "set_{0}(self, value_{0})",
+    "m": "set_{0}(self, make_{0}() if value_{0} is new else value_{0})",
+}
+"""How a field gets its value: assigned, or where that is refused by its slot; as it is, or made by a factory."""
+AFTERWARDS = "self.__post_init__()"
+
+
+@cache
+def _template(steps: str, goes_on: bool) -> CodeType:
+    """`__init__` of all classes with fields of these kinds."""
+    arguments = ", ".join(f"value_{number}" for number in range(len(steps)))
+    lines = [STEPS[step].format(number) for number, step in enumerate(steps)] + [AFTERWARDS] * goes_on
+    text = f"def __init__(self, {arguments}):\n " + "\n ".join(lines or ["pass"])
+    return next(each for each in compile(text, __file__, "exec").co_consts if isinstance(each, CodeType))
+
+
+def _initialiser(cls: Any, declaration: Declaration) -> FunctionType:
+    arguments = declaration.arguments
+    plain, by_factory = "sm" if declaration.frozen else "=+"
+    steps = "".join(plain if field.factory is MISSING else by_factory for field in arguments)
+    template = _template(steps, hasattr(cls, "__post_init__"))
+    names = {f"field_{number}": field.name for number, field in enumerate(arguments)}
+    by_name = [field for field in arguments if field.is_by_name]
+    code = template.replace(
+        co_varnames=("self", *names.values()),
+        co_names=tuple(names.get(name, name) for name in template.co_names),
+        co_argcount=1 + len(arguments) - len(by_name),
+        co_kwonlyargcount=len(by_name),
+        co_qualname=f"{cls.__qualname__}.__init__",
+    )
+    scope: dict[str, Any] = {"__name__": cls.__module__, "new": _NEW}
+    for number, field in enumerate(arguments):
+        scope[f"set_{number}"], scope[f"make_{number}"] = getattr(cls, field.name).__set__, field.factory
+    defaults = {f.name: f.default if f.factory is MISSING else _NEW for f in arguments if f.is_optional}
+    initialise = FunctionType(code, scope)
+    initialise.__defaults__ = tuple(defaults[f.name] for f in arguments if f.name in defaults and not f.is_by_name)
+    initialise.__kwdefaults__ = {field.name: defaults[field.name] for field in by_name if field.name in defaults}
+    initialise.__annotations__ = {**{field.name: field.annotation for field in arguments}, "return": None}
+    return initialise
+
+
+def _values(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Gives the values of some fields of an instance."""
+    listed = tuple(names)
+    if len(listed) > 1:
+        return attrgetter(*listed)
+    if not listed:
+        return lambda instance: ()
+    one = attrgetter(*listed)
+    return lambda instance: (one(instance),)
+
+
+def _printing(fields: Iterable[Field]) -> Callable[[Any], str]:
+    names = [field.name for field in fields if field.is_printed]
+
+    @recursive_repr()
+    def __repr__(self: Any) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({values})"
+
+    return __repr__
+
+
+def _compare(body: dict[str, Any], declaration: Declaration) -> None:
+    """Equal are instances of one class with equal values; a frozen class has a hash, another one has none."""
+    values = _values(name for name, field in declaration.fields.items() if field.is_compared)
+
+    def __eq__(self: Any, other: Any) -> Any:
+        if other is self:
+            return True
+        return values(self) == values(other) if type(other) is type(self) else NotImplemented
+
+    def __hash__(self: Any) -> int:
+        return hash(values(self))
+
+    # Python itself writes `__hash__ = None` into a class that says `__eq__` and no more.
+    if body.get("__hash__") is None and ("__hash__" not in body or "__eq__" in body):
+        body["__hash__"] = __hash__ if declaration.frozen else None
+    body.setdefault("__eq__", __eq__)
+
+
+def _above(cls: type, instance: object) -> Any:
+    return cast("Any", super(cls, instance))
+
+
+def _freeze(cls: Any, fields: Mapping[str, Field]) -> None:
+    """Refuses changes of instances; copies and messages between processes set the fields where no one changes them."""
+
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        if type(self) is cls or name in fields:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        _above(cls, self).__setattr__(name, value)
+
+    def __delattr__(self: Any, name: str) -> None:
+        if type(self) is cls or name in fields:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+        _above(cls, self).__delattr__(name)
+
+    def __getstate__(self: Any) -> list[Any]:
+        return [getattr(self, name) for name in fields]
+
+    def __setstate__(self: Any, state: list[Any]) -> None:
+        for name, value in zip(fields, state, strict=True):
+            object.__setattr__(self, name, value)
+
+    cls.__setattr__, cls.__delattr__ = __setattr__, __delattr__
+    cls.__getstate__, cls.__setstate__ = __getstate__, __setstate__

@@ -43,8 +43,7 @@ from dfc_runtime.devices import NOTE as DEVICE_NOTE
 @dataclass(frozen=True, slots=True)
 class DistributedProgram:
     """A program that was placed and partitioned. `whole` is the graph as the passes left it, `replicated` what was cut
-    into blocks, by entry; `resolution` has the lines behind the placement, `devices` what is where in the roles that
-    work on several."""
+    into blocks, by entry; `resolution`: lines behind the placement; `devices`: what is where in roles of several."""
 
     deployment: Deployment
     resolution: Resolution
