@@ -6,11 +6,12 @@ Assumes parts that fit together, and a bundle for each of their roles. Guarantee
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePath
 
 from dfc.bundle.formulas import Names, formula, name_symbols
 from dfc.bundle.writing import Bundle, signature_entry, state_entry, text_tensor, text_tensors
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.distribute.deployment.model import Deployment
 from dfc.distribute.deployment.placement import Placement

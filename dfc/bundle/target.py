@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program

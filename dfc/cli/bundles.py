@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import click
 
 import dfc_runtime
 from dfc.cli.values import Setting
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.loading import load_on

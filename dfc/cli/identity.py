@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import cast
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dfc.cli.running import Feeds, Report, Schedule, results_line, shares
 from dfc.cli.running import described as described_results
 from dfc.cli.values import plain
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import shown

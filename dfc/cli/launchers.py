@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.distributed.launch.processes import LAUNCHERS
 from dfc_runtime.distributed.launch.records import JOB_VARIABLE
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -18,6 +17,7 @@ import numpy as np
 from dfc.cli import running
 from dfc.cli.saving import Keeper, Plan
 from dfc.cli.values import feeds, plain, write_arrays
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime import Module
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule, cluster_parts_of
 from dfc_runtime.module import parts_of

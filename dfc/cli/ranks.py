@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from types import FrameType
@@ -27,6 +26,7 @@ from dfc.cli.draining import until_read
 from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule, batching_of
 from dfc.cli.saving import Plan
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed.launch.records import (
     STOPS,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FrameType
 from typing import Protocol, TypeVar, cast
 
@@ -22,6 +22,7 @@ import click
 import numpy as np
 
 from dfc.cli.patience import SIGNALLED, STOPPING, Patience, end_at_once
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.calls.batching import Batching, Epoch, Gathered, plan_batches
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.manifest import Entry

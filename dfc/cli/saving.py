@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
@@ -23,6 +23,7 @@ from dfc.cli import identity
 from dfc.cli.failures import did_you_mean
 from dfc.cli.listeners import Silent
 from dfc.cli.running import Feeds, Report, Schedule
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime import DfcError, Module
 from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.format import Progress

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from dfc.cli.tables import seconds, table
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import items, mapping, text

@@ -8,9 +8,10 @@ everywhere (`dfc.diagnostics.rendering` draws it).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.fixes import Edit, Fix, Help, text_of
 from dfc.diagnostics.rendering import Drawing, Mark, draw
 from dfc.diagnostics.source import NOWHERE, Span
@@ -26,7 +27,7 @@ class Severity(Enum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Label:
     """A marked piece of the author's text and a few words about it."""
 
@@ -35,7 +36,7 @@ class Label:
     primary: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One message: a title that stands alone, marked places, and remedies as text to type.
 

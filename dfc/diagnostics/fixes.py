@@ -7,14 +7,14 @@ other, so that their order means nothing; whoever cannot say exactly what to typ
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Edit:
     """`text` in place of what `span` covers; an empty span is a place to insert at."""
 
@@ -22,7 +22,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fix:
     """The text of a help, and the edits that do what it says."""
 

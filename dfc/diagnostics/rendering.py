@@ -29,14 +29,14 @@ CONTEXT = 60
 BOLD, RED, YELLOW, BLUE, RESET = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mark:
     span: Span
     text: str
     primary: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Drawing:
     """All that is to be drawn: remarks are (`note` or `help`, text)."""
 
@@ -110,7 +110,7 @@ def _location(span: Span) -> str:
     return visible(str(span)).replace("\n", "\\n")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _DrawnLabel:
     """A mark in columns of the terminal."""
 

@@ -8,9 +8,10 @@ Guarantees that offsets count characters, that lines and columns count from 1, a
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+
+from dfc.deferred.dataclasses import dataclass
 
 
 @dataclass(frozen=True)

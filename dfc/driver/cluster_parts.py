@@ -11,10 +11,11 @@ on any number of tasks that the whole program runs on.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dfc.bundle.cluster_writing import elastic_jobs
 from dfc.bundle.writing import Bundle
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.model import Replicate, Step, TaskSite

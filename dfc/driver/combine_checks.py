@@ -8,9 +8,9 @@ look at what it has written, print, or are taken inside a loop, has none, and is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dfc.bundle.writing import Bundle
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.driver.cluster_parts import Surroundings, compiled, described
 from dfc.driver.many_ranks import DistributedProgram

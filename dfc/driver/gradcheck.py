@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.driver import pipeline

@@ -11,10 +11,11 @@ every mistake of the deployment file is a `CompileError` with all its messages, 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from dfc.bundle.cluster_writing import Extras, write_cluster
 from dfc.bundle.writing import Bundle, write
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile

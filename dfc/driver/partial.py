@@ -10,11 +10,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dfc.bundle.formulas import formula, name_symbols
 from dfc.bundle.writing import Bundle
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.distribute.deployment.model import TaskSite

@@ -6,8 +6,9 @@ Assumes a distributed program. Guarantees plain data: what `dfc place` prints, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.globs import Glob
 from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.deployment.resolution import Resolution

@@ -12,9 +12,10 @@ import json
 import os
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.place.cost import Costs
 from dfc.ir import walk
 from dfc.ir.graph import Graph, Node

@@ -7,10 +7,11 @@ of the role stays below: a size that no number is known for counts as 1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from dfc.bundle.formulas import formula, name_symbols
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.model import Job
 from dfc.distribute.partition import RankRole
 from dfc.distribute.partition.early import with_early_receives

@@ -8,8 +8,9 @@ knows, or one inside a loop or branch, is a `FeedError` that says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph, Node, Value
 from dfc.ir.names import identifier

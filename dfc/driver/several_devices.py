@@ -13,10 +13,11 @@ state, faults and host calls of the undivided one, with numbers through all devi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dfc.bundle.target import CodeImage, Lowered, lacking, load_target
 from dfc.bundle.writing import Bundle, write
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.task_devices import Device
 from dfc.distribute.partition import RankRole

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TextIO
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions
 

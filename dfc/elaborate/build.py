@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
 from dfc.deferred.collection import uncollected
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, Diagnostics, error
 from dfc.diagnostics.source import NOWHERE, SourceFile, Span
 from dfc.elaborate import entries

@@ -195,7 +195,7 @@ FirstValue = Callable[[Context], Entity]
 """Elaborates the first value of a variable where the context stands."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Program:
     """One run of the front end."""
 

@@ -6,7 +6,6 @@ and tuples of these; so attributes are hashable, comparable and printable withou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isfinite
 from struct import error as StructError
 from struct import pack
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType
 

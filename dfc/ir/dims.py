@@ -8,8 +8,9 @@ applied by `dfc.ir.facts`; this module knows only unconditional arithmetic. Poly
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from dfc.deferred.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

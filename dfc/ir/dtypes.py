@@ -6,10 +6,11 @@ is checked with before it is called; it never reaches a compiled graph.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+
+from dfc.deferred.dataclasses import dataclass
 
 KINDS = ("bool", "signed", "unsigned", "float", "complex")
 CLASSES: dict[str, frozenset[str]] = {

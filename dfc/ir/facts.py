@@ -10,10 +10,11 @@ known bounds. What this leaves open is asked again of the difference's normal fo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations_with_replacement
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import (
     FUNCTIONS,
     ONE,

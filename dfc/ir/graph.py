@@ -15,9 +15,10 @@ A pass never changes a graph it was given: it builds a new one (`dfc.ir.rewrite`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Attributes, NoAttributes
 from dfc.ir.dims import Dim, Symbol

@@ -12,8 +12,9 @@ sizes turn out to be.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
 from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import ONE, ZERO, Atom, Dim, Symbol, ceil_divide, dim, floor_divide, maximum, minimum

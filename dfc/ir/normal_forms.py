@@ -10,10 +10,11 @@ All of it has bounds; beyond these an answer stays open.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from math import gcd
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Atom, Compound, Dim, Monomial, dim
 
 Proved = Callable[[Dim], bool]

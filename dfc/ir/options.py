@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc_runtime.errors import UnsupportedError
 

@@ -28,8 +28,9 @@ Assumes nothing about validity, so that broken graphs can be shown: `notes` are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import ALL

@@ -17,9 +17,9 @@ operands and regions that it is about to have. Guarantees that the three parts o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.attributes import ForAttributes
 from dfc.ir.dims import Dim

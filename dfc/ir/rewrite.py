@@ -10,8 +10,9 @@ nodes to `site.output`, and returns the values that replace the node's results; 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
 
 

@@ -5,8 +5,8 @@ offset = sum of coefficient * axis + offset + the lookups, counted in elements o
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, dim
 from dfc.kernels.body import Affine, Apply, AxisIndex, Computed, Index, Instruction, Load
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store

@@ -4,8 +4,9 @@ Guarantees that sums are made in the accumulator's type and that the epilogue ru
 contraction is cut into parts changes no bits: the product of each element is one chain over k.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import BF16, F16, F32, F64, DType
 from dfc.kernels.access import NONE, Access, StageAccess, can_fault, stage_access
 from dfc.kernels.body import Accumulated, BodyBuilder, Instruction, Reduced

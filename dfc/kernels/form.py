@@ -20,8 +20,7 @@ that the kernel alone decides. A target may walk in any order that gives the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType
 from dfc.kernels.body import Affine, Index, Instruction

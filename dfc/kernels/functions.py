@@ -17,9 +17,9 @@ An instruction with several results is named by `Part` alone. Functions are equa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import DType
 
 

@@ -9,8 +9,8 @@ Pure analysis. Guarantees that sub-axes are listed in the order of their numbers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, Dim, minimum, product
 from dfc.ir.dtypes import BOOL, I64
 from dfc.kernels.access import NONE, Access, linear_access

@@ -6,9 +6,10 @@ Everything here is data: no graph, no op name. Names and spans of the source are
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim, Symbol

@@ -25,8 +25,8 @@ threads, or what a stage is fused with beyond the choice of rows or columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, Dim, ceil_divide, dim, maximum, product
 from dfc.kernels.access import StageAccess, kernel_access
 from dfc.kernels.axes import Merging, misfits

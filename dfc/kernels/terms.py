@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64, DType
 from dfc.kernels.functions import (
     Argument,

@@ -8,8 +8,8 @@ and again (products in tiles) may move more.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, dim, minimum, product
 from dfc.kernels.body import Computed, Instruction, Load
 from dfc.kernels.form import ContractKernel, Kernel, Stage

@@ -14,8 +14,9 @@ Assumes the graph as the front end made it, with `grad` as a node that has gradi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value

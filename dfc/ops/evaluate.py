@@ -8,11 +8,11 @@ without gradient nodes. Iterative in nodes; it recurses only into regions, whose
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
 from dfc.ir.measured import measured

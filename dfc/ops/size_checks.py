@@ -6,8 +6,8 @@ Assumes a graph in which such a check is an `assert` on comparisons of `dim` nod
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir import walk
 from dfc.ir.attributes import MeasuredAttributes

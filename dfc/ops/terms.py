@@ -7,9 +7,9 @@ methods, because `==` of two terms must stay equality of terms.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import DType
 from dfc.kernels.body import BodyBuilder
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
 
@@ -13,6 +12,7 @@ import dfc_runtime
 from dfc.cli.bundles import existing
 from dfc.cli.commands.inspect_command import size
 from dfc.cli.values import Setting, settings
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.formats.element_types import SIZES
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -33,6 +32,7 @@ from dfc.cli.ranks import (
 )
 from dfc.cli.saving import Keeper, Plan, refuse_checkpoint, saves
 from dfc.cli.values import Setting, feeds, named, plain, require_folder, require_no_file, settings, write_arrays
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime import Module
 from dfc_runtime.calls.batching import LAST
 from dfc_runtime.checkpoints.store import KEPT

@@ -13,9 +13,9 @@ begins in one column. Guarantees that a formatted text stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.parse import KEYWORDS, read_statements

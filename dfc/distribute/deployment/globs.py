@@ -10,8 +10,9 @@ more literal characters, then one without any `*`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
+
+from dfc.deferred.dataclasses import dataclass
 
 SEPARATORS = "/."
 PIECE = re.compile(r"\*\*[/.]|[/.]\*\*\Z|\*+|[^*/.]+|[/.]")

@@ -7,9 +7,10 @@ Guarantees that every line without a match is reported.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.source import Span

@@ -6,8 +6,9 @@ statement keeps the spans a message needs: the statement's own, and those of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import NOWHERE, SourceFile, Span
 
 Setting = int | float | bool | str

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.globs import Glob
 from dfc.ir.graph import Graph, Node
 from dfc.ir.walk import nodes

@@ -7,8 +7,8 @@ feeds and constants alone. Guarantees nothing by itself; `check_placement` of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.model import TaskSite
 from dfc.ir.graph import Node
 

@@ -10,9 +10,10 @@ is asked about, and what was said of the others is without effect.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.lines import Best, Lines
 from dfc.distribute.deployment.model import Colocate, Compress, Constraint, Deployment, PlaceStatement, Replicate, Shard
 from dfc.distribute.deployment.task_devices import Devices

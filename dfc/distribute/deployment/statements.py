@@ -5,9 +5,9 @@ Built by one method per rule of the grammar, as `dfc.syntax.reader.node_builder`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.syntax.reader.literals import float_value, integer_value, string_value
 from dfc.syntax.reader.node_builder import Children, NodeBuilder

@@ -6,8 +6,9 @@ Assumes constraints that some device satisfies.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.distribute.deployment.devices import count_of
 from dfc.distribute.deployment.model import Constraint, Job

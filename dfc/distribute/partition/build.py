@@ -7,8 +7,9 @@ and a message is an effect on `@network`, so that its order stays as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.partition.model import Edge, RankRole
 from dfc.distribute.partition.needs import Needs
 from dfc.ir.graph import Block, Node, Value

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.partition.model import RankGraphs
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node

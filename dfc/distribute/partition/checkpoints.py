@@ -8,8 +8,9 @@ a branch or a loop, is a `CompileError`, because a checkpoint of many ranks is t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, Diagnostic, error
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph, Node

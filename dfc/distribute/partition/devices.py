@@ -14,8 +14,9 @@ that no device waits for ever.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, error
 from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.deployment.placement import Placement

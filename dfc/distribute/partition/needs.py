@@ -7,8 +7,9 @@ node uses, sizes that only the run finds out among it: nodes without a place are
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.placement import Placement
 from dfc.distribute.partition.model import RankRole
 from dfc.distribute.partition.value_sites import ValueSites, sites_of_values

@@ -7,8 +7,8 @@ was free to move, the fullest task holds at most `factor` times what the best pl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.place.cost import state_bytes
 from dfc.distribute.place.model import Decision

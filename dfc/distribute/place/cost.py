@@ -7,8 +7,9 @@ for placement is how computing compares with moving (white paper of TensorFlow, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Node, Value

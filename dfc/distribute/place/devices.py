@@ -12,8 +12,9 @@ devices.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.distribute.place.cost import OVERHEAD, Costs
 from dfc.ir import walk

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.model import Constraint, TaskSite
 from dfc.distribute.deployment.placement import Placement
 from dfc.ir.dims import Symbol

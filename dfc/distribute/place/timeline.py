@@ -7,8 +7,8 @@ costs: no run on these tasks ends before the longest chain of nodes, or before t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.place.model import Decision
 from dfc.ir import walk

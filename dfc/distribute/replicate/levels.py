@@ -10,8 +10,9 @@ all the task's blocks, or computed again if that takes a few cheap nodes: they a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import Dependence
 from dfc.ops.rules.lookup import is_elementwise, rules_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol

@@ -15,8 +15,9 @@ each row stands in front.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.replicate.model import Piece
 from dfc.distribute.replicate.short import Rows, rows_of
 from dfc.ir.dims import ONE, Compound, Dim, Symbol, dim

@@ -12,8 +12,9 @@ has in no other way than by `NB` and `FIRST`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.replicate.emit import Emitter, behind_numbers, with_blocks_at
 from dfc.distribute.replicate.levels import arrange, common_requirements
 from dfc.distribute.replicate.model import Combination

@@ -15,8 +15,9 @@ row behind has a part in it, if the sums of `summed` leave these out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim, dim

@@ -12,8 +12,8 @@ of `reduction_plan`: a binary tree over the numbers of the blocks, cut at the la
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import ONE, ZERO, Dim, dim
 from dfc.ir.dtypes import F32, F64, I32, I64

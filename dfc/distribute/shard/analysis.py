@@ -13,9 +13,10 @@ entry after all passes. Guarantees a state for every value of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.shard.mistakes import ELSEWHERE
 from dfc.distribute.shard.model import Division, Sharded
 from dfc.distribute.shard.regions import Known, RowSplit, entered, left

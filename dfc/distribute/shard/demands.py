@@ -7,9 +7,10 @@ row numbers, what of its right side is computed at the owners: only if that send
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.shard.analysis import Findings, goes_over_blocks, index_of_rows, written
 from dfc.distribute.shard.mistakes import ELSEWHERE
 from dfc.distribute.shard.model import Division, Sharded

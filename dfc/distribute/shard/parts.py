@@ -6,8 +6,9 @@ Assumes well-formed ones. Guarantees that tokens stand behind plain values, in t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.shard.routes import NETWORK_TOKEN
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim

@@ -12,9 +12,10 @@ comes to an end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.shard.model import Division
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.regions import Flow, bodies, flows, view

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.shard.model import Caller, Division, RowEdge
 from dfc.ir.attributes import Attributes, MeasuredAttributes

@@ -10,11 +10,12 @@ which passes them on as they are, so that nothing about devices or ranks is impo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
 from dfc.bundle.target import Generated, Lowered
 from dfc.bundle.writing import Bundle, write
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.driver.internal_errors import verify_graph
 from dfc.driver.watching import Watch, ignore

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.driver.internal_errors import verify_graph
 from dfc.driver.pipeline.checks import check_gone
 from dfc.driver.pipeline.forms import Context, Part

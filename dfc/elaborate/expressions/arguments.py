@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.elaborate.context import Argument, Context, Expected

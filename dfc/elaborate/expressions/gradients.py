@@ -8,8 +8,8 @@ it stops the gradient (E0502), and that the loss is one number (E0503) that depe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import listed

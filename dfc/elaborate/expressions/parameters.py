@@ -7,8 +7,9 @@ numbers adapt to what the others decided.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context

@@ -7,8 +7,8 @@ itself (`std/core.dfg`); some belong to the language but are not compiled yet (`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import NOWHERE, Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions import gradients, makers, prelude_special, settings

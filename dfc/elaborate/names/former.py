@@ -6,8 +6,7 @@ taken for a former one: this is only asked when a name is not there, or when it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic, warning
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span

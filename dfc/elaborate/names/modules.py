@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.diagnostics.suggestions import closest, did_you_mean

@@ -11,8 +11,8 @@ A `let` at the end of whose braces the outer name has its old value again is har
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic, warning
 from dfc.diagnostics.fixes import Help, alone, replacing
 from dfc.diagnostics.source import Span

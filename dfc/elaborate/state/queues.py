@@ -7,8 +7,9 @@ it is handed on as a whole, or if it has settings, such as a container that othe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.elaborate.mistakes import Mistake, mistake
 from dfc.syntax.tree import tree
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.elaborate.context import Context, Program

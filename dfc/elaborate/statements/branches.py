@@ -7,8 +7,9 @@ of a body by itself), all branches are checked and the first one's value stands 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context, Expected, Outcome

@@ -8,8 +8,9 @@ A `Signature` holds the types of the parameters with symbols of its own (`fresh`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import mistake

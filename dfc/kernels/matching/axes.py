@@ -9,8 +9,9 @@ Guarantees that axes are cut only where an index map cuts them, and that views o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.kernels.access import strides
 from dfc.kernels.form import MatrixOperand

@@ -6,8 +6,7 @@ filter: the channels out), then channels, then the places. Everything is a corre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 
 FORWARD, DATA, WEIGHTS = "forward", "data", "weights"

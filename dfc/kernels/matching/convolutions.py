@@ -9,8 +9,9 @@ adds to it where a library adds that too; where the epilogue does anything else,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim
 from dfc.kernels.access import strides
 from dfc.kernels.body import Accumulated, Affine, Apply, Index, Instruction, Load

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim
 from dfc.kernels.access import Access, linear_access
 from dfc.kernels.body import Accumulated, Apply, Instruction, Load, Number

@@ -9,9 +9,9 @@ the batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.kernels.access import Access, linear_access
 from dfc.kernels.form import ContractKernel

@@ -12,8 +12,9 @@ Assumes views over axes that are cut as far as needed. Guarantees that what is d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, dim, product
 from dfc.kernels.access import strides
 from dfc.kernels.matching.axes import Along, Space, Terms, View, merged

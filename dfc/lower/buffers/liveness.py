@@ -7,8 +7,9 @@ back edge, or the loop fills it row by row. Iterative.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.program import BufferRole
 from dfc.lower.schedule.unallocated import (
     UnallocatedFor,

@@ -7,9 +7,10 @@ that just died: of the same size if there is one, else the closest of comparable
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, ceil_divide, dim, maximum
 from dfc.ir.measured import upper_elements
 from dfc.lower.buffers.liveness import Life

@@ -9,9 +9,9 @@ Data only. Memory is named here (`BufferView`), and has an address only after `d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Entry, Node

@@ -7,9 +7,9 @@ Assumes IEEE single and double precision. Guarantees the same operations on ever
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import F32, F64, I32, I64, U32, U64, DType
 from dfc.kernels.functions import Function
 from dfc.kernels.terms import Term, call, function, multiply_add

@@ -11,9 +11,10 @@ front end bounds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import assert_never, cast
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Entry

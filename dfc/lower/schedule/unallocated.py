@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.form import Kernel

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes, NoAttributes
 from dfc.ir.dtypes import I64
 from dfc.ir.types import TensorType

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import BOOL, I64, U8

@@ -7,11 +7,11 @@ lacks, else element by element. What only one operand has and nobody needs is su
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, Dim, product
 from dfc.ir.graph import Node, Value

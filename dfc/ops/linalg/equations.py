@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.ir.types import TensorType
 from dfc.ops.broadcasting import same_dim

@@ -19,9 +19,10 @@ Sizes have degrees too: the one of their highest power of what is split.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Atom, Compound, Dim, Symbol
 from dfc.ir.graph import Node
 

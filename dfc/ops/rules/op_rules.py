@@ -6,8 +6,7 @@ record that means the default says so, by name; a test asks this of every op of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.ops.rules.costs import CostRule, memory
 from dfc.ops.rules.degrees import DegreeRule, unknown
 from dfc.ops.rules.filling import Filling

@@ -10,8 +10,9 @@ Assumes that zero times a number is zero: an infinite or undefined factor does n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Node, Value

@@ -9,8 +9,8 @@ attributes are those of the undivided program.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Node
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State

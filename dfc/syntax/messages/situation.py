@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import Help, alone, replacing
 from dfc.diagnostics.source import SourceFile, Span

@@ -13,9 +13,9 @@ begin. Guarantees that a formatted text stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.printer.spacing import gap
 from dfc.syntax.reader.language import load_language

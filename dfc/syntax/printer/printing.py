@@ -7,10 +7,10 @@ A printer gives the pieces of one node: texts, child nodes still to be printed, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.syntax.tree.tree import Node
 
 

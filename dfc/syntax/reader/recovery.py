@@ -8,8 +8,9 @@ that a body without indentation does not fall apart. Guarantees at most one mess
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.messages.bracket_errors import explain_brackets, is_balanced, stray_closer
@@ -27,7 +28,7 @@ LOOKAHEAD = 50
 UNFINISHED = frozenset({"READONLY", "COLON", "ARROW", "EQUAL", "COMMA", "FROM"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Text:
     """A text cut into tokens, and the offsets of what begins none."""
 

@@ -5,8 +5,9 @@ Guarantees that the tokens, comments, white space and strange characters of a te
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from dfc.deferred.dataclasses import dataclass
 
 END = "$END"
 COMMENT = "COMMENT"

@@ -8,8 +8,9 @@ nothing, belongs to the module.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.syntax.reader.tokens import Token
 
 MARK = "##"

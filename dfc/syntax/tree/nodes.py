@@ -7,8 +7,9 @@ iterative: a chain of 100,000 operands overflows no stack.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass, field_names
 from dfc.diagnostics.source import NOWHERE, Span
 
 
@@ -34,7 +35,7 @@ def content_fields(kind: type[Node]) -> tuple[str, ...]:
     """The names of the fields that count: all but spans, in the order of the text."""
     names = _CONTENT.get(kind)
     if names is None:
-        names = tuple(each.name for each in fields(kind) if not each.name.endswith("span"))
+        names = tuple(name for name in field_names(kind) if not name.endswith("span"))
         _CONTENT[kind] = names
     return names
 

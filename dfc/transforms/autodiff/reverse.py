@@ -8,8 +8,9 @@ It recurses only into regions, whose nesting the front end bounds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
 from dfc.ir import walk
 from dfc.ir.dims import ZERO, Dim

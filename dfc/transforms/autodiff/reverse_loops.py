@@ -17,8 +17,9 @@ loop on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import I64, DType
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import depends_on, own_symbols

@@ -16,10 +16,11 @@ Assumes that nobody else changes this state meanwhile. What has no copy is refus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
 from dfc.diagnostics.source import Span
 from dfc.ir import walk

@@ -16,9 +16,10 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.regions import bodies, controls, for_view, if_view, view, while_view

@@ -12,8 +12,8 @@ assertion that holds by nothing, a loop of no iterations by what it starts with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Graph, Node, Value

@@ -12,10 +12,10 @@ A rule applies to the ops whose record names its identity; rules about one parti
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ZERO
 from dfc.ir.dtypes import DType

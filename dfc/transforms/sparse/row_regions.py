@@ -12,8 +12,8 @@ nobody uses them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import measured_in

@@ -18,8 +18,9 @@ values.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Block, Entry, Graph, Node, Value

@@ -7,8 +7,9 @@ written in one stage and read back by later stages at the same outer point, so t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.kernels.body import Instruction, Reduced

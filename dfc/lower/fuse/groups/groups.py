@@ -8,9 +8,10 @@ While items join, a group is an `OpenGroup`. What comes of it is one of a closed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.lower.fuse.indexing import Point, renamed

@@ -15,8 +15,9 @@ memory and its loops may be of that size.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.kernels.body import Affine

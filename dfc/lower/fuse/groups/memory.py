@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Value
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.groups.groups import Group, KernelGroup, StepGroup, inner_axes

@@ -7,10 +7,11 @@ block is an item, in program order by `order`, and that results of regions and r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import ONE, ZERO, dim

@@ -15,8 +15,8 @@ every machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, product
 from dfc.ir.graph import Value
 from dfc.lower.fuse.indexing import Point

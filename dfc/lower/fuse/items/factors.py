@@ -11,8 +11,9 @@ Guarantees that products without windows read reshaped and padded values from me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim
 from dfc.ir.graph import Node, Value
 from dfc.kernels.body import Affine

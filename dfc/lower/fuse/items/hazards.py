@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Value
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.items.analyse import again, analysed, copied

@@ -13,9 +13,9 @@ its place in the order of the program (`order`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Node, Value

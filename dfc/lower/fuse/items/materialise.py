@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
 from dfc.lower.fuse.inline import is_generator, is_table, is_view, needs_memory, weight

@@ -10,8 +10,9 @@ effect between the read and that moment: nobody can tell that it came later.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.walk import free_values
 from dfc.lower.fuse.inline import PICK

@@ -4,10 +4,11 @@ Assumes one description per instruction-set variant. Guarantees that `features` 
 (tuning is kept apart, since it never decides whether code runs).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import llvmlite.binding as llvm
 
+from dfc.deferred.dataclasses import dataclass
 from dfc_driver_cpu.isa import REQUIRED_BITS
 
 

@@ -5,10 +5,9 @@ Guarantees equal bytes for equal programs and options; every image imports nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dfc.bundle.constants import lay_out_constants
 from dfc.bundle.target import CodeImage, Lowered
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
 from dfc_driver_cpu.context import ABI_VERSION

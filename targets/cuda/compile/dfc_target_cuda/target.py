@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dfc.bundle.constants import lay_out_constants
 from dfc.bundle.target import CodeImage, Lowered
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
 from dfc_runtime.errors import UnsupportedError

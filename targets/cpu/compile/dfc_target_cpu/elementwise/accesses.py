@@ -5,8 +5,9 @@ lanes that are off, or outside the bounds of a masked access, touch no memory.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO
 from dfc.ir.dtypes import DType
 from dfc.kernels.access import NONE, Access, IndexKey, Lookup

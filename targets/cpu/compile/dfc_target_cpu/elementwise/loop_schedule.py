@@ -11,8 +11,9 @@ threads.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, Dim
 from dfc.kernels.access import NONE, Access, StageAccess
 from dfc.kernels.axes import all_outer, misfits

@@ -5,8 +5,8 @@ argmax take NaN first, then the lowest index of equal values; integers wrap.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import I64, DType
 from dfc.kernels.form import Reduction
 from dfc.kernels.primitives import register_type as register

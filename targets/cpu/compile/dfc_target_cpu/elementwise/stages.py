@@ -4,8 +4,7 @@ Assumes a plan of `loop_schedule` and a site with addresses and sizes. Guarantee
 point, and within a stage the order of `dfc.kernels.reduction_order`.
 """
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.access import NONE, written_operands
 from dfc_target_cpu.elementwise.accesses import EmissionSite, Point
 from dfc_target_cpu.elementwise.body import BodyCode

@@ -3,8 +3,7 @@
 The frame of a launch holds 8-byte words: the address of each operand, then the value of each size `d0`, `d1`, ...
 """
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Symbol
 from dfc.kernels.form import Kernel
 from dfc_target_cpu.elementwise.accesses import EmissionSite

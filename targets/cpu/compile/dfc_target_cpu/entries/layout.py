@@ -6,8 +6,9 @@ Guarantees that the cut depends on the steps alone.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.kernels.program import (
     BufferRole,

@@ -14,8 +14,8 @@ entries, shared containers), the variable keeps what was written.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.body import Computed
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import (

@@ -5,8 +5,8 @@ entry, `dfc_worker` and `dfc_stop` for the threads.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.access import can_fault, kernel_access, written_operands
 from dfc.kernels.contractions import as_product, contract_faults
 from dfc.kernels.form import ContractKernel, Kernel

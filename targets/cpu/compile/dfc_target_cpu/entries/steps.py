@@ -6,8 +6,8 @@ with a result other than 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.kernels.form import Operand
 from dfc.kernels.program import (

@@ -5,8 +5,8 @@ everything else in linking; this one reads the tables as they are.
 """
 
 import struct
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.errors import CodeGenerationError
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_RELA = 1, 2, 4

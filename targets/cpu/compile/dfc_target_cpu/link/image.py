@@ -6,8 +6,8 @@ equal objects. What cannot be so is a `CodeGenerationError` that names the symbo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cpu.link.elf import (
     EM_AARCH64,

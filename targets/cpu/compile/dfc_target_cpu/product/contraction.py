@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, product
 from dfc.kernels.access import NONE, Access
 from dfc.kernels.contractions import Product, as_loops, as_product

@@ -4,8 +4,7 @@ Assumes registers for `rows x vectors` accumulators, one row of B and one broadc
 depend on machine and element type only.
 """
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc_target_cpu.llvm.values import bit_width, vector_type
 from dfc_target_cpu.machine import Machine
 

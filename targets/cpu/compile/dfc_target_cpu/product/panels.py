@@ -12,9 +12,9 @@ Assumes splits of the two axes alone. Guarantees that nothing outside of the buf
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim
 from dfc.kernels.access import Bound
 from dfc.kernels.body import Affine

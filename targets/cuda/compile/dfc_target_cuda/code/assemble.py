@@ -16,10 +16,11 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code.disk_cache import DiskCache, digest, file_identity, user_cache
 

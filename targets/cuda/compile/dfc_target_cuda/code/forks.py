@@ -13,8 +13,9 @@ import os
 import selectors
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.errors import CodeGenerationError
 
 Job = Callable[[], bytes]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
+from dfc.deferred.dataclasses import dataclass
 from dfc_target_cuda.code.disk_cache import DiskCache, digest
 
 

@@ -7,8 +7,8 @@ theirs, and that what a call may launch after a fault is guarded.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.faults import launched_after_faults
 from dfc.kernels.form import Kernel
 from dfc.kernels.program import Program

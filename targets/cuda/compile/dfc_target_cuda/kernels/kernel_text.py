@@ -6,8 +6,7 @@ each is compiled once, and that a launch needs nothing but the operands' address
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType
 

@@ -7,8 +7,8 @@ sum is: over k in ascending order within a part, parts (where few results have l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, minimum, product
 from dfc.ir.dtypes import DType
 from dfc.kernels.access import Access, StageAccess, stage_access

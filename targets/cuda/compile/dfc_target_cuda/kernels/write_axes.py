@@ -6,8 +6,8 @@ Pure analysis and index arithmetic. Guarantees that what comes out is a function
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, product
 from dfc.kernels import axes as memory
 from dfc.kernels.access import NONE, Access, StageAccess

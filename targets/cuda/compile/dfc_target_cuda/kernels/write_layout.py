@@ -6,8 +6,9 @@ order of `dfc.kernels.reduction_order`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, Dim
 from dfc.kernels.access import Access, StageAccess, written_operands
 from dfc.kernels.axes import misfits

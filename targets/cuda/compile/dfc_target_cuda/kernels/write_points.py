@@ -7,8 +7,9 @@ here. Values that are the same in all lanes are computed once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, dim
 from dfc.kernels.access import NONE, Access, IndexKey
 from dfc.kernels.body import Affine

@@ -8,8 +8,8 @@ minimum or maximum: `has_sides`), so that lanes which exchange partial results a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import BOOL, I64, DType
 from dfc.kernels.form import Reduction
 from dfc_target_cuda.kernels.write_functions import cast

@@ -11,8 +11,8 @@ Where the computation of an element fails, which is reported, the prefixes from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, product
 from dfc.kernels.access import Access, StageAccess, kernel_access
 from dfc.kernels.axes import Merging

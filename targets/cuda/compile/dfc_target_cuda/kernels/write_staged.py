@@ -7,8 +7,7 @@ order of the parts and does what is left. Guarantees the bits of the order that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, minimum
 from dfc.ir.dtypes import DType
 from dfc.kernels.form import LoopKernel

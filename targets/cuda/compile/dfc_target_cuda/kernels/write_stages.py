@@ -7,8 +7,9 @@ Assumes what `write_layout` decided. Guarantees the order of stages, that values
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, product
 from dfc.kernels.access import Access
 from dfc.kernels.form import Stage

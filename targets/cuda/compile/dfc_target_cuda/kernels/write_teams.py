@@ -9,8 +9,7 @@ threads share the parts of an outer point. None of it changes a bit: the order s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, Dim, ceil_divide, dim, floor_divide, maximum, minimum
 from dfc.kernels.reduction_order import StageOrder
 from dfc_target_cuda.kernels.kernel_text import Schedule

@@ -12,8 +12,9 @@ that a second kernel is made only where there are sizes for which it pays.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, product
 from dfc.kernels.canonical import canonical
 from dfc.kernels.faults import seen_after_faults
