@@ -15,9 +15,9 @@ def main() -> None:
     if is_heeded:
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
     # Only now: importing takes tens of milliseconds, in which Ctrl-C would end in a traceback without the line above.
-    from dfc.deferred.collection import uncollected
+    from dfc.deferred.collection import importing, leave_uncollected
 
-    with uncollected():
+    with importing():
         from dfc.cli.main import main as run
 
     try:
@@ -26,6 +26,8 @@ def main() -> None:
         run()
     except KeyboardInterrupt:  # it came between two lines: before what runs there heeds it, or after
         os._exit(INTERRUPTED)
+    finally:
+        leave_uncollected()
 
 
 if __name__ == "__main__":

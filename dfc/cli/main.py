@@ -14,7 +14,7 @@ from importlib import import_module
 import click
 
 from dfc.cli import failures, output
-from dfc.deferred.collection import uncollected
+from dfc.deferred.collection import importing
 from dfc.deferred.modules import defer
 
 COMMANDS: dict[str, str] = {
@@ -48,8 +48,11 @@ class LazyGroup(click.Group):
             return None
         if cmd_name in WITHOUT_ARRAYS:
             defer("numpy")
-        with uncollected():
-            command: click.Command = import_module(f"dfc.cli.commands.{cmd_name}_command").command
+        module = f"dfc.cli.commands.{cmd_name}_command"
+        if module not in sys.modules:
+            with importing():
+                import_module(module)
+        command: click.Command = sys.modules[module].command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

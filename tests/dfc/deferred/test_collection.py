@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
-from dfc.deferred.collection import uncollected
+from dfc.deferred.collection import importing, uncollected
 
 
 def test_nothing_is_collected_inside_and_all_is_as_it_was_afterwards() -> None:
@@ -23,3 +25,29 @@ def test_a_failure_inside_turns_it_on_again() -> None:
     with pytest.raises(KeyError), uncollected():
         raise KeyError("x")
     assert gc.isenabled()
+
+
+def test_what_is_imported_is_not_looked_at_again() -> None:
+    before = gc.get_freeze_count()
+    try:
+        with importing():
+            assert not gc.isenabled()
+            kept = [[] for _ in range(10)]
+        assert gc.isenabled() and gc.get_freeze_count() >= before + len(kept)
+    finally:
+        gc.unfreeze()
+
+
+def test_a_command_ends_without_a_collection() -> None:
+    program = """if True:
+        import atexit, gc, sys
+        from dfc.__main__ import main
+        atexit.register(lambda: print(len(gc.get_objects())))
+        sys.argv = ["dfc", "--version"]
+        main()
+    """
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    version, left = ended.stdout.splitlines()
+    assert version.startswith("dfc ")
+    assert int(left) < 1000, "what a collection at the end would look at"
