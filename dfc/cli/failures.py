@@ -7,10 +7,8 @@ a signal.
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterable
 
 import click
@@ -54,6 +52,8 @@ def _say(text: str) -> None:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or nothing if no known word is near."""
+    import difflib  # as `traceback` below: what goes right needs neither
+
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -61,6 +61,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def report(failure: Exception) -> int:
     """Prints the failure, and gives the exit code."""
     if os.environ.get("DFC_TRACEBACK") == "1":
+        import traceback
+
         traceback.print_exception(failure)
     if isinstance(failure, click.ClickException):
         return _report_usage(failure)

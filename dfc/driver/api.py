@@ -29,7 +29,7 @@ from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.kernels.printer import print_program
 from dfc.ops.spelling import show as show_graph
 from dfc.syntax.reader.layout import check_style
-from dfc.syntax.reader.reading import read_source
+from dfc.syntax.reader.reading import is_deployment, read_source
 from dfc_runtime.errors import FeedError, FileError, UnsupportedError
 from dfc_runtime.kinds import require_kind
 from dfc_runtime.names import did_you_mean
@@ -318,7 +318,7 @@ def graph(source: SourceFile, settings: Mapping[str, Setting]) -> Graph:
 
 def check(source: SourceFile, settings: Mapping[str, Setting]) -> list[Diagnostic]:
     """Every message about a program, from its style to its graph, or about a deployment file; no code is generated."""
-    if build.is_deployment(source):
+    if is_deployment(source):
         from dfc.driver import deployment_check as deployment
 
         diagnostics, built_graph = deployment.examined(source, settings)

@@ -34,10 +34,10 @@ from dfc.elaborate.types.entities import UNKNOWN, BlockClass, Entity, EntryValue
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Entry, Graph, Resource
 from dfc.syntax.reader.parser import parse, parse_recovering
+from dfc.syntax.reader.reading import DEPLOYMENT
 from dfc.syntax.tree import tree
 
 RECURSION_LIMIT = 40_000
-DEPLOYMENT = ".deploy"
 Settings = Mapping[str, int | float | bool | str]
 
 
@@ -184,13 +184,6 @@ def elaborate_program(resolved: Resolved) -> tuple[Graph | None, tuple[Diagnosti
 def _expanding() -> Generator[None]:
     with deep_recursion(), uncollected(), assuming(NO_FACTS):
         yield
-
-
-def is_deployment(source: SourceFile) -> bool:
-    """Whether a file is one of deployment: by its name, or for a text without one by its first word."""
-    return source.name.endswith(DEPLOYMENT) or (
-        source.name.startswith("<") and source.text.lstrip().startswith("deploy ")
-    )
 
 
 def _no_program(source: SourceFile) -> Diagnostic:

@@ -20,12 +20,11 @@ from dfc.diagnostics.diagnostic import (
 )
 from dfc.diagnostics.reporting import FORMATS
 from dfc.elaborate import build
-from dfc.elaborate.build import is_deployment
 from dfc.elaborate.names.unread import remarks
 from dfc.ir.graph import Graph
 from dfc.ops.size_checks import checks_inside
 from dfc.syntax.reader.layout import check_style
-from dfc.syntax.reader.reading import read_source
+from dfc.syntax.reader.reading import DEPLOYMENT, is_deployment, read_source
 
 WATCH_SECONDS = 0.2
 MOST_WATCHED = 1000
@@ -98,7 +97,7 @@ def _programs(named: Sequence[Path]) -> Iterator[Path]:
     from dfc.driver import deployment_check as deployment
 
     for path in named:
-        if path.name.endswith(build.DEPLOYMENT):
+        if path.name.endswith(DEPLOYMENT):
             try:
                 program = deployment.program_path(read_source(path))
             except (OSError, CompileError):

@@ -9,8 +9,8 @@ import click
 from dfc.cli.output import echo_program
 from dfc.cli.programs import count, source_of
 from dfc.distribute.deployment.formatter import format_deployment
-from dfc.elaborate.build import is_deployment
 from dfc.syntax.printer.formatter import format_source
+from dfc.syntax.reader.reading import is_deployment
 from dfc_runtime.checkpoints.files import replace_file
 from dfc_runtime.errors import FileError
 

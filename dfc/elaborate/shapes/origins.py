@@ -7,7 +7,6 @@ hand it on as it is (products, element-wise ops) to a variable or a parameter, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
@@ -116,6 +115,8 @@ def _variable(context: Context, value: Value) -> Variable | None:
 
 def _fitting(context: Context, variable: Variable, expected: TensorType) -> str:
     """The variable of the wanted type whose name is nearest, if it is near."""
+    from difflib import get_close_matches  # only a mistake needs it
+
     known = [v.name for v in context.program.variables.values() if v.type == expected and "." not in v.name]
     near = get_close_matches(variable.name, known, n=1)
     return near[0] if near else ""

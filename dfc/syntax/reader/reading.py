@@ -11,6 +11,7 @@ from dfc.diagnostics.diagnostic import CompileError, error
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.reader.limits import SIZE_LIMIT, too_large
 
+DEPLOYMENT = ".deploy"
 BYTE_ORDER_MARK = "\ufeff"
 _LENGTH_BYTES, _HEADER = 8, b'{"'
 
@@ -18,6 +19,13 @@ _LENGTH_BYTES, _HEADER = 8, b'{"'
 def _is_bundle(data: bytes) -> bool:
     """Whether it begins as safetensors do: the length of a header of JSON, which never fills all its bytes, and it."""
     return data[_LENGTH_BYTES - 1 : _LENGTH_BYTES + len(_HEADER)] == b"\0" + _HEADER
+
+
+def is_deployment(source: SourceFile) -> bool:
+    """Whether a file is one of deployment: by its name, or for a text without one by its first word."""
+    return source.name.endswith(DEPLOYMENT) or (
+        source.name.startswith("<") and source.text.lstrip().startswith("deploy ")
+    )
 
 
 def read_source(path: Path, name: str | None = None) -> SourceFile:

@@ -1,0 +1,72 @@
+"""What each command imports: half of what a short one takes. Counting modules depends on no load of the machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dfc.driver import api
+from tests.support.corpus import ROOT
+
+DIGITS = ROOT / "samples" / "digits.dfg"
+ARRAYS = {"numpy.linalg", "ml_dtypes"}  # `numpy` itself may be there, deferred
+PARSER = {"lark", "dfc.syntax"}
+COMPILER = {"llvmlite", "numba", "rich", "dfc.lower", "dfc.transforms", "dfc.distribute", "dfc.driver", "dfc.bundle"}
+FRONT_END = {"dfc.elaborate", "dfc.ops", "dfc.ir"}
+RANKS = {"mpi4py", "subprocess", "multiprocessing", "asyncio"}
+CHECKS = ARRAYS | COMPILER | RANKS | {"difflib", "dfc_runtime.calls", "dfc_target_cpu"}
+RUNS = PARSER | COMPILER | FRONT_END | {"mpi4py", "dfc_target_cpu", "dfc_target_cuda", "dfc_driver_cuda"}
+LOOKS = {*RUNS, "dfc_driver_cpu"}
+SCRIPT = """if True:
+    import sys
+    from dfc.cli.main import cli
+    cli.main(sys.argv[1:], standalone_mode=False)
+    print(*sys.modules, sep="\\n")
+"""
+
+
+def modules_of(folder: Path, *words: str) -> list[str]:
+    """The modules that a command has imported at its end."""
+    command = [sys.executable, "-c", SCRIPT, *words]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
+
+
+def ours(modules: Sequence[str]) -> list[str]:
+    return [name for name in modules if name.startswith(("dfc.", "dfc_"))]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bundles") / "one.bundle"
+    path.write_bytes(api.compile(text="dfg 1\nentry f() -> i32 { return 1 }\n").to_bytes())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "without", "most"),
+    [
+        ("--help", {"numpy", "dataclasses", *ARRAYS, *PARSER, *COMPILER, *FRONT_END, "dfc_runtime.calls"}, 12),
+        ("explain E0304", {"numpy", "dataclasses", *ARRAYS, *PARSER, *COMPILER, *FRONT_END}, 15),
+        (f"check {DIGITS}", CHECKS, 245),
+        (f"fmt --check {DIGITS}", {*CHECKS, "dfc.elaborate", "dfc.ops"} - {"dfc.distribute"}, 70),
+        ("run BUNDLE f", RUNS, 160),
+        ("run --help", {*RUNS, "dfc_driver_cpu"}, 150),
+        ("inspect BUNDLE", LOOKS, 140),
+        ("verify BUNDLE", LOOKS, 140),
+    ],
+)
+def test_a_command_imports_what_it_needs(words: str, without: set[str], most: int, bundle: Path) -> None:
+    modules = modules_of(bundle.parent, *words.replace("BUNDLE", bundle.name).split())
+    assert sorted(without & set(modules)) == []
+    assert len(ours(modules)) <= most, ours(modules)
+
+
+def test_a_check_reads_with_lark_and_finishes_its_work() -> None:
+    modules = modules_of(ROOT, "check", str(DIGITS))
+    assert {"lark", "dfc.elaborate.build", "dfc.ops.nn.losses"} <= set(modules)
