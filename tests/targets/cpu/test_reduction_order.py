@@ -9,7 +9,7 @@ import pytest
 
 from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import BF16, F16, F32, F64, I64, DType
-from dfc.kernels.body import Reduced
+from dfc.kernels.body import Apply, Reduced
 from dfc.kernels.form import LoopKernel, Reduction, Stage
 from tests.support.kernel_arrays import run_loops
 from tests.support.programs import KernelMaker, Runner
@@ -103,11 +103,25 @@ def test_axes_that_are_not_neighbours_begin_again_in_each_row() -> None:
 @pytest.mark.parametrize("by_rows", [True, False])
 def test_softmax(by_rows: bool) -> None:
     runner = Runner([softmax(by_rows), softmax(by_rows, {1: 100})])
-    for number, lengths in enumerate(((1, 10, 100, 600), (100,))):
+    for number, lengths in enumerate(((1, 10, 16, 17, 100, 512, 513, 600), (100,))):
         for length in lengths:
             shape = (3, length) if by_rows else (length, 3)
             x = numbers(F32, shape)
             agree(runner, number, [x, np.zeros_like(x)], [3, length], [shape, shape])
+
+
+def test_rows_of_two_lengths_in_one_kernel() -> None:
+    k = KernelMaker(3)
+    folds: list[Stage] = []
+    for axis in (1, 2):
+        x = k.load(F32, 0, axis)
+        folds.append(Stage((axis,), k.take_body(), (Reduction("add", x, F32),)))
+    first, second = (k.body.append(Reduced(stage, 0), (), F32) for stage in range(2))
+    out = k.store(k.body.append(Apply("sub"), (first, second), F32), 0)
+    runner = Runner([k.loops(1, *folds, Stage((), k.take_body(), (), (out,)))])
+    for long, short in ((10, 12), (12, 100), (100, 12), (0, 5), (5, 0), (600, 16), (16, 17)):
+        arrays = [numbers(F32, (3, long)), numbers(F32, (3, short)), np.zeros(3, np.float32)]
+        agree(runner, 0, arrays, [3, long, short], [array.shape for array in arrays])
 
 
 @pytest.mark.parametrize("isa", ["x86-64-v2", "x86-64-v3"])
@@ -115,7 +129,7 @@ def test_narrower_vectors_have_the_same_bits(isa: str) -> None:
     best, narrow = (
         Runner([reduction("add", d, over) for d in (F32, F64) for over in (0, 1)], isa=i) for i in ("", isa)
     )
-    for shape in ((3, 100), (2, 1000), (100, 20)):
+    for shape in ((3, 7), (3, 16), (3, 100), (2, 1000), (100, 20)):
         for number, dtype in enumerate((F32, F32, F64, F64)):
             over = number % 2
             x, outs = numbers(dtype, shape), [np.zeros(shape[1 - over], dtype.numpy) for _ in range(2)]

@@ -4,9 +4,12 @@ A launch calls `void run_<n>(ptr context, ptr frame)`. Guarantees that whether a
 changes no result, and that small kernels run on the calling thread without any detour.
 """
 
+import functools
+
 from dfc.ir.dims import Dim, product
 from dfc.kernels.access import NONE
 from dfc.kernels.form import LoopKernel
+from dfc_target_cpu.elementwise.accesses import EmissionSite
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, plan_loops, point_cost
 from dfc_target_cpu.elementwise.stages import LoopCode
 from dfc_target_cpu.entries.context_code import load_field
@@ -48,6 +51,8 @@ def _range_function(lowering: Lowering, plan: LoopPlan, number: int) -> str:
         border = _whole_steps(f, first, last, plan.lanes * plan.wide)
         LoopCode(site, plan.widened()).run((outer0, outer1), (first, border), exact=True)
         first = border
+    for most, short in plan.short_rows():
+        _leave_with_short_rows(site, plan, most, short, (outer0, outer1))
     code = LoopCode(site, plan)
     if plan.is_gathered and plan.outer:
         with f.counted_loop(first, last, _GATHER_LANES, "piece") as loop:
@@ -55,6 +60,20 @@ def _range_function(lowering: Lowering, plan: LoopPlan, number: int) -> str:
     else:
         code.run((outer0, outer1), (first, last))
     return function.finish()
+
+
+def _leave_with_short_rows(
+    site: EmissionSite, plan: LoopPlan, most: int, short: LoopPlan, outer: tuple[Value, Value]
+) -> None:
+    """Does everything by `short` and returns, if no row is empty, nor longer than `most`."""
+    f, here, further = site.f, site.f.label("short"), site.f.label("longer")
+    rows = [f.sub(site.dims.value(row), i64(1)) for row in plan.unknown_rows()]
+    is_short = [f.icmp("ult", row, i64(most)) for row in rows]
+    f.branch_if(functools.reduce(f.bit_and, is_short), here, further)
+    f.begin(here)
+    LoopCode(site, short).run(outer, (i64(0), i64(1)))
+    f.ret()
+    f.begin(further)
 
 
 def _whole_steps(f: FunctionText, first: Value, last: Value, step: int) -> Value:

@@ -7,7 +7,8 @@ threads.
 - `lanes over an outer axis`: neighbouring outer points share a vector; inner axes run one after the other. Maps, column
   reductions and ordered kernels are done so (a map's axes are all outer).
 - `rows`: each outer point by itself; every stage puts the lanes along the row of its order. The accumulators of that
-  order are four vectors, of more than one register where registers are narrow.
+  order are four vectors, of more than one register where registers are narrow. Where a row turns out to be one vector,
+  the others hold neutral elements, which change no value: they are left out, and the bits are the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,6 +42,7 @@ class StagePlan:
     lanes: int
     unroll: int
     rolled: bool = False  # whether the accumulators take turns in a loop: a point is too much work to stand there often
+    most: int | None = None  # how long a row is, at most, if the run has asked: see `short_rows`
 
     @property
     def stage(self) -> Stage:
@@ -64,10 +66,27 @@ class StagePlan:
         return self.order.points
 
     @property
-    def has_short_way(self) -> bool:
-        """Whether rows of a length that only the run knows are asked for being one block: where so little is done at a
-        point that what more blocks need would show."""
-        return len(self.inner) == 1 and self.order.row.constant is None and point_cost(self.stage.body) <= _LIGHT
+    def is_one_vector(self) -> bool:
+        """Whether a row is one vector at most, and at least one element."""
+        return self.most is not None and self.most <= self.lanes
+
+    @property
+    def has_blocks(self) -> bool:
+        return self.most is None and self.order.has_blocks
+
+    @property
+    def has_parts(self) -> bool:
+        return self.most is None and self.order.has_parts
+
+    @property
+    def has_unknown_rows(self) -> bool:
+        return len(self.inner) == 1 and self.vector != NONE and self.order.row.constant is None
+
+    def within(self, most: int) -> "StagePlan":
+        """The same for rows of a length up to `most`: one block."""
+        if not self.has_unknown_rows:
+            return self
+        return replace(self, most=most, unroll=1 if most <= self.lanes else self.unroll)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +106,22 @@ class LoopPlan:
         """The same schedule with all vectors that are worked on at once as one."""
         stages = tuple(replace(stage, lanes=stage.lanes * self.wide) for stage in self.stages)
         return replace(self, lanes=self.lanes * self.wide, stages=stages, wide=1)
+
+    def short_rows(self) -> list[tuple[int, "LoopPlan"]]:
+        """The same for rows that the run finds to be short, which have code of their own: up to how long, and the plan.
+        They are one vector; or one block, unless a point is too much work to stand there often."""
+        stages = [one for one in self.stages if one.has_unknown_rows and one.stage.reductions]
+        if not stages:
+            return []
+        lengths = [min(one.lanes for one in stages)]
+        if all(one.order.has_blocks and point_cost(one.stage.body) <= _HEAVY for one in stages):
+            lengths += [min(one.order.block.constant or 0 for one in stages)]
+        plans = [replace(self, stages=tuple(one.within(most) for one in self.stages)) for most in lengths]
+        return list(zip(lengths, plans, strict=True))
+
+    def unknown_rows(self) -> list[Dim]:
+        """The lengths that `short_rows` asks for."""
+        return list(dict.fromkeys(one.order.row for one in self.stages if one.has_unknown_rows))
 
     @property
     def shape(self) -> tuple[Dim, ...]:

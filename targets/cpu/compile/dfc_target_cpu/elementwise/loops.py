@@ -85,10 +85,11 @@ def vector_loop(
     *,
     exact: bool = False,
     rolled: bool = False,
+    masks: Sequence[Value] = (),
 ) -> None:
     """`emit(first index, mask, copy)` for every vector of the range: `unroll` at a time, then the rest; with `exact`
     there is none. The copy is the number of a vector modulo `unroll`, a literal unless it is `rolled`: then those at a
-    time are rounds of a loop."""
+    time are rounds of a loop. `masks`: what `tail_masks` has made for a range of this length, if it was made ahead."""
     if lanes == 1 and unroll == 1:
         with f.counted_loop(start, stop) as loop:
             emit(loop.index, None, i64(0))
@@ -97,7 +98,7 @@ def vector_loop(
     if unroll > 1:
         begin = _whole_steps(f, begin, stop, lanes * unroll, lanes, emit, rolled=rolled)
         if not rolled:
-            return _last_turn(f, begin, stop, lanes, unroll, emit)
+            return _last_turn(f, begin, stop, lanes, unroll, emit, masks)
     turn = begin
 
     def behind(index: Value, mask: Value | None, _: Value) -> None:
@@ -105,10 +106,22 @@ def vector_loop(
 
     begin = _whole_steps(f, begin, stop, lanes, lanes, behind, rolled=rolled)
     if lanes > 1 and not exact:
-        _rest(f, begin, stop, lanes, behind)
+        _rest(f, begin, stop, lanes, behind, masks)
 
 
-def _last_turn(f: FunctionText, start: Value, stop: Value, lanes: int, unroll: int, emit: Emit) -> None:
+def tail_masks(f: FunctionText, length: Value, lanes: int, unroll: int, *, rolled: bool) -> list[Value]:
+    """The masks of `vector_loop` for ranges whose length is `length`, or that much more than a multiple of what it
+    takes at a time: computed once for many ranges. None where a vector is one lane."""
+    if lanes == 1:
+        return []
+    copies = 1 if rolled else unroll
+    rest = f.bit_and(length, i64(lanes * copies - 1))
+    return [f.tail_mask(f.sub(rest, i64(copy * lanes)), lanes) for copy in range(copies)]
+
+
+def _last_turn(
+    f: FunctionText, start: Value, stop: Value, lanes: int, unroll: int, emit: Emit, masks: Sequence[Value]
+) -> None:
     """The vectors behind the last whole turn, under masks where only the run knows how many there are."""
     known_start, known_stop = literal_int(start), literal_int(stop)
     if known_start is not None and known_stop is not None:
@@ -120,8 +133,8 @@ def _last_turn(f: FunctionText, start: Value, stop: Value, lanes: int, unroll: i
         for copy in range(unroll):
             first = f.add(start, i64(copy * lanes))
             open_blocks.enter_context(f.when(f.icmp("slt", first, stop), "rest"))
-            count = f.minimum(f.sub(stop, first), i64(lanes))
-            emit(first, f.tail_mask(count, lanes) if lanes > 1 else None, i64(copy))
+            mask = masks[copy] if masks else None if lanes == 1 else f.tail_mask(f.sub(stop, first), lanes)
+            emit(first, mask, i64(copy))
 
 
 def _whole_steps(
@@ -159,11 +172,11 @@ def _one_step(f: FunctionText, start: Value, copies: int, lanes: int, emit: Emit
         emit(f.add(start, i64(copy * lanes)), None, i64(copy))
 
 
-def _rest(f: FunctionText, start: Value, stop: Value, lanes: int, emit: Emit) -> None:
+def _rest(f: FunctionText, start: Value, stop: Value, lanes: int, emit: Emit, masks: Sequence[Value]) -> None:
     known_start, known_stop = literal_int(start), literal_int(stop)
     if known_start is not None and known_stop is not None:
         if known_start < known_stop:
             emit(start, f.tail_mask(i64(known_stop - known_start), lanes), i64(0))
         return
     with f.when(f.icmp("slt", start, stop), "rest"):
-        emit(start, f.tail_mask(f.sub(stop, start), lanes), i64(0))
+        emit(start, masks[0] if masks else f.tail_mask(f.sub(stop, start), lanes), i64(0))

@@ -9,10 +9,10 @@ from dfc.kernels.access import NONE, written_operands
 from dfc_target_cpu.elementwise.accesses import EmissionSite, Point
 from dfc_target_cpu.elementwise.body import BodyCode
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan
-from dfc_target_cpu.elementwise.loops import nested, odometer, vector_loop
+from dfc_target_cpu.elementwise.loops import nested, odometer, tail_masks, vector_loop
 from dfc_target_cpu.elementwise.reductions import TypedReduction
 from dfc_target_cpu.llvm.text import Value
-from dfc_target_cpu.llvm.values import i64
+from dfc_target_cpu.llvm.values import i64, literal_int
 
 
 class Accumulators:
@@ -63,6 +63,7 @@ class StageCode:
     outer_levels: int
     extents: list[Value]
     by_rows: bool
+    masks: list[Value]  # of the end of a row
 
     def run(self, point: Point) -> None:
         """All of the stage; its reductions are in `point.reduced` afterwards."""
@@ -77,34 +78,20 @@ class StageCode:
     def _parts(self, point: Point) -> list[list[Value]]:
         """What the reductions make of all inner points."""
         f, order = self.site.f, self.plan.order
-        if not order.stage.reductions or not order.has_parts:
+        if not order.stage.reductions or not self.plan.has_parts:
             return self.part(point, None)
         totals = self._start(1 if self.by_rows else self.plan.lanes, 1)
         last, size = self.extents[order.axes[0]], self.site.dims.value(order.part)
-        several, done = f.label("several"), f.label("done")
-        if self.plan.has_short_way:
-            short = f.label("short")
-            f.branch_if(f.icmp("sle", last, self.site.dims.value(order.block)), short, several)
-            f.begin(short)
-            self._take(totals, self._one_block(point, None))
-            f.branch(done)
-            f.begin(several)
         with f.counted_loop(i64(0), last, size, "part") as loop:
-            self._take(totals, self.part(point, (loop.index, f.minimum(f.add(loop.index, size), last))))
-        if self.plan.has_short_way:
-            f.branch(done)
-            f.begin(done)
+            part = self.part(point, (loop.index, f.minimum(f.add(loop.index, size), last)))
+            for total, one in zip(totals, part, strict=True):
+                total.add(i64(0), one, None)
         return [total.total(lanes=False) for total in totals]
-
-    @staticmethod
-    def _take(totals: list[Accumulators], part: list[list[Value]]) -> None:
-        for total, one in zip(totals, part, strict=True):
-            total.add(i64(0), one, None)
 
     def part(self, point: Point, span: tuple[Value, Value] | None) -> list[list[Value]]:
         """What they make of one part: of the points in `span` of the first inner axis, or of all."""
         f, order = self.site.f, self.plan.order
-        if not order.stage.reductions or not order.has_blocks:
+        if not order.stage.reductions or not self.plan.has_blocks:
             return self._one_block(point, span)
         totals = self._accumulators()
         first, last = span if span is not None else (i64(0), self.extents[order.axes[0]])
@@ -155,8 +142,10 @@ class StageCode:
             self._enter(0, inside)
             self._finish(inside, accumulators, copy)
 
-        lanes = self.plan.lanes if self.by_rows else 1
-        vector_loop(self.site.f, first, last, lanes, self.plan.unroll, emit, rolled=self.plan.rolled)
+        if self.plan.is_one_vector:
+            return emit(first, self.masks[0] if self.masks else None, i64(0))
+        lanes, rolled = self.plan.lanes if self.by_rows else 1, self.plan.rolled
+        return vector_loop(self.site.f, first, last, lanes, self.plan.unroll, emit, rolled=rolled, masks=self.masks)
 
     def _finish(self, point: Point, accumulators: list[Accumulators], copy: Value) -> None:
         """At the innermost point: fold and store."""
@@ -189,6 +178,7 @@ class LoopCode:
         written = written_operands(plan.kernel.stages)
         common = (*plan.outer, plan.vector) if plan.vector != NONE else plan.outer
         self.outer_levels = len(common)
+        self.masks: dict[tuple[Value, int, int, bool, bool], list[Value]] = {}
         self.stages = [self._stage(number, common, written) for number in range(len(plan.stages))]
 
     def _stage(self, number: int, common: tuple[int, ...], written: frozenset[int]) -> StageCode:
@@ -206,7 +196,20 @@ class LoopCode:
             in_order=self.plan.kernel.ordered,
         )
         extents = [self.site.dims.value(extent) for extent in plan.extents]
-        return StageCode(self.site, plan, number, body, self.outer_levels, extents, by_rows)
+        masks = self._masks(plan, extents) if by_rows else []
+        return StageCode(self.site, plan, number, body, self.outer_levels, extents, by_rows, masks)
+
+    def _masks(self, plan: StagePlan, extents: list[Value]) -> list[Value]:
+        """Computed before all loops, where the run alone knows them. Stages of one shape share them."""
+        row, f = extents[plan.vector], self.site.f
+        if literal_int(row) is not None:
+            return []
+        key = (row, plan.lanes, plan.unroll, plan.rolled, plan.is_one_vector)
+        if key not in self.masks:
+            one = plan.is_one_vector and plan.lanes > 1
+            whole = [f.tail_mask(row, plan.lanes)] if one else None
+            self.masks[key] = whole or tail_masks(f, row, plan.lanes, plan.unroll, rolled=plan.rolled)
+        return self.masks[key]
 
     def first_points(self) -> list[Point]:
         """One point for each stage, before all loops."""
