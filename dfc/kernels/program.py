@@ -173,6 +173,11 @@ class HostSite:
     names: tuple[str, ...]
     span: Span
 
+    @property
+    def varying_extents(self) -> tuple[Dim, ...]:
+        """The extents of its operands, inputs first, that are no plain numbers."""
+        return tuple(d for _, shape in (*self.inputs, *self.outputs) for d in shape if d.constant is None)
+
 
 @dataclass(slots=True)
 class EntryProgram:
@@ -256,11 +261,12 @@ def walk(steps: Sequence[Step]) -> list[Step]:
     while pending:
         step = pending.pop()
         all_steps.append(step)
-        pending.extend(reversed(_inner(step)))
+        pending.extend(reversed(inner_steps(step)))
     return all_steps
 
 
-def _inner(step: Step) -> tuple[Step, ...]:
+def inner_steps(step: Step) -> tuple[Step, ...]:
+    """The steps that a step itself holds, in order."""
     if isinstance(step, If):
         return step.then + step.otherwise
     if isinstance(step, While):

@@ -126,7 +126,8 @@ def work_formula(plan: LoopPlan) -> Dim:
     """Lane instructions of the whole kernel, as a formula in its sizes."""
     inner = Dim(())
     for stage in plan.stages:
-        inner = inner + stage.points * max(1, point_cost(stage.stage.body) + 2 * len(stage.stage.stores))
+        one = stage.order
+        inner = inner + one.points * max(1, point_cost(one.stage.body) + 2 * len(one.stage.stores))
     return inner * product(plan.shape)
 
 
@@ -136,7 +137,7 @@ def _part_unit(plan: LoopPlan) -> int:
 
 def _width_unit(plan: LoopPlan) -> int:
     """What the vector axis is cut in: more than a vector where its memory is passed over once only."""
-    return plan.lanes if any(stage.inner for stage in plan.stages) else max(plan.lanes, 64)
+    return plan.lanes if any(stage.order.axes for stage in plan.stages) else max(plan.lanes, 64)
 
 
 def launch_loops(module: ModuleText, machine: Machine) -> str:

@@ -45,27 +45,6 @@ class StagePlan:
     most: int | None = None  # how long a row is, at most, if the run has asked: see `short_rows`
 
     @property
-    def stage(self) -> Stage:
-        return self.order.stage
-
-    @property
-    def access(self) -> StageAccess:
-        return self.order.access
-
-    @property
-    def inner(self) -> tuple[int, ...]:
-        return self.order.axes
-
-    @property
-    def extents(self) -> tuple[Dim, ...]:
-        return self.order.extents
-
-    @property
-    def points(self) -> Dim:
-        """How many inner points there are."""
-        return self.order.points
-
-    @property
     def is_one_vector(self) -> bool:
         """Whether a row is one vector at most, and at least one element."""
         return self.most is not None and self.most <= self.lanes
@@ -80,7 +59,7 @@ class StagePlan:
 
     @property
     def has_unknown_rows(self) -> bool:
-        return len(self.inner) == 1 and self.vector != NONE and self.order.row.constant is None
+        return len(self.order.axes) == 1 and self.vector != NONE and self.order.row.constant is None
 
     def within(self, most: int) -> "StagePlan":
         """The same for rows of a length up to `most`: one block."""
@@ -110,11 +89,11 @@ class LoopPlan:
     def short_rows(self) -> list[tuple[int, "LoopPlan"]]:
         """The same for rows that the run finds to be short, which have code of their own: up to how long, and the plan.
         They are one vector; or one block, unless a point is too much work to stand there often."""
-        stages = [one for one in self.stages if one.has_unknown_rows and one.stage.reductions]
+        stages = [one for one in self.stages if one.has_unknown_rows and one.order.stage.reductions]
         if not stages:
             return []
         lengths = [min(one.lanes for one in stages)]
-        if all(one.order.has_blocks and point_cost(one.stage.body) <= _HEAVY for one in stages):
+        if all(one.order.has_blocks and point_cost(one.order.stage.body) <= _HEAVY for one in stages):
             lengths += [min(one.order.block.constant or 0 for one in stages)]
         plans = [replace(self, stages=tuple(one.within(most) for one in self.stages)) for most in lengths]
         return list(zip(lengths, plans, strict=True))

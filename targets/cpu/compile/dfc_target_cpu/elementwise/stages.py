@@ -52,6 +52,12 @@ class Accumulators:
         return self.fold.across(self.f, totals[0]) if lanes else totals[0]
 
 
+def typed_reductions(plan: StagePlan) -> list[TypedReduction]:
+    """The reductions of a stage, each with the type that it combines."""
+    stage = plan.order.stage
+    return [TypedReduction(one, stage.body[one.value].dtype) for one in stage.reductions]
+
+
 @dataclass(slots=True)
 class StageCode:
     """One stage at one outer point."""
@@ -72,8 +78,7 @@ class StageCode:
             point.reduced[self.number, number] = fold.result(self.site.f, total)
 
     def folds(self) -> list[TypedReduction]:
-        stage = self.plan.stage
-        return [TypedReduction(one, stage.body[one.value].dtype) for one in stage.reductions]
+        return typed_reductions(self.plan)
 
     def _parts(self, point: Point) -> list[list[Value]]:
         """What the reductions make of all inner points."""
@@ -116,7 +121,7 @@ class StageCode:
 
     def _iterate(self, point: Point, accumulators: list[Accumulators], span: tuple[Value, Value] | None) -> None:
         """The loops over the inner axes; `span` limits the first of them."""
-        inner = self.plan.inner
+        inner = self.plan.order.axes
         if not inner:
             self._finish(point, accumulators, i64(0))
             return
@@ -132,10 +137,10 @@ class StageCode:
 
     def _enter(self, left: int, point: Point) -> None:
         """Emit what becomes known in a loop that has `left` more inside it."""
-        self.body.emit(self.outer_levels + len(self.plan.inner) - left, point)
+        self.body.emit(self.outer_levels + len(self.plan.order.axes) - left, point)
 
     def _innermost(self, point: Point, accumulators: list[Accumulators], first: Value, last: Value) -> None:
-        axis = self.plan.inner[-1]
+        axis = self.plan.order.axes[-1]
 
         def emit(index: Value, mask: Value | None, copy: Value) -> None:
             inside = point.inner(axis, index, mask)
@@ -149,20 +154,20 @@ class StageCode:
 
     def _finish(self, point: Point, accumulators: list[Accumulators], copy: Value) -> None:
         """At the innermost point: fold and store."""
-        stage = self.plan.stage
+        stage = self.plan.order.stage
         for one in accumulators:
             new = [self.body.stored(one.fold.reduction.value, point)]
             if one.fold.is_search:
                 new.append(self._position(point))
             one.add(copy, new, point.mask)
-        for store, access in zip(stage.stores, self.plan.access.stores, strict=True):
+        for store, access in zip(stage.stores, self.plan.order.access.stores, strict=True):
             self.body.store(point, access, self.body.stored(store.value, point), store.combine)
 
     def _position(self, point: Point) -> Value:
         """The index along the single inner axis, in all lanes."""
-        if not self.plan.inner:
+        if not self.plan.order.axes:
             return self.body.all_lanes(point, i64(0))
-        axis = self.plan.inner[-1]
+        axis = self.plan.order.axes[-1]
         index = point.index(axis)
         if axis == point.vector and point.lanes > 1:
             return self.body.ramp(index, i64(1), point.lanes)
@@ -186,16 +191,16 @@ class LoopCode:
         by_rows = plan.vector != NONE
         body = BodyCode(
             self.site,
-            plan.stage.body,
-            plan.access,
-            (*common, *plan.inner),
+            plan.order.stage.body,
+            plan.order.access,
+            (*common, *plan.order.axes),
             plan.vector if by_rows else self.plan.vector,
             outer_levels=self.outer_levels,
             outer_varies=not by_rows and self.plan.vector != NONE,
             written=written if len(self.plan.stages) > 1 or self.plan.kernel.ordered else frozenset(),
             in_order=self.plan.kernel.ordered,
         )
-        extents = [self.site.dims.value(extent) for extent in plan.extents]
+        extents = [self.site.dims.value(extent) for extent in plan.order.extents]
         masks = self._masks(plan, extents) if by_rows else []
         return StageCode(self.site, plan, number, body, self.outer_levels, extents, by_rows, masks)
 

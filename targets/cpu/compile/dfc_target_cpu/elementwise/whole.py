@@ -14,8 +14,7 @@ from dfc.kernels.body import Reduced
 from dfc.kernels.reduction_order import MOST_PARTS
 from dfc_target_cpu.elementwise.kernels import PART_WORK
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan, point_cost
-from dfc_target_cpu.elementwise.reductions import TypedReduction
-from dfc_target_cpu.elementwise.stages import LoopCode, StageCode
+from dfc_target_cpu.elementwise.stages import LoopCode, StageCode, typed_reductions
 from dfc_target_cpu.elementwise.types import register_type
 from dfc_target_cpu.entries.frames import FRAME, PART, FrameFunction, Lowering
 from dfc_target_cpu.entries.threads import pool_run
@@ -40,16 +39,12 @@ def lower_whole_kernel(lowering: Lowering, plan: LoopPlan, number: int) -> str:
 
 def results(plan: LoopPlan) -> list[tuple[int, int]]:
     """(stage, reduction) of every result, in the order of their words."""
-    return [(s, r) for s, stage in enumerate(plan.stages) for r in range(len(stage.stage.reductions))]
-
-
-def folds(stage: StagePlan) -> list[TypedReduction]:
-    return [TypedReduction(one, stage.stage.body[one.value].dtype) for one in stage.stage.reductions]
+    return [(s, r) for s, stage in enumerate(plan.stages) for r in range(len(stage.order.stage.reductions))]
 
 
 def components(stage: StagePlan) -> list[str]:
     """The types of one block's partial results."""
-    return [kind for fold in folds(stage) for kind in fold.types(1)]
+    return [kind for fold in typed_reductions(stage) for kind in fold.types(1)]
 
 
 class _Block(FrameFunction):
@@ -69,7 +64,7 @@ class _Block(FrameFunction):
         code = LoopCode(self.site(), plan)
         stage, point = code.stages[self.number], code.first_points()[self.number]
         words = results(plan)
-        for one in plan.stages[self.number].stage.body:
+        for one in plan.stages[self.number].order.stage.body:
             if isinstance(one.operation, Reduced):
                 key = (one.operation.stage, one.operation.reduction)
                 address = f.gep("i64", record, i64(_RECORD + words.index(key)))
@@ -84,11 +79,11 @@ class _Block(FrameFunction):
 
     def _span(self, stage: StageCode, record: Value, part: Value) -> tuple[Value, Value] | None:
         f = self.f
-        if not stage.plan.inner:
+        if not stage.plan.order.axes:
             return None
         size = f.load("i64", f.gep("i64", record, i64(2)))
         first = f.mul(part, size)
-        return first, f.minimum(f.add(first, size), stage.extents[stage.plan.inner[0]])
+        return first, f.minimum(f.add(first, size), stage.extents[stage.plan.order.axes[0]])
 
 
 class _Run(FrameFunction):
@@ -110,20 +105,20 @@ class _Run(FrameFunction):
         for number, stage in enumerate(self.plan.stages):
             blocks = self._run_blocks(number, stage)
             self._combine(stage, blocks, word)
-            word += len(stage.stage.reductions)
+            word += len(stage.order.stage.reductions)
         return self.finish()
 
     def _run_blocks(self, number: int, stage: StagePlan) -> Value:
         """Every block of a stage, on several threads where that is worth it; their number."""
         f = self.f
         name = self.blocks[number]
-        if not stage.inner:
+        if not stage.order.axes:
             f.call(name, "void", [self.context, self.record, i64(0), i64(1)])
             return i64(1)
         count, size = self.dims.value(stage.order.parts), self.dims.value(stage.order.part)
         f.store(size, f.gep("i64", self.record, i64(2)))
-        cost = max(1, point_cost(stage.stage.body) + 2 * len(stage.stage.stores))
-        points = self.dims.value(stage.points)
+        cost = max(1, point_cost(stage.order.stage.body) + 2 * len(stage.order.stage.stores))
+        points = self.dims.value(stage.order.points)
         large = f.icmp("sge", f.mul(points, i64(cost)), i64(2 * PART_WORK * stage.lanes))
         several, alone, done = (f.label(x) for x in ("several", "alone", "done"))
         f.branch_if(large, several, alone)
@@ -141,7 +136,7 @@ class _Run(FrameFunction):
     def _combine(self, stage: StagePlan, blocks: Value, word: int) -> None:
         """Partial results in the order of the blocks, as results in the record."""
         f, kinds, position = self.f, components(stage), 0
-        for fold in folds(stage):
+        for fold in typed_reductions(stage):
             types = fold.types(1)
             with f.counted_loop(i64(0), blocks, hint="partial") as loop:
                 carried = [loop.carry(start) for start in fold.identity(1)]

@@ -11,12 +11,12 @@ from dfc.kernels.access import can_fault, kernel_access, written_operands
 from dfc.kernels.contractions import as_product, contract_faults
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import Program, lock_order
+from dfc.kernels.programs.interruption import Polling, plan_polling
+from dfc.kernels.programs.outline import AnyStep, EntryLayout, Outlined, frame_words, lay_out, outlined_in
 from dfc_target_cpu.elementwise.kernels import lower_loop_plan
 from dfc_target_cpu.elementwise.loop_schedule import plan_loops
 from dfc_target_cpu.elementwise.whole import is_whole, lower_whole_kernel
 from dfc_target_cpu.entries.frames import Lowering
-from dfc_target_cpu.entries.layout import AnyStep, EntryLayout, Outlined, frame_words, lay_out, outlined_in
-from dfc_target_cpu.entries.polling import Polling, plan_polling
 from dfc_target_cpu.entries.steps import EntryScope, Launchable, StepCode
 from dfc_target_cpu.entries.threads import stop_entry, worker_entry
 from dfc_target_cpu.llvm.text import ModuleText

@@ -26,6 +26,8 @@ from dfc.kernels.program import (
     Step,
     While,
 )
+from dfc.kernels.programs.interruption import Polling
+from dfc.kernels.programs.outline import Outlined
 from dfc_driver_cpu.context import Context, offset_of
 from dfc_target_cpu.elementwise.accesses import EmissionSite
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan
@@ -35,9 +37,7 @@ from dfc_target_cpu.entries.context_code import field_address, load_field, poll_
 from dfc_target_cpu.entries.dims import DimCode, finish_prologue
 from dfc_target_cpu.entries.faults import report_if
 from dfc_target_cpu.entries.frames import Lowering
-from dfc_target_cpu.entries.layout import Outlined, varying_extents
 from dfc_target_cpu.entries.locks import give, take
-from dfc_target_cpu.entries.polling import Polling
 from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64
 
@@ -318,7 +318,7 @@ class StepCode:
         those of their extents that are no plain numbers."""
         f = self.f
         pointers = [self._passed(position, number) for position, number in enumerate((*step.inputs, *step.outputs))]
-        extents = varying_extents(self.scope.program.sites[step.site])
+        extents = self.scope.program.sites[step.site].varying_extents
         self._fill_frame([i64(1), *pointers, *(self.dims.value(size) for size in extents)])
         f.call_pointer(load_field(f, self.context, "host_call"), "void", [i64(step.site), self._frame_slot(0)])
         self._leave_if(f.icmp("ne", f.load("i64", self._frame_slot(0)), i64(0)))

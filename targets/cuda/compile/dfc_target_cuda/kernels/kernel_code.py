@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.kernels.faults import launched_after_faults
 from dfc.kernels.form import Kernel
 from dfc.kernels.program import Program
+from dfc.kernels.programs.faults import launched_after_faults
 from dfc_target_cuda.kernels.kernel_text import KernelText, Schedule
 from dfc_target_cuda.libraries.splitting import Choice, choose_products
 

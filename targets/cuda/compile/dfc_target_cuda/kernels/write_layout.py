@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import ONE, Dim
-from dfc.kernels.access import Access, StageAccess, written_operands
+from dfc.ir.dims import ONE
+from dfc.kernels.access import Access, written_operands
 from dfc.kernels.axes import misfits
-from dfc.kernels.form import LoopKernel, Stage
+from dfc.kernels.form import LoopKernel
 from dfc.kernels.reduction_order import StageOrder, kernel_order
 from dfc_target_cuda.kernels.kernel_text import Schedule
 from dfc_target_cuda.kernels.write_axes import NARROW, Wide, find_wide
@@ -34,26 +34,6 @@ class StagePlan:
     group: int = 1
     copies: int = 1
     wide: Wide = NARROW
-
-    @property
-    def stage(self) -> Stage:
-        return self.order.stage
-
-    @property
-    def access(self) -> StageAccess:
-        return self.order.access
-
-    @property
-    def inner(self) -> tuple[int, ...]:
-        return self.order.axes
-
-    @property
-    def extents(self) -> tuple[Dim, ...]:
-        return self.order.extents
-
-    @property
-    def size(self) -> Dim:
-        return self.order.points
 
 
 class ThreadLayout:
@@ -80,10 +60,10 @@ class ThreadLayout:
         """Neighbouring threads along the axis that suits memory best; of equal ones the last."""
         if not outer:
             return outer
-        looped = [plan for plan in plans if plan.inner or plan.once]
+        looped = [plan for plan in plans if plan.order.axes or plan.once]
 
         def misfit(axis: int) -> int:
-            return sum(misfits(plan.stage.body, plan.access, axis, either_way=True) for plan in looped)
+            return sum(misfits(plan.order.stage.body, plan.order.access, axis, either_way=True) for plan in looped)
 
         best = min(reversed(outer), key=misfit)
         return (*(axis for axis in outer if axis != best), best)
@@ -115,7 +95,7 @@ class ThreadLayout:
         group = _GROUP if wides and all(wide.lanes == _GROUP for wide in wides) else 1
         found: list[StagePlan] = []
         for plan in plans:
-            if plan.once or not plan.inner:
+            if plan.once or not plan.order.axes:
                 found.append(plan)
                 continue
             lanes, length = self.team.lanes, plan.order.row.constant
@@ -128,10 +108,10 @@ class ThreadLayout:
     def _wide(self, plan: StagePlan) -> Wide:
         """Groups of neighbours as one access; never where the rows themselves are no whole number of them."""
         last = plan.order.row
-        if not plan.inner or any(coefficient % _GROUP for _, coefficient in last.terms) or last.constant == 0:
+        if not plan.order.axes or any(coefficient % _GROUP for _, coefficient in last.terms) or last.constant == 0:
             return NARROW
-        bodies = [(plan.stage.body, plan.access)]
-        wide = find_wide(self.kernel, bodies, plan.inner[-1], [], self.schedule.vector_bytes, lanes=_GROUP)
+        bodies = [(plan.order.stage.body, plan.order.access)]
+        wide = find_wide(self.kernel, bodies, plan.order.axes[-1], [], self.schedule.vector_bytes, lanes=_GROUP)
         return NARROW if wide.multiples else wide
 
     def _fits_registers(self) -> bool:
@@ -140,40 +120,45 @@ class ThreadLayout:
         if len(looped) < 2 or self.team.splits != ONE:
             return False
         first = looped[0]
-        size, block = first.size.constant, first.order.block.constant or 0
-        if not size or len(first.inner) != 1 or size > block * self.team.workers:
+        size, block = first.order.points.constant, first.order.block.constant or 0
+        if not size or len(first.order.axes) != 1 or size > block * self.team.workers:
             return False
         if min(size, block) > _REGISTERS * self.team.lanes:
             return False
-        return all((plan.inner, plan.size, plan.group) == (first.inner, first.size, first.group) for plan in looped)
+        return all(
+            (plan.order.axes, plan.order.points, plan.group) == (first.order.axes, first.order.points, first.group)
+            for plan in looped
+        )
 
     def dead_stores(self, number: int) -> frozenset[int]:
         """Stores of a stage that a later one writes over, where every load between has the value in a register."""
         plan = self.stages[number]
         dead: set[int] = set()
-        for position, (store, access) in enumerate(zip(plan.stage.stores, plan.access.stores, strict=True)):
+        for position, (store, access) in enumerate(zip(plan.order.stage.stores, plan.order.access.stores, strict=True)):
             if store.combine or access.lookups or not self._only_through(access):
                 continue
             later = [other for other in self.stages[number + 1 :] if not other.once]
-            if any(access in other.access.stores for other in later):
+            if any(access in other.order.access.stores for other in later):
                 dead.add(position)
         return frozenset(dead)
 
     def _only_through(self, access: Access) -> bool:
         """Whether an operand is loaded and stored through one access, by looping stages."""
         for plan in self.stages:
-            for one in plan.access.all():
+            for one in plan.order.access.all():
                 if one.operand == access.operand and (one != access or plan.once):
                     return False
-        return not any(s.combine for plan in self.stages for s in plan.stage.stores if s.operand == access.operand)
+        return not any(
+            s.combine for plan in self.stages for s in plan.order.stage.stores if s.operand == access.operand
+        )
 
     def needs_barrier(self, number: int) -> bool:
         """Whether a stage touches what other lanes touched in earlier stages, and one of them stores."""
         plan = self.stages[number]
         for earlier in self.stages[:number]:
-            same_lanes = (earlier.inner, earlier.once) == (plan.inner, plan.once)
-            pairs = [(one, other) for one in plan.access.all() for other in earlier.access.stores]
-            pairs += [(one, other) for one in plan.access.stores for other in earlier.access.all()]
+            same_lanes = (earlier.order.axes, earlier.once) == (plan.order.axes, plan.once)
+            pairs = [(one, other) for one in plan.order.access.all() for other in earlier.order.access.stores]
+            pairs += [(one, other) for one in plan.order.access.stores for other in earlier.order.access.all()]
             for one, other in pairs:
                 own = same_lanes and one == other and not one.lookups
                 if one.operand == other.operand and not own:

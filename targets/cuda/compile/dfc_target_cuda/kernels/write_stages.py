@@ -38,7 +38,7 @@ class StageWriter:
         kernel = layout.kernel
         self.layout, self.number, self.lines, self.sizes, self.folds = layout, number, lines, sizes, folds
         self.plan: StagePlan = layout.stages[number]
-        self.stage: Stage = self.plan.stage
+        self.stage: Stage = self.plan.order.stage
         levels = dict.fromkeys(range(kernel.outer), 1) | dict.fromkeys(range(kernel.outer, len(kernel.axes)), 2)
         several = len(kernel.stages) > 1 or kernel.ordered
         self.body = BodyWriter(
@@ -46,7 +46,7 @@ class StageWriter:
             sizes,
             kernel.operands,
             self.stage.body,
-            self.plan.access,
+            self.plan.order.access,
             levels=levels,
             written=layout.written if several else frozenset(),
             written_level=2 if kernel.ordered else 1,
@@ -124,7 +124,7 @@ class StageWriter:
     def _in_registers(self, before: Point) -> list[Running]:
         """Every element of the row in a register of its lane, in all stages at once."""
         plan, team, lines = self.plan, self.layout.team, self.lines
-        length, block, axis = plan.size.constant or 0, plan.order.block.constant or 0, plan.inner[-1]
+        length, block, axis = plan.order.points.constant or 0, plan.order.block.constant or 0, plan.order.axes[-1]
         start = lines.let(self._own_place("" if team.workers == 1 else f"worker * {block}"), "j")
         last = block * (team.workers - 1)
         lanes: list[Lane] = []
@@ -194,14 +194,16 @@ class StageWriter:
             end = lines.let(f"{end} if {on} else 0", "end")
         if not self.layout.by_rows:
             self._points(before, running, start, end)
-        elif len(plan.inner) <= 1:
+        elif len(plan.order.axes) <= 1:
             self._row(before, running, start, end)
         else:
-            others = plan.inner[:-1]
-            rest = product(plan.extents[axis] for axis in others[1:])
+            others = plan.order.axes[:-1]
+            rest = product(plan.order.extents[axis] for axis in others[1:])
             number = lines.let(start if rest.constant == 1 else f"({start}) * {self.sizes.text(rest)}", "q")
             with lines.block(f"while {number} < {self._times(end, rest)}"):
-                indices = split(lines, self.sizes, number, others, plan.extents, small=is_small([plan.size]))
+                indices = split(
+                    lines, self.sizes, number, others, plan.order.extents, small=is_small([plan.order.points])
+                )
                 self._row(before.inner(indices), running, "0", self.sizes.text(plan.order.row))
                 lines.add(f"{number} = {number} + 1")
         return running
@@ -212,9 +214,9 @@ class StageWriter:
     def _row(self, before: Point, running: list[Running], start: str, end: str) -> None:
         """A row, or a piece of it that begins with the first accumulator: the lanes side by side."""
         plan, team, lines = self.plan, self.layout.team, self.lines
-        if not plan.inner:
+        if not plan.order.axes:
             return self._points(before, running, f"{start} + lane" if team.lanes > 1 else start, end)
-        axis, last = plan.inner[-1], plan.order.row
+        axis, last = plan.order.axes[-1], plan.order.row
         place = lines.let(self._own_place("" if start == "0" else start), "j")
         whole = all(coefficient % self._turn == 0 for _, coefficient in last.terms)
         with lines.block(f"while {place} < {end}"):
@@ -230,10 +232,12 @@ class StageWriter:
     def _points(self, before: Point, running: list[Running], start: str, end: str) -> None:
         """One inner point after the other."""
         plan, lines = self.plan, self.lines
-        rest = product(plan.extents[axis] for axis in plan.inner[1:])
+        rest = product(plan.order.extents[axis] for axis in plan.order.axes[1:])
         number = lines.let(start if rest.constant == 1 else f"({start}) * {self.sizes.text(rest)}", "q")
         with lines.block(f"while {number} < {self._times(end, rest)}"):
-            indices = split(lines, self.sizes, number, plan.inner, plan.extents, small=is_small([plan.size]))
+            indices = split(
+                lines, self.sizes, number, plan.order.axes, plan.order.extents, small=is_small([plan.order.points])
+            )
             self._visit(before.inner(indices), running)
             lines.add(f"{number} = {number} + 1")
 
@@ -253,7 +257,7 @@ class StageWriter:
 
     def _position(self, point: Point, lane: int) -> str:
         """The index along the single inner axis."""
-        name, delta = point.index(self.plan.inner[-1], lane) if self.plan.inner else ("", 0)
+        name, delta = point.index(self.plan.order.axes[-1], lane) if self.plan.order.axes else ("", 0)
         if not name:
             return f"i64({delta})"
         return f"i64({name} + {delta})" if delta else name

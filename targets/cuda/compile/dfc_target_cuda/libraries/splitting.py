@@ -17,13 +17,13 @@ from dataclasses import replace
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, product
 from dfc.kernels.canonical import canonical
-from dfc.kernels.faults import seen_after_faults
 from dfc.kernels.form import ContractKernel, LoopKernel
 from dfc.kernels.matching.convolution import SUMS, Convolved
 from dfc.kernels.matching.convolutions import convolutions
 from dfc.kernels.matching.finishing import finishing, is_rounding_first
 from dfc.kernels.matching.products import LibraryProduct, library_product
 from dfc.kernels.program import Program
+from dfc.kernels.programs.faults import seen_after_faults
 from dfc_driver_cuda import product_costs
 from dfc_driver_cuda.product_costs import Work
 from dfc_target_cuda.kernels.kernel_text import KernelText

@@ -22,7 +22,6 @@ from dfc.kernels.program import (
     EntryProgram,
     For,
     HostCall,
-    HostSite,
     If,
     Launch,
     Locked,
@@ -188,7 +187,7 @@ class _Entry:
             case Measure():
                 return ["measure", self._names[step.symbol], step.source, self._size(step.most), step.fault]
             case HostCall():
-                extents = [self._size(size) for size in varying_extents(self._sites[step.site])]
+                extents = [self._size(size) for size in self._sites[step.site].varying_extents]
                 return ["call", step.site, list(step.inputs), list(step.outputs), extents]
 
     def _convolution(self, step: Launch) -> list[object]:
@@ -205,8 +204,3 @@ class _Entry:
 def _block(first: Sequence[Step], middle: list[object], second: Sequence[Step]) -> list[Pending]:
     """The two halves of a block, last step first."""
     return [END, *reversed(second), middle, *reversed(first)]
-
-
-def varying_extents(site: HostSite) -> tuple[Dim, ...]:
-    """The extents of the operands of a host call, inputs first, that are no plain numbers."""
-    return tuple(d for _, shape in (*site.inputs, *site.outputs) for d in shape if d.constant is None)

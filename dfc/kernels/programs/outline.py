@@ -1,7 +1,7 @@
-"""How the steps of an entry are cut into native functions, and which scalars live in memory because of it.
+"""How the steps of an entry are cut into functions, and which scalars live in memory because of it.
 
-Long lists of steps become functions of their own, since LLVM's time grows faster than the length of a function.
-Guarantees that the cut depends on the steps alone.
+For targets that make one native function of an entry: long lists of steps become functions of their own, since the time
+of compilers grows faster than the length of a function. Guarantees that the cut depends on the steps alone.
 """
 
 from collections import Counter
@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import Dim
 from dfc.kernels.program import (
     BufferRole,
     Check,
@@ -24,6 +23,7 @@ from dfc.kernels.program import (
     Measure,
     Step,
     While,
+    inner_steps,
 )
 
 LONGEST = 96
@@ -95,22 +95,13 @@ def _weight(step: AnyStep) -> int:
     return sum(1 for _ in direct_steps([step]))
 
 
-def inner_steps(step: AnyStep) -> tuple[AnyStep, ...]:
-    """Steps inside a step of the same function."""
-    if isinstance(step, If):
-        return step.then + step.otherwise
-    if isinstance(step, While):
-        return step.condition + step.body
-    return step.body if isinstance(step, For | Locked) else ()
-
-
 def direct_steps(steps: Iterable[AnyStep]) -> Iterator[AnyStep]:
     """All steps of one function."""
     pending = list(steps)
     while pending:
         step = pending.pop()
         yield step
-        pending.extend(inner_steps(step))
+        pending.extend(() if isinstance(step, Outlined) else inner_steps(step))
 
 
 def outlined_in(steps: Iterable[AnyStep]) -> list[Outlined]:
@@ -152,10 +143,5 @@ def frame_words(steps: Sequence[AnyStep], sites: Sequence[HostSite]) -> int:
         if isinstance(step, Launch):
             longest = max(longest, len(step.buffers) + len(step.sizes))
         elif isinstance(step, HostCall):
-            longest = max(longest, 1 + len(buffers_of(step)) + len(varying_extents(sites[step.site])))
+            longest = max(longest, 1 + len(buffers_of(step)) + len(sites[step.site].varying_extents))
     return longest
-
-
-def varying_extents(site: HostSite) -> tuple[Dim, ...]:
-    """The extents of the operands of a host call, inputs first, that are no plain numbers."""
-    return tuple(d for _, shape in (*site.inputs, *site.outputs) for d in shape if d.constant is None)

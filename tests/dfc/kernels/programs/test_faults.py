@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dfc.ir.dims import dim
-from dfc.kernels.faults import launched_after_faults
 from dfc.kernels.program import Check, EntryProgram, For, If, Launch, Program, Step, While
+from dfc.kernels.programs.faults import launched_after_faults
 
 SAFE, FAULTY, LATER = 0, 1, 2
 

@@ -30,8 +30,9 @@ from dfc.kernels.program import (
     Locked,
     Program,
     While,
+    inner_steps,
 )
-from dfc_target_cpu.entries.layout import AnyStep, Outlined, inner_steps
+from dfc.kernels.programs.outline import AnyStep, Outlined
 
 MOST_COPIED = 256 << 10
 """Bytes of a variable that is copied though loops write a part of it only: some 15 microseconds."""
