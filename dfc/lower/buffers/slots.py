@@ -1,12 +1,15 @@
 """Colouring of lifetimes into slots of the arena; sizes are formulas of the entry's dimensions.
 
-A slot is as large as the largest of its members and starts at a multiple of 64 bytes. A storage takes the place of one
-that just died: of the same size if there is one, else the closest of comparable size, else any.
+A slot is as large as the largest of its members and starts at a multiple of 64 bytes. Two ways are tried, and the
+smaller arena is taken. In the order of time a storage takes the slot of one that just died: of the same size if there
+is one, else the closest of comparable size, else any. In the order of size the large ones come first, and each takes
+the first slot that is free while it lives: nothing small keeps a large one from its slot, and no slot grows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from heapq import heappop, heappush
 
@@ -58,7 +61,7 @@ def plan(
         life, joint = lives[storage], tenants.get(root)
         first, last = (life.first, life.last) if joint is None else (joint.first, max(joint.last, life.last))
         tenants[root] = Life(first, last, ())
-    slots = _assign(tenants, sizes)
+    slots = min(_in_time(tenants, sizes), _by_size(tenants, sizes), key=_total)
     arena = Arena()
     starts: dict[int, Dim] = {}
     for slot in {slot.number: slot for slot in slots.values()}.values():
@@ -78,7 +81,7 @@ def _roots(lives: Mapping[Storage, Life], heirs: Mapping[Storage, Storage]) -> d
     return roots
 
 
-def _assign(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> dict[Storage, Slot]:
+def _in_time(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> dict[Storage, Slot]:
     taken: dict[Storage, Slot] = {}
     free: list[Slot] = []
     dying: list[tuple[int, int, Slot]] = []
@@ -95,6 +98,35 @@ def _assign(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> di
         taken[storage] = slot
         heappush(dying, (life.last, slot.number, slot))
     return taken
+
+
+def _by_size(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> dict[Storage, Slot]:
+    taken: dict[Storage, Slot] = {}
+    slots: list[tuple[Slot, list[tuple[int, int]]]] = []
+    for storage in sorted(tenants, key=lambda s: (-typical(sizes[s]), tenants[s].first)):
+        life, size = tenants[storage], sizes[storage]
+        fitting = next((each for each in slots if _is_free(each[1], life)), None)
+        if fitting is None:
+            fitting = Slot(size, len(slots)), list[tuple[int, int]]()
+            slots.append(fitting)
+        slot, lives = fitting
+        slot.size = maximum(slot.size, size)
+        insort(lives, (life.first, life.last))
+        taken[storage] = slot
+    return taken
+
+
+def _is_free(lives: Sequence[tuple[int, int]], life: Life) -> bool:
+    """Whether nothing of these lives, which are apart and in order, lives at the same time."""
+    following = bisect_left(lives, (life.first, life.first))
+    if following < len(lives) and lives[following][0] <= life.last:
+        return False
+    return not following or lives[following - 1][1] < life.first
+
+
+def _total(slots: Mapping[Storage, Slot]) -> int:
+    """Bytes of an arena of these slots, with typical sizes."""
+    return sum(typical(aligned(slot.size)) for slot in {slot.number: slot for slot in slots.values()}.values())
 
 
 def _reuse(size: Dim, free: list[Slot]) -> Slot | None:

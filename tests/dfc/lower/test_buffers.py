@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
+import pytest
 
 from dfc.ir.dims import Symbol, ceil_divide, dim
 from dfc.ir.dtypes import F32, F64
@@ -10,7 +13,7 @@ from dfc.ir.types import tensor
 from dfc.kernels.form import LoopKernel
 from dfc.kernels.program import BufferRole, EntryProgram, Launch
 from dfc.lower.buffers.liveness import Life
-from dfc.lower.buffers.slots import plan
+from dfc.lower.buffers.slots import byte_size, plan
 from dfc.lower.program import lower_graph
 from dfc.lower.storage import Storage
 from dfc.ops.attributes import AxisAttributes, ReduceAttributes
@@ -53,6 +56,33 @@ def test_the_same_size_is_preferred():
     small, large, again = storage("s", 16), storage("l", 1000), storage("t", 16)
     made = plan({small: Life(0, 0, ()), large: Life(0, 0, ()), again: Life(1, 1, ())}, {})
     assert made.offsets[again] == made.offsets[small]
+
+
+def test_something_small_keeps_nothing_large_from_its_slot():
+    first, small, second = storage("first", 1024), storage("small", 16), storage("second", 1024)
+    arena = plan({first: Life(0, 0, ()), small: Life(1, 9, ()), second: Life(2, 2, ())}, {})
+    assert arena.offsets[first] == arena.offsets[second]
+    assert arena.size == arena.largest_live == dim(4096 + 64)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_lives_at_one_time_lies_apart(seed: int):
+    random = np.random.default_rng(seed)
+    lives: dict[Storage, Life] = {}
+    for number in range(60):
+        first = int(random.integers(40))
+        shape = (B, int(random.integers(1, 9))) if number % 3 else (int(random.integers(1, 3000)),)
+        lives[storage(f"s{number}", *shape)] = Life(first, first + int(random.integers(6)), ())
+    arena = plan(lives, {})
+    for batch in (1, 64, 1000):
+        sizes = {B: batch}
+        spans = {s: (start.evaluate(sizes), byte_size(s).evaluate(sizes)) for s, start in arena.offsets.items()}
+        total, least = arena.size.evaluate(sizes), arena.largest_live.evaluate(sizes)
+        assert least <= total
+        for (a, life), (b, other) in combinations(lives.items(), 2):
+            if life.first <= other.last and other.first <= life.last:
+                assert sum(spans[a]) <= spans[b][0] or sum(spans[b]) <= spans[a][0]
+        assert all(sum(span) <= total for span in spans.values())
 
 
 def test_offsets_are_aligned_formulas():
