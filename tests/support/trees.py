@@ -108,7 +108,7 @@ class RandomTrees:
         )
         return self.pick(makers)()
 
-    def target(self) -> tree.Place:
+    def target(self) -> tree.Target:
         target: Any = self.name()
         for _ in range(self.random.randrange(3)):
             target = self.deeper().postfix(target)

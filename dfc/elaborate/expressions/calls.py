@@ -15,6 +15,7 @@ from dfc.elaborate.expressions.recomputing import computed_again, is_computed_ag
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.statements.effects import effect_in_operand
 from dfc.elaborate.statements.inserting import operand
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     BlockClass,
     ElementType,
@@ -28,7 +29,6 @@ from dfc.elaborate.types.entities import (
     Tensor,
     Unknown,
     VariableValue,
-    describe,
 )
 
 

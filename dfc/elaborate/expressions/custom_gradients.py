@@ -16,7 +16,8 @@ from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.statements.branches import leaves, rebuild
 from dfc.elaborate.types.convert import is_operand, tensor
 from dfc.elaborate.types.declared import ConstType, DeclaredType, TupleType
-from dfc.elaborate.types.entities import NOTHING, Entity, TupleValue, Unknown, describe
+from dfc.elaborate.types.descriptions import describe
+from dfc.elaborate.types.entities import NOTHING, Entity, TupleValue, Unknown
 from dfc.elaborate.types.fitting import fit_tensor
 from dfc.ir.graph import Value
 from dfc.ops.attributes import CustomAttributes

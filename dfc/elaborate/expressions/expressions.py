@@ -18,6 +18,7 @@ from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.names.names import look_up, member
 from dfc.elaborate.types.convert import check_fits, element_type, is_operand, not_an_operand, tensor
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     AliasValue,
     BlockClass,
@@ -33,7 +34,6 @@ from dfc.elaborate.types.entities import (
     TypeValue,
     Unknown,
     Untyped,
-    describe,
 )
 from dfc.elaborate.types.types import CONST_KINDS, dimension, dimensions, find_type, only_for_constants, resolve_type
 from dfc.ir.dims import Dim

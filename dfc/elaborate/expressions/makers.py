@@ -14,6 +14,7 @@ from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.shapes.obligations import require
 from dfc.elaborate.types.convert import constant_of, default_type, element_type, is_operand, not_an_operand, tensor
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     Constant,
     ElementType,
@@ -24,7 +25,6 @@ from dfc.elaborate.types.entities import (
     TupleValue,
     TypeValue,
     Unknown,
-    describe,
 )
 from dfc.elaborate.types.fitting import same_shape
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, maximum, minimum

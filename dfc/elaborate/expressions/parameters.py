@@ -19,6 +19,7 @@ from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.statements.inserting import conversion
 from dfc.elaborate.types.convert import constant_of, default_type, element_type, tensor
 from dfc.elaborate.types.declared import ConstType, DeclaredType, FunctionType, ResourceType, TupleType
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     Constant,
     Entity,
@@ -33,7 +34,6 @@ from dfc.elaborate.types.entities import (
     Unknown,
     Untyped,
     VariableValue,
-    describe,
 )
 from dfc.elaborate.types.fitting import fit, fits_resource, tuple_items, wrong_argument
 from dfc.elaborate.types.generics import Matching, Mismatch
@@ -294,10 +294,10 @@ def require_all_known(matching: Matching, name: str, span: Span) -> None:
     if not missing:
         return
     helps: list[str] = []
-    given = matching.shown()
-    if given is not None:
-        open_ones = [text for text, decided in given if not decided]
-        listed = ", ".join(text if decided else "..." for text, decided in given)
+    decisions = matching.shown()
+    if decisions is not None:
+        open_ones = [text for text, decided in decisions if not decided]
+        listed = ", ".join(text if decided else "..." for text, decided in decisions)
         what = "its value" if len(open_ones) == 1 else "their values"
         helps.append(f"give it in brackets: `{name}[{listed}](...)`, with {what} in place of `...`")
     declared = ", ".join(generic.span.text for generic in matching.signature.generics)

@@ -16,9 +16,8 @@ from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_argumen
 from dfc.elaborate.expressions.prelude_records import call_graph_op, call_record
 from dfc.elaborate.mistakes import unsupported
 from dfc.elaborate.names.scope import BindingRole, Pending, Scope
-from dfc.elaborate.shapes import size_inference as measuring
-from dfc.elaborate.state import host_output as telling
-from dfc.elaborate.state import randomness, state_calls
+from dfc.elaborate.shapes import size_inference
+from dfc.elaborate.state import host_output, randomness, state_calls
 from dfc.elaborate.types.entities import (
     ElementType,
     Entity,
@@ -73,16 +72,16 @@ SPECIAL: dict[str, Special] = {
     "checkpoint.save": Special("checkpoint.save(path: string, what)", 2, state_calls.run_save),
     "checkpoint.restore": Special("checkpoint.restore(path: string, what)", 2, state_calls.run_restore),
     "norm": Special("norm(x, const axis, const keep, const keep_dims: bool = false)", 1, makers.make_norm),
-    "range": Special(measuring.RANGE, 2, measuring.make_range),
-    "nonzero": Special("nonzero(x)", 1, measuring.make_nonzero),
-    "unique": Special("unique(x)", 1, measuring.make_unique),
+    "range": Special(size_inference.RANGE, 2, size_inference.make_range),
+    "nonzero": Special("nonzero(x)", 1, size_inference.make_nonzero),
+    "unique": Special("unique(x)", 1, size_inference.make_unique),
     "einsum": Special(prelude_special.EINSUM, 2, prelude_special.make_einsum),
     "setting": Special("setting(const name: str, const default)", 2, settings.make_setting),
     "load": Special("load(const path: str)", 1, settings.make_load),
-    "summary.scalar": Special("summary.scalar(const tag: str, x, step: i64)", 2, telling.run_scalar),
-    "summary.histogram": Special("summary.histogram(const tag: str, x, step: i64)", 2, telling.run_histogram),
-    "debug.print": Special("debug.print(const format: str, values ..)", 1, telling.run_print, takes_more=True),
-    "clock": Special("clock()", 0, telling.make_clock),
+    "summary.scalar": Special("summary.scalar(const tag: str, x, step: i64)", 2, host_output.run_scalar),
+    "summary.histogram": Special("summary.histogram(const tag: str, x, step: i64)", 2, host_output.run_histogram),
+    "debug.print": Special("debug.print(const format: str, values ..)", 1, host_output.run_print, takes_more=True),
+    "clock": Special("clock()", 0, host_output.make_clock),
 }
 # What has an op record by now (`registry`) is not meant any more.
 UNSUPPORTED: dict[str, str] = {

@@ -19,7 +19,8 @@ from dfc.elaborate.shapes.cost_limit import refuse_cost
 from dfc.elaborate.shapes.obligations import assume_all, require, where_conditions
 from dfc.elaborate.types import promises
 from dfc.elaborate.types.declared import DeclaredType, Signature, TupleType
-from dfc.elaborate.types.entities import NOTHING, UNKNOWN, Entity, Routine, Tensor, TupleValue, describe
+from dfc.elaborate.types.descriptions import describe
+from dfc.elaborate.types.entities import NOTHING, UNKNOWN, Entity, Routine, Tensor, TupleValue
 from dfc.elaborate.types.fitting import fit
 from dfc.elaborate.types.generics import Matching, read_signature
 from dfc.elaborate.types.promises import broken_promise

@@ -12,6 +12,7 @@ from dfc.elaborate.names.scope import BindingRole, Pending, Scope
 from dfc.elaborate.statements.regions import Region
 from dfc.elaborate.types.convert import array_of, number_of
 from dfc.elaborate.types.declared import ConstType, Signature
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     UNKNOWN,
     AliasValue,
@@ -26,7 +27,6 @@ from dfc.elaborate.types.entities import (
     Tensor,
     Unknown,
     Untyped,
-    describe,
 )
 from dfc.elaborate.types.fitting import fit
 from dfc.elaborate.types.generics import bind_generics

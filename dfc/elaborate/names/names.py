@@ -19,6 +19,7 @@ from dfc.elaborate.names.foreign import (
 from dfc.elaborate.names.former import former_name, present_name
 from dfc.elaborate.names.scope import Binding, BindingRole, Scope
 from dfc.elaborate.statements import inserting
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     Entity,
     Instance,
@@ -29,7 +30,6 @@ from dfc.elaborate.types.entities import (
     TupleValue,
     Unknown,
     VariableValue,
-    describe,
 )
 from dfc.ir.graph import ResourceKind
 from dfc.syntax.tree import tree
@@ -49,13 +49,13 @@ def look_up(context: Context, name: str, span: Span) -> Binding:
 
 
 _ENDED = "bound here, and known until the braces around it end"
-_GIVEN_BY_IF = "an `if` gives a value by `let name = if ... { yield ... } else { yield ... }`"
+_VALUE_OF_IF = "an `if` gives a value by `let name = if ... { yield ... } else { yield ... }`"
 
 
 def no_such_name(context: Context, name: str, span: Span) -> Mistake:
     inside = context.frame.ended.get(name)
     if inside is not None:
-        helps = (_GIVEN_BY_IF,) if name in context.frame.of_branches else ()
+        helps = (_VALUE_OF_IF,) if name in context.frame.of_branches else ()
         return mistake("E0201", f"there is no `{name}` here", span, secondary=[(inside, _ENDED)], helps=helps)
     visible = [b for b in context.scope.bindings() if b.name != context.frame.name or context.frame.kind != "const"]
     own = [b.name for b in visible if b.role is not BindingRole.PRELUDE]

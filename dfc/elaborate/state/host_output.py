@@ -13,6 +13,7 @@ from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.names.names import no_such_name
 from dfc.elaborate.statements.effects import record_effect
 from dfc.elaborate.types.convert import is_operand, tensor
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     NOTHING,
     Constant,
@@ -24,7 +25,6 @@ from dfc.elaborate.types.entities import (
     TupleValue,
     Unknown,
     VariableValue,
-    describe,
 )
 from dfc.ir.attributes import Attributes
 from dfc.ir.graph import Node, Value

@@ -19,16 +19,8 @@ from dfc.elaborate.state.randomness import RNG_TYPE
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.types.convert import constant_of, is_operand, tensor
 from dfc.elaborate.types.declared import DeclaredType, ResourceType, TupleType
-from dfc.elaborate.types.entities import (
-    Entity,
-    Instance,
-    ListValue,
-    Nothing,
-    TupleValue,
-    Unknown,
-    VariableValue,
-    describe,
-)
+from dfc.elaborate.types.descriptions import describe
+from dfc.elaborate.types.entities import Entity, Instance, ListValue, Nothing, TupleValue, Unknown, VariableValue
 from dfc.elaborate.types.types import LARGEST_SIZE, resolve_type
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import ResourceKind

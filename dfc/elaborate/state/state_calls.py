@@ -13,6 +13,7 @@ from dfc.elaborate.state.initial import first_value, in_order
 from dfc.elaborate.state.variables import Variable, variables_in
 from dfc.elaborate.statements.assignments import assign_whole
 from dfc.elaborate.statements.effects import record_effect
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     NOTHING,
     Constant,
@@ -24,7 +25,6 @@ from dfc.elaborate.types.entities import (
     TupleValue,
     Unknown,
     VariableValue,
-    describe,
 )
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import HostAttributes

@@ -24,17 +24,8 @@ from dfc.elaborate.statements.effects import record_effect
 from dfc.elaborate.statements.inserting import conversion
 from dfc.elaborate.statements.rebinding import never_changes, split
 from dfc.elaborate.types.convert import default_type, element_type, is_operand, not_an_operand, snapshot, tensor
-from dfc.elaborate.types.entities import (
-    Constant,
-    Entity,
-    Opaque,
-    Tensor,
-    TupleValue,
-    Unknown,
-    Untyped,
-    VariableValue,
-    describe,
-)
+from dfc.elaborate.types.descriptions import describe
+from dfc.elaborate.types.entities import Constant, Entity, Opaque, Tensor, TupleValue, Unknown, Untyped, VariableValue
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import ResourceKind, Value
@@ -124,7 +115,7 @@ def _not_a_variable(binding: Binding, target: tree.Name, entity: Entity) -> Mist
     return mistake("E0406", title, target.span, f"this is {describe(entity)}", secondary=secondary, helps=helps)
 
 
-def _update(context: Context, statement: tree.Update, target: tree.Place, entity: Entity) -> None:
+def _update(context: Context, statement: tree.Update, target: tree.Target, entity: Entity) -> None:
     updated = _target(context, target)
     if isinstance(updated, TupleValue):
         if isinstance(target, tree.Index):
@@ -141,7 +132,7 @@ def _update(context: Context, statement: tree.Update, target: tree.Place, entity
 
 
 def _update_tuple(
-    context: Context, statement: tree.Update, target: tree.Place, variables: TupleValue, entity: Entity
+    context: Context, statement: tree.Update, target: tree.Target, variables: TupleValue, entity: Entity
 ) -> None:
     if isinstance(entity, Constant | Opaque | Untyped):
         entity = TupleValue((entity,) * len(variables.items))
@@ -158,7 +149,7 @@ def _update_tuple(
             raise mistake("E0406", "this is not a variable", target.span)
 
 
-def _selectors(context: Context, variable: Variable, target: tree.Place) -> list[Selector] | None:
+def _selectors(context: Context, variable: Variable, target: tree.Target) -> list[Selector] | None:
     if not isinstance(target, tree.Index):
         return None
     if isinstance(target.operand, tree.Index):

@@ -19,7 +19,8 @@ from dfc.elaborate.shapes.obligations import Comparison, assume_all, comparisons
 from dfc.elaborate.shapes.size_inference import refuse_leaving
 from dfc.elaborate.statements.regions import Region, tokens_after, touched
 from dfc.elaborate.types.convert import condition, default_type, element_type, is_operand, tensor
-from dfc.elaborate.types.entities import NOTHING, Entity, ListValue, Tensor, TupleValue, Unknown, describe
+from dfc.elaborate.types.descriptions import describe
+from dfc.elaborate.types.entities import NOTHING, Entity, ListValue, Tensor, TupleValue, Unknown
 from dfc.elaborate.types.fitting import same_shape
 from dfc.ir.graph import Value
 from dfc.ir.regions import if_view

@@ -23,6 +23,7 @@ from dfc.elaborate.shapes.size_inference import refuse_leaving
 from dfc.elaborate.statements.branches import leaves, rebuild
 from dfc.elaborate.statements.regions import Region, parameter, tokens_after, touched
 from dfc.elaborate.types.convert import condition, element_type, is_operand, tensor
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     NOTHING,
     UNKNOWN,
@@ -33,7 +34,6 @@ from dfc.elaborate.types.entities import (
     Tensor,
     TupleValue,
     Unknown,
-    describe,
 )
 from dfc.elaborate.types.fitting import fit, same_shape
 from dfc.elaborate.types.types import expected_of, resolve_type

@@ -14,6 +14,7 @@ from dfc.elaborate.statements import inserting
 from dfc.elaborate.statements.carrying import carrying, crossed, giving, outermost, path_to, rebound
 from dfc.elaborate.types.convert import default_type, snapshot
 from dfc.elaborate.types.declared import DeclaredType, TupleType
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     NOTHING,
     Constant,
@@ -24,7 +25,6 @@ from dfc.elaborate.types.entities import (
     TupleValue,
     Unknown,
     VariableValue,
-    describe,
 )
 from dfc.elaborate.types.fitting import fit
 from dfc.elaborate.types.promises import can_be_promised
@@ -49,7 +49,7 @@ def _expected(targets: Sequence[Binding]) -> TensorType | None:
     return value.type if isinstance(value, Tensor) else None
 
 
-def _loop_variable(context: Context, target: tree.Place, statement: tree.Rebind) -> Binding:
+def _loop_variable(context: Context, target: tree.Target, statement: tree.Rebind) -> Binding:
     if not isinstance(target, tree.Name):
         raise _no_name(context, target, statement)
     name = target.text
@@ -71,7 +71,7 @@ def _loop_variable(context: Context, target: tree.Place, statement: tree.Rebind)
     return binding
 
 
-def _no_name(context: Context, target: tree.Place, statement: tree.Rebind) -> Mistake:
+def _no_name(context: Context, target: tree.Target, statement: tree.Rebind) -> Mistake:
     """`x[i] = v`, `net.w = v`: a variable is written with `:=`; parts of other values cannot be written."""
     entity = _root(context, target)
     if isinstance(entity, Unknown):

@@ -22,6 +22,7 @@ from dfc.elaborate.statements.loops import run_for, run_loop
 from dfc.elaborate.statements.rebinding import run_rebind
 from dfc.elaborate.statements.unknown_names import unknown_after
 from dfc.elaborate.types.convert import condition, snapshot, tensor
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     NOTHING,
     UNKNOWN,
@@ -32,7 +33,6 @@ from dfc.elaborate.types.entities import (
     TupleValue,
     Unknown,
     VariableValue,
-    describe,
 )
 from dfc.elaborate.types.fitting import fit
 from dfc.elaborate.types.types import expected_of, resolve_type

@@ -19,6 +19,7 @@ from dfc.elaborate.context import Context
 from dfc.elaborate.expressions.operations import operate
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.statements.regions import Region
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     Constant,
     Entity,
@@ -33,7 +34,6 @@ from dfc.elaborate.types.entities import (
     Unknown,
     Untyped,
     VariableValue,
-    describe,
 )
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import dim

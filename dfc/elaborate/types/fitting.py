@@ -9,6 +9,7 @@ from dfc.elaborate.context import Context
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.types.convert import element_type, is_operand, not_an_operand, tensor
 from dfc.elaborate.types.declared import DeclaredType, ResourceType, TupleType, is_unknown
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     Constant,
     Entity,
@@ -21,7 +22,6 @@ from dfc.elaborate.types.entities import (
     Unknown,
     Untyped,
     VariableValue,
-    describe,
 )
 from dfc.ir.dims import Dim
 from dfc.ir.graph import ResourceKind, Value

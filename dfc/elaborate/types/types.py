@@ -25,6 +25,7 @@ from dfc.elaborate.types.declared import (
     TupleType,
     is_unknown,
 )
+from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     AliasValue,
     BlockClass,
@@ -40,7 +41,6 @@ from dfc.elaborate.types.entities import (
     TypeValue,
     Unknown,
     VariableValue,
-    describe,
 )
 from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import ALL, CLASSES, DTypeVariable

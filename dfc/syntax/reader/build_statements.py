@@ -39,7 +39,7 @@ class StatementBuilder(ExpressionBuilder):
         span = self.span(children)
         return tree.Let(fresh or (), tuple(binders), value, after or (), span=span)
 
-    def build_place_list(self, children: Children) -> tuple[Any, ...]:
+    def build_target_list(self, children: Children) -> tuple[Any, ...]:
         return tuple(children)
 
     def build_after(self, children: Children) -> tuple[Any, ...]:

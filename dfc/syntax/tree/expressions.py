@@ -249,7 +249,7 @@ class Index(Node):
 
 
 Literal: TypeAlias = IntegerLiteral | FloatLiteral | StringLiteral | BooleanLiteral
-Place: TypeAlias = Name | Member | Call | Index
+Target: TypeAlias = Name | Member | Call | Index
 Postfix: TypeAlias = Member | Call | Index
 Expression: TypeAlias = (
     Name

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import NOWHERE, Span
-from dfc.syntax.tree.expressions import Expression, Identifier, Path, Place, StringLiteral
+from dfc.syntax.tree.expressions import Expression, Identifier, Path, StringLiteral, Target
 from dfc.syntax.tree.nodes import Node
 from dfc.syntax.tree.types import TypeExpression
 
@@ -59,7 +59,7 @@ class Let(Node):
 class Rebind(Node):
     """`x, k = value`: the next value of loop variables"""
 
-    targets: tuple[Place, ...]
+    targets: tuple[Target, ...]
     value: RightHandSide
     after: tuple[Path, ...] = ()
 
@@ -68,7 +68,7 @@ class Rebind(Node):
 class Update(Node):
     """`w -= value`; operators `:= += -= *= /=`"""
 
-    targets: tuple[Place, ...]
+    targets: tuple[Target, ...]
     operator: str
     value: RightHandSide
     after: tuple[Path, ...] = ()
@@ -79,7 +79,7 @@ class Update(Node):
 class CallStatement(Node):
     """`queue.put(x)`: a call for its effect; the parser refuses a place that is no call"""
 
-    call: Place
+    call: Target
     after: tuple[Path, ...] = ()
 
 
